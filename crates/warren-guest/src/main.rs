@@ -1,0 +1,3 @@
+//! The agent inside every sandbox. See `warren_wire::guest` for the protocol it serves.
+
+fn main() {}

@@ -1,0 +1,32 @@
+//! The guest protocol: frames, messages, the boot plan and a blocking client.
+//!
+//! [`GENERATION`] is the protocol's one version number. Messages only ever grow: a new field is optional
+//! and a new request gets the next index, so a server meets agents older than itself (a sandbox outlives
+//! the server that made it) and an old agent answers [`FailureCode::Unsupported`] to what it does not know.
+
+mod boot;
+mod bytes;
+mod client;
+mod files;
+mod frame;
+mod process;
+mod request;
+
+pub use boot::{AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Network, Rlimit, TreeMount};
+pub use bytes::ByteString;
+pub use client::{CallError, Connection};
+pub use files::{
+    EntryKind, FileCall, FileEntry, FileOperation, GrepMatch, GrepQuery, WatchEvent, WatchKind, WriteMode,
+};
+pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, HEADER_BYTES, MAX_PAYLOAD};
+pub use process::{
+    Attach, Control, Exit, ExitCause, ProcessId, ProcessInfo, ProcessSelector, Reader, SignalCall, Start, Started,
+    Stdin, TerminalSize,
+};
+pub use request::{Failure, FailureCode, GuestUsage, Pong, Reply, Request};
+
+/// The newest protocol generation this build speaks.
+pub const GENERATION: u32 = 1;
+
+/// Bytes per data frame that both sides aim for; small enough to interleave, large enough to be fast.
+pub const CHUNK: usize = 128 * 1024;

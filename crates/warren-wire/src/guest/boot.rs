@@ -1,0 +1,140 @@
+//! The boot plan: what the native backend tells the agent to do before it becomes PID 1 of a sandbox.
+//!
+//! Everything the host owns arrives as an inherited file descriptor. The plan holds no host path and no
+//! secret, so nothing of the kind can be found in the agent's memory later.
+
+use minicbor::{Decode, Encode};
+
+use super::ByteString;
+
+/// An inherited descriptor, by number.
+pub type FdNumber = i32;
+
+/// The whole plan, one message on the control socket. Steps are done in the order of the fields.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct BootPlan {
+    /// cgroup v1 `tasks` files to join by writing `0`.
+    #[n(0)]
+    pub cgroup_tasks: Vec<FdNumber>,
+    #[n(1)]
+    pub network: Network,
+    #[n(2)]
+    pub hostname: ByteString,
+    /// First host id of the sandbox's range.
+    #[n(3)]
+    pub id_base: u32,
+    /// Overlay file systems: the first is the root, others are mounted below it.
+    #[n(4)]
+    pub trees: Vec<TreeMount>,
+    /// A prepared `/dev`, a detached mount.
+    #[n(5)]
+    pub dev: FdNumber,
+    #[n(6)]
+    pub binds: Vec<BindMount>,
+    /// Size of `/dev/shm`.
+    #[n(7)]
+    pub shm_bytes: u64,
+    /// The user namespace to enter, already mapped.
+    #[n(8)]
+    pub user_namespace: FdNumber,
+    #[n(9)]
+    pub cpus: Vec<u32>,
+    #[n(10)]
+    pub rlimits: Vec<Rlimit>,
+    /// Capabilities that stay, as a bit mask.
+    #[n(11)]
+    pub capabilities: u64,
+    /// A seccomp program, in the kernel's own encoding.
+    #[cbor(n(12), with = "minicbor::bytes")]
+    pub seccomp: Vec<u8>,
+    /// The listening socket on which calls arrive.
+    #[n(13)]
+    pub listener: FdNumber,
+    /// Present: when the other end of this socket closes, the sandbox ends.
+    #[n(14)]
+    pub lifeline: Option<FdNumber>,
+    #[n(15)]
+    pub agent: AgentConfig,
+}
+
+/// The network namespace of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Network {
+    /// The agent was cloned into a new one: bring up loopback and set it up.
+    #[n(0)]
+    Fresh,
+    /// Enter this prepared one.
+    #[n(1)]
+    Prepared(#[n(0)] FdNumber),
+}
+
+/// One overlay.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct TreeMount {
+    /// Absolute path inside the sandbox.
+    #[n(0)]
+    pub at: ByteString,
+    /// Detached mounts, the topmost first.
+    #[n(1)]
+    pub lowers: Vec<FdNumber>,
+    /// A detached mount with the directories `upper` and `work`.
+    #[n(2)]
+    pub writable: FdNumber,
+}
+
+/// One host directory or file given to the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct BindMount {
+    /// A detached mount with its flags already set.
+    #[n(0)]
+    pub source: FdNumber,
+    #[n(1)]
+    pub at: ByteString,
+    #[n(2)]
+    pub directory: bool,
+}
+
+/// A resource limit, soft and hard alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Rlimit {
+    #[n(0)]
+    pub resource: u32,
+    #[n(1)]
+    pub value: u64,
+}
+
+/// What the agent needs to know on any backend.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct AgentConfig {
+    /// `KEY=VALUE` for every process.
+    #[n(0)]
+    pub env: Vec<ByteString>,
+    /// As [`super::Start::user`]; absent: root.
+    #[n(1)]
+    pub user: Option<ByteString>,
+    /// Absent: the user's home.
+    #[n(2)]
+    pub cwd: Option<ByteString>,
+}
+
+/// The agent's one answer to a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum BootReport {
+    #[n(0)]
+    Ready,
+    #[n(1)]
+    Failed(#[n(0)] BootFailure),
+}
+
+/// Which step of the plan could not be done.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, thiserror::Error)]
+#[error("{step}: {detail}")]
+pub struct BootFailure {
+    /// The layer of isolation, such as `overlay` or `seccomp`.
+    #[n(0)]
+    pub step: String,
+    #[n(1)]
+    pub detail: String,
+    #[n(2)]
+    pub errno: Option<i32>,
+}
