@@ -12,7 +12,9 @@ mod frame;
 mod process;
 mod request;
 
-pub use boot::{AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Network, Rlimit, TreeMount};
+pub use boot::{
+    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Network, Rlimit, TreeMount,
+};
 pub use bytes::ByteString;
 pub use client::{CallError, Connection};
 pub use files::{
@@ -20,8 +22,8 @@ pub use files::{
 };
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, HEADER_BYTES, MAX_PAYLOAD};
 pub use process::{
-    Attach, Control, Exit, ExitCause, ProcessId, ProcessInfo, ProcessSelector, Reader, SignalCall, Start, Started,
-    Stdin, TerminalSize,
+    Attach, Control, Exit, ExitCause, ProcessId, ProcessInfo, ProcessSelector, Reader, SignalCall, Start,
+    Started, Stdin, TerminalSize,
 };
 pub use request::{Failure, FailureCode, GuestUsage, Pong, Reply, Request};
 

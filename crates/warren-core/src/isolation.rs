@@ -1,0 +1,165 @@
+use std::error::Error;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::capabilities::{Capabilities, Check};
+use crate::id::SandboxId;
+use crate::spec::SandboxSpec;
+
+/// Starts isolated roots with the agent as PID 1, and dials them. All that happens inside a sandbox is the agent's
+/// work, so a backend knows nothing of processes or files.
+///
+/// Methods block; callers on an async runtime give them a thread. One caller at a time for one id.
+pub trait Isolation: Send + Sync {
+    /// The backend's name, stored with each sandbox it made.
+    fn name(&self) -> &'static str;
+
+    /// What is needed of the machine, each with what was found. May be called at any time.
+    fn probe(&self) -> Vec<Check>;
+
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Makes a sandbox. On success its agent answers; on failure nothing of it is left, and the error names the
+    /// layer that could not be set up. Not to be retried with the same id unless it failed.
+    fn create(&self, request: CreateRequest) -> Result<Created, IsolationError>;
+
+    /// A new connection to the sandbox's agent: a connected stream socket. May be called any number of times.
+    fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
+
+    /// Stops every process where it stands. Idempotent.
+    fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError>;
+
+    /// Lets every process go on. Idempotent.
+    fn thaw(&self, id: &SandboxId) -> Result<(), IsolationError>;
+
+    /// Ends every process and gives back all that the sandbox held. When it returns, the sandbox's processes are
+    /// doomed and its id is free; what takes time goes on in the background (see [`Isolation::settle`]).
+    /// Idempotent, also for a sandbox of which only parts exist.
+    fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError>;
+
+    /// Waits until background clean-up is done, at most `patience`. Says whether it is.
+    fn settle(&self, patience: Duration) -> bool;
+
+    /// What really exists on this machine, told by the machine and not by memory.
+    fn list(&self) -> Result<Vec<Found>, IsolationError>;
+
+    fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError>;
+}
+
+/// All that a backend needs to make one sandbox. The spec has been validated.
+#[derive(Debug, Clone)]
+pub struct CreateRequest {
+    pub id: SandboxId,
+    pub spec: SandboxSpec,
+    /// The first is mounted at `/`, others below it.
+    pub root: Vec<RootTree>,
+    /// `KEY=VALUE`: the template's variables with the spec's on top.
+    pub env: Vec<String>,
+    pub user: Option<String>,
+    pub workdir: Option<PathBuf>,
+    pub owner: OwnerBond,
+    /// The disk limit was asked for and must be hard; a default one holds as well as the machine can.
+    pub disk_limit_required: bool,
+}
+
+/// A part of the root file system: read-only host directories under a private writable layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootTree {
+    /// Absolute path inside the sandbox.
+    pub at: PathBuf,
+    /// Host directories, the topmost first, with ids as seen inside.
+    pub lowers: Vec<PathBuf>,
+}
+
+/// What becomes of a sandbox when the process that made it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnerBond {
+    /// It ends too, at once.
+    DiesWithOwner,
+    /// It goes on, and is found again by [`Isolation::list`].
+    Outlives,
+}
+
+/// A sandbox whose agent answers.
+#[derive(Debug, Clone)]
+pub struct Created {
+    pub id: SandboxId,
+    /// PID 1 of the sandbox, as the host counts.
+    pub pid: u32,
+}
+
+/// A sandbox found on the machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Found {
+    pub id: SandboxId,
+    pub pid: Option<u32>,
+    pub alive: bool,
+    pub frozen: bool,
+    pub owner: OwnerBond,
+    pub spec: SandboxSpec,
+    pub created_unix_ms: u64,
+}
+
+/// What a sandbox uses and has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    pub memory_bytes: u64,
+    pub memory_peak_bytes: u64,
+    pub cpu_ns: u64,
+    pub pids: u64,
+    /// Bytes and inodes the sandbox alone holds on disk.
+    pub disk_bytes: u64,
+    pub inodes: u64,
+    /// Processes the kernel killed because the memory limit was reached.
+    pub oom_kills: u64,
+}
+
+/// Why a backend could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{action}")]
+pub struct IsolationError {
+    pub kind: IsolationErrorKind,
+    /// What was being done, to which layer or object.
+    pub action: String,
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What kind of failure it is; callers branch on this and never on the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IsolationErrorKind {
+    /// No sandbox of that id.
+    NotFound,
+    /// A sandbox of that id exists.
+    AlreadyExists,
+    /// The spec asks for what this machine or backend cannot give.
+    Unsupported,
+    /// The spec names something that is not there or not allowed, such as a mount source.
+    Invalid,
+    /// No room: id ranges, disk space, the machine's limits.
+    Exhausted,
+    /// A layer of isolation could not be set up; nothing was started.
+    Layer,
+    /// The sandbox ended while it was being used.
+    Ended,
+    /// The host failed.
+    Host,
+}
+
+impl IsolationError {
+    pub fn new(kind: IsolationErrorKind, action: impl Into<String>) -> Self {
+        Self { kind, action: action.into(), source: None }
+    }
+
+    pub fn caused(
+        kind: IsolationErrorKind,
+        action: impl Into<String>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self { kind, action: action.into(), source: Some(source.into()) }
+    }
+}
