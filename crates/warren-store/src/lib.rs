@@ -1,0 +1,34 @@
+//! What lasts on disk: the templates that sandboxes start from.
+//!
+//! A [`TemplateStore`] keeps immutable file trees under one data directory. `host` is built in: a generated
+//! skeleton and the machine's own `/usr`. Every other template is imported from a directory, a root filesystem
+//! archive or a container image.
+//!
+//! ```text
+//! <data>/templates/<name>/template.json    manifest: format version, digest, config
+//! <data>/templates/<name>/root/            the tree, owned by the ids seen inside (0 to 65535)
+//! <data>/templates/.staging-<random>/      an import under way, locked by its importer
+//! <data>/templates-host/<fingerprint>/     the skeleton of `host` for the machine as it is now
+//! ```
+//!
+//! A template is built in staging and appears by one rename, so that a reader sees a whole template or none. The
+//! archives are hostile input: each of their paths is resolved by the kernel inside the staging directory, and no
+//! program of theirs is ever run.
+
+mod digest;
+mod host;
+mod manifest;
+mod name;
+mod staging;
+mod store;
+mod template;
+mod tree;
+
+pub use digest::{Digest, DigestError};
+pub use host::HostError;
+pub use manifest::{ConfigError, Manifest, ReadError, SourceKind, TemplateConfig, WriteError};
+pub use name::{TemplateName, TemplateNameError};
+pub use staging::StagingError;
+pub use store::{Listing, OpenError, RemoveError, TemplateStore};
+pub use template::{Template, Tree};
+pub use tree::EntryError;

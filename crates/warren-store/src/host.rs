@@ -1,0 +1,134 @@
+//! The built-in template: a generated skeleton and the machine's own `/usr`.
+//!
+//! Of the machine's other files only an allow-list of public configuration is copied, so nothing private can slip in
+//! with a new package. The skeleton is kept under a fingerprint of what it was made from; a change of the machine
+//! leads to another fingerprint, and sandboxes that still run keep the skeleton they were started with.
+
+mod copy;
+mod skeleton;
+mod survey;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::manifest::{Manifest, ReadError, SourceKind, TemplateConfig, WriteError};
+use crate::name::TemplateName;
+use crate::staging::{NamesLock, Staging, StagingError};
+use crate::template::{Template, Tree};
+use crate::tree::EntryError;
+
+use survey::Survey;
+
+/// The built-in template could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The machine could not be looked at.
+    #[error("look at `{}`", path.display())]
+    Survey {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The machine keeps programs outside `/usr`.
+    #[error(
+        "`/{directory}` is not a link into `/usr`: the `host` template needs a merged /usr; \
+         merge it (Debian: package usrmerge) or import a template"
+    )]
+    NotMerged {
+        /// The directory.
+        directory: &'static str,
+    },
+    /// A part of the skeleton could not be written.
+    #[error("write `{path}` of the skeleton")]
+    Write {
+        /// The path inside.
+        path: String,
+        /// Why.
+        #[source]
+        source: EntryError,
+    },
+    /// The skeleton could not be staged or published.
+    #[error("stage the skeleton")]
+    Stage(#[source] StagingError),
+    /// The skeleton's manifest could not be written.
+    #[error("describe the skeleton")]
+    Describe(#[source] WriteError),
+    /// The skeleton's manifest could not be read.
+    #[error("read the skeleton's description")]
+    Read(#[source] Box<ReadError>),
+}
+
+/// Makes the skeleton for the machine as it is now, unless it is there.
+pub(crate) fn prepare(skeletons: &Path, machine: &Path) -> Result<Template, HostError> {
+    let survey = Survey::of(machine)?;
+    let directory = skeletons.join(survey.fingerprint.hex());
+    let manifest = match Manifest::read(&directory, &TemplateName::host()) {
+        Ok(manifest) => manifest,
+        Err(ReadError::NotFound { .. }) => {
+            build(skeletons, &directory, machine, &survey)?;
+            Manifest::read(&directory, &TemplateName::host())
+                .map_err(|error| HostError::Read(Box::new(error)))?
+        }
+        Err(error) => return Err(HostError::Read(Box::new(error))),
+    };
+    let trees = vec![
+        Tree { at: PathBuf::from("/"), lowers: vec![directory.join("root")] },
+        Tree { at: PathBuf::from("/usr"), lowers: vec![machine.join("usr")] },
+    ];
+    Ok(Template { name: TemplateName::host(), manifest, trees })
+}
+
+fn build(skeletons: &Path, directory: &Path, machine: &Path, survey: &Survey) -> Result<(), HostError> {
+    let staging = Staging::create(skeletons).map_err(HostError::Stage)?;
+    let root = staging.path().join("root");
+    fs::create_dir(&root).map_err(|source| HostError::Survey { path: root.clone(), source })?;
+    let totals = skeleton::write(&root, machine, survey)?;
+    let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let manifest = Manifest {
+        format: Manifest::FORMAT,
+        name: TemplateName::host(),
+        digest: survey.fingerprint.clone(),
+        created_unix: created.map_or(0, |age| age.as_secs()),
+        source: SourceKind::Host,
+        size_bytes: totals.size_bytes,
+        entries: totals.entries,
+        config: config(survey),
+    };
+    manifest.write(staging.path()).map_err(HostError::Describe)?;
+    staging.sync().map_err(HostError::Stage)?;
+    let _names = NamesLock::acquire(skeletons).map_err(HostError::Stage)?;
+    if directory.exists() {
+        // Another process made the same one meanwhile; ours goes.
+        return Ok(());
+    }
+    staging.publish(directory).map_err(HostError::Stage)
+}
+
+fn config(survey: &Survey) -> TemplateConfig {
+    let shell = survey.shell;
+    TemplateConfig {
+        env: [
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME=/home/user",
+            "USER=user",
+            "LOGNAME=user",
+            "LANG=C.UTF-8",
+            "TERM=xterm-256color",
+        ]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([format!("SHELL={shell}")])
+        .collect(),
+        user: "user".to_owned(),
+        workdir: "/home/user".to_owned(),
+        command: vec![shell.to_owned()],
+    }
+}
+
+#[cfg(test)]
+#[path = "host/host_tests.rs"]
+mod tests;

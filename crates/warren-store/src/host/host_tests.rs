@@ -1,0 +1,183 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::store::TemplateStore;
+
+/// A small machine with a secret next to every public file.
+fn machine() -> tempfile::TempDir {
+    let machine = tempfile::tempdir().unwrap();
+    let root = machine.path();
+    for directory in ["usr/bin", "etc/ssl/certs", "etc/ssl/private", "etc/python3.11", "etc/fonts/closed"] {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    for link in ["bin", "sbin", "lib"] {
+        symlink(format!("usr/{link}"), root.join(link)).unwrap();
+    }
+    for (path, mode) in [
+        ("usr/bin/bash", 0o755),
+        ("etc/shadow", 0o640),
+        ("etc/hostname", 0o644),
+        ("etc/machine-id", 0o644),
+        ("etc/ssl/certs/ca-certificates.crt", 0o644),
+        ("etc/ssl/certs/closed.pem", 0o640),
+        ("etc/ssl/private/key.pem", 0o644),
+        ("etc/ssl/openssl.cnf", 0o4755),
+        ("etc/python3.11/site.py", 0o644),
+        ("etc/fonts/closed/secret", 0o644),
+        ("etc/ld.so.cache", 0o644),
+    ] {
+        fs::write(root.join(path), "SECRET of the machine").unwrap();
+        fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    fs::set_permissions(root.join("etc/fonts/closed"), fs::Permissions::from_mode(0o700)).unwrap();
+    symlink("/usr/share/zoneinfo/UTC", root.join("etc/localtime")).unwrap();
+    symlink("../shadow", root.join("etc/ssl/certs/link.pem")).unwrap();
+    machine
+}
+
+fn skeleton(template: &Template) -> &Path {
+    &template.trees[0].lowers[0]
+}
+
+fn paths_below(root: &Path) -> Vec<String> {
+    let mut paths = Vec::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            paths.push(entry.path().strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+            if entry.file_type().unwrap().is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    paths
+}
+
+#[test]
+fn takes_from_the_machine_only_what_is_listed_and_public() {
+    let (machine, data) = (machine(), tempfile::tempdir().unwrap());
+    let store = TemplateStore::open_for_machine(data.path(), machine.path()).unwrap();
+    let template = store.host().unwrap();
+    let root = skeleton(&template);
+
+    let secret =
+        |path: &String| fs::read_to_string(root.join(path)).is_ok_and(|text| text.contains("SECRET"));
+    let mut copied: Vec<_> = paths_below(root)
+        .into_iter()
+        .filter(|path| !root.join(path).is_symlink() && root.join(path).is_file() && secret(path))
+        .collect();
+    copied.sort();
+    assert_eq!(
+        copied,
+        [
+            "etc/ld.so.cache",
+            "etc/python3.11/site.py",
+            "etc/ssl/certs/ca-certificates.crt",
+            "etc/ssl/openssl.cnf"
+        ]
+    );
+    assert_eq!(fs::read_link(root.join("etc/ssl/certs/link.pem")).unwrap(), Path::new("../shadow"));
+    assert_eq!(fs::read_link(root.join("etc/localtime")).unwrap(), Path::new("/usr/share/zoneinfo/UTC"));
+    assert_eq!(fs::metadata(root.join("etc/ssl/openssl.cnf")).unwrap().mode() & 0o7777, 0o755);
+    assert_eq!(fs::read_to_string(root.join("etc/hostname")).unwrap(), "sandbox\n");
+    assert_eq!(template.trees[1].lowers, [machine.path().join("usr")]);
+}
+
+#[test]
+fn lays_out_a_machine_with_a_normal_user() {
+    let (machine, data) = (machine(), tempfile::tempdir().unwrap());
+    let store = TemplateStore::open_for_machine(data.path(), machine.path()).unwrap();
+    let template = store.host().unwrap();
+    let root = skeleton(&template);
+    for (path, mode, uid) in [
+        ("", 0o40755, 0),
+        ("root", 0o40700, 0),
+        ("tmp", 0o41777, 0),
+        ("var/tmp", 0o41777, 0),
+        ("home/user", 0o40755, 1000),
+        ("home/user/.bashrc", 0o100_644, 1000),
+        ("etc/passwd", 0o100_644, 0),
+        ("proc", 0o40755, 0),
+        ("usr", 0o40755, 0),
+    ] {
+        let found = fs::symlink_metadata(root.join(path)).unwrap();
+        assert_eq!((found.mode(), found.uid(), found.gid()), (mode, uid, uid), "{path}");
+    }
+    for (path, target) in [("bin", "usr/bin"), ("var/run", "/run"), ("var/lock", "/run/lock")] {
+        assert_eq!(fs::read_link(root.join(path)).unwrap(), Path::new(target));
+    }
+    let passwd = fs::read_to_string(root.join("etc/passwd")).unwrap();
+    assert!(passwd.contains("user:x:1000:1000:user:/home/user:/bin/bash"));
+    assert!(!root.join("etc/shadow").exists());
+    assert_eq!(template.manifest.config.user, "user");
+}
+
+#[test]
+fn is_made_once_and_again_when_the_machine_changes() {
+    let (machine, data) = (machine(), tempfile::tempdir().unwrap());
+    let store = TemplateStore::open_for_machine(data.path(), machine.path()).unwrap();
+    let first = store.host().unwrap();
+    assert_eq!(store.host().unwrap(), first);
+    fs::write(machine.path().join("etc/ld.so.cache"), "another cache").unwrap();
+    let second = store.host().unwrap();
+    assert_ne!(second.manifest.digest, first.manifest.digest);
+    assert!(skeleton(&first).join("etc/passwd").exists(), "running sandboxes keep theirs");
+}
+
+#[test]
+fn several_at_once_make_one() {
+    let (machine, data) = (machine(), tempfile::tempdir().unwrap());
+    let store = TemplateStore::open_for_machine(data.path(), machine.path()).unwrap();
+    let templates: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..8).map(|_| scope.spawn(|| store.host().unwrap())).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+    });
+    assert!(templates.windows(2).all(|pair| pair[0] == pair[1]));
+    let made = fs::read_dir(data.path().join("templates-host")).unwrap();
+    let names: Vec<_> = made.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names.iter().filter(|name| *name != ".lock").count(), 1, "{names:?}");
+}
+
+#[test]
+fn a_machine_without_merged_usr_is_told_so() {
+    let (machine, data) = (machine(), tempfile::tempdir().unwrap());
+    fs::remove_file(machine.path().join("sbin")).unwrap();
+    fs::create_dir(machine.path().join("sbin")).unwrap();
+    let store = TemplateStore::open_for_machine(data.path(), machine.path()).unwrap();
+    assert!(matches!(store.host(), Err(HostError::NotMerged { directory: "sbin" })));
+}
+
+#[test]
+fn this_machine_works_and_an_unchanged_one_is_checked_quickly() {
+    let data = tempfile::tempdir().unwrap();
+    let store = TemplateStore::open(data.path()).unwrap();
+    let template = store.host().unwrap();
+    let root = skeleton(&template);
+    for path in paths_below(root) {
+        let found = fs::symlink_metadata(root.join(&path)).unwrap();
+        assert!(found.uid() <= 1000 && found.gid() <= 1000, "{path}");
+        if let (true, Ok(original)) =
+            (path.starts_with("etc/"), fs::symlink_metadata(Path::new("/").join(&path)))
+        {
+            let ours = ["etc/passwd", "etc/group", "etc/profile", "etc/bash.bashrc"].contains(&path.as_str());
+            assert!(ours || original.is_symlink() || original.mode() & 0o004 != 0, "{path} is not public");
+        }
+    }
+    for private in ["etc/shadow", "etc/gshadow", "etc/ssl/private", "etc/ssh", "etc/sudoers"] {
+        assert!(!root.join(private).exists(), "{private}");
+    }
+    let fastest = (0..20)
+        .map(|_| {
+            let start = Instant::now();
+            assert_eq!(store.host().unwrap(), template);
+            start.elapsed()
+        })
+        .min()
+        .unwrap();
+    println!("host() when up to date: {fastest:?}, {} entries", template.manifest.entries);
+    assert!(fastest < Duration::from_millis(10), "{fastest:?}");
+}

@@ -1,0 +1,150 @@
+use std::io::Write as _;
+use std::path::Path;
+
+use super::HostError;
+use super::copy::Copier;
+use super::survey::Survey;
+use crate::tree::{Attributes, EntryError, TreePath, TreeTotals, TreeWriter};
+
+const MAX_DEPTH: usize = 32;
+const USER: u32 = 1000;
+
+const DIRECTORIES: &[(&str, u32)] = &[
+    ("etc", 0o755),
+    ("home", 0o755),
+    ("root", 0o700),
+    ("tmp", 0o1777),
+    ("var", 0o755),
+    ("var/cache", 0o755),
+    ("var/lib", 0o755),
+    ("var/log", 0o755),
+    ("var/tmp", 0o1777),
+    ("opt", 0o755),
+    ("srv", 0o755),
+    ("mnt", 0o755),
+    ("media", 0o755),
+    ("proc", 0o755),
+    ("dev", 0o755),
+    ("sys", 0o755),
+    ("run", 0o755),
+    ("usr", 0o755),
+];
+
+const LINKS: &[(&str, &str)] =
+    &[("var/run", "/run"), ("var/lock", "/run/lock"), ("etc/mtab", "../proc/self/mounts")];
+
+const GROUP: &str = "root:x:0:
+daemon:x:1:
+tty:x:5:
+mail:x:8:
+utmp:x:43:
+staff:x:50:
+users:x:100:
+user:x:1000:
+nogroup:x:65534:
+";
+
+const HOSTS: &str = "127.0.0.1 localhost
+::1 localhost ip6-localhost ip6-loopback
+";
+
+const NSSWITCH: &str = "passwd: files
+group: files
+shadow: files
+hosts: files dns
+networks: files
+protocols: files
+services: files
+";
+
+const PROFILE: &str = r#"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+[ -d "$HOME/.local/bin" ] && PATH="$HOME/.local/bin:$PATH"
+export PATH
+if [ -n "$BASH_VERSION" ] && [ -r /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi
+"#;
+
+const BASHRC: &str = r"case $- in *i*) ;; *) return ;; esac
+PS1='\u@\h:\w\$ '
+shopt -s checkwinsize
+";
+
+const USER_BASHRC: &str = r"case $- in *i*) ;; *) return ;; esac
+alias ls='ls --color=auto'
+alias ll='ls -l'
+";
+
+const USER_PROFILE: &str = r#"if [ -n "$BASH_VERSION" ] && [ -r "$HOME/.bashrc" ]; then . "$HOME/.bashrc"; fi
+"#;
+
+/// Writes the skeleton into `root`.
+pub(super) fn write(root: &Path, machine: &Path, survey: &Survey) -> Result<TreeTotals, HostError> {
+    let failed = |path: &str| {
+        let path = path.to_owned();
+        move |source| HostError::Write { path, source }
+    };
+    let mut writer = TreeWriter::new(root, MAX_DEPTH).map_err(failed("/"))?;
+    for (path, mode) in DIRECTORIES {
+        directory(&mut writer, path, Attributes::root(*mode)).map_err(failed(path))?;
+    }
+    directory(&mut writer, "home/user", owned_by_user(0o755)).map_err(failed("home/user"))?;
+    let links = LINKS.iter().map(|(path, target)| (*path, target.as_bytes()));
+    for (path, target) in links.chain(survey.links.iter().map(|(path, target)| (*path, target.as_slice()))) {
+        link(&mut writer, path, target).map_err(failed(path))?;
+    }
+    let mut copier = Copier::new(machine, &mut writer)?;
+    for name in &survey.allowed {
+        copier.copy(name)?;
+    }
+    // Ours come last: they win over anything of the machine.
+    for (path, text) in files(survey) {
+        file(&mut writer, path, &text, &Attributes::root(0o644)).map_err(failed(path))?;
+    }
+    for (path, text) in [("home/user/.bashrc", USER_BASHRC), ("home/user/.profile", USER_PROFILE)] {
+        file(&mut writer, path, text, &owned_by_user(0o644)).map_err(failed(path))?;
+    }
+    writer.finish().map_err(failed("/"))
+}
+
+fn files(survey: &Survey) -> [(&'static str, String); 10] {
+    [
+        ("etc/passwd", passwd(survey.shell)),
+        ("etc/group", GROUP.to_owned()),
+        ("etc/hosts", HOSTS.to_owned()),
+        ("etc/hostname", "sandbox\n".to_owned()),
+        // The sandbox's network decides what goes in here.
+        ("etc/resolv.conf", String::new()),
+        ("etc/machine-id", String::new()),
+        ("etc/nsswitch.conf", NSSWITCH.to_owned()),
+        ("etc/shells", format!("/bin/sh\n{}\n", survey.shell)),
+        ("etc/profile", PROFILE.to_owned()),
+        ("etc/bash.bashrc", BASHRC.to_owned()),
+    ]
+}
+
+fn passwd(shell: &str) -> String {
+    format!(
+        "root:x:0:0:root:/root:{shell}
+daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
+user:x:{USER}:{USER}:user:/home/user:{shell}
+nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
+"
+    )
+}
+
+fn directory(writer: &mut TreeWriter, path: &str, attributes: Attributes) -> Result<(), EntryError> {
+    writer.directory(&TreePath::parse(path.as_bytes(), MAX_DEPTH)?, attributes)
+}
+
+fn link(writer: &mut TreeWriter, path: &str, target: &[u8]) -> Result<(), EntryError> {
+    writer.symlink(&TreePath::parse(path.as_bytes(), MAX_DEPTH)?, target, &Attributes::root(0o777))
+}
+
+fn file(writer: &mut TreeWriter, path: &str, text: &str, attributes: &Attributes) -> Result<(), EntryError> {
+    let mut file = writer.create_file(&TreePath::parse(path.as_bytes(), MAX_DEPTH)?)?;
+    file.write_all(text.as_bytes()).map_err(|source| EntryError::Io { action: "write", source })?;
+    writer.finish_file(&file, attributes)
+}
+
+fn owned_by_user(mode: u32) -> Attributes {
+    Attributes { uid: USER, gid: USER, ..Attributes::root(mode) }
+}

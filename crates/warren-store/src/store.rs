@@ -1,0 +1,167 @@
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::host;
+use crate::manifest::{Manifest, ReadError};
+use crate::name::TemplateName;
+use crate::staging::{self, NamesLock, StagingError};
+use crate::template::{Template, Tree};
+
+/// The templates under one data directory. It holds no state of its own: several processes may use one directory.
+#[derive(Debug, Clone)]
+pub struct TemplateStore {
+    templates: PathBuf,
+    host: PathBuf,
+    machine: PathBuf,
+}
+
+/// What the store holds.
+#[derive(Debug)]
+pub struct Listing {
+    /// The imported templates, by name. The built-in one is not among them.
+    pub templates: Vec<Template>,
+    /// Why some others cannot be used. One damaged template does not hide the rest.
+    pub damaged: Vec<ReadError>,
+}
+
+/// The store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A directory could not be made, or closed to other users.
+    #[error("make store directory `{}`: is the data directory writable?", path.display())]
+    Make {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// What a killed import left could not be reclaimed.
+    #[error("reclaim what interrupted imports left")]
+    Sweep(#[source] StagingError),
+}
+
+/// A template could not be removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    /// The built-in template cannot be removed.
+    #[error("template `host` is built in and cannot be removed")]
+    BuiltIn,
+    /// There is no template of that name.
+    #[error("there is no template `{name}`")]
+    NotFound {
+        /// What was asked for.
+        name: TemplateName,
+    },
+    /// Sandboxes use it.
+    #[error("template `{name}` is in use: end the sandboxes made from it, then try again")]
+    InUse {
+        /// The template.
+        name: TemplateName,
+    },
+    /// The disk did not obey.
+    #[error("remove template `{name}`")]
+    Discard {
+        /// The template.
+        name: TemplateName,
+        /// Why.
+        #[source]
+        source: StagingError,
+    },
+}
+
+impl TemplateStore {
+    /// Opens the store, making its directories where they are missing, and reclaims what killed imports left.
+    pub fn open(data: &Path) -> Result<Self, OpenError> {
+        Self::open_for_machine(data, Path::new("/"))
+    }
+
+    /// As [`open`](Self::open), for a machine whose root is elsewhere.
+    pub(crate) fn open_for_machine(data: &Path, machine: &Path) -> Result<Self, OpenError> {
+        let store = Self {
+            templates: data.join("templates"),
+            host: data.join("templates-host"),
+            machine: machine.to_owned(),
+        };
+        for path in [&store.templates, &store.host] {
+            private_directory(path).map_err(|source| OpenError::Make { path: path.clone(), source })?;
+        }
+        for path in [&store.templates, &store.host] {
+            staging::sweep(path).map_err(OpenError::Sweep)?;
+        }
+        Ok(store)
+    }
+
+    /// Every imported template.
+    pub fn list(&self) -> Result<Listing, ReadError> {
+        let failed = |source| ReadError::List { path: self.templates.clone(), source };
+        let mut listing = Listing { templates: Vec::new(), damaged: Vec::new() };
+        for entry in fs::read_dir(&self.templates).map_err(failed)? {
+            let file_name = entry.map_err(failed)?.file_name();
+            // Staging directories and the lock have names that no template can have.
+            let Some(name) = file_name.to_str().and_then(|text| text.parse::<TemplateName>().ok()) else {
+                continue;
+            };
+            match self.imported(&name) {
+                Ok(template) => listing.templates.push(template),
+                // Removed since the directory was read.
+                Err(ReadError::NotFound { .. }) => {}
+                Err(error) => listing.damaged.push(error),
+            }
+        }
+        listing.templates.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(listing)
+    }
+
+    /// One template by name, `host` among them.
+    pub fn get(&self, name: &TemplateName) -> Result<Template, ReadError> {
+        if name.is_host() { self.host().map_err(ReadError::Host) } else { self.imported(name) }
+    }
+
+    /// The built-in template. Its skeleton is made when the machine changed since the last call; otherwise this
+    /// costs a few dozen `stat` calls.
+    pub fn host(&self) -> Result<Template, host::HostError> {
+        host::prepare(&self.host, &self.machine)
+    }
+
+    /// Removes a template. `in_use` is asked while no other process can change names, so that a sandbox that looks
+    /// its template up before it registers itself is not missed.
+    pub fn remove(
+        &self,
+        name: &TemplateName,
+        in_use: &dyn Fn(&TemplateName) -> bool,
+    ) -> Result<(), RemoveError> {
+        if name.is_host() {
+            return Err(RemoveError::BuiltIn);
+        }
+        let failed = |source| RemoveError::Discard { name: name.clone(), source };
+        let names = NamesLock::acquire(&self.templates).map_err(failed)?;
+        if !self.templates.join(name.as_str()).exists() {
+            return Err(RemoveError::NotFound { name: name.clone() });
+        }
+        if in_use(name) {
+            return Err(RemoveError::InUse { name: name.clone() });
+        }
+        staging::discard(&self.templates, name, names).map_err(failed)
+    }
+
+    fn imported(&self, name: &TemplateName) -> Result<Template, ReadError> {
+        imported(&self.templates, name)
+    }
+}
+
+/// Reads an imported template from the directory of templates.
+pub(crate) fn imported(templates: &Path, name: &TemplateName) -> Result<Template, ReadError> {
+    let directory = templates.join(name.as_str());
+    let manifest = Manifest::read(&directory, name)?;
+    let root = Tree { at: PathBuf::from("/"), lowers: vec![directory.join("root")] };
+    Ok(Template { name: name.clone(), manifest, trees: vec![root] })
+}
+
+/// Templates hold set-id files and other people's data: no user but root may come near them.
+fn private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+}

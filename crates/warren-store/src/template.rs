@@ -1,0 +1,25 @@
+use std::path::PathBuf;
+
+use crate::manifest::Manifest;
+use crate::name::TemplateName;
+
+/// A template as a sandbox uses it: what it is, and the trees to mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// Its name in the store.
+    pub name: TemplateName,
+    /// What is known of it.
+    pub manifest: Manifest,
+    /// Parents before children, so that they can be mounted in order.
+    pub trees: Vec<Tree>,
+}
+
+/// Host directories that make up one place inside the sandbox. They are shared by every sandbox of the template: mount
+/// them read-only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// Where it appears inside, absolute.
+    pub at: PathBuf,
+    /// Host directories, topmost first.
+    pub lowers: Vec<PathBuf>,
+}
