@@ -1,0 +1,50 @@
+//! The rights of the thread that serves a call.
+//!
+//! Only the thread changes: the agent's others keep theirs, and a file call needs no process of its own.
+//! There is no way back, so the thread must end with the call.
+
+use rustix::process::{getegid, geteuid, getgroups};
+use rustix::thread::{CapabilitySet, Gid};
+use warren_wire::guest::{Failure, FailureCode};
+
+use super::sys;
+use crate::identity::Identity;
+
+/// Makes the kernel judge this thread's file access as it would judge `identity`'s.
+pub(super) fn assume(identity: &Identity) -> Result<(), Failure> {
+    if is_own(identity) {
+        return Ok(());
+    }
+    let groups: Vec<Gid> = identity.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+    // Groups first: the right to set them goes with the user.
+    let switched = rustix::thread::set_thread_groups(&groups).is_ok()
+        && sys::set_fs_gid(identity.gid)
+        && sys::set_fs_uid(identity.uid)
+        && (identity.uid == 0 || drop_capabilities());
+    if switched {
+        return Ok(());
+    }
+    let message = format!("act as user {}:{}: the agent may not change users", identity.uid, identity.gid);
+    Err(Failure { code: FailureCode::PermissionDenied, message, errno: None })
+}
+
+/// An agent without privileges can still serve the user it runs as.
+fn is_own(identity: &Identity) -> bool {
+    if (identity.uid, identity.gid) != (geteuid().as_raw(), getegid().as_raw()) {
+        return false;
+    }
+    let mut own: Vec<u32> = getgroups().unwrap_or_default().iter().map(|gid| gid.as_raw()).collect();
+    let mut wanted = identity.groups.clone();
+    own.sort_unstable();
+    wanted.sort_unstable();
+    own == wanted || identity.uid != 0
+}
+
+/// The kernel drops the file capabilities with the user id, unless the process was set up to keep them.
+/// No other capability has a place in a user's file call either.
+fn drop_capabilities() -> bool {
+    rustix::thread::capabilities(None).is_ok_and(|mut sets| {
+        sets.effective = CapabilitySet::empty();
+        rustix::thread::set_capabilities(None, sets).is_ok()
+    })
+}
