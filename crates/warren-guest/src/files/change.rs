@@ -23,12 +23,8 @@ pub(super) fn make_directory(place: &Place, permissions: Option<u32>, parents: b
 }
 
 pub(super) fn rename(from: &Place, to: &Place) -> Result<(), Failure> {
-    rustix::fs::rename(from.path(), to.path()).map_err(|errno| {
-        let mut failure = refused("rename", from.path(), errno);
-        let old = format!("`{}`", from.path().display());
-        failure.message = failure.message.replacen(&old, &format!("{old} to `{}`", to.path().display()), 1);
-        failure
-    })
+    let action = format!("rename `{}` to", from.path().display());
+    rustix::fs::rename(from.path(), to.path()).map_err(|errno| refused(&action, to.path(), errno))
 }
 
 pub(super) fn set_permissions(place: &Place, permissions: u32) -> Result<(), Failure> {

@@ -49,6 +49,8 @@ pub(super) fn remove(place: &Place, recursive: bool) -> Result<(), Failure> {
     rustix::fs::openat(&parent, name, flags, Mode::empty())
         .and_then(|top| clear(&mut Descent::new(top)))
         .and_then(|()| rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR))
+        // Someone else may have removed the same tree at the same time.
+        .or_else(|errno| if errno == Errno::NOENT { Ok(()) } else { Err(errno) })
         .map_err(refuse)
 }
 
@@ -58,8 +60,12 @@ fn clear(descent: &mut Descent) -> Result<(), Errno> {
     while let Some(level) = levels.last_mut() {
         if let Some(name) = level.subdirectories.pop() {
             if !remove_empty(descent.directory()?, &name)? {
-                descent.enter(&name)?;
-                levels.push(Level::default());
+                match descent.enter(&name) {
+                    Ok(()) => levels.push(Level::default()),
+                    // Removed or exchanged by someone else meanwhile: the next round sees what is there.
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                    Err(errno) => return Err(errno),
+                }
             }
             continue;
         }
@@ -86,7 +92,11 @@ fn sweep(directory: BorrowedFd<'_>, subdirectories: &mut Vec<CString>) -> Result
     let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
     let mut entries = RawDir::new(directory, &mut buffer);
     while let Some(entry) = entries.next() {
-        let entry = entry?;
+        let entry = match entry {
+            // The directory itself was removed by someone else.
+            Err(Errno::NOENT) => break,
+            entry => entry?,
+        };
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;

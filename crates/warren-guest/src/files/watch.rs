@@ -123,9 +123,10 @@ fn on_entry(tree: &mut Tree<'_>, batch: &mut Batch, change: &Change, name: &[u8]
 
 /// Tells of an entry that has appeared; a directory is watched from now on, with what is in it already.
 fn on_created(tree: &mut Tree<'_>, batch: &mut Batch, path: Vec<u8>, is_directory: bool) {
-    if !tree.was_found(&path) {
-        batch.push(WatchKind::Created, path.clone());
+    if tree.was_found(&path) {
+        return;
     }
+    batch.push(WatchKind::Created, path.clone());
     if is_directory {
         tree.add(&path, |found| batch.push(WatchKind::Created, found));
     }

@@ -90,7 +90,7 @@ pub enum FileOperation {
         #[n(1)]
         permissions: u32,
     },
-    /// Owner and group as in [`super::Start::user`].
+    /// Owner and group as in [`super::Start::user`]; without a group the file keeps its own. Follows links.
     #[n(8)]
     SetOwner {
         #[n(0)]
@@ -133,16 +133,19 @@ pub enum FileOperation {
 /// How a write treats what is already there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub enum WriteMode {
-    /// Written beside and renamed over at End: readers see the old content or the new, never a mix.
+    /// Written beside and renamed over at End: readers see the old content or the new, never a mix. A file
+    /// that cannot be renamed over (its directory is closed to the user, it is a mount) is overwritten
+    /// in place at End instead, or while it arrives if it is larger than a few megabytes.
     #[default]
     #[n(0)]
     Replace,
+    /// A missing file is made.
     #[n(1)]
     Append,
     /// Fails if the path exists.
     #[n(2)]
     CreateNew,
-    /// Overwrites in place from this offset on.
+    /// Overwrites in place from this offset on; a missing file is made.
     #[n(3)]
     At {
         #[n(0)]

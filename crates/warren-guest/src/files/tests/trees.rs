@@ -1,5 +1,7 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rustix::fs::{Mode, OFlags};
@@ -135,6 +137,54 @@ fn removal_takes_what_it_is_told_and_no_more() {
     assert_eq!(scratch.names(), ["outside"]);
     assert_eq!(scratch.content("outside/kept"), "x");
     assert_eq!(remove(scratch.bytes("tree"), true).unwrap_err().code, FailureCode::NotFound);
+}
+
+#[test]
+fn a_tree_may_be_removed_twice_at_once() {
+    let scratch = Scratch::new();
+    for round in 0..10 {
+        let top = format!("t{round}");
+        for number in 0..100 {
+            std::fs::create_dir_all(scratch.at(&format!("{top}/{}/{}/x", number % 7, number))).unwrap();
+        }
+        let path = scratch.bytes(&top);
+        let other = std::thread::spawn({
+            let path = path.clone();
+            move || remove(path, true)
+        });
+        for outcome in [remove(path, true), other.join().unwrap()] {
+            assert!(outcome.is_ok_and(|reply| reply == Reply::Done) || !scratch.at(&top).exists());
+        }
+        assert!(!scratch.at(&top).exists());
+    }
+}
+
+#[test]
+fn a_tree_that_moves_while_it_is_walked_harms_nothing() {
+    let (scratch, elsewhere) = (Scratch::new(), Scratch::new());
+    let deep = "d/".repeat(120);
+    std::fs::create_dir_all(scratch.at(&format!("a/{deep}"))).unwrap();
+    std::fs::create_dir_all(elsewhere.at("outside")).unwrap();
+    elsewhere.file("outside/kept", "x", 0o644);
+    let stop = Arc::new(AtomicBool::new(false));
+    let moving = std::thread::spawn({
+        let (stop, from) = (Arc::clone(&stop), scratch.at(&format!("a/{}", "d/".repeat(60))));
+        let to = elsewhere.at("outside/d");
+        move || {
+            while !stop.load(Ordering::Relaxed) {
+                std::fs::rename(&from, &to).ok();
+                std::fs::rename(&to, &from).ok();
+            }
+        }
+    });
+    for _ in 0..100 {
+        list(&scratch.bytes("."), u32::MAX).unwrap();
+    }
+    // The removal may fail when the ground moves, but it never takes what is outside the tree.
+    remove(scratch.bytes("a"), true).ok();
+    stop.store(true, Ordering::Relaxed);
+    moving.join().unwrap();
+    assert_eq!(elsewhere.content("outside/kept"), "x");
 }
 
 #[test]
