@@ -1,0 +1,314 @@
+//! The agent's loop: one thread, one epoll set, and the tables of connections and processes.
+//!
+//! A turn of the loop takes a batch of events, does what each allows without waiting, reaps children, and
+//! then tells followers what has changed, so that a short process's output and exit leave in one message.
+//! A connection being worked on is taken out of its table and put back unless its call is over; file calls,
+//! which block, are the only ones that leave the thread.
+
+mod calls;
+mod follow;
+mod input;
+mod reap;
+mod start;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use warren_wire::guest::{AgentConfig, FailureCode, FileCall};
+
+use crate::connection::{Connection, Phase};
+use crate::failure::refuse;
+use crate::outbox::Sent;
+use crate::poll::{Poller, Token, Watched};
+use crate::processes::Processes;
+use crate::ring::Stream;
+use crate::spawn::Spawner;
+use crate::sys;
+use crate::timers::{Timer, Timers};
+
+/// Connections at once, those of file calls included.
+const MAX_CONNECTIONS: usize = 1024;
+/// A connection that has not sent its request by then is closed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long accepting rests when descriptors have run out.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// Read at a time, by whoever's turn it is.
+const SCRATCH: usize = 64 * 1024;
+
+/// Serves calls until the lifeline breaks or, outside a sandbox, the process is told to stop.
+pub(crate) fn serve(listener: OwnedFd, lifeline: Option<OwnedFd>, config: AgentConfig) -> Result<(), Errno> {
+    Agent::create(listener, lifeline, config)?.run()
+}
+
+struct Agent {
+    config: Arc<AgentConfig>,
+    poller: Poller,
+    listener: Watched,
+    signals: Watched,
+    /// Watched for its end only.
+    _lifeline: Option<Watched>,
+    timers: Timers,
+    connections: BTreeMap<u64, Connection>,
+    last_connection: u64,
+    processes: Processes,
+    /// Processes whose followers have something to learn at the end of this turn.
+    changed: BTreeSet<u64>,
+    /// Pipes that descendants of ended processes still hold: read and dropped, so that nobody is killed for
+    /// writing to them.
+    leftovers: BTreeMap<u64, Watched>,
+    last_leftover: u64,
+    spawner: Spawner,
+    file_calls: Arc<AtomicUsize>,
+    scratch: Vec<u8>,
+    began: Instant,
+    is_init: bool,
+}
+
+/// Whether the loop goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    On,
+    Stop,
+}
+
+impl Agent {
+    fn create(listener: OwnedFd, lifeline: Option<OwnedFd>, config: AgentConfig) -> Result<Self, Errno> {
+        let is_init = rustix::process::getpid().is_init();
+        sys::take_signals()?;
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        // As PID 1 every signal but a child's end is ignored; elsewhere one may stop the agent by hand.
+        let reported: &[i32] =
+            if is_init { &[libc::SIGCHLD] } else { &[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT] };
+        let poller = Poller::create()?;
+        let arm = |fd: OwnedFd, token, flags| {
+            rustix::io::ioctl_fionbio(&fd, true)?;
+            let mut watched = Watched::new(fd, token);
+            watched.watch(&poller, flags).map(|()| watched)
+        };
+        Ok(Self {
+            listener: arm(listener, Token::Listener, EventFlags::IN)?,
+            signals: arm(sys::signal_descriptor(reported)?, Token::Signals, EventFlags::IN)?,
+            _lifeline: lifeline.map(|fd| arm(fd, Token::Lifeline, EventFlags::RDHUP)).transpose()?,
+            config: Arc::new(config),
+            poller,
+            timers: Timers::default(),
+            connections: BTreeMap::new(),
+            last_connection: 0,
+            processes: Processes::default(),
+            changed: BTreeSet::new(),
+            leftovers: BTreeMap::new(),
+            last_leftover: 0,
+            spawner: Spawner::default(),
+            file_calls: Arc::default(),
+            scratch: Vec::new(),
+            began: Instant::now(),
+            is_init,
+        })
+    }
+
+    fn run(mut self) -> Result<(), Errno> {
+        while self.turn()? == Course::On {}
+        if !self.is_init {
+            for (pid, _) in self.processes.running() {
+                sys::kill(pid, sys::Aim::Group, libc::SIGKILL).ok();
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) -> Result<Course, Errno> {
+        let mut children_ended = false;
+        for (token, flags) in self.poller.wait(self.timers.wait(Instant::now()))? {
+            match token {
+                Token::Listener => self.accept(),
+                Token::Signals if self.take_signals() == Course::Stop => return Ok(Course::Stop),
+                Token::Signals => children_ended = true,
+                Token::Lifeline => return Ok(Course::Stop),
+                Token::Connection(id) => self.drive(id, |agent, connection| agent.receive(connection, flags)),
+                Token::Upstream(id) => self.drive(id, |_, _| {}),
+                Token::Stdin(id) => self.feed_next(id),
+                Token::Stdout(id) => self.read_output(id, Stream::Stdout, flags),
+                Token::Stderr(id) => self.read_output(id, Stream::Stderr, flags),
+                Token::Leftover(id) => self.read_leftover(id),
+            }
+        }
+        if children_ended {
+            self.reap();
+        }
+        self.fire_timers();
+        self.tell_followers();
+        Ok(Course::On)
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // A few at a time, so that a crowd at the door does not starve those inside.
+        for _ in 0..16 {
+            match rustix::net::accept_with(&self.listener, flags) {
+                Ok(socket) => self.admit(socket),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => {
+                    self.listener.unwatch(&self.poller);
+                    self.timers.set(Instant::now() + ACCEPT_REST, Timer::Accept);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: OwnedFd) {
+        let until = Instant::now() + PATIENCE;
+        self.last_connection += 1;
+        let mut connection = Connection::new(self.last_connection, socket, until);
+        if self.connection_count() >= MAX_CONNECTIONS {
+            connection.fail(refuse(FailureCode::Exhausted, "the agent serves too many connections already"));
+            // One try: whoever opens that many connections need not be waited for.
+            connection.outbox.flush(&connection.socket).ok();
+            return;
+        }
+        let id = connection.id;
+        self.timers.set(until, Timer::Silence { connection: id });
+        self.connections.insert(id, connection);
+        self.drive(id, |agent, connection| agent.receive(connection, EventFlags::IN));
+    }
+
+    fn connection_count(&self) -> usize {
+        self.connections.len() + self.file_calls.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Lets something happen to a connection, then lets its call make what progress it can.
+    fn drive(&mut self, id: u64, happen: impl FnOnce(&mut Self, &mut Connection)) {
+        let Some(mut connection) = self.connections.remove(&id) else { return };
+        happen(self, &mut connection);
+        let Some(mut connection) = self.progress(connection) else { return };
+        if connection.rearm(&self.poller).is_ok() {
+            self.connections.insert(id, connection);
+        } else {
+            self.forget_connection(&connection);
+        }
+    }
+
+    fn receive(&mut self, connection: &mut Connection, flags: EventFlags) {
+        if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+            connection.peer.note_gone();
+        }
+        let takes_input = match &connection.phase {
+            Phase::Asking { .. } | Phase::Following { .. } | Phase::Feeding { .. } => true,
+            Phase::Tunnelling(tunnel) => tunnel.takes_more(),
+            Phase::Answering | Phase::Waiting { .. } | Phase::Listing { .. } => false,
+        };
+        let full = connection.parked || connection.cargo.is_some();
+        let told = flags.intersects(EventFlags::IN | EventFlags::HUP);
+        if takes_input && !full && told && connection.peer.may_send() {
+            connection.receive(self.scratch());
+        }
+    }
+
+    /// One buffer for all reading, made when first needed.
+    fn scratch(&mut self) -> &mut [u8] {
+        self.scratch.resize(SCRATCH, 0);
+        &mut self.scratch
+    }
+
+    /// Takes back what a closing connection had in other tables.
+    fn forget_connection(&mut self, connection: &Connection) {
+        let now = Instant::now();
+        match &connection.phase {
+            Phase::Asking { until } => {
+                self.timers.cancel(*until, Timer::Silence { connection: connection.id })
+            }
+            Phase::Following { process } | Phase::Feeding { process, .. } | Phase::Waiting { process } => {
+                self.detach(*process, connection.id, now);
+            }
+            Phase::Tunnelling(tunnel) => {
+                if let Some(until) = tunnel.deadline() {
+                    self.timers.cancel(until, Timer::Silence { connection: connection.id });
+                }
+            }
+            Phase::Answering | Phase::Listing { .. } => {}
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        let now = Instant::now();
+        while let Some(timer) = self.timers.take_due(now) {
+            match timer {
+                Timer::Silence { connection } => self.lose_patience(connection),
+                Timer::Timeout { process } => self.time_out(process, now),
+                Timer::Grace { process } => {
+                    self.processes.with(process, |process| process.expire(now));
+                    self.changed.insert(process);
+                }
+                Timer::Sweep => self.sweep(now),
+                Timer::Accept => {
+                    if self.listener.watch(&self.poller, EventFlags::IN).is_err() {
+                        self.timers.set(now + ACCEPT_REST, Timer::Accept);
+                    }
+                }
+            }
+        }
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        if let Some(next) = self.processes.sweep(now, 0) {
+            self.timers.set(next, Timer::Sweep);
+        }
+    }
+
+    /// Moves a call forward as far as it goes without waiting. `None` when the connection is no longer ours.
+    fn progress(&mut self, mut connection: Connection) -> Option<Connection> {
+        loop {
+            match self.step(&mut connection) {
+                Step::Again => {}
+                Step::Rest => return Some(connection),
+                Step::Close => {
+                    self.forget_connection(&connection);
+                    return None;
+                }
+                Step::HandOver(call) => {
+                    self.hand_over(connection, call);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, connection: &mut Connection) -> Step {
+        match &connection.phase {
+            &Phase::Asking { until } => self.begin(connection, until),
+            Phase::Answering => finish_answer(connection),
+            &Phase::Following { process } => self.follow(connection, process),
+            &Phase::Feeding { process, at_end } => self.feed(connection, process, at_end),
+            &Phase::Waiting { process } => self.await_exit(connection, process),
+            &Phase::Listing { next } => self.list_on(connection, next),
+            Phase::Tunnelling(_) => self.tunnel_on(connection),
+        }
+    }
+}
+
+/// What a call does next.
+#[derive(Debug)]
+enum Step {
+    /// It has entered another phase and may go on at once.
+    Again,
+    /// It waits for an event.
+    Rest,
+    Close,
+    /// It goes on in a thread of its own.
+    HandOver(FileCall),
+}
+
+/// Sends the rest of the last answer.
+fn finish_answer(connection: &mut Connection) -> Step {
+    match connection.outbox.flush(&connection.socket) {
+        Ok(Sent::Part) if !connection.peer.is_gone() => Step::Rest,
+        _ => Step::Close,
+    }
+}

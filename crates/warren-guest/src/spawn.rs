@@ -1,0 +1,207 @@
+//! Starts processes: pipes or a terminal, the environment and the user's ids, all prepared before the child
+//! exists, and every refusal on the way told in the words of the call.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use rustix::pty::OpenptFlags;
+use rustix::termios::Winsize;
+use warren_wire::guest::{AgentConfig, Failure, FailureCode, Start, Stdin, TerminalSize};
+
+use crate::failure::{kernel, kernel_as};
+use crate::identity::{self, Identity};
+use crate::program::{self, Environment, WorkingDirectory};
+use crate::sys::{Ids, Launch, LaunchError, LaunchStep, Stack, launch};
+
+/// The agent's own limit of open files, where the sandbox allows as many.
+const OPEN_FILES: u64 = 65_536;
+
+/// What the agent knows of itself and every spawn needs.
+#[derive(Debug)]
+pub(crate) struct Spawner {
+    stack: Stack,
+    null: Option<OwnedFd>,
+    ids: (u32, u32, Vec<u32>),
+    dumpable: Option<DumpableBehavior>,
+    open_files: Option<(u64, u64)>,
+}
+
+/// A started process and the agent's ends of its pipes.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) pid: i32,
+    pub(crate) cwd: PathBuf,
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: Option<OwnedFd>,
+}
+
+/// The child's three descriptors and the agent's ends of them.
+struct Stdio {
+    child: [OwnedFd; 3],
+    stdin: Option<OwnedFd>,
+    stdout: OwnedFd,
+    stderr: Option<OwnedFd>,
+}
+
+impl Default for Spawner {
+    fn default() -> Self {
+        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        Self {
+            stack: Stack::default(),
+            null: None,
+            ids: (uid, gid, groups.into_iter().map(|group| group.as_raw()).collect()),
+            dumpable: rustix::process::dumpable_behavior().ok(),
+            open_files: raise_open_files(),
+        }
+    }
+}
+
+impl Spawner {
+    pub(crate) fn start(&mut self, start: &Start, config: &AgentConfig) -> Result<Child, Failure> {
+        program::check(start)?;
+        let identity = identity::resolve(start.user.as_ref(), config)?;
+        let environment = Environment::assemble(start, config, &identity);
+        let directory = WorkingDirectory::choose(start, config, &identity);
+        let stdio = match start.terminal {
+            Some(size) => terminal(size, &identity),
+            None => self.pipes(start.stdin),
+        };
+        let stdio = stdio.map_err(|errno| kernel("make the process's pipes", errno))?;
+        let argv: Result<_, _> =
+            start.argv.iter().map(|text| program::c_string(text.as_bytes().to_vec())).collect();
+        let plan = Launch {
+            programs: environment.places_of(&start.argv[0])?,
+            argv: argv?,
+            env: environment.to_strings()?,
+            cwd: program::path_string(&directory.path)?,
+            other_cwd: directory.replaceable.then(|| c"/".to_owned()),
+            stdio: [stdio.child[0].as_fd(), stdio.child[1].as_fd(), stdio.child[2].as_fd()],
+            terminal: start.terminal.is_some(),
+            ids: self.changes_to(&identity),
+            open_files: self.open_files,
+        };
+        self.restore_dumpable();
+        let launched =
+            launch(&plan, &mut self.stack).map_err(|error| explain(error, start, &directory, &identity))?;
+        let cwd = if launched.elsewhere { PathBuf::from("/") } else { directory.path };
+        let Stdio { stdin, stdout, stderr, .. } = stdio;
+        Ok(Child { pid: launched.pid, cwd, stdin, stdout, stderr })
+    }
+
+    /// Which ids are not right already.
+    fn changes_to<'a>(&self, identity: &'a Identity) -> Ids<'a> {
+        let (uid, gid, groups) = &self.ids;
+        Ids {
+            groups: (identity.groups != *groups).then_some(identity.groups.as_slice()),
+            gid: (identity.gid != *gid).then_some(identity.gid),
+            uid: (identity.uid != *uid).then_some(identity.uid),
+        }
+    }
+
+    /// Taking on another user's ids, in a thread or in a child that borrows this memory, makes the kernel
+    /// mark the memory as not dumpable. Then files in the child's `/proc/self` would belong to the host's
+    /// root and the child could not set its own score there.
+    fn restore_dumpable(&self) {
+        if let Some(dumpable) = self.dumpable {
+            rustix::process::set_dumpable_behavior(dumpable).ok();
+        }
+    }
+
+    fn pipes(&mut self, stdin: Stdin) -> Result<Stdio, Errno> {
+        let (child_stdin, stdin) = match stdin {
+            Stdin::Null => (self.null()?, None),
+            Stdin::Piped => {
+                let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                rustix::io::ioctl_fionbio(&write, true)?;
+                (read, Some(write))
+            }
+        };
+        let (stdout, child_stdout) = output_pipe()?;
+        let (stderr, child_stderr) = output_pipe()?;
+        Ok(Stdio { child: [child_stdin, child_stdout, child_stderr], stdin, stdout, stderr: Some(stderr) })
+    }
+
+    /// `/dev/null`, opened when first needed.
+    fn null(&mut self) -> Result<OwnedFd, Errno> {
+        let null = match self.null.take() {
+            Some(null) => null,
+            None => rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?,
+        };
+        let copy = rustix::io::fcntl_dupfd_cloexec(&null, 3)?;
+        self.null = Some(null);
+        Ok(copy)
+    }
+}
+
+/// A pipe whose reading end never blocks; the process's end does, as programs expect.
+fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    Ok((read, write))
+}
+
+/// A terminal. The process's side is opened through the agent's, so no path of the sandbox is followed.
+fn terminal(size: TerminalSize, identity: &Identity) -> Result<Stdio, Errno> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags)?;
+    rustix::pty::unlockpt(&master)?;
+    let peer = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    resize(&master, size)?;
+    rustix::io::ioctl_fionbio(&master, true)?;
+    // Best effort: where ids may not be changed the terminal is already the right user's.
+    let owner = rustix::fs::Uid::from_raw(identity.uid);
+    rustix::fs::fchown(&peer, Some(owner), None).ok();
+    let child = [peer.try_clone(), peer.try_clone(), Ok(peer)];
+    let [stdin, stdout, stderr] = child.map(|fd| fd.map_err(|_| Errno::MFILE));
+    let input = rustix::io::fcntl_dupfd_cloexec(&master, 3)?;
+    Ok(Stdio { child: [stdin?, stdout?, stderr?], stdin: Some(input), stdout: master, stderr: None })
+}
+
+pub(crate) fn resize(terminal: impl AsFd, size: TerminalSize) -> Result<(), Errno> {
+    let winsize = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(terminal, winsize)
+}
+
+/// Raises the agent's own limit of open files; returns what its children are to have.
+fn raise_open_files() -> Option<(u64, u64)> {
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
+    let wanted = OPEN_FILES.min(hard);
+    if soft >= wanted {
+        return None;
+    }
+    rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).ok()?;
+    Some((soft, hard))
+}
+
+fn explain(
+    LaunchError { step, errno }: LaunchError,
+    start: &Start,
+    directory: &WorkingDirectory,
+    identity: &Identity,
+) -> Failure {
+    let program = start.argv[0].to_text();
+    let path = directory.path.display();
+    match step {
+        LaunchStep::Clone => kernel("create a process", errno),
+        LaunchStep::Session => kernel("prepare the process", errno),
+        LaunchStep::Stdio => kernel("connect the process's pipes", errno),
+        LaunchStep::Terminal => kernel("give the process its terminal", errno),
+        LaunchStep::Identity => kernel(format!("run as user {}", identity.uid), errno),
+        LaunchStep::Directory => kernel(format!("enter the working directory `{path}`"), errno),
+        LaunchStep::Unreachable => {
+            kernel_as(FailureCode::PermissionDenied, format!("`{path}` is not inside the sandbox"), errno)
+        }
+        LaunchStep::Execute if errno == Errno::NOENT && program.contains('/') => {
+            kernel(format!("execute `{program}` (or the interpreter it names)"), errno)
+        }
+        LaunchStep::Execute if errno == Errno::NOENT => kernel(format!("find `{program}` in PATH"), errno),
+        LaunchStep::Execute => kernel(format!("execute `{program}`"), errno),
+    }
+}

@@ -1,0 +1,253 @@
+//! Starts a program the quick way: the child borrows this process's memory until it executes (`CLONE_VM`
+//! with `CLONE_VFORK`), so nothing is copied whatever the agent's size, and a failure is simply written down
+//! where the parent reads it. In return the child may do nothing but raw system calls on prepared values:
+//! other threads may hold any lock, and libc's own id calls would reach for them.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use libc::{c_char, c_int, c_long, c_void};
+use rustix::io::Errno;
+
+/// Ample for the child's few frames, the path buffer included.
+const STACK_BYTES: usize = 64 * 1024;
+const OOM_SCORE: &[u8] = b"500";
+
+/// The child's stack, used again for every spawn.
+#[derive(Debug)]
+pub(crate) struct Stack(Vec<u128>);
+
+impl Default for Stack {
+    fn default() -> Self {
+        Self(vec![0; STACK_BYTES / size_of::<u128>()])
+    }
+}
+
+/// Everything a child needs, prepared before it exists.
+#[derive(Debug)]
+pub(crate) struct Launch<'a> {
+    /// Tried in order, as `execvp` does.
+    pub(crate) programs: Vec<CString>,
+    pub(crate) argv: Vec<CString>,
+    pub(crate) env: Vec<CString>,
+    pub(crate) cwd: CString,
+    /// Where to go when `cwd` is not there.
+    pub(crate) other_cwd: Option<CString>,
+    pub(crate) stdio: [BorrowedFd<'a>; 3],
+    /// Whether standard input is to become the controlling terminal.
+    pub(crate) terminal: bool,
+    pub(crate) ids: Ids<'a>,
+    /// The soft and hard limit of open files for the child, where the agent's own differs.
+    pub(crate) open_files: Option<(u64, u64)>,
+}
+
+/// The ids that have to change; absent ones are right already.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ids<'a> {
+    pub(crate) groups: Option<&'a [u32]>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) uid: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Launched {
+    pub(crate) pid: i32,
+    /// [`Launch::other_cwd`] had to be taken.
+    pub(crate) elsewhere: bool,
+}
+
+/// What the child was doing when the kernel refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaunchStep {
+    Clone,
+    Session,
+    Terminal,
+    Stdio,
+    Identity,
+    Directory,
+    /// The working directory is not below the root.
+    Unreachable,
+    Execute,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaunchError {
+    pub(crate) step: LaunchStep,
+    pub(crate) errno: Errno,
+}
+
+/// What the child reads, and the two words it writes.
+struct Plan<'a> {
+    launch: &'a Launch<'a>,
+    programs: Vec<*const c_char>,
+    argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    stdio: [c_int; 3],
+    step: LaunchStep,
+    errno: c_int,
+    elsewhere: bool,
+}
+
+/// Starts the program. Returns once it executes; a child that could not is reaped already.
+pub(crate) fn launch(launch: &Launch<'_>, stack: &mut Stack) -> Result<Launched, LaunchError> {
+    let mut plan = Plan {
+        launch,
+        programs: pointers(&launch.programs),
+        argv: pointers(&launch.argv),
+        env: pointers(&launch.env),
+        stdio: launch.stdio.map(|fd| fd.as_raw_fd()),
+        step: LaunchStep::Clone,
+        errno: 0,
+        elsewhere: false,
+    };
+    let argument: *mut c_void = ptr::from_mut(&mut plan).cast();
+    let top: *mut c_void = stack.0.as_mut_ptr_range().end.cast();
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack is aligned to 16 bytes and used by this child alone, since CLONE_VFORK keeps this
+    // thread here until the child has executed or ended; for the same reason `plan` outlives its use. All
+    // signals are blocked, so no handler runs in the child. The child makes system calls only.
+    let pid = unsafe { libc::clone(child, top, flags, argument) };
+    if pid < 0 {
+        return Err(LaunchError { step: LaunchStep::Clone, errno: super::last_error() });
+    }
+    // SAFETY: `plan` is alive; the read is volatile because another process wrote it.
+    let errno = unsafe { ptr::read_volatile(&raw const plan.errno) };
+    if errno == 0 {
+        return Ok(Launched { pid, elsewhere: plan.elsewhere });
+    }
+    // SAFETY: waits for this very child, which has ended or is about to, and asks for no status.
+    unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+    Err(LaunchError { step: plan.step, errno: Errno::from_raw_os_error(errno) })
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// Runs in the child, on its own stack in the parent's memory.
+extern "C" fn child(argument: *mut c_void) -> c_int {
+    // SAFETY: `argument` is the plan that `launch` passes, alive and untouched by others while the child runs.
+    let plan = unsafe { &mut *argument.cast::<Plan<'_>>() };
+    if let Err((step, errno)) = become_program(plan) {
+        plan.step = step;
+        plan.errno = errno;
+    }
+    // SAFETY: ends the child only, without running the parent's exit handlers.
+    unsafe { libc::_exit(127) }
+}
+
+type ChildError = (LaunchStep, c_int);
+
+/// The recipe: session, terminal, descriptors, limits, identity, directory, signals, program. Returns only
+/// when a step failed.
+fn become_program(plan: &mut Plan<'_>) -> Result<(), ChildError> {
+    let launch = plan.launch;
+    call(LaunchStep::Session, libc::SYS_setsid, [0; 4])?;
+    for (target, source) in plan.stdio.iter().enumerate() {
+        call(LaunchStep::Stdio, libc::SYS_dup2, [c_long::from(*source), target as c_long, 0, 0])?;
+    }
+    if launch.terminal {
+        // `TIOCSCTTY` fits a signed word on Linux.
+        call(LaunchStep::Terminal, libc::SYS_ioctl, [0, libc::TIOCSCTTY as c_long, 0, 0])?;
+    }
+    let last = c_long::from(u32::MAX);
+    call(LaunchStep::Stdio, libc::SYS_close_range, [3, last, c_long::from(libc::CLOSE_RANGE_CLOEXEC), 0])?;
+    call(LaunchStep::Session, libc::SYS_umask, [0o022, 0, 0, 0])?;
+    restore_open_files(launch.open_files);
+    // Before the ids change: afterwards the file belongs to nobody this child could be.
+    raise_oom_score();
+    change_ids(launch.ids)?;
+    plan.elsewhere = enter_directory(launch)?;
+    unblock_signals()?;
+    execute(plan)
+}
+
+/// Best effort: where `/proc` is missing the child is as likely a victim as the agent.
+fn raise_oom_score() {
+    let path = c"/proc/self/oom_score_adj".as_ptr() as c_long;
+    let flags = c_long::from(libc::O_WRONLY | libc::O_CLOEXEC);
+    let open = [c_long::from(libc::AT_FDCWD), path, flags, 0];
+    if let Ok(fd) = call(LaunchStep::Session, libc::SYS_openat, open) {
+        let write = [fd, OOM_SCORE.as_ptr() as c_long, OOM_SCORE.len() as c_long, 0];
+        // Nothing to do about a refusal; the descriptor goes with the exec.
+        call(LaunchStep::Session, libc::SYS_write, write).ok();
+    }
+}
+
+/// Best effort: a child that keeps the agent's larger limit is no worse off.
+fn restore_open_files(limits: Option<(u64, u64)>) {
+    if let Some((soft, hard)) = limits {
+        let new = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
+        let resource = c_long::from(libc::RLIMIT_NOFILE);
+        call(LaunchStep::Session, libc::SYS_prlimit64, [0, resource, (&raw const new) as c_long, 0]).ok();
+    }
+}
+
+/// Groups first, the user last: each needs the rights the next one gives up.
+fn change_ids(ids: Ids<'_>) -> Result<(), ChildError> {
+    if let Some(groups) = ids.groups {
+        let list = [groups.len() as c_long, groups.as_ptr() as c_long, 0, 0];
+        call(LaunchStep::Identity, libc::SYS_setgroups, list)?;
+    }
+    if let Some(gid) = ids.gid {
+        call(LaunchStep::Identity, libc::SYS_setresgid, [c_long::from(gid); 4])?;
+    }
+    if let Some(uid) = ids.uid {
+        call(LaunchStep::Identity, libc::SYS_setresuid, [c_long::from(uid); 4])?;
+    }
+    Ok(())
+}
+
+/// Enters the working directory as the user, and makes sure that it lies below the root: a directory that
+/// was opened before the root changed would be a way out.
+fn enter_directory(launch: &Launch<'_>) -> Result<bool, ChildError> {
+    let enter =
+        |path: &CStr| call(LaunchStep::Directory, libc::SYS_chdir, [path.as_ptr() as c_long, 0, 0, 0]);
+    let elsewhere = match (enter(&launch.cwd), &launch.other_cwd) {
+        (Ok(_), _) => false,
+        (Err(_), Some(other)) => enter(other).map(|_| true)?,
+        (Err(error), None) => return Err(error),
+    };
+    let mut path = [0u8; libc::PATH_MAX as usize];
+    let buffer = [path.as_mut_ptr() as c_long, path.len() as c_long, 0, 0];
+    call(LaunchStep::Unreachable, libc::SYS_getcwd, buffer)?;
+    // SAFETY: reads a byte of a live local array; volatile because the kernel wrote it behind the compiler.
+    let first = unsafe { ptr::read_volatile(path.as_ptr()) };
+    if first == b'/' { Ok(elsewhere) } else { Err((LaunchStep::Unreachable, libc::ENOENT)) }
+}
+
+fn unblock_signals() -> Result<(), ChildError> {
+    let none = 0u64;
+    let how = c_long::from(libc::SIG_SETMASK);
+    let mask = [how, (&raw const none) as c_long, 0, size_of::<u64>() as c_long];
+    call(LaunchStep::Session, libc::SYS_rt_sigprocmask, mask).map(drop)
+}
+
+/// Tries each place in turn. A place that may not be entered does not end the search, but is what is told
+/// when no other place has the program.
+fn execute(plan: &Plan<'_>) -> Result<(), ChildError> {
+    let mut worst = libc::ENOENT;
+    for program in plan.programs.iter().take_while(|program| !program.is_null()) {
+        let arguments = [*program as c_long, plan.argv.as_ptr() as c_long, plan.env.as_ptr() as c_long, 0];
+        match call(LaunchStep::Execute, libc::SYS_execve, arguments) {
+            Err((_, libc::ENOENT | libc::ENOTDIR)) => {}
+            Err((_, libc::EACCES)) => worst = libc::EACCES,
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+    }
+    Err((LaunchStep::Execute, worst))
+}
+
+/// One raw system call with up to four arguments.
+fn call(step: LaunchStep, number: c_long, [a, b, c, d]: [c_long; 4]) -> Result<c_long, ChildError> {
+    // SAFETY: every caller in this file passes either plain numbers or pointers to values that live for the
+    // length of the call. The error number goes to the suspended parent thread's own slot.
+    let result = unsafe { libc::syscall(number, a, b, c, d) };
+    if result >= 0 {
+        return Ok(result);
+    }
+    // SAFETY: libc keeps this thread's error number at that address.
+    Err((step, unsafe { *libc::__errno_location() }))
+}
