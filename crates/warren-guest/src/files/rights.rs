@@ -12,32 +12,24 @@ use crate::identity::Identity;
 
 /// Makes the kernel judge this thread's file access as it would judge `identity`'s.
 pub(super) fn assume(identity: &Identity) -> Result<(), Failure> {
-    if is_own(identity) {
-        return Ok(());
-    }
     let groups: Vec<Gid> = identity.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     // Groups first: the right to set them goes with the user.
     let switched = rustix::thread::set_thread_groups(&groups).is_ok()
         && sys::set_fs_gid(identity.gid)
         && sys::set_fs_uid(identity.uid)
         && (identity.uid == 0 || drop_capabilities());
-    if switched {
+    if switched || is_own(identity) {
         return Ok(());
     }
     let message = format!("act as user {}:{}: the agent may not change users", identity.uid, identity.gid);
     Err(Failure { code: FailureCode::PermissionDenied, message, errno: None })
 }
 
-/// An agent without privileges can still serve the user it runs as.
+/// An agent that may not change users can still serve the one it runs as, whose groups it must not exceed.
 fn is_own(identity: &Identity) -> bool {
-    if (identity.uid, identity.gid) != (geteuid().as_raw(), getegid().as_raw()) {
-        return false;
-    }
-    let mut own: Vec<u32> = getgroups().unwrap_or_default().iter().map(|gid| gid.as_raw()).collect();
-    let mut wanted = identity.groups.clone();
-    own.sort_unstable();
-    wanted.sort_unstable();
-    own == wanted || identity.uid != 0
+    let same = (identity.uid, identity.gid) == (geteuid().as_raw(), getegid().as_raw());
+    let groups = getgroups().unwrap_or_default();
+    same && (identity.uid != 0 || groups.iter().all(|gid| identity.groups.contains(&gid.as_raw())))
 }
 
 /// The kernel drops the file capabilities with the user id, unless the process was set up to keep them.

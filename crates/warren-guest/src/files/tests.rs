@@ -24,13 +24,13 @@ use warren_wire::guest::{
 const USER: &str = "1000:1000";
 
 /// A directory of the test's own.
-struct Scratch {
+pub(super) struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
     /// Open to every user.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("warren-guest-files-{}-{number}", std::process::id()));
@@ -39,7 +39,7 @@ impl Scratch {
         Self { path }
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(super) fn at(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 

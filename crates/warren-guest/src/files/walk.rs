@@ -167,3 +167,34 @@ fn fill(directory: BorrowedFd<'_>, level: &mut Level, budget: usize) -> Result<u
 fn cost(name: &CStr) -> usize {
     name.count_bytes() + NAME_OVERHEAD
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_larger_than_the_budget_is_read_in_order_and_in_parts() {
+        let scratch = crate::files::tests::Scratch::new();
+        for number in 0..300 {
+            std::fs::write(scratch.at(&format!("{number:03}")), "").unwrap();
+        }
+        let directory = std::fs::File::open(scratch.at(".")).unwrap();
+        for budget in [0, 1000, 1 << 20] {
+            let mut level = Level::default();
+            let mut seen = Vec::new();
+            let mut parts = 0;
+            while parts == 0 || level.more {
+                let held = fill(directory.as_fd(), &mut level, budget).unwrap();
+                assert!(held <= budget.max(NAME_OVERHEAD + 3));
+                while let Some((name, _)) = level.names.pop_first() {
+                    seen.push(name.to_str().unwrap().parse::<u32>().unwrap());
+                    level.current = name;
+                }
+                parts += 1;
+            }
+            assert!(seen.iter().copied().eq(0..300), "{budget}: {seen:?}");
+        }
+    }
+}

@@ -151,6 +151,37 @@ fn a_reader_sees_the_old_content_or_the_new() {
 }
 
 #[test]
+fn a_file_that_is_a_mount_is_overwritten_in_place() {
+    let scratch = Scratch::new();
+    scratch.file("source", "old", 0o644);
+    let path = scratch.file("mounted", "", 0o644);
+    let mount = std::process::Command::new("mount")
+        .arg("--bind")
+        .args([scratch.at("source"), scratch.at("mounted")])
+        .status();
+    if !mount.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let outcome = write(writing(&path, WriteMode::Replace), b"new");
+    std::process::Command::new("umount").arg(scratch.at("mounted")).status().unwrap();
+    assert_eq!(outcome.unwrap(), 3);
+    assert_eq!(scratch.content("source"), "new");
+    assert_eq!(scratch.names(), ["mounted", "source"]);
+}
+
+#[test]
+fn a_program_that_runs_is_replaced() {
+    let scratch = Scratch::new();
+    std::fs::copy("/bin/sleep", scratch.at("program")).unwrap();
+    let mut running = std::process::Command::new(scratch.at("program")).arg("60").spawn().unwrap();
+    let outcome = write(writing(&scratch.bytes("program"), WriteMode::Replace), b"new");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(outcome.unwrap(), 3);
+    assert_eq!(mode_of(&scratch.at("program")), 0o755);
+}
+
+#[test]
 fn a_full_disk_is_told_and_leaves_nothing() {
     let scratch = Scratch::new();
     let mount = std::process::Command::new("mount")
