@@ -63,6 +63,8 @@ struct Agent {
     /// writing to them.
     leftovers: BTreeMap<u64, Watched>,
     last_leftover: u64,
+    /// Whether a time is set to forget finished processes.
+    sweeping: bool,
     spawner: Spawner,
     file_calls: Arc<AtomicUsize>,
     scratch: Vec<u8>,
@@ -104,6 +106,7 @@ impl Agent {
             changed: BTreeSet::new(),
             leftovers: BTreeMap::new(),
             last_leftover: 0,
+            sweeping: false,
             spawner: Spawner::default(),
             file_calls: Arc::default(),
             scratch: Vec::new(),
@@ -225,6 +228,9 @@ impl Agent {
                 self.timers.cancel(*until, Timer::Silence { connection: connection.id })
             }
             Phase::Following { process } | Phase::Feeding { process, .. } | Phase::Waiting { process } => {
+                if let Some(process) = self.processes.get_mut(*process) {
+                    process.stdin_queue.retain(|waiter| *waiter != connection.id);
+                }
                 self.detach(*process, connection.id, now);
             }
             Phase::Tunnelling(tunnel) => {
@@ -256,8 +262,11 @@ impl Agent {
         }
     }
 
+    /// Forgets finished processes, and comes back for those that are not due yet.
     fn sweep(&mut self, now: Instant) {
-        if let Some(next) = self.processes.sweep(now, 0) {
+        let next = self.processes.sweep(now, 0);
+        self.sweeping = next.is_some();
+        if let Some(next) = next {
             self.timers.set(next, Timer::Sweep);
         }
     }

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
 /// Events taken from the kernel at a time.
 const BATCH: usize = 64;
+/// Longer waits are cut: beyond some weeks they would take a newer system call, which a filter may forbid.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 const KIND_SHIFT: u32 = 56;
 const ID_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
@@ -73,8 +76,7 @@ impl Poller {
 
     /// Waits for events; nothing when the time is over or a signal came in between.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<(Token, EventFlags)>, Errno> {
-        // Rounded up to the kernel's milliseconds: waking before a deadline would only mean waiting again.
-        let timeout = timeout.map(|duration| rustix::time::Timespec {
+        let timeout = timeout.map(|duration| duration.min(LONGEST_WAIT)).map(|duration| Timespec {
             tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(duration.subsec_nanos()),
         });

@@ -146,25 +146,17 @@ impl Process {
         cursor
     }
 
-    /// Ends a connection's following. Returns until when the place is held, if it is.
+    /// Ends a connection's following. Returns until when its place is held, if it is.
     pub(crate) fn detach(&mut self, connection: u64, now: Instant) -> Option<Instant> {
         self.waiters.retain(|waiter| *waiter != connection);
-        self.stdin_queue.retain(|waiter| *waiter != connection);
-        let owned = Owner::Connection(connection);
+        let index = self.places.iter().position(|place| place.owner == Owner::Connection(connection))?;
+        if self.exit.is_some() || self.places[index].reader == Reader::Skips {
+            self.places.swap_remove(index);
+            return None;
+        }
         let until = now + GRACE;
-        let held = self.exit.is_none();
-        let mut kept = None;
-        self.places.retain_mut(|place| {
-            if place.owner != owned {
-                return true;
-            }
-            if held && place.reader == Reader::Holds {
-                place.owner = Owner::Nobody { until };
-                kept = Some(until);
-            }
-            kept.is_some()
-        });
-        kept
+        self.places[index].owner = Owner::Nobody { until };
+        Some(until)
     }
 
     /// Gives up held places whose time is over.

@@ -9,7 +9,7 @@ use crate::failure::refuse;
 use crate::process::{CAPACITY, Process};
 
 /// Finished processes are forgotten after this time.
-pub(crate) const RETENTION: Duration = Duration::from_secs(60);
+const RETENTION: Duration = Duration::from_secs(60);
 const MAX_FINISHED: usize = 256;
 const MAX_RUNNING: usize = 4096;
 /// What all rings and argument lists may take together.

@@ -40,9 +40,13 @@ pub(crate) struct Child {
     pub(crate) stderr: Option<OwnedFd>,
 }
 
-/// The child's three descriptors and the agent's ends of them.
+/// Both ends of what a process reads and writes.
 struct Stdio {
-    child: [OwnedFd; 3],
+    /// Absent: `/dev/null`.
+    child_stdin: Option<OwnedFd>,
+    child_stdout: OwnedFd,
+    /// Absent: the same as standard output.
+    child_stderr: Option<OwnedFd>,
     stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: Option<OwnedFd>,
@@ -70,9 +74,12 @@ impl Spawner {
         let directory = WorkingDirectory::choose(start, config, &identity);
         let stdio = match start.terminal {
             Some(size) => terminal(size, &identity),
-            None => self.pipes(start.stdin),
+            None => pipes(start.stdin),
         };
         let stdio = stdio.map_err(|errno| kernel("make the process's pipes", errno))?;
+        let ids = self.changes_to(&identity);
+        self.restore_dumpable();
+        let null = open_null(&mut self.null).map_err(|errno| kernel("open /dev/null", errno))?;
         let argv: Result<_, _> =
             start.argv.iter().map(|text| program::c_string(text.as_bytes().to_vec())).collect();
         let plan = Launch {
@@ -81,12 +88,15 @@ impl Spawner {
             env: environment.to_strings()?,
             cwd: program::path_string(&directory.path)?,
             other_cwd: directory.replaceable.then(|| c"/".to_owned()),
-            stdio: [stdio.child[0].as_fd(), stdio.child[1].as_fd(), stdio.child[2].as_fd()],
+            stdio: [
+                stdio.child_stdin.as_ref().unwrap_or(null).as_fd(),
+                stdio.child_stdout.as_fd(),
+                stdio.child_stderr.as_ref().unwrap_or(&stdio.child_stdout).as_fd(),
+            ],
             terminal: start.terminal.is_some(),
-            ids: self.changes_to(&identity),
+            ids,
             open_files: self.open_files,
         };
-        self.restore_dumpable();
         let launched =
             launch(&plan, &mut self.stack).map_err(|error| explain(error, start, &directory, &identity))?;
         let cwd = if launched.elsewhere { PathBuf::from("/") } else { directory.path };
@@ -112,31 +122,31 @@ impl Spawner {
             rustix::process::set_dumpable_behavior(dumpable).ok();
         }
     }
+}
 
-    fn pipes(&mut self, stdin: Stdin) -> Result<Stdio, Errno> {
-        let (child_stdin, stdin) = match stdin {
-            Stdin::Null => (self.null()?, None),
-            Stdin::Piped => {
-                let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-                rustix::io::ioctl_fionbio(&write, true)?;
-                (read, Some(write))
-            }
-        };
-        let (stdout, child_stdout) = output_pipe()?;
-        let (stderr, child_stderr) = output_pipe()?;
-        Ok(Stdio { child: [child_stdin, child_stdout, child_stderr], stdin, stdout, stderr: Some(stderr) })
+/// `/dev/null`, opened when first needed.
+fn open_null(null: &mut Option<OwnedFd>) -> Result<&OwnedFd, Errno> {
+    match null {
+        Some(opened) => Ok(opened),
+        None => {
+            Ok(null.insert(rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?))
+        }
     }
+}
 
-    /// `/dev/null`, opened when first needed.
-    fn null(&mut self) -> Result<OwnedFd, Errno> {
-        let null = match self.null.take() {
-            Some(null) => null,
-            None => rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?,
-        };
-        let copy = rustix::io::fcntl_dupfd_cloexec(&null, 3)?;
-        self.null = Some(null);
-        Ok(copy)
-    }
+fn pipes(stdin: Stdin) -> Result<Stdio, Errno> {
+    let (child_stdin, stdin) = match stdin {
+        Stdin::Null => (None, None),
+        Stdin::Piped => {
+            let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+            rustix::io::ioctl_fionbio(&write, true)?;
+            (Some(read), Some(write))
+        }
+    };
+    let (stdout, child_stdout) = output_pipe()?;
+    let (stderr, child_stderr) = output_pipe()?;
+    let (stderr, child_stderr) = (Some(stderr), Some(child_stderr));
+    Ok(Stdio { child_stdin, child_stdout, child_stderr, stdin, stdout, stderr })
 }
 
 /// A pipe whose reading end never blocks; the process's end does, as programs expect.
@@ -157,10 +167,9 @@ fn terminal(size: TerminalSize, identity: &Identity) -> Result<Stdio, Errno> {
     // Best effort: where ids may not be changed the terminal is already the right user's.
     let owner = rustix::fs::Uid::from_raw(identity.uid);
     rustix::fs::fchown(&peer, Some(owner), None).ok();
-    let child = [peer.try_clone(), peer.try_clone(), Ok(peer)];
-    let [stdin, stdout, stderr] = child.map(|fd| fd.map_err(|_| Errno::MFILE));
-    let input = rustix::io::fcntl_dupfd_cloexec(&master, 3)?;
-    Ok(Stdio { child: [stdin?, stdout?, stderr?], stdin: Some(input), stdout: master, stderr: None })
+    let child_stdin = Some(rustix::io::fcntl_dupfd_cloexec(&peer, 3)?);
+    let stdin = Some(rustix::io::fcntl_dupfd_cloexec(&master, 3)?);
+    Ok(Stdio { child_stdin, child_stdout: peer, child_stderr: None, stdin, stdout: master, stderr: None })
 }
 
 pub(crate) fn resize(terminal: impl AsFd, size: TerminalSize) -> Result<(), Errno> {

@@ -212,6 +212,8 @@ fn connect(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // Whoever speaks through the tunnel decides what belongs together.
+    rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
     match rustix::net::connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(errno) => Err(errno),

@@ -8,7 +8,7 @@ use warren_wire::guest::{
     Request, SignalCall, TerminalSize,
 };
 
-use super::{Agent, MAX_CONNECTIONS, PATIENCE, Step};
+use super::{Agent, PATIENCE, Step};
 use crate::connection::{AtEnd, Connection, Fate, Phase};
 use crate::failure::{kernel, refuse};
 use crate::outbox::Sent;
@@ -208,9 +208,10 @@ impl Agent {
     /// Gives a file call a thread, and the connection with it.
     pub(super) fn hand_over(&mut self, mut connection: Connection, call: FileCall) {
         let running = self.file_calls.load(Ordering::Relaxed);
-        if running >= MAX_FILE_CALLS.min(MAX_CONNECTIONS) {
+        if running >= MAX_FILE_CALLS {
             connection.fail(refuse(FailureCode::Exhausted, "the agent serves too many file calls already"));
-            self.connections.insert(connection.id, connection);
+            // One try: the answer is small and the socket as good as empty.
+            connection.outbox.flush(&connection.socket).ok();
             return;
         }
         let permit = Permit::take(&self.file_calls);

@@ -36,11 +36,7 @@ impl Agent {
 
     /// The reader is gone: its place is held, and the input it had sent still arrives.
     fn outlive(&mut self, connection: &mut Connection, process: u64) -> Step {
-        let queued = connection.parked;
         self.detach(process, connection.id, Instant::now());
-        if queued && let Some(process) = self.processes.get_mut(process) {
-            process.stdin_queue.push_back(connection.id);
-        }
         connection.phase = Phase::Feeding { process, at_end: AtEnd::KeepOpen };
         Step::Again
     }
@@ -50,7 +46,6 @@ impl Agent {
         match self.processes.with(process, |process| process.detach(connection, now)) {
             Some(Some(until)) => self.timers.set(until, Timer::Grace { process }),
             Some(None) => {
-                // A skipped reader's place may have been all that kept a process in memory or waiting.
                 self.changed.insert(process);
             }
             None => {}

@@ -7,7 +7,6 @@ use warren_wire::guest::{Exit, ExitCause};
 use super::{Agent, Course};
 use crate::poll::Token;
 use crate::process::millis;
-use crate::processes::RETENTION;
 use crate::ring::Stream;
 use crate::sys;
 use crate::timers::Timer;
@@ -66,7 +65,9 @@ impl Agent {
         }
         self.dismiss_writers(id);
         self.processes.finished(id, now);
-        self.timers.set(now + RETENTION, Timer::Sweep);
+        if !self.sweeping {
+            self.sweep(now);
+        }
         self.changed.insert(id);
     }
 

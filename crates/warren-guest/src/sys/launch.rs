@@ -151,8 +151,9 @@ fn become_program(plan: &mut Plan<'_>) -> Result<(), ChildError> {
         // `TIOCSCTTY` fits a signed word on Linux.
         call(LaunchStep::Terminal, libc::SYS_ioctl, [0, libc::TIOCSCTTY as c_long, 0, 0])?;
     }
-    let last = c_long::from(u32::MAX);
-    call(LaunchStep::Stdio, libc::SYS_close_range, [3, last, c_long::from(libc::CLOSE_RANGE_CLOEXEC), 0])?;
+    // A second lock on a closed door, since every descriptor of the agent is close-on-exec by itself.
+    let rest = [3, c_long::from(u32::MAX), c_long::from(libc::CLOSE_RANGE_CLOEXEC), 0];
+    call(LaunchStep::Stdio, libc::SYS_close_range, rest).ok();
     call(LaunchStep::Session, libc::SYS_umask, [0o022, 0, 0, 0])?;
     restore_open_files(launch.open_files);
     // Before the ids change: afterwards the file belongs to nobody this child could be.

@@ -1,0 +1,117 @@
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use warren_wire::guest::{FrameKind, Start};
+
+use crate::support::{Agent, shell, start};
+
+#[test]
+fn the_two_streams_stay_apart_and_in_order() -> Result<()> {
+    let agent = Agent::start()?;
+    let script = "for n in 1 2 3; do echo out$n; sleep 0.02; echo err$n >&2; sleep 0.02; done";
+    let mut follower = agent.follow(shell(script))?;
+    let mut seen = Vec::new();
+    loop {
+        let frame = follower.frame()?;
+        if frame.kind == FrameKind::Message {
+            break;
+        }
+        seen.push((frame.kind, String::from_utf8(frame.payload)?));
+    }
+    let expected: Vec<_> = (1..=3)
+        .flat_map(|n| [(FrameKind::Stdout, format!("out{n}\n")), (FrameKind::Stderr, format!("err{n}\n"))])
+        .collect();
+    assert_eq!(seen, expected);
+    Ok(())
+}
+
+#[test]
+fn all_output_arrives_before_the_exit() -> Result<()> {
+    let agent = Agent::start()?;
+    for _ in 0..50 {
+        let output = agent.run("head -c 60000 /dev/zero; head -c 60000 /dev/zero >&2; exit 9")?;
+        assert_eq!((output.stdout.len(), output.stderr.len()), (60_000, 60_000));
+        let exit = output.exit.unwrap();
+        assert_eq!((exit.code, exit.output_bytes), (9, 120_000));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_holding_reader_gets_megabytes_unharmed() -> Result<()> {
+    let agent = Agent::start()?;
+    let output = agent.run("seq 1 2000000")?;
+    let expected: String = (1..=2_000_000).map(|n| format!("{n}\n")).collect();
+    assert!(output.text() == expected);
+    assert!(output.missed.is_empty());
+    assert_eq!(output.exit.unwrap().output_bytes, expected.len() as u64);
+    Ok(())
+}
+
+#[test]
+fn a_background_child_holding_the_pipe_delays_nothing_and_lives_on() -> Result<()> {
+    let agent = Agent::start()?;
+    let done = agent.directory.path().join("done");
+    let script = format!(
+        "(sleep 0.5; n=0; while [ $n -lt 3000 ]; do echo 0123456789012345678901234567890123456789; n=$((n+1)); done; echo fine > {}) & echo parent; exit 3",
+        done.display()
+    );
+    let began = Instant::now();
+    let output = agent.run(&script)?;
+    assert!(began.elapsed() < Duration::from_millis(400), "{:?}", began.elapsed());
+    assert_eq!((output.text().as_str(), output.code()), ("parent\n", Some(3)));
+    // More than a pipe holds, so the child would block or be killed if nobody read.
+    agent.eventually("the child has written everything", || std::fs::exists(&done).unwrap())
+}
+
+#[test]
+fn a_stalled_holding_reader_stops_the_process_and_loses_nothing() -> Result<()> {
+    let agent = Agent::start()?;
+    agent.run("seq 1 100000")?;
+    let before = agent.resident_bytes()?;
+    let mut follower = agent.follow(start(&["cat", "/dev/zero"]))?;
+    std::thread::sleep(Duration::from_millis(500));
+    let rows = agent.processes()?;
+    let held = rows.last().unwrap().kept_to;
+    assert!(held < 1024 * 1024, "{held} bytes were taken although nobody reads");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(agent.processes()?.last().unwrap().kept_to, held, "the process waits");
+    let grown = agent.resident_bytes()?.saturating_sub(before);
+    assert!(grown < 8 * 1024 * 1024, "grew by {grown}");
+    let mut read = 0;
+    while read < 64 * 1024 * 1024 {
+        let frame = follower.frame()?;
+        assert!(frame.kind == FrameKind::Stdout && frame.payload.iter().all(|byte| *byte == 0));
+        read += frame.payload.len();
+    }
+    let grown = agent.resident_bytes()?.saturating_sub(before);
+    assert!(grown < 8 * 1024 * 1024, "grew by {grown}");
+    Ok(())
+}
+
+#[test]
+fn a_process_nobody_follows_never_waits() -> Result<()> {
+    let agent = Agent::start()?;
+    let started = agent.ask(&warren_wire::guest::Request::Start(shell("seq 1 1000000; exit 6")))?;
+    let warren_wire::guest::Reply::Started(started) = started else { anyhow::bail!("not started") };
+    let exit = agent.wait(started.process)?;
+    assert_eq!((exit.code, exit.output_bytes), (6, 6_888_896));
+    let row = agent.processes()?.remove(0);
+    assert_eq!(row.kept_to, 6_888_896);
+    assert!(row.kept_to - row.kept_from >= 128 * 1024);
+    Ok(())
+}
+
+#[test]
+fn a_reader_of_one_process_does_not_hold_up_another() -> Result<()> {
+    let agent = Agent::start()?;
+    let stalled = agent.follow(Start::clone(&start(&["yes"])))?;
+    std::thread::sleep(Duration::from_millis(100));
+    let began = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(agent.run("echo quick")?.text(), "quick\n");
+    }
+    assert!(began.elapsed() < Duration::from_secs(10));
+    drop(stalled);
+    Ok(())
+}
