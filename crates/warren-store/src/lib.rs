@@ -17,6 +17,7 @@
 
 mod digest;
 mod host;
+mod import;
 mod manifest;
 mod name;
 mod staging;
@@ -26,6 +27,10 @@ mod tree;
 
 pub use digest::{Digest, DigestError};
 pub use host::HostError;
+pub use import::archive::ArchiveError;
+pub use import::error::{ImageError, ImportError};
+pub use import::limits::{ImportLimits, LimitExceeded, Progress};
+pub use import::{ImportRequest, ImportSource, Imported, Replace, Skipped};
 pub use manifest::{ConfigError, Manifest, ReadError, SourceKind, TemplateConfig, WriteError};
 pub use name::{TemplateName, TemplateNameError};
 pub use staging::StagingError;

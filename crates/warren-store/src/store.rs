@@ -4,6 +4,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::host;
+use crate::import::{self, ImportError, ImportRequest, Imported};
 use crate::manifest::{Manifest, ReadError};
 use crate::name::TemplateName;
 use crate::staging::{self, NamesLock, StagingError};
@@ -145,6 +146,12 @@ impl TemplateStore {
             return Err(RemoveError::InUse { name: name.clone() });
         }
         staging::discard(&self.templates, name, names).map_err(failed)
+    }
+
+    /// Makes a template of a directory, an archive or an image. It appears whole or not at all, and a failure leaves
+    /// an earlier template of the name as it was.
+    pub fn import(&self, request: ImportRequest<'_>) -> Result<Imported, ImportError> {
+        import::run(&self.templates, request)
     }
 
     fn imported(&self, name: &TemplateName) -> Result<Template, ReadError> {
