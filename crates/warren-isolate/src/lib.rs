@@ -1,0 +1,8 @@
+//! Isolation backends. Each knows how to start an isolated root with the agent as PID 1 and how to dial it; all else
+//! is the agent's work, so every backend has every feature.
+//!
+//! [`Native`] uses the kernel's namespaces directly and needs no other program.
+
+mod native;
+
+pub use native::{CrashPoint, CrashPointError, Native, NativeOptions, OpenError};

@@ -16,7 +16,7 @@ pub use boot::{
     AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Network, Rlimit, TreeMount,
 };
 pub use bytes::ByteString;
-pub use client::{CallError, Connection};
+pub use client::{CallError, CallSender, Connection, parse_reply};
 pub use files::{
     EntryKind, FileCall, FileEntry, FileOperation, GrepMatch, GrepQuery, WatchEvent, WatchKind, WriteMode,
 };

@@ -1,1 +1,19 @@
-fn main() {}
+//! The `warren` command. Each subcommand is a file in `commands/`; `local.rs` opens this machine's data directory.
+
+mod cli;
+mod commands;
+mod error;
+mod local;
+mod relay;
+mod ui;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match commands::dispatch(cli::Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => error.report(),
+    }
+}

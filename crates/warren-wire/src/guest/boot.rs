@@ -26,6 +26,9 @@ pub struct BootPlan {
     /// Overlay file systems: the first is the root, others are mounted below it.
     #[n(4)]
     pub trees: Vec<TreeMount>,
+    /// A detached mount that holds, for tree number n, the directories `n/upper` and `n/work`.
+    #[n(16)]
+    pub writable: FdNumber,
     /// A prepared `/dev`, a detached mount.
     #[n(5)]
     pub dev: FdNumber,
@@ -77,9 +80,6 @@ pub struct TreeMount {
     /// Detached mounts, the topmost first.
     #[n(1)]
     pub lowers: Vec<FdNumber>,
-    /// A detached mount with the directories `upper` and `work`.
-    #[n(2)]
-    pub writable: FdNumber,
 }
 
 /// One host directory or file given to the sandbox.

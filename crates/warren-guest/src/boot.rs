@@ -1,0 +1,83 @@
+//! From a freshly executed static binary to PID 1 of a sandbox, on the native backend.
+//!
+//! The backend clones this process into new namespaces (all but the user namespace) and hands it a
+//! [`BootPlan`]. It still has the host root's rights here, and nothing from the tenant runs: every path inside
+//! the tenant's tree is opened confined to it. The rights are given up last, in one go, and checked.
+//!
+//! 1. join the control groups, 2. network, 3. host name, 4. overlay trees, 5. own file systems, 6. the user's
+//! mounts, 7. pivot, 8. resource limits, 9. user namespace, 10. capabilities, 11. seccomp.
+//!
+//! Any failure is reported with the name of its step and ends the process: a sandbox is isolated by every layer
+//! or does not exist.
+
+mod files;
+mod identity;
+mod privileges;
+mod report;
+mod root;
+mod sys;
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+
+use warren_wire::guest::{AgentConfig, BootPlan, Network};
+
+use self::report::{Refusal, StepResult};
+
+/// What is left of the plan for the agent's life.
+#[derive(Debug)]
+pub(crate) struct Booted {
+    pub(crate) listener: OwnedFd,
+    pub(crate) lifeline: Option<OwnedFd>,
+    pub(crate) config: AgentConfig,
+}
+
+/// Carries out the plan that arrives on the control socket, and reports on the same. `None`: it failed, the report
+/// says how, and the process has nothing left to do.
+pub(crate) fn run(control: &OsStr) -> Option<Booted> {
+    let control = sys::inherit(control.to_str()?.parse().ok()?).ok()?;
+    let outcome = report::receive(&control).and_then(follow);
+    report::send(&control, outcome.as_ref().err());
+    outcome.ok()
+}
+
+fn follow(plan: BootPlan) -> Result<Booted, Refusal> {
+    sys::close_on_exec_from(3).step("descriptors", "mark inherited descriptors")?;
+    let listener = sys::inherit(plan.listener).step("descriptors", "take the listening socket")?;
+    let lifeline = plan.lifeline.map(sys::inherit).transpose().step("descriptors", "take the lifeline")?;
+    join_cgroups(&plan)?;
+    set_up_network(&plan)?;
+    rustix::system::sethostname(plan.hostname.as_bytes()).step("hostname", "set the host name")?;
+    root::build(&plan)?;
+    privileges::limit(&plan)?;
+    identity::enter(&plan)?;
+    privileges::drop_for_good(&plan)?;
+    Ok(Booted { listener, lifeline, config: plan.agent })
+}
+
+/// Writing `0` moves the writer itself, which spares the kernel the lock that moving another process takes.
+fn join_cgroups(plan: &BootPlan) -> Result<(), Refusal> {
+    for &number in &plan.cgroup_tasks {
+        let tasks = sys::inherit(number).step("cgroup", "take a tasks file")?;
+        rustix::io::write(&tasks, b"0").step("cgroup", "join a control group")?;
+    }
+    sys::unshare_cgroup().step("cgroup namespace", "unshare it")
+}
+
+fn set_up_network(plan: &BootPlan) -> Result<(), Refusal> {
+    match plan.network {
+        Network::Fresh => {
+            sys::raise_loopback().step("network namespace", "raise loopback")?;
+            // Root inside has no capability over this namespace, so low ports and ping are opened by sysctl.
+            files::write_sysctl("net/ipv4/ip_unprivileged_port_start", "0")?;
+            files::write_sysctl(
+                "net/ipv4/ping_group_range",
+                &format!("{} {}", plan.id_base, plan.id_base + 65_535),
+            )
+        }
+        Network::Prepared(number) => {
+            let namespace = sys::inherit(number).step("network namespace", "take the prepared one")?;
+            sys::enter_network(&namespace).step("network namespace", "enter the prepared one")
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Whose rights the process has, step by step from the host's root to the sandbox's root.
+
+use rustix::io::Errno;
+use rustix::thread::{CapabilitiesSecureBits, Gid, Uid};
+use warren_wire::guest::BootPlan;
+
+use super::report::{Refusal, StepResult};
+use super::sys;
+
+/// Makes files created from here on belong to the sandbox's root, with all capabilities kept: an overlay on
+/// id-mapped layers acts with the ids of whoever mounts it, and the host's root has none inside the mapping.
+pub(super) fn assume_file_ids(base: u32) -> Result<(), Errno> {
+    rustix::thread::set_capabilities_secure_bits(CapabilitiesSecureBits::NO_SETUID_FIXUP)?;
+    // The overlay keeps the mounter's capabilities for good, and this one would let it ignore disk quotas.
+    sys::drop_quota_override()?;
+    sys::set_file_ids(base)
+}
+
+/// Enters the sandbox's user namespace as its root.
+pub(super) fn enter(plan: &BootPlan) -> Result<(), Refusal> {
+    let namespace = sys::inherit(plan.user_namespace).step("user namespace", "take it")?;
+    sys::enter_user_namespace(&namespace).step("user namespace", "enter it")?;
+    let become_root = || {
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT)?;
+        rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT)
+    };
+    become_root().step("user namespace", "become its root")
+}

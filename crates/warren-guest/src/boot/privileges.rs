@@ -1,0 +1,43 @@
+//! What the sandbox's processes may use and do: limits, capabilities, seccomp. All inherited, none can be undone.
+
+use rustix::process::DumpableBehavior;
+use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet};
+use warren_wire::guest::BootPlan;
+
+use super::report::{Refusal, StepResult};
+use super::sys;
+
+/// Limits that are set while the host's rights still allow it.
+pub(super) fn limit(plan: &BootPlan) -> Result<(), Refusal> {
+    sys::new_session_keyring().step("keyring", "replace the session keyring")?;
+    for limit in &plan.rlimits {
+        sys::set_rlimit(limit.resource, limit.value)
+            .step("rlimits", format!("set limit {}", limit.resource))?;
+    }
+    let mut cpus = CpuSet::new();
+    for &cpu in &plan.cpus {
+        if cpu as usize >= CpuSet::MAX_CPU {
+            return Err(Refusal::new("cpu affinity", format!("there is no processor {cpu}")));
+        }
+        cpus.set(cpu as usize);
+    }
+    rustix::thread::sched_setaffinity(None, &cpus).step("cpu affinity", "set it")
+}
+
+/// Gives up everything that is not in the plan, and checks that it is gone.
+pub(super) fn drop_for_good(plan: &BootPlan) -> Result<(), Refusal> {
+    let kept = CapabilitySet::from_bits_retain(plan.capabilities);
+    sys::limit_bounding_set(plan.capabilities).step("capabilities", "limit the bounding set")?;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).step("capabilities", "drop what is not kept")?;
+    rustix::thread::clear_ambient_capability_set().step("capabilities", "clear the ambient set")?;
+    rustix::thread::set_no_new_privs(true).step("no_new_privs", "set it")?;
+    // The sandbox's own root may not look into its agent.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("agent", "hide its memory")?;
+    let held = rustix::thread::capabilities(None).step("capabilities", "read them back")?;
+    if held != sets || sys::bounding_set_exceeds(plan.capabilities) {
+        return Err(Refusal::new("capabilities", "some are still there after the drop"));
+    }
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    sys::load_seccomp(&plan.seccomp).step("seccomp", "load the filter")
+}

@@ -1,0 +1,189 @@
+//! The sandbox's file systems: overlays, `/proc`, `/dev` and the rest, built by descriptor and then pivoted into.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::CWD;
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change,
+    move_mount, open_tree, unmount,
+};
+use warren_wire::guest::{BootPlan, TreeMount};
+
+use super::report::{Refusal, StepResult};
+use super::{files, identity, sys};
+
+/// Files of `/proc` that tell of the host or act on it. Covered by the null device.
+const COVERED_FILES: &[&str] = &[
+    "cmdline",
+    "config.gz",
+    "interrupts",
+    "iomem",
+    "ioports",
+    "kallsyms",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "latency_stats",
+    "modules",
+    "partitions",
+    "diskstats",
+    "sched_debug",
+    "swaps",
+    "sysrq-trigger",
+    "timer_list",
+    "timer_stats",
+];
+
+/// Directories of `/proc` that are covered by an empty one.
+const COVERED_DIRECTORIES: &[&str] = &["acpi", "asound", "bus", "driver", "fs", "irq", "scsi", "tty"];
+
+/// An empty directory of the prepared `/dev`, which serves as the cover.
+const EMPTY_DIRECTORY: &str = "mqueue";
+
+/// Builds everything under a new root and makes it the root.
+pub(super) fn build(plan: &BootPlan) -> Result<(), Refusal> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .step("mount namespace", "make every mount private")?;
+    identity::assume_file_ids(plan.id_base).step("overlay", "take the sandbox's file ids")?;
+    let writable = sys::inherit(plan.writable).step("overlay", "take the writable layer")?;
+    let mut trees = plan.trees.iter().enumerate();
+    let (_, first) = trees.next().ok_or_else(|| Refusal::new("overlay", "the plan has no root"))?;
+    let root = overlay(first, &writable, 0)?;
+    attach(&root, CWD, "/").step("overlay", "attach the root")?;
+    for (number, tree) in trees {
+        let at = tree.at.to_text();
+        let target = files::mount_point(&root, &at, true).step("overlay", format!("open `{at}`"))?;
+        attach(&overlay(tree, &writable, number)?, &target, "").step("overlay", format!("attach `{at}`"))?;
+    }
+    let dev = sys::inherit(plan.dev).step("/dev", "take the prepared tree")?;
+    mount_proc(&root, &dev)?;
+    mount_dev(&root, &dev, plan)?;
+    mount_own(&root, "run", "tmpfs", &[("mode", "0755"), ("size", "64m"), ("nr_inodes", "16384")])?;
+    files::system_directory(&root, "sys").step("/sys", "make it an empty directory")?;
+    bind_mounts(&root, plan)?;
+    pivot(&root)
+}
+
+fn overlay(tree: &TreeMount, writable: &OwnedFd, number: usize) -> Result<OwnedFd, Refusal> {
+    let at = tree.at.to_text();
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).step("overlay", "open the file system")?;
+    // Layers are named through /proc/self/fd: they are detached mounts with no path, and the sandbox's own
+    // mountinfo then shows these neutral names.
+    let lowers: Vec<String> = tree.lowers.iter().map(|number| format!("/proc/self/fd/{number}")).collect();
+    let writable = format!("/proc/self/fd/{}/{number}", writable.as_raw_fd());
+    let options = [
+        ("source", "overlay".to_owned()),
+        ("lowerdir", lowers.join(":")),
+        ("upperdir", format!("{writable}/upper")),
+        ("workdir", format!("{writable}/work")),
+        ("redirect_dir", "nofollow".to_owned()),
+        ("metacopy", "off".to_owned()),
+        ("index", "off".to_owned()),
+        ("xino", "off".to_owned()),
+    ];
+    for (key, value) in &options {
+        fsconfig_set_string(&context, *key, value.as_str())
+            .step("overlay", format!("set {key} for `{at}`"))?;
+    }
+    // A power cut ends sandboxes anyway, and what is called durable is synced as such: no sync on unmount.
+    fsconfig_set_flag(&context, "volatile").step("overlay", "set volatile")?;
+    fsconfig_create(&context).step("overlay", format!("create the one for `{at}`"))?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let mount =
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags).step("overlay", format!("mount `{at}`"))?;
+    for &number in &tree.lowers {
+        drop(sys::inherit(number));
+    }
+    Ok(mount)
+}
+
+fn mount_proc(root: &OwnedFd, dev: &OwnedFd) -> Result<(), Refusal> {
+    let proc = mount_own(root, "proc", "proc", &[])?;
+    for name in COVERED_FILES.iter().filter(|name| files::exists(&proc, name)) {
+        cover(dev, "null", &proc, name).step("/proc", format!("cover {name}"))?;
+    }
+    for name in COVERED_DIRECTORIES.iter().filter(|name| files::exists(&proc, name)) {
+        cover(dev, EMPTY_DIRECTORY, &proc, name).step("/proc", format!("cover {name}"))?;
+    }
+    let sysctls = clone_tree(&proc, "sys").step("/proc", "clone sys")?;
+    sys::make_read_only(&sysctls).step("/proc", "make sys read-only")?;
+    attach(&sysctls, &proc, "sys").step("/proc", "attach sys")
+}
+
+fn mount_dev(root: &OwnedFd, dev: &OwnedFd, plan: &BootPlan) -> Result<(), Refusal> {
+    let target = files::system_directory(root, "dev").step("/dev", "open the mount point")?;
+    attach(dev, &target, "").step("/dev", "attach the prepared tree")?;
+    let terminals = [("ptmxmode", "0666"), ("mode", "0620"), ("gid", &(plan.id_base + 5).to_string())];
+    let terminals = own_file_system("devpts", &terminals, MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
+    attach(&terminals, dev, "pts").step("/dev", "attach pts")?;
+    let size = plan.shm_bytes.to_string();
+    let shared = [("mode", "1777"), ("size", size.as_str()), ("nr_inodes", "65536")];
+    let shared = own_file_system("tmpfs", &shared, MountAttrFlags::empty())?;
+    attach(&shared, dev, "shm").step("/dev", "attach shm")
+}
+
+/// Mounts a fresh file system of the sandbox's own on a directory at the top of its root.
+fn mount_own(root: &OwnedFd, name: &str, kind: &str, options: &[(&str, &str)]) -> Result<OwnedFd, Refusal> {
+    let target = files::system_directory(root, name).step(name, "open the mount point")?;
+    let noexec = if kind == "proc" { MountAttrFlags::MOUNT_ATTR_NOEXEC } else { MountAttrFlags::empty() };
+    let mount = own_file_system(kind, options, noexec)?;
+    attach(&mount, &target, "").step(name, "attach it")?;
+    Ok(mount)
+}
+
+fn own_file_system(kind: &str, options: &[(&str, &str)], more: MountAttrFlags) -> Result<OwnedFd, Refusal> {
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | more;
+    // Device nodes of a devpts are what it is for.
+    let flags = if kind == "devpts" { flags - MountAttrFlags::MOUNT_ATTR_NODEV } else { flags };
+    let mount = || {
+        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+        for (key, value) in options {
+            fsconfig_set_string(&context, *key, *value)?;
+        }
+        fsconfig_create(&context)?;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+    };
+    mount().step(kind, "mount a new one")
+}
+
+fn bind_mounts(root: &OwnedFd, plan: &BootPlan) -> Result<(), Refusal> {
+    for bind in &plan.binds {
+        let at = bind.at.to_text();
+        let source = sys::inherit(bind.source).step("mounts", format!("take the source for `{at}`"))?;
+        let target = files::mount_point(root, &at, bind.directory).step("mounts", format!("open `{at}`"))?;
+        attach(&source, &target, "").step("mounts", format!("attach `{at}`"))?;
+    }
+    Ok(())
+}
+
+fn pivot(root: &OwnedFd) -> Result<(), Refusal> {
+    let enter = || -> Result<bool, Errno> {
+        rustix::process::fchdir(root)?;
+        rustix::process::pivot_root(".", ".")?;
+        unmount(".", UnmountFlags::DETACH)?;
+        rustix::process::chdir("/")?;
+        files::root_is_sound()
+    };
+    match enter().step("pivot", "enter the new root")? {
+        true => Ok(()),
+        false => Err(Refusal::new("pivot", "the working directory is not inside the new root")),
+    }
+}
+
+fn cover(dev: &OwnedFd, with: &str, directory: &OwnedFd, name: &str) -> Result<(), Errno> {
+    attach(&clone_tree(dev, with)?, directory, name)
+}
+
+fn clone_tree(directory: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
+    open_tree(directory, path, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+}
+
+/// Attaches a detached mount at `path` below `directory`, or on `directory` itself if the path is empty.
+fn attach(mount: &OwnedFd, directory: impl AsFd, path: &str) -> Result<(), Errno> {
+    let target =
+        if path.is_empty() { MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH } else { MoveMountFlags::empty() };
+    move_mount(mount, "", directory, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | target)
+}

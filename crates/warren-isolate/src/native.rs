@@ -1,0 +1,239 @@
+//! The native backend: namespaces, overlayfs, control groups and seccomp, with nothing between us and the kernel.
+//!
+//! ```text
+//! <data>/instance            names this data directory's control groups
+//! <data>/agent-<digest>      the agent's binary, executed by descriptor
+//! <data>/ranges/<n>          id range n is taken by the sandbox the link names
+//! <data>/sandboxes/<id>/     record.json, agent.sock, trees/<n>/{upper,work}
+//! <data>/trash/<id>/         a destroyed sandbox whose remains are being removed
+//! <data>/gate                shared while a sandbox is being registered, exclusive while orphans are being looked for
+//! ```
+//!
+//! Whoever works on a sandbox's directory holds a lock (`flock`) on it: the process that is creating it, the owner of one that
+//! dies with it, the reaper of one that is being removed. A directory that nobody holds and whose sandbox is half made, dead
+//! or ownerless is an orphan, and any process that opens the data directory reclaims it. So correctness never rests on a
+//! clean exit.
+
+mod agent;
+mod cgroup;
+mod create;
+mod data;
+mod destroy;
+mod layers;
+mod probe;
+mod quota;
+mod ranges;
+mod reaper;
+mod reclaim;
+mod record;
+mod remove;
+mod seccomp;
+mod step;
+mod sys;
+mod userns;
+mod users;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use warren_core::{
+    Capabilities, Check, CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind,
+    NetworkMode, Profile, SandboxId, Usage,
+};
+
+pub use self::data::OpenError;
+pub use self::step::{CrashPoint, CrashPointError};
+
+use self::cgroup::{Cgroups, Layout};
+use self::data::DataDirectory;
+use self::quota::Quotas;
+use self::reaper::Reaper;
+use self::record::Record;
+
+/// How the backend is set up.
+#[derive(Debug, Clone)]
+pub struct NativeOptions {
+    pub data_dir: PathBuf,
+    /// Where the process kills itself, in tests of what a crash leaves behind.
+    pub crash_at: Option<CrashPoint>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Native {
+    shared: Arc<Shared>,
+    reaper: Reaper,
+}
+
+/// What creating and removing both need.
+#[derive(Debug)]
+struct Shared {
+    data: DataDirectory,
+    cgroups: Cgroups,
+    quotas: Quotas,
+    capabilities: Capabilities,
+    agent: OwnedFd,
+    dev: OwnedFd,
+    null: OwnedFd,
+    filters: [(Profile, Vec<u8>); 2],
+    /// What this process holds of the sandboxes it made.
+    holds: Mutex<HashMap<SandboxId, Hold>>,
+    crash_at: Option<CrashPoint>,
+}
+
+/// What a process holds of a sandbox it made.
+#[derive(Debug, Default)]
+struct Hold {
+    /// To be taken off the process table when it has ended.
+    child: Option<sys::Child>,
+    /// On the directory of a sandbox that dies with this process.
+    lock: Option<OwnedFd>,
+    /// The same sandbox ends when this closes.
+    lifeline: Option<OwnedFd>,
+}
+
+impl Native {
+    /// Opens a data directory, making it if need be, and begins to reclaim what earlier processes left behind.
+    pub fn open(options: NativeOptions) -> Result<Self, OpenError> {
+        let data = DataDirectory::open(&options.data_dir)?;
+        let layout = Layout::detect().map_err(|error| OpenError::Layout(Box::new(error)))?;
+        let cgroups =
+            Cgroups::open(layout, data.instance()).map_err(|error| OpenError::Cgroups(Box::new(error)))?;
+        let quotas = Quotas::detect(&options.data_dir);
+        let capabilities = Capabilities {
+            freeze: true,
+            networks: vec![NetworkMode::None],
+            host_mounts: true,
+            disk_quota: quotas.strongest(),
+        };
+        let shared = Arc::new(Shared {
+            agent: agent::install(data.root())?,
+            dev: layers::prepare_dev().map_err(|errno| OpenError::Dev(errno.into()))?,
+            null: data::open_null()?,
+            filters: [Profile::Standard, Profile::Strict].map(|profile| (profile, seccomp::program(profile))),
+            holds: Mutex::default(),
+            crash_at: options.crash_at,
+            data,
+            cgroups,
+            quotas,
+            capabilities,
+        });
+        let reaper = Reaper::start(Arc::clone(&shared)).map_err(OpenError::Reaper)?;
+        Ok(Self { shared, reaper })
+    }
+
+    /// What is needed of the machine, each with what was found, for a data directory that may not exist yet.
+    pub fn examine(data_dir: &std::path::Path) -> Vec<Check> {
+        probe::examine(data_dir)
+    }
+}
+
+impl Isolation for Native {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn probe(&self) -> Vec<Check> {
+        probe::examine(self.shared.data.root())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.shared.capabilities
+    }
+
+    fn create(&self, request: CreateRequest) -> Result<Created, IsolationError> {
+        create::create(&self.shared, &self.reaper, request)
+    }
+
+    fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        self.shared.data.dial(id).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => IsolationErrorKind::NotFound,
+                std::io::ErrorKind::ConnectionRefused => IsolationErrorKind::Ended,
+                _ => IsolationErrorKind::Host,
+            };
+            IsolationError::caused(kind, format!("dial the agent of {id}"), error)
+        })
+    }
+
+    fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.shared.set_frozen(id, true)
+    }
+
+    fn thaw(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.shared.set_frozen(id, false)
+    }
+
+    fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        destroy::destroy(&self.shared, &self.reaper, id)
+    }
+
+    fn settle(&self, patience: Duration) -> bool {
+        self.reaper.settle(patience)
+    }
+
+    fn list(&self) -> Result<Vec<Found>, IsolationError> {
+        let ids = self.shared.data.sandboxes().map_err(|error| {
+            IsolationError::caused(
+                IsolationErrorKind::Host,
+                "list the sandboxes in the data directory",
+                error,
+            )
+        })?;
+        Ok(ids.iter().filter_map(|id| self.shared.found(id)).collect())
+    }
+
+    fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError> {
+        let directory = self.shared.data.sandbox(id);
+        let record = Record::load(&directory).ok_or_else(|| not_found(id))?;
+        let mut usage = self.shared.cgroups.usage(id.as_str());
+        (usage.disk_bytes, usage.inodes) = self.shared.quotas.used(&directory, record.quota);
+        Ok(usage)
+    }
+}
+
+impl Shared {
+    fn set_frozen(&self, id: &SandboxId, frozen: bool) -> Result<(), IsolationError> {
+        if !self.data.sandbox(id).exists() {
+            return Err(not_found(id));
+        }
+        let action = if frozen { "freeze" } else { "thaw" };
+        self.cgroups.set_frozen(id.as_str(), frozen).map_err(|error| {
+            IsolationError::caused(IsolationErrorKind::Host, format!("{action} {id}"), error)
+        })
+    }
+
+    fn found(&self, id: &SandboxId) -> Option<Found> {
+        let record = Record::load(&self.data.sandbox(id))?;
+        let alive = record.is_alive();
+        Some(Found {
+            id: record.id.clone(),
+            pid: alive.then_some(record.pid),
+            alive,
+            frozen: alive && self.cgroups.is_frozen(id.as_str()).unwrap_or(false),
+            owner: record.owner,
+            spec: record.spec,
+            created_unix_ms: record.created_unix_ms,
+        })
+    }
+
+    fn hold(&self, id: &SandboxId, hold: Hold) {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), hold);
+    }
+
+    fn release(&self, id: &SandboxId) -> Hold {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner).remove(id).unwrap_or_default()
+    }
+
+    fn filter(&self, profile: Profile) -> &[u8] {
+        let found = self.filters.iter().find(|(known, _)| *known == profile);
+        found.map_or(&[], |(_, program)| program)
+    }
+}
+
+fn not_found(id: &SandboxId) -> IsolationError {
+    IsolationError::new(IsolationErrorKind::NotFound, format!("there is no sandbox {id}"))
+}

@@ -1,0 +1,241 @@
+//! Control groups on every kind of host: v2, v1, and both side by side.
+//!
+//! Each job (limit memory, limit processes, limit processor time, freeze, count) is given to the hierarchy that can do it:
+//! v2 where the controller is there, else v1. On a hybrid host the v2 tree has no controllers but still freezes, kills and
+//! counts processor time, and a process can be cloned into it, so it is used beside the v1 controllers.
+//!
+//! A sandbox's group is `warren/<instance>/<sandbox id>` in every hierarchy in use. What exists there is the truth about
+//! which sandboxes run, whatever was recorded.
+
+mod layout;
+mod stat;
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use warren_core::{Limits, Usage};
+
+pub(super) use self::layout::Layout;
+use self::layout::Setting;
+
+/// The groups of all sandboxes of one data directory.
+#[derive(Debug)]
+pub(super) struct Cgroups {
+    layout: Layout,
+    /// `warren/<instance>`, below each hierarchy's root.
+    parent: PathBuf,
+}
+
+/// What could not be done to which file of a control group.
+#[derive(Debug, thiserror::Error)]
+#[error("{action} `{}`", path.display())]
+pub(super) struct CgroupError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// How a process gets into a sandbox's group.
+#[derive(Debug)]
+pub(super) struct Entrance {
+    /// The v2 group, for cloning into.
+    pub(super) clone_into: Option<OwnedFd>,
+    /// v1 `tasks` files, for the process to write itself into.
+    pub(super) tasks: Vec<OwnedFd>,
+}
+
+impl Cgroups {
+    /// Prepares the parent groups. The sum of all sandboxes is capped so that it can never starve the machine.
+    pub(super) fn open(layout: Layout, instance: &str) -> Result<Self, CgroupError> {
+        let parent = Path::new("warren").join(instance);
+        let cgroups = Self { layout, parent };
+        for root in cgroups.layout.roots() {
+            make_directory(&root.join("warren"))?;
+            make_directory(&root.join(&cgroups.parent))?;
+        }
+        cgroups.layout.delegate(&["", "warren", &cgroups.parent.to_string_lossy()])?;
+        let (memory, pids) = most_for_all();
+        apply(cgroups.layout.totals(memory, pids), |root| root.join("warren"))?;
+        Ok(cgroups)
+    }
+
+    /// Makes a sandbox's group with its limits.
+    pub(super) fn create(&self, name: &str, limits: &Limits) -> Result<Entrance, CgroupError> {
+        for root in self.layout.roots() {
+            make_directory(&self.group(root, name))?;
+        }
+        apply(self.layout.settings(limits), |root| self.group(root, name))?;
+        let clone_into =
+            self.layout.v2_root().map(|root| open_directory(&self.group(root, name))).transpose()?;
+        let v1 = self.layout.v1_roots();
+        let tasks = v1
+            .map(|root| open_for_writing(&self.group(root, name).join("tasks")))
+            .collect::<Result<_, _>>()?;
+        Ok(Entrance { clone_into, tasks })
+    }
+
+    /// Stops or releases every process of the group, and waits until the kernel says so.
+    pub(super) fn set_frozen(&self, name: &str, frozen: bool) -> Result<(), CgroupError> {
+        let (root, control) = self.layout.freezer();
+        let group = self.group(root, name);
+        write(&group.join(control.file), if frozen { control.freeze } else { control.thaw })?;
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while self.is_frozen(name)? != frozen {
+            if Instant::now() > deadline {
+                return Err(CgroupError {
+                    action: "wait for",
+                    path: group,
+                    source: io::ErrorKind::TimedOut.into(),
+                });
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_frozen(&self, name: &str) -> Result<bool, CgroupError> {
+        let (root, control) = self.layout.freezer();
+        let state = read(&self.group(root, name).join(control.state_file))?;
+        Ok(state.lines().any(|line| line == control.frozen_line))
+    }
+
+    /// Kills every process of the group. Idempotent; a group that is gone has none.
+    pub(super) fn kill(&self, name: &str) -> Result<(), CgroupError> {
+        if let Some(root) = self.layout.v2_root() {
+            let file = self.group(root, name).join("cgroup.kill");
+            match write(&file, "1") {
+                Err(error) if error.source.kind() == io::ErrorKind::NotFound => {}
+                answer => return answer,
+            }
+        }
+        for pid in self.processes(name)? {
+            kill_if_still_in(pid, name);
+        }
+        // A frozen v1 group takes no signal before it is thawed.
+        match self.set_frozen(name, false) {
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// Processes in the group, as the host counts them.
+    pub(super) fn processes(&self, name: &str) -> Result<Vec<u32>, CgroupError> {
+        let mut found = Vec::new();
+        for root in self.layout.roots() {
+            match read(&self.group(root, name).join("cgroup.procs")) {
+                Ok(text) => found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok())),
+                Err(error) if error.source.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Removes the group if nothing lives in it. Says whether it is gone.
+    pub(super) fn remove(&self, name: &str) -> bool {
+        self.layout.roots().all(|root| match fs::remove_dir(self.group(root, name)) {
+            Ok(()) => true,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        })
+    }
+
+    /// Names of all groups that exist in any hierarchy.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .layout
+            .roots()
+            .filter_map(|root| fs::read_dir(root.join(&self.parent)).ok())
+            .flatten()
+            .filter_map(|entry| {
+                entry.ok().filter(|entry| entry.path().is_dir())?.file_name().into_string().ok()
+            })
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    pub(super) fn usage(&self, name: &str) -> Usage {
+        stat::usage(&self.layout, |root| self.group(root, name))
+    }
+
+    fn group(&self, root: &Path, name: &str) -> PathBuf {
+        root.join(&self.parent).join(name)
+    }
+}
+
+/// Memory and processes for all sandboxes together: what leaves the machine itself a tenth, but not less than 512 MiB.
+fn most_for_all() -> (u64, u64) {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
+    let total = total.unwrap_or(0u64).saturating_mul(1024);
+    let reserve = (total / 10).max(512 << 20);
+    let pids =
+        fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|text| text.trim().parse::<u64>().ok());
+    (total.saturating_sub(reserve).max(256 << 20), pids.unwrap_or(32_768) / 4 * 3)
+}
+
+fn apply(settings: Vec<Setting<'_>>, group: impl Fn(&Path) -> PathBuf) -> Result<(), CgroupError> {
+    for setting in settings {
+        match write(&group(setting.root).join(setting.file), &setting.value) {
+            Err(error) if setting.optional && error.source.kind() == io::ErrorKind::NotFound => {}
+            answer => answer?,
+        }
+    }
+    Ok(())
+}
+
+/// Kills by pidfd, so that a number reused by another program is never hit: the descriptor is opened first, then the
+/// process behind it must still be in the group.
+fn kill_if_still_in(pid: u32, name: &str) {
+    let Some(number) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return };
+    let Ok(pidfd) = rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty()) else { return };
+    let in_group = fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(name));
+    if in_group {
+        let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
+    }
+}
+
+fn make_directory(path: &Path) -> Result<(), CgroupError> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(CgroupError { action: "make the control group", path: path.to_owned(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write(path: &Path, value: &str) -> Result<(), CgroupError> {
+    let written = open_for_writing(path).map(|file| rustix::io::write(&file, value.as_bytes()));
+    match written? {
+        Ok(_) => Ok(()),
+        Err(error) => Err(CgroupError { action: "write", path: path.to_owned(), source: error.into() }),
+    }
+}
+
+fn read(path: &Path) -> Result<String, CgroupError> {
+    fs::read_to_string(path).map_err(|source| CgroupError { action: "read", path: path.to_owned(), source })
+}
+
+fn open_for_writing(path: &Path) -> Result<OwnedFd, CgroupError> {
+    open(path, OFlags::WRONLY)
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd, CgroupError> {
+    open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, CgroupError> {
+    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| CgroupError {
+        action: "open",
+        path: path.to_owned(),
+        source: errno.into(),
+    })
+}

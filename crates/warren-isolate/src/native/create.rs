@@ -1,0 +1,344 @@
+//! Making a sandbox: the recipe from top to bottom. A failure at any step hands what exists so far to the same removal
+//! that every sandbox ends in.
+
+use std::ffi::CString;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use warren_core::{CreateRequest, Created, IsolationError, IsolationErrorKind, NetworkMode, OwnerBond};
+use warren_wire::guest::{
+    AgentConfig, BindMount, BootPlan, BootReport, MAX_PAYLOAD, Network, Rlimit, TreeMount,
+};
+
+use super::cgroup::Entrance;
+use super::layers::{self, Bind, LayerError, Tree};
+use super::quota::{Area, QuotaKind};
+use super::ranges::RangeError;
+use super::reaper::Reaper;
+use super::record::Record;
+use super::step::CrashPoint;
+use super::sys::{self, Program};
+use super::userns::{self, Mapping};
+use super::{Hold, Shared, destroy, users};
+
+/// Capabilities that stay: what package managers and ordinary services need over the sandbox's own ids.
+const KEPT_CAPABILITIES: u64 = 1 << 0 // CHOWN
+    | 1 << 1 // DAC_OVERRIDE
+    | 1 << 3 // FOWNER
+    | 1 << 4 // FSETID
+    | 1 << 5 // KILL
+    | 1 << 6 // SETGID
+    | 1 << 7 // SETUID
+    | 1 << 10; // NET_BIND_SERVICE
+
+/// How long a boot may take on a machine that is short of everything.
+const BOOT_PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn create(
+    shared: &Shared,
+    reaper: &Reaper,
+    request: CreateRequest,
+) -> Result<Created, IsolationError> {
+    refuse_unsupported(&request)?;
+    let id = request.id.clone();
+    let lock = shared.data.register(&id).map_err(|error| {
+        let kind = match error.kind() {
+            io::ErrorKind::AlreadyExists => IsolationErrorKind::AlreadyExists,
+            io::ErrorKind::StorageFull => IsolationErrorKind::Exhausted,
+            _ => IsolationErrorKind::Host,
+        };
+        IsolationError::caused(kind, format!("make the directory of {id}"), error)
+    })?;
+    shared.passed(CrashPoint::CreateDirectory);
+    let mut hold = Hold::default();
+    match build(shared, &lock, &request, &mut hold) {
+        Ok(pid) => {
+            match request.owner {
+                OwnerBond::DiesWithOwner => hold.lock = Some(lock),
+                OwnerBond::Outlives => drop(lock),
+            }
+            shared.hold(&id, hold);
+            Ok(Created { id, pid })
+        }
+        Err(error) => {
+            destroy::discard(shared, reaper, &id, hold, lock);
+            Err(error)
+        }
+    }
+}
+
+fn refuse_unsupported(request: &CreateRequest) -> Result<(), IsolationError> {
+    match request.spec.network {
+        NetworkMode::None => Ok(()),
+        NetworkMode::Public => Err(IsolationError::new(
+            IsolationErrorKind::Unsupported,
+            "network `public` is not available on this backend: use `none`",
+        )),
+    }
+}
+
+fn build(
+    shared: &Shared,
+    lock: &OwnedFd,
+    request: &CreateRequest,
+    hold: &mut Hold,
+) -> Result<u32, IsolationError> {
+    let id = &request.id;
+    let directory = shared.data.sandbox(id);
+    let start = getrandom::u32().map_err(|error| layer("randomness", error))?;
+    let id_base = shared.data.ranges().claim(id, start).map_err(range_error)?;
+    shared.passed(CrashPoint::CreateRange);
+    let namespace = userns::make(Mapping::whole(id_base), Mapping::whole(id_base))
+        .map_err(|error| layer("user namespace", error))?;
+    let limits = &request.spec.limits;
+    let area = shared
+        .quotas
+        .prepare(&directory, limits, request.disk_limit_required, id_base)
+        .map_err(|error| layer("disk quota", error))?;
+    let quota = area.kind;
+    let root = open_root(shared, request, area, namespace.as_fd(), id_base)?;
+    shared.passed(CrashPoint::CreateLayers);
+    let entrance = shared.cgroups.create(id.as_str(), limits).map_err(|error| layer("cgroup", error))?;
+    shared.passed(CrashPoint::CreateCgroup);
+    let listener = shared.data.listen(lock).map_err(|error| layer("agent socket", error))?;
+    shared.passed(CrashPoint::CreateListener);
+    let boot = Boot { root, namespace, entrance, listener, id_base };
+    let pid = boot.start(shared, request, hold)?;
+    keep_record(&directory, request, pid, id_base, quota)?;
+    shared.passed(CrashPoint::CreateRecord);
+    Ok(pid)
+}
+
+/// The root's layers, as descriptors.
+struct Root {
+    trees: Vec<Tree>,
+    writable: OwnedFd,
+    dev: OwnedFd,
+    binds: Vec<Bind>,
+}
+
+fn open_root(
+    shared: &Shared,
+    request: &CreateRequest,
+    area: Area,
+    namespace: BorrowedFd<'_>,
+    id_base: u32,
+) -> Result<Root, IsolationError> {
+    let mut trees = Vec::new();
+    for (number, tree) in request.root.iter().enumerate() {
+        layers::make_writable(&area.path.join(number.to_string())).map_err(layer_error)?;
+        trees.push(layers::open(tree, namespace).map_err(layer_error)?);
+    }
+    let first = area.path.join("0");
+    let name = hostname(request);
+    layers::seed_file(&first, "etc/hostname", &format!("{name}\n")).map_err(layer_error)?;
+    let hosts = format!("127.0.0.1\tlocalhost {name}\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+    layers::seed_file(&first, "etc/hosts", &hosts).map_err(layer_error)?;
+    layers::map_area(area.mount.as_fd(), &area.path, namespace).map_err(layer_error)?;
+    let dev =
+        layers::clone_dev(&shared.dev, namespace).map_err(|errno| layer("/dev", io::Error::from(errno)))?;
+    let mut binds = Vec::new();
+    if !request.spec.mounts.is_empty() {
+        let user = users::ids(&request.root, request.user.as_deref()).map_err(|error| {
+            IsolationError::caused(
+                IsolationErrorKind::Invalid,
+                "find the user that the mounts belong to",
+                error,
+            )
+        })?;
+        for mount in &request.spec.mounts {
+            binds.push(layers::bind(mount, user, id_base).map_err(layer_error)?);
+        }
+    }
+    Ok(Root { trees, writable: area.mount, dev, binds })
+}
+
+/// Everything that is handed to the agent.
+struct Boot {
+    root: Root,
+    namespace: OwnedFd,
+    entrance: Entrance,
+    listener: OwnedFd,
+    id_base: u32,
+}
+
+impl Boot {
+    /// Clones the agent into its namespaces, sends it the plan and waits for its report.
+    fn start(self, shared: &Shared, request: &CreateRequest, hold: &mut Hold) -> Result<u32, IsolationError> {
+        let (control, theirs) = UnixStream::pair().map_err(|error| layer("control socket", error))?;
+        let lifeline = match request.owner {
+            OwnerBond::DiesWithOwner => Some(UnixStream::pair().map_err(|error| layer("lifeline", error))?),
+            OwnerBond::Outlives => None,
+        };
+        let plan = self.plan(shared, request, lifeline.as_ref().map(|(_, theirs)| theirs.as_fd()));
+        let mut inherited = self.descriptors();
+        inherited.push(theirs.as_raw_fd());
+        inherited.extend(lifeline.as_ref().map(|(_, theirs)| theirs.as_raw_fd()));
+        let arguments = ["warren-guest".to_owned(), "boot".to_owned(), theirs.as_raw_fd().to_string()];
+        let program = Program {
+            executable: shared.agent.as_fd(),
+            arguments: arguments.into_iter().filter_map(|text| CString::new(text).ok()).collect(),
+            null: shared.null.as_fd(),
+            inherited,
+        };
+        let flags = libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWIPC
+            | libc::CLONE_NEWUTS
+            | libc::CLONE_NEWNET;
+        let cgroup = self.entrance.clone_into.as_ref().map(AsFd::as_fd);
+        let child = sys::spawn(&program, flags.unsigned_abs().into(), cgroup)
+            .map_err(|errno| layer("namespaces", io::Error::from(errno)))?;
+        let pid = child.pid;
+        hold.child = Some(child);
+        hold.lifeline = lifeline.map(|(ours, _)| ours.into());
+        shared.passed(CrashPoint::CreateSpawn);
+        drop(theirs);
+        converse(control, &plan)?;
+        shared.passed(CrashPoint::CreateBoot);
+        Ok(pid)
+    }
+
+    fn plan(&self, shared: &Shared, request: &CreateRequest, lifeline: Option<BorrowedFd<'_>>) -> BootPlan {
+        let limits = &request.spec.limits;
+        let number = |fd: &OwnedFd| fd.as_raw_fd();
+        let tree = |tree: &Tree| TreeMount {
+            at: (&tree.at).into(),
+            lowers: tree.lowers.iter().map(number).collect(),
+        };
+        let bind = |bind: &Bind| BindMount {
+            source: number(&bind.source),
+            at: (&bind.at).into(),
+            directory: bind.directory,
+        };
+        BootPlan {
+            cgroup_tasks: self.entrance.tasks.iter().map(number).collect(),
+            network: Network::Fresh,
+            hostname: hostname(request).into(),
+            id_base: self.id_base,
+            trees: self.root.trees.iter().map(tree).collect(),
+            writable: number(&self.root.writable),
+            dev: number(&self.root.dev),
+            binds: self.root.binds.iter().map(bind).collect(),
+            shm_bytes: (limits.memory.0 / 2).max(1 << 20),
+            user_namespace: number(&self.namespace),
+            cpus: processors(limits.cpus.visible(), self.id_base),
+            rlimits: rlimits(request),
+            capabilities: KEPT_CAPABILITIES,
+            seccomp: shared.filter(request.spec.profile).to_vec(),
+            listener: number(&self.listener),
+            lifeline: lifeline.map(|fd| fd.as_raw_fd()),
+            agent: AgentConfig {
+                env: request.env.iter().map(|entry| entry.as_str().into()).collect(),
+                user: request.user.as_deref().map(Into::into),
+                cwd: request.workdir.as_ref().map(Into::into),
+            },
+        }
+    }
+
+    fn descriptors(&self) -> Vec<i32> {
+        let root = &self.root;
+        let trees = root.trees.iter().flat_map(|tree| &tree.lowers);
+        let binds = root.binds.iter().map(|bind| &bind.source);
+        let single = [&root.writable, &root.dev, &self.namespace, &self.listener];
+        trees.chain(binds).chain(single).chain(&self.entrance.tasks).map(AsRawFd::as_raw_fd).collect()
+    }
+}
+
+/// Sends the plan and waits for the one answer.
+fn converse(mut control: UnixStream, plan: &BootPlan) -> Result<(), IsolationError> {
+    let packet = minicbor::to_vec(plan).map_err(|error| layer("boot plan", io::Error::other(error)))?;
+    let mut exchange = || -> io::Result<Vec<u8>> {
+        control.set_read_timeout(Some(BOOT_PATIENCE))?;
+        control.set_write_timeout(Some(BOOT_PATIENCE))?;
+        control.write_all(&u32::try_from(packet.len()).unwrap_or(u32::MAX).to_le_bytes())?;
+        control.write_all(&packet)?;
+        let mut length = [0; 4];
+        control.read_exact(&mut length)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > MAX_PAYLOAD {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut report = vec![0; length];
+        control.read_exact(&mut report)?;
+        Ok(report)
+    };
+    let report = exchange().map_err(|error| layer("the agent's start", error))?;
+    match minicbor::decode(&report).map_err(|error| layer("boot report", io::Error::other(error)))? {
+        BootReport::Ready => Ok(()),
+        BootReport::Failed(failure) => Err(layer(&failure.step.clone(), failure)),
+    }
+}
+
+fn keep_record(
+    directory: &Path,
+    request: &CreateRequest,
+    pid: u32,
+    id_base: u32,
+    quota: QuotaKind,
+) -> Result<(), IsolationError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let created = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let record =
+        Record::new(request.id.clone(), request.spec.clone(), request.owner, pid, id_base, quota, created);
+    record.store(directory).map_err(|error| layer("record", error))
+}
+
+/// The name a sandbox has for itself: what the spec says, else the first characters of its id.
+fn hostname(request: &CreateRequest) -> String {
+    let id = request.id.as_str();
+    request.spec.hostname.clone().unwrap_or_else(|| id.get(..11).unwrap_or(id).to_owned())
+}
+
+/// Which processors a sandbox sees: as many as its share rounds up to, spread over the machine by its range.
+fn processors(wanted: u32, id_base: u32) -> Vec<u32> {
+    let there =
+        std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+    let first = id_base / 65_536 % there;
+    (0..wanted.min(there)).map(|step| (first + step) % there).collect()
+}
+
+/// One is no core dump at all, not even to a program that the host's core pattern names.
+fn rlimits(request: &CreateRequest) -> Vec<Rlimit> {
+    let limits = &request.spec.limits;
+    let table = [
+        (libc::RLIMIT_CORE, 1),
+        (libc::RLIMIT_NOFILE, limits.open_files),
+        (libc::RLIMIT_FSIZE, limits.disk.0),
+        (libc::RLIMIT_MEMLOCK, 64 << 10),
+        (libc::RLIMIT_MSGQUEUE, 819_200),
+        (libc::RLIMIT_SIGPENDING, 4096),
+        (libc::RLIMIT_RTPRIO, 0),
+        (libc::RLIMIT_NICE, 0),
+    ];
+    table.into_iter().map(|(resource, value)| Rlimit { resource, value }).collect()
+}
+
+fn layer(name: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> IsolationError {
+    IsolationError::caused(IsolationErrorKind::Layer, format!("set up {name}"), source)
+}
+
+fn layer_error(error: LayerError) -> IsolationError {
+    let kind = match &error {
+        LayerError::Source { .. } | LayerError::SourceKind { .. } => IsolationErrorKind::Invalid,
+        LayerError::Writable { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            IsolationErrorKind::Exhausted
+        }
+        LayerError::Writable { .. }
+        | LayerError::Open { .. }
+        | LayerError::Map { .. }
+        | LayerError::MountIds(_) => IsolationErrorKind::Layer,
+    };
+    IsolationError::caused(kind, "set up the root file system", error)
+}
+
+fn range_error(error: RangeError) -> IsolationError {
+    let kind = match error {
+        RangeError::Exhausted => IsolationErrorKind::Exhausted,
+        RangeError::Claim { .. } => IsolationErrorKind::Host,
+    };
+    IsolationError::caused(kind, "claim an id range", error)
+}

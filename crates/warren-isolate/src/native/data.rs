@@ -1,0 +1,181 @@
+//! The data directory: where things are, who holds them, and how to dial an agent.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use warren_core::SandboxId;
+
+use super::ranges::Ranges;
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("use `{}` as data directory", path.display())]
+    Directory { path: PathBuf, source: io::Error },
+    #[error("find the control groups")]
+    Layout(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("prepare the control groups (is this running as root?)")]
+    Cgroups(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("prepare the device directory (is this running as root?)")]
+    Dev(#[source] io::Error),
+    #[error("start the clean-up thread")]
+    Reaper(#[source] io::Error),
+}
+
+/// See the layout in the module above.
+#[derive(Debug)]
+pub(super) struct DataDirectory {
+    root: PathBuf,
+    instance: String,
+    ranges: Ranges,
+}
+
+const SOCKET: &str = "agent.sock";
+
+impl DataDirectory {
+    pub(super) fn open(root: &Path) -> Result<Self, OpenError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::Directory { path, source }
+        };
+        // Nobody but root may pass: what sandboxes write has set-id bits that mean something on the host's side.
+        for part in ["", "sandboxes", "trash", "ranges"] {
+            let path = root.join(part);
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed(&path))?;
+        }
+        let root = root.canonicalize().map_err(failed(root))?;
+        let instance = instance(&root).map_err(failed(&root))?;
+        let ranges = Ranges::new(root.join("ranges"));
+        Ok(Self { root, instance, ranges })
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    pub(super) fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
+    pub(super) fn sandbox(&self, id: &SandboxId) -> PathBuf {
+        self.root.join("sandboxes").join(id.as_str())
+    }
+
+    pub(super) fn trash(&self, id: &SandboxId) -> PathBuf {
+        self.root.join("trash").join(id.as_str())
+    }
+
+    /// Ids of all directories of sandboxes.
+    pub(super) fn sandboxes(&self) -> io::Result<Vec<SandboxId>> {
+        ids_in(&self.root.join("sandboxes"))
+    }
+
+    /// Ids of all directories of destroyed sandboxes.
+    pub(super) fn trashed(&self) -> io::Result<Vec<SandboxId>> {
+        ids_in(&self.root.join("trash"))
+    }
+
+    /// Makes a new sandbox's directory and takes the lock on it.
+    pub(super) fn register(&self, id: &SandboxId) -> io::Result<OwnedFd> {
+        let gate = self.gate(FlockOperation::LockShared)?;
+        let directory = self.sandbox(id);
+        fs::DirBuilder::new().mode(0o700).create(&directory)?;
+        let lock = try_lock(&directory)?.ok_or(io::ErrorKind::WouldBlock)?;
+        drop(gate);
+        Ok(lock)
+    }
+
+    /// While this is held exclusively no directory is made without its lock.
+    pub(super) fn gate(&self, how: FlockOperation) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::CLOEXEC;
+        let gate = rustix::fs::open(self.root.join("gate"), flags, Mode::from_raw_mode(0o600))?;
+        rustix::fs::flock(&gate, how)?;
+        Ok(gate)
+    }
+
+    /// The socket on which a sandbox's agent will listen.
+    pub(super) fn listen(&self, directory: &OwnedFd) -> io::Result<OwnedFd> {
+        let socket = stream_socket()?;
+        rustix::net::bind(&socket, &address(directory)?)?;
+        rustix::net::listen(&socket, 128)?;
+        Ok(socket)
+    }
+
+    pub(super) fn dial(&self, id: &SandboxId) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(self.sandbox(id), flags, Mode::empty())?;
+        let socket = stream_socket()?;
+        rustix::net::connect(&socket, &address(&directory)?)?;
+        Ok(socket)
+    }
+}
+
+/// Takes the lock on a directory; `None` if another holds it.
+pub(super) fn try_lock(directory: &Path) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = rustix::fs::open(directory, flags, Mode::empty())?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(lock)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+pub(super) fn open_null() -> Result<OwnedFd, OpenError> {
+    rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| OpenError::Dev(errno.into()))
+}
+
+/// A socket's address has room for 107 bytes; going through the directory's descriptor makes any path fit.
+fn address(directory: &OwnedFd) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))?)
+}
+
+fn stream_socket() -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+fn ids_in(directory: &Path) -> io::Result<Vec<SandboxId>> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<SandboxId>().ok()));
+    }
+    Ok(ids)
+}
+
+/// A word that tells this data directory from others on the machine, drawn when it is made.
+fn instance(root: &Path) -> io::Result<String> {
+    let path = root.join("instance");
+    loop {
+        match fs::read_to_string(&path) {
+            Ok(word) if word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                return Ok(word);
+            }
+            Ok(_) => return Err(io::Error::other("the file `instance` does not hold 16 hexadecimal digits")),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) => draw_instance(&path)?,
+        }
+    }
+}
+
+/// Puts the word in place in one step; if another process was first, its word stays.
+fn draw_instance(path: &Path) -> io::Result<()> {
+    let word = format!("{:016x}", getrandom::u64().map_err(io::Error::other)?);
+    let staging = path.with_extension(&word);
+    fs::write(&staging, &word)?;
+    let placed = fs::hard_link(&staging, path);
+    fs::remove_file(&staging)?;
+    match placed {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,46 @@
+//! Ending a sandbox. The caller waits only for what decides it: every process is doomed and the id is free. The rest is
+//! the reaper's.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
+
+use super::data::try_lock;
+use super::reaper::{Reaper, Remains};
+use super::step::CrashPoint;
+use super::{Hold, Shared, not_found};
+
+pub(super) fn destroy(shared: &Shared, reaper: &Reaper, id: &SandboxId) -> Result<(), IsolationError> {
+    let directory = shared.data.sandbox(id);
+    let mut hold = shared.release(id);
+    let lock = match hold.lock.take() {
+        Some(lock) => lock,
+        None => match try_lock(&directory) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => {
+                return Err(IsolationError::new(
+                    IsolationErrorKind::Host,
+                    format!("{id} belongs to another process, which destroys it itself"),
+                ));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_found(id)),
+            Err(error) => {
+                return Err(IsolationError::caused(IsolationErrorKind::Host, format!("lock {id}"), error));
+            }
+        },
+    };
+    discard(shared, reaper, id, hold, lock);
+    Ok(())
+}
+
+/// Removes whatever exists of a sandbox whose directory's lock is held. Never fails: what cannot be done now is tried again
+/// by the reaper, and by the next process that opens the data directory.
+pub(super) fn discard(shared: &Shared, reaper: &Reaper, id: &SandboxId, hold: Hold, lock: OwnedFd) {
+    drop(shared.cgroups.kill(id.as_str()));
+    shared.passed(CrashPoint::DestroyKill);
+    drop(fs::rename(shared.data.sandbox(id), shared.data.trash(id)));
+    shared.passed(CrashPoint::DestroyTrash);
+    reaper.take(Remains::new(id.clone(), lock, hold.child));
+}

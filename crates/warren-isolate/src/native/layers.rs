@@ -1,0 +1,190 @@
+//! A root's layers as detached mounts: no path, no place in any mount table, gone with the last descriptor.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{OpenTreeFlags, open_tree};
+use warren_core::{Mount, MountAccess, RootTree};
+
+use super::sys;
+use super::userns::{self, Mapping, UserNamespaceError};
+
+/// A layer or mount could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LayerError {
+    #[error("make the writable layer `{}`", path.display())]
+    Writable { path: PathBuf, source: io::Error },
+    #[error("open the layer `{}`", path.display())]
+    Open { path: PathBuf, source: io::Error },
+    #[error(
+        "map the ids of `{}`: its file system must allow id-mapped mounts (ext4, XFS, btrfs or tmpfs do)",
+        path.display()
+    )]
+    Map { path: PathBuf, source: io::Error },
+    #[error("mount source `{}`", path.display())]
+    Source { path: PathBuf, source: io::Error },
+    #[error("mount source `{}` is neither a file nor a directory", path.display())]
+    SourceKind { path: PathBuf },
+    #[error("map the ids of the mounts")]
+    MountIds(#[source] UserNamespaceError),
+}
+
+/// One overlay's read-only parts.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) at: PathBuf,
+    pub(super) lowers: Vec<OwnedFd>,
+}
+
+/// A host directory or file for the sandbox.
+#[derive(Debug)]
+pub(super) struct Bind {
+    pub(super) at: PathBuf,
+    pub(super) source: OwnedFd,
+    pub(super) directory: bool,
+}
+
+const SAFE: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+
+/// Opens a tree's layers, ids mapped through `namespace`.
+pub(super) fn open(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Tree, LayerError> {
+    let lowers = tree.lowers.iter().map(|path| mapped(path, namespace)).collect::<Result<_, _>>()?;
+    Ok(Tree { at: tree.at.clone(), lowers })
+}
+
+/// Makes a tree's private writable layer.
+pub(super) fn make_writable(place: &Path) -> Result<(), LayerError> {
+    let make = || {
+        fs::DirBuilder::new().mode(0o700).create(place)?;
+        // A merged directory takes its mode from the upper one: this is the root's.
+        fs::DirBuilder::new().mode(0o755).create(place.join("upper"))?;
+        fs::DirBuilder::new().mode(0o700).create(place.join("work"))
+    };
+    make().map_err(|source| LayerError::Writable { path: place.to_owned(), source })
+}
+
+/// Puts a small file of the host's making into a fresh writable layer.
+pub(super) fn seed_file(place: &Path, path: &str, content: &str) -> Result<(), LayerError> {
+    let file = place.join("upper").join(path);
+    let seed = || {
+        if let Some(parent) = file.parent() {
+            fs::DirBuilder::new().mode(0o755).recursive(true).create(parent)?;
+        }
+        fs::write(&file, content)?;
+        chown(&file, Some(0), Some(0))
+    };
+    seed().map_err(|source| LayerError::Writable { path: file.clone(), source })
+}
+
+/// Maps the ids of a sandbox's own area, once the host has put into it what it must.
+pub(super) fn map_area(
+    mount: BorrowedFd<'_>,
+    path: &Path,
+    namespace: BorrowedFd<'_>,
+) -> Result<(), LayerError> {
+    sys::set_mount(mount, SAFE, Some(namespace))
+        .map_err(|errno| LayerError::Map { path: path.to_owned(), source: errno.into() })
+}
+
+fn mapped(path: &Path, namespace: BorrowedFd<'_>) -> Result<OwnedFd, LayerError> {
+    let flags = SAFE | libc::MOUNT_ATTR_RDONLY;
+    let mount = open_tree(CWD, path, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+        .map_err(|errno| LayerError::Open { path: path.to_owned(), source: errno.into() })?;
+    match sys::set_mount(mount.as_fd(), flags, Some(namespace)) {
+        Ok(()) => Ok(mount),
+        // The machine's own /usr may be on a file system without id mapping, such as the overlay of a container. Its
+        // files are world-readable and then merely look as if nobody owned them.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) if path == Path::new("/usr") => {
+            let plain = sys::set_mount(mount.as_fd(), flags, None);
+            plain.map_err(|errno| LayerError::Open { path: path.to_owned(), source: errno.into() })?;
+            Ok(mount)
+        }
+        Err(errno) => Err(LayerError::Map { path: path.to_owned(), source: errno.into() }),
+    }
+}
+
+/// Opens the source of a mount. It has been canonicalised and allowed by now, so no component may be a link: if one is, it
+/// was swapped in between. On the mount, the source's owner and the sandbox's user are the same; all others are nobody.
+pub(super) fn bind(mount: &Mount, user: (u32, u32), id_base: u32) -> Result<Bind, LayerError> {
+    let path = &mount.source;
+    let failed = |errno: Errno| LayerError::Source { path: path.clone(), source: errno.into() };
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve).map_err(failed)?;
+    let found = fs::File::from(
+        place.try_clone().map_err(|source| LayerError::Source { path: path.clone(), source })?,
+    )
+    .metadata()
+    .map_err(|source| LayerError::Source { path: path.clone(), source })?;
+    if !found.is_dir() && !found.is_file() {
+        return Err(LayerError::SourceKind { path: path.clone() });
+    }
+    let clone =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let source = open_tree(&place, "", clone).map_err(failed)?;
+    let map = |owner, id| Mapping { inside: owner, outside: id_base + id, count: 1 };
+    let namespace =
+        userns::make(map(found.uid(), user.0), map(found.gid(), user.1)).map_err(LayerError::MountIds)?;
+    let access = if mount.access == MountAccess::ReadOnly { libc::MOUNT_ATTR_RDONLY } else { 0 };
+    sys::set_mount(source.as_fd(), SAFE | access, Some(namespace.as_fd()))
+        .map_err(|errno| LayerError::Map { path: path.clone(), source: errno.into() })?;
+    Ok(Bind { at: mount.target.clone(), source, directory: found.is_dir() })
+}
+
+/// The prepared `/dev`: a tmpfs that is made once, never changes again, and is cloned for each sandbox.
+pub(super) fn prepare_dev() -> Result<OwnedFd, Errno> {
+    use rustix::mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
+    };
+    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [("mode", "0755"), ("size", "64k"), ("nr_inodes", "64")] {
+        fsconfig_set_string(&context, key, value)?;
+    }
+    fsconfig_create(&context)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let dev = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
+    for (name, major, minor) in
+        [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0)]
+    {
+        let mode = Mode::from_raw_mode(0o666);
+        rustix::fs::mknodat(
+            &dev,
+            name,
+            rustix::fs::FileType::CharacterDevice,
+            mode,
+            rustix::fs::makedev(major, minor),
+        )?;
+        rustix::fs::chmodat(&dev, name, mode, AtFlags::empty())?;
+    }
+    for (target, name) in [
+        ("pts/ptmx", "ptmx"),
+        ("/proc/self/fd", "fd"),
+        ("/proc/self/fd/0", "stdin"),
+        ("/proc/self/fd/1", "stdout"),
+        ("/proc/self/fd/2", "stderr"),
+    ] {
+        rustix::fs::symlinkat(target, &dev, name)?;
+    }
+    for name in ["pts", "shm", "mqueue"] {
+        rustix::fs::mkdirat(&dev, name, Mode::from_raw_mode(0o755))?;
+    }
+    sys::set_mount(dev.as_fd(), libc::MOUNT_ATTR_RDONLY, None)?;
+    Ok(dev)
+}
+
+/// Another mount of the prepared `/dev`, with ids mapped so that its nodes belong to the sandbox's root.
+pub(super) fn clone_dev(dev: &OwnedFd, namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let clone =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let dev = open_tree(dev, "", clone)?;
+    // tmpfs takes id mappings from Linux 6.3 on. Without, the nodes look as if nobody owned them, and still work.
+    match sys::set_mount(dev.as_fd(), 0, Some(namespace)) {
+        Ok(()) | Err(Errno::INVAL) => Ok(dev),
+        Err(errno) => Err(errno),
+    }
+}

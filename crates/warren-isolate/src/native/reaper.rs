@@ -1,0 +1,187 @@
+//! Removing the remains of destroyed sandboxes, off the path of whoever asked.
+//!
+//! One thread, one queue. The order is what makes reuse safe: no process, then no group, then no file, and only then is the
+//! id range free. A step that cannot be done yet puts the sandbox back in the queue for a moment.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use warren_core::SandboxId;
+
+use super::record::Record;
+use super::step::CrashPoint;
+use super::sys::{self, Child};
+use super::{Shared, reclaim, remove};
+
+/// Hands remains to the thread. Dropping it lets the thread finish what it has at hand.
+#[derive(Debug)]
+pub(super) struct Reaper {
+    queue: Arc<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Remains>,
+    /// Remains being worked on, and the search for orphans while it runs.
+    busy: usize,
+    closed: bool,
+}
+
+/// A destroyed sandbox, with the lock that keeps other processes from removing it too.
+#[derive(Debug)]
+pub(super) struct Remains {
+    id: SandboxId,
+    _lock: OwnedFd,
+    /// The sandbox's first process, if it is this process's child.
+    child: Option<Child>,
+    not_before: Instant,
+    attempts: u32,
+}
+
+impl Remains {
+    pub(super) fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    pub(super) fn new(id: SandboxId, lock: OwnedFd, child: Option<Child>) -> Self {
+        Self { id, _lock: lock, child, not_before: Instant::now(), attempts: 0 }
+    }
+}
+
+/// After this many attempts, about a minute, the remains are left to the next process.
+const MOST_ATTEMPTS: u32 = 200;
+
+impl Reaper {
+    /// Starts the thread, which first looks for orphans.
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let queue = Arc::new(Queue::default());
+        queue.lock().busy = 1;
+        let worker = Arc::clone(&queue);
+        let thread = std::thread::Builder::new().name("warren-reaper".to_owned()).spawn(move || {
+            let orphans = reclaim::orphans(&shared);
+            let mut state = worker.lock();
+            state.busy -= 1;
+            state.waiting.extend(orphans);
+            drop(state);
+            worker.changed.notify_all();
+            worker.work(&shared);
+        })?;
+        Ok(Self { queue, thread: Some(thread) })
+    }
+
+    pub(super) fn take(&self, remains: Remains) {
+        self.queue.lock().waiting.push_back(remains);
+        self.queue.changed.notify_all();
+    }
+
+    pub(super) fn settle(&self, patience: Duration) -> bool {
+        let idle = |state: &mut State| state.busy > 0 || !state.waiting.is_empty();
+        let waited = self.queue.changed.wait_timeout_while(self.queue.lock(), patience, idle);
+        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(state);
+        !timeout.timed_out()
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        self.queue.lock().closed = true;
+        self.queue.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, shared: &Shared) {
+        while let Some(mut remains) = self.next() {
+            let gone = dispose(shared, &mut remains);
+            let mut state = self.lock();
+            state.busy -= 1;
+            remains.attempts += 1;
+            if !gone && remains.attempts < MOST_ATTEMPTS && !state.closed {
+                remains.not_before = Instant::now() + retry_delay(remains.attempts);
+                state.waiting.push_back(remains);
+            }
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next remains that are due, waiting for some if need be. `None`: the queue is closed and has nothing due.
+    fn next(&self) -> Option<Remains> {
+        let mut state = self.lock();
+        loop {
+            let now = Instant::now();
+            let due = state.waiting.iter().position(|remains| remains.not_before <= now);
+            if let Some(remains) = due.and_then(|index| state.waiting.remove(index)) {
+                state.busy += 1;
+                return Some(remains);
+            }
+            if state.closed {
+                return None;
+            }
+            let soonest = state.waiting.iter().map(|remains| remains.not_before - now).min();
+            let pause = soonest.unwrap_or(Duration::from_secs(3600));
+            state = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// The first attempts come quickly: a killed sandbox is usually gone within a few milliseconds.
+fn retry_delay(attempts: u32) -> Duration {
+    Duration::from_millis(u64::from(attempts).min(300))
+}
+
+/// Takes the remains apart as far as possible. Says whether nothing is left.
+fn dispose(shared: &Shared, remains: &mut Remains) -> bool {
+    let name = remains.id.as_str();
+    drop(shared.cgroups.kill(name));
+    if let Some(child) = remains.child.take_if(|child| has_ended(child)) {
+        sys::reap(&child);
+    }
+    if remains.child.is_some() || shared.cgroups.processes(name).is_ok_and(|left| !left.is_empty()) {
+        return false;
+    }
+    shared.passed(CrashPoint::ReapProcesses);
+    if !shared.cgroups.remove(name) {
+        return false;
+    }
+    shared.passed(CrashPoint::ReapCgroup);
+    let trash = shared.data.trash(&remains.id);
+    let record = Record::load(&trash);
+    if let Some(record) = &record {
+        shared.quotas.release(&trash, record.quota);
+    }
+    let gone = remove::remove_tree(&trash, || {
+        shared.passed(CrashPoint::ReapFiles);
+        // The directory outlives its claim, so a claim without a directory never exists.
+        shared.data.ranges().release(record.as_ref().map(|record| record.id_base), name);
+        shared.passed(CrashPoint::ReapRange);
+    });
+    gone
+}
+
+/// Waits a moment for the end of a process that has been killed.
+fn has_ended(child: &Child) -> bool {
+    let mut ended = [PollFd::new(&child.pidfd, PollFlags::IN)];
+    let patience = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    rustix::event::poll(&mut ended, Some(&patience)).is_ok_and(|count| count > 0)
+}

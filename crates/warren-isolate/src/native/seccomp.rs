@@ -1,0 +1,28 @@
+//! The seccomp filter every process of a sandbox runs under, agent and template builds included.
+//!
+//! [`policy`] says what each system call may do, as tables; [`compile`] turns the tables into a decision tree and
+//! [`assemble`] into the kernel's classic BPF. Nothing here touches the kernel: the agent loads the program.
+//!
+//! Three properties are kept on purpose:
+//!
+//! - What no table names is refused: a call added to a future kernel is absent here until somebody lists it.
+//! - The program is short, because loading it costs time on every create.
+//! - Until a call's arguments matter, only instructions the kernel can evaluate in advance are used (load of the
+//!   number, comparisons, `and`). The kernel then remembers which calls are always allowed and never runs the
+//!   program for them.
+
+mod assemble;
+mod compile;
+mod policy;
+
+#[cfg(test)]
+mod interpret;
+#[cfg(test)]
+mod tests;
+
+use warren_core::Profile;
+
+/// The filter of a profile, in the kernel's encoding: eight bytes an instruction, native endian.
+pub(super) fn program(profile: Profile) -> Vec<u8> {
+    compile::compile(&policy::rules(profile)).iter().flat_map(|instruction| instruction.encode()).collect()
+}

@@ -1,0 +1,231 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use warren_core::{
+    ByteSize, Cpus, Isolation, Limits, Mount, MountAccess, OwnerBond, Profile, SandboxSpec, TemplateName,
+    Usage, parse_duration,
+};
+use warren_wire::guest::ExitCause;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::local::{Creation, Local};
+use crate::relay::{self, Outcome, Streams};
+use crate::ui;
+
+/// Run one command in a fresh sandbox and remove it afterwards.
+///
+/// Standard input, output and error pass through unchanged, and the command's exit code is warren's. On a terminal the
+/// command gets one too. Exit codes of warren's own: 124 the time limit ended it, 125 warren failed, 126 the command
+/// cannot be executed, 127 it was not found, 137 it was killed, by its memory limit for instance.
+///
+///   warren run -- python3 script.py < input.txt
+///   warren run --memory 512m --cpus 1 --timeout 60s -- make test
+///   warren run --mount "$PWD:/work" --workdir /work -- pytest
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    machine: Machine,
+    /// End the command after this long, such as 90s or 10m
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    timeout: Option<Duration>,
+    /// Leave the sandbox running afterwards and print its id on standard error
+    #[arg(long)]
+    keep: bool,
+    /// Print one JSON document with output, exit code and usage instead of passing output through
+    #[arg(long)]
+    json: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// What the sandbox is made of.
+#[derive(Debug, Args)]
+pub(crate) struct Machine {
+    /// What the sandbox's root is made from
+    #[arg(long, default_value = "host", value_name = "NAME")]
+    template: TemplateName,
+    /// Memory at most, such as 512m or 4g [default: 4g]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<ByteSize>,
+    /// Processors at most, such as 2 or 0.5 [default: 2]
+    #[arg(long, value_name = "COUNT")]
+    cpus: Option<Cpus>,
+    /// Processes and threads at most [default: 1024]
+    #[arg(long, value_name = "COUNT")]
+    pids: Option<u32>,
+    /// What the sandbox may write to disk at most, a hard limit [default: 10g, as hard as the host can make it]
+    #[arg(long, value_name = "SIZE")]
+    disk: Option<ByteSize>,
+    /// Files the sandbox may make at most, a hard limit [default: 1000000]
+    #[arg(long, value_name = "COUNT")]
+    inodes: Option<u64>,
+    /// Set a variable (may be repeated)
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    env: Vec<(String, String)>,
+    /// Where the command starts, inside the sandbox
+    #[arg(long, short, value_name = "PATH")]
+    workdir: Option<PathBuf>,
+    /// Who runs it: a name, uid or uid:gid of the template
+    #[arg(long, short, value_name = "USER")]
+    user: Option<String>,
+    /// Give the sandbox a host directory or file (may be repeated)
+    #[arg(long, value_name = "SRC:DST[:ro]", value_parser = parse_mount)]
+    mount: Vec<Mount>,
+    /// The sandbox's own name
+    #[arg(long, value_name = "NAME")]
+    hostname: Option<String>,
+    /// Leave out ptrace, process_vm access, modify_ldt, splice and vmsplice as well
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Machine {
+    pub(crate) fn spec(&self) -> Result<SandboxSpec, CliError> {
+        let defaults = Limits::default();
+        let mut spec = SandboxSpec::new(self.template.clone());
+        spec.limits = Limits {
+            memory: self.memory.unwrap_or(defaults.memory),
+            cpus: self.cpus.unwrap_or(defaults.cpus),
+            pids: self.pids.unwrap_or(defaults.pids),
+            disk: self.disk.unwrap_or(defaults.disk),
+            inodes: self.inodes.unwrap_or(defaults.inodes),
+            ..defaults
+        };
+        spec.env = self.env.iter().cloned().collect();
+        spec.user.clone_from(&self.user);
+        spec.workdir.clone_from(&self.workdir);
+        spec.hostname.clone_from(&self.hostname);
+        spec.profile = if self.strict { Profile::Strict } else { Profile::Standard };
+        spec.mounts = self.mount.iter().map(canonical).collect::<Result<_, _>>()?;
+        Ok(spec)
+    }
+
+    pub(crate) fn creation(&self, owner: OwnerBond) -> Creation {
+        Creation { owner, disk_limit_required: self.disk.is_some() || self.inodes.is_some() }
+    }
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    sandbox_id: String,
+    exit_code: i32,
+    cause: &'static str,
+    stdout: String,
+    stderr: String,
+    /// Output beyond what a report holds was left out.
+    truncated: bool,
+    duration_ms: u64,
+    usage: Usage,
+}
+
+impl Run {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let spec = self.machine.spec()?;
+        let local = Local::open(global)?;
+        let owner = if self.keep { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
+        let limits = spec.limits.clone();
+        let created = local.create(spec, self.machine.creation(owner))?;
+        let mut start = relay::start_of(&self.command, self.timeout);
+        let streams = if self.json { Streams::Captured } else { Streams::PassThrough };
+        let outcome = relay::follow(local.dial(&created.id)?, &mut start, streams);
+        let usage = local.backend.usage(&created.id).unwrap_or_default();
+        if self.keep {
+            ui::say(&format!("warren: kept as {id}; `warren shell {id}`, `warren rm {id}`", id = created.id));
+        } else {
+            local.backend.destroy(&created.id)?;
+        }
+        let outcome = outcome?;
+        let cause = cause(&outcome, &usage);
+        if let Some(reason) = explain(cause, self.timeout, &limits) {
+            ui::complain(&reason);
+        }
+        let code = if cause == "timeout" { 124 } else { outcome.exit_code() };
+        if self.json {
+            ui::print_json(&self.report(created.id.to_string(), code, cause, &outcome, usage));
+        }
+        Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1)))
+    }
+
+    fn report(
+        &self,
+        sandbox_id: String,
+        exit_code: i32,
+        cause: &'static str,
+        outcome: &Outcome,
+        usage: Usage,
+    ) -> Report {
+        Report {
+            sandbox_id,
+            exit_code,
+            cause,
+            stdout: String::from_utf8_lossy(&outcome.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&outcome.stderr).into_owned(),
+            truncated: outcome.truncated,
+            duration_ms: outcome.exit.map_or(0, |exit| exit.duration_ms),
+            usage,
+        }
+    }
+}
+
+/// Why the command ended, in one word.
+fn cause(outcome: &Outcome, usage: &Usage) -> &'static str {
+    let killed = outcome.exit_code() != 0 && usage.oom_kills > 0;
+    match outcome.exit.map(|exit| exit.cause) {
+        Some(ExitCause::TimedOut) => "timeout",
+        _ if killed => "oom",
+        Some(ExitCause::Exited) => "exit",
+        Some(ExitCause::Signalled { .. }) => "signal",
+        None => "sandbox_ended",
+    }
+}
+
+fn explain(cause: &str, timeout: Option<Duration>, limits: &Limits) -> Option<String> {
+    match cause {
+        "timeout" => {
+            timeout.map(|timeout| format!("the command was ended after its time limit of {timeout:?}"))
+        }
+        "oom" => Some(format!(
+            "the sandbox reached its memory limit of {} and a process was killed: raise it with --memory",
+            limits.memory
+        )),
+        "sandbox_ended" => Some("the sandbox ended while the command ran".to_owned()),
+        _ => None,
+    }
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+fn parse_mount(text: &str) -> Result<Mount, String> {
+    let form = || "write SRC:DST or SRC:DST:ro, with an absolute DST".to_owned();
+    let mut parts = text.split(':');
+    let (source, target) = (parts.next().unwrap_or_default(), parts.next().ok_or_else(form)?);
+    let access = match (parts.next(), parts.next()) {
+        (None, None) | (Some("rw"), None) => MountAccess::ReadWrite,
+        (Some("ro"), None) => MountAccess::ReadOnly,
+        _ => return Err(form()),
+    };
+    if source.is_empty() || !target.starts_with('/') {
+        return Err(form());
+    }
+    Ok(Mount { source: source.into(), target: target.into(), access })
+}
+
+/// Whoever runs this command may give what they can reach; the path is fixed here and not looked up again.
+fn canonical(mount: &Mount) -> Result<Mount, CliError> {
+    let source = mount.source.canonicalize().map_err(|error| {
+        CliError::new(format!("--mount: `{}` cannot be used: {error}", mount.source.display()))
+    })?;
+    Ok(Mount { source, ..mount.clone() })
+}

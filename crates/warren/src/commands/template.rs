@@ -1,0 +1,166 @@
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use warren_core::{ByteSize, Isolation, TemplateName};
+use warren_store::{ImportLimits, ImportRequest, ImportSource, Progress, Replace, Skipped};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::local::Local;
+use crate::ui;
+
+/// Work with templates: the file trees that sandboxes start from.
+///
+/// `host` is built in: this machine's own /usr, read-only, under a generated skeleton.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Template {
+    Import(Import),
+    Ls(List),
+    Rm(Remove),
+}
+
+/// Make a template of a root file system or an image.
+///
+/// The source is a directory, a tar archive of a root file system (plain, gzip or zstd), an OCI image archive, or what
+/// `docker save` writes. It is told by its content. `-` reads an archive from standard input.
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The template's name
+    name: TemplateName,
+    /// Where it comes from
+    source: PathBuf,
+    /// Replace a template of the same name
+    #[arg(long)]
+    replace: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// List templates.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Remove a template that no sandbox uses.
+#[derive(Debug, Args)]
+pub(crate) struct Remove {
+    name: TemplateName,
+}
+
+impl Template {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let local = Local::open(global)?;
+        match self {
+            Self::Import(args) => args.run(&local),
+            Self::Ls(args) => args.run(&local),
+            Self::Rm(args) => args.run(&local),
+        }
+    }
+}
+
+fn in_use(local: &Local, name: &TemplateName) -> bool {
+    // If the sandboxes cannot be listed, none may be taken for unused.
+    local.backend.list().map_or(true, |found| found.iter().any(|sandbox| sandbox.spec.template == *name))
+}
+
+impl Import {
+    fn run(self, local: &Local) -> Result<ExitCode, CliError> {
+        let busy = |name: &TemplateName| in_use(local, name);
+        let mut bar = Bar::default();
+        let mut progress = |progress: Progress| bar.show(progress);
+        let from_stdin = self.source.as_os_str() == "-";
+        let request = ImportRequest {
+            name: self.name.clone(),
+            source: if from_stdin {
+                ImportSource::Stream(Box::new(std::io::stdin()))
+            } else {
+                ImportSource::Path(self.source)
+            },
+            replace: if self.replace { Replace::Unless(&busy) } else { Replace::Never },
+            limits: ImportLimits::default(),
+            progress: &mut progress,
+        };
+        let imported = local.templates.import(request);
+        bar.clear();
+        let imported = imported.map_err(CliError::new)?;
+        let manifest = &imported.template.manifest;
+        if self.json {
+            ui::print_json(manifest);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let size = ByteSize(manifest.size_bytes);
+        ui::print(&format!("imported {}: {} entries, {size}", self.name, manifest.entries));
+        let skipped = imported.skipped;
+        if skipped != Skipped::default() {
+            ui::say(&format!(
+                "left out: {} device nodes, {} sockets, {} mounted file systems",
+                skipped.devices, skipped.sockets, skipped.mounts
+            ));
+        }
+        ui::print(&format!("try it: warren run --template {} -- ls /", self.name));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl List {
+    fn run(self, local: &Local) -> Result<ExitCode, CliError> {
+        let listing = local.templates.list().map_err(CliError::new)?;
+        let mut templates = vec![local.templates.host().map_err(CliError::new)?];
+        templates.extend(listing.templates);
+        for error in &listing.damaged {
+            ui::complain(&format!("{error}"));
+        }
+        if self.json {
+            ui::print_json(&templates.iter().map(|template| &template.manifest).collect::<Vec<_>>());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let rows: Vec<[String; 4]> = templates.iter().map(row).collect();
+        ui::print_table(["TEMPLATE", "SIZE", "USER", "COMMAND"], &rows);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(template: &warren_store::Template) -> [String; 4] {
+    let manifest = &template.manifest;
+    let size = ByteSize(manifest.size_bytes).to_string();
+    [template.name.to_string(), size, manifest.config.user.clone(), manifest.config.command.join(" ")]
+}
+
+impl Remove {
+    fn run(self, local: &Local) -> Result<ExitCode, CliError> {
+        local.templates.remove(&self.name, &|name| in_use(local, name)).map_err(CliError::new)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// How far an import is, on a terminal.
+#[derive(Debug, Default)]
+struct Bar {
+    shown: bool,
+}
+
+impl Bar {
+    fn show(&mut self, progress: Progress) {
+        if !std::io::stderr().is_terminal() {
+            return;
+        }
+        self.shown = true;
+        let read = ByteSize(progress.read_bytes);
+        let share =
+            progress.total_bytes.filter(|total| *total > 0).map(|total| progress.read_bytes * 100 / total);
+        let share = share.map_or(String::new(), |share| format!(" ({share}%)"));
+        ui::status(&format!("{read}{share}, {} entries", progress.entries));
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            ui::status("");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use warren_core::IsolationErrorKind;
+use warren_wire::guest::FailureCode;
+
+use crate::ui;
+
+/// What the command line says when something did not work: the chain of causes, and what to do next.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    code: u8,
+    source: Box<dyn Error + Send + Sync>,
+    hints: Vec<String>,
+}
+
+/// Warren itself could not do it, as opposed to the command that was run.
+pub(crate) const FAILED: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+/// What a shell says of a program that SIGPIPE ended.
+const BROKEN_PIPE: u8 = 141;
+
+impl CliError {
+    pub(crate) fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { code: FAILED, source: source.into(), hints: Vec::new() }
+    }
+
+    pub(crate) fn hint(mut self, text: impl Into<String>) -> Self {
+        self.hints.push(text.into());
+        self
+    }
+
+    /// Output could not be written. If nobody reads it any more, there is nobody to tell either.
+    pub(crate) fn output(error: io::Error) -> Self {
+        let code = if error.kind() == io::ErrorKind::BrokenPipe { BROKEN_PIPE } else { FAILED };
+        Self { code, ..Self::new(error) }
+    }
+
+    /// Prints the error and answers the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        if self.code == BROKEN_PIPE {
+            return ExitCode::from(self.code);
+        }
+        let mut text = self.source.to_string();
+        let mut next = self.source.source();
+        while let Some(cause) = next {
+            text.push_str(&format!(": {cause}"));
+            next = cause.source();
+        }
+        ui::complain(&text);
+        for hint in &self.hints {
+            ui::say(&format!("  {hint}"));
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<warren_core::IsolationError> for CliError {
+    fn from(error: warren_core::IsolationError) -> Self {
+        let hint = match error.kind {
+            IsolationErrorKind::Layer | IsolationErrorKind::Host => {
+                Some("`warren doctor` checks what sandboxes need")
+            }
+            IsolationErrorKind::NotFound => Some("`warren ls` lists the sandboxes there are"),
+            IsolationErrorKind::Exhausted => Some("`warren ls` lists sandboxes, `warren rm` removes them"),
+            IsolationErrorKind::AlreadyExists
+            | IsolationErrorKind::Unsupported
+            | IsolationErrorKind::Invalid
+            | IsolationErrorKind::Ended => None,
+        };
+        Self { hints: hint.into_iter().map(str::to_owned).collect(), ..Self::new(error) }
+    }
+}
+
+impl From<warren_wire::guest::CallError> for CliError {
+    fn from(error: warren_wire::guest::CallError) -> Self {
+        let code = match &error {
+            warren_wire::guest::CallError::Failed(failure) => match failure.code {
+                FailureCode::NotFound => NOT_FOUND,
+                FailureCode::PermissionDenied | FailureCode::WrongKind => NOT_EXECUTABLE,
+                FailureCode::Invalid
+                | FailureCode::Unsupported
+                | FailureCode::AlreadyExists
+                | FailureCode::Ended
+                | FailureCode::Exhausted
+                | FailureCode::Io => FAILED,
+            },
+            _ => FAILED,
+        };
+        Self { code, ..Self::new(error) }
+    }
+}

@@ -1,0 +1,90 @@
+//! This machine's sandboxes, without a server: the template store and the native backend over one data directory.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use warren_core::{CreateRequest, Created, Isolation, OwnerBond, RootTree, SandboxId, SandboxSpec};
+use warren_isolate::{Native, NativeOptions};
+use warren_store::TemplateStore;
+
+use crate::cli::Global;
+use crate::error::CliError;
+
+/// Both halves, opened.
+#[derive(Debug)]
+pub(crate) struct Local {
+    pub(crate) templates: TemplateStore,
+    pub(crate) backend: Native,
+}
+
+/// How a sandbox is made, beyond its spec.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Creation {
+    pub(crate) owner: OwnerBond,
+    pub(crate) disk_limit_required: bool,
+}
+
+impl Local {
+    pub(crate) fn open(global: &Global) -> Result<Self, CliError> {
+        let data_dir = data_dir(global)?;
+        if !rustix::process::geteuid().is_root() {
+            return Err(CliError::new(
+                "sandboxes are made with root's rights, which this user does not have",
+            )
+            .hint("run it as root: sudo warren …"));
+        }
+        let doctor = "`warren doctor` checks what sandboxes need";
+        let options = NativeOptions { data_dir: data_dir.clone(), crash_at: global.crash_at };
+        let backend = Native::open(options).map_err(|error| CliError::new(error).hint(doctor))?;
+        let templates = TemplateStore::open(&data_dir).map_err(CliError::new)?;
+        Ok(Self { templates, backend })
+    }
+
+    /// Makes a sandbox from a spec.
+    pub(crate) fn create(&self, spec: SandboxSpec, creation: Creation) -> Result<Created, CliError> {
+        spec.validate().map_err(CliError::new)?;
+        let template = self.templates.get(&spec.template).map_err(|error| {
+            CliError::new(error)
+                .hint("`warren template ls` lists templates, `warren template import` makes them")
+        })?;
+        let config = template.manifest.config;
+        let mut env = config.env;
+        env.extend(spec.env.iter().map(|(name, value)| format!("{name}={value}")));
+        let bits =
+            getrandom::u64().and_then(|high| Ok([high.to_be_bytes(), getrandom::u64()?.to_be_bytes()]));
+        let bits = bits.map_err(CliError::new)?.concat();
+        let request = CreateRequest {
+            id: SandboxId::from_random(bits.try_into().unwrap_or_default()),
+            root: template
+                .trees
+                .into_iter()
+                .map(|tree| RootTree { at: tree.at, lowers: tree.lowers })
+                .collect(),
+            env,
+            user: spec.user.clone().or(Some(config.user)),
+            workdir: spec.workdir.clone().or(Some(PathBuf::from(config.workdir))),
+            owner: creation.owner,
+            disk_limit_required: creation.disk_limit_required,
+            spec,
+        };
+        Ok(self.backend.create(request)?)
+    }
+
+    pub(crate) fn dial(&self, id: &SandboxId) -> Result<UnixStream, CliError> {
+        Ok(UnixStream::from(self.backend.dial(id)?))
+    }
+}
+
+/// Where this machine's sandboxes are kept.
+pub(crate) fn data_dir(global: &Global) -> Result<PathBuf, CliError> {
+    if let Some(path) = &global.data_dir {
+        return Ok(path.clone());
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/warren"));
+    }
+    let home = std::env::home_dir().ok_or_else(|| {
+        CliError::new("there is no home directory to keep data in").hint("name a place with --data-dir")
+    })?;
+    Ok(home.join(".local/share/warren"))
+}
