@@ -29,7 +29,7 @@ pub(crate) const SEND_BUFFER: usize = 32 * 1024;
 
 /// The most a broken connection can have swallowed: three times [`SEND_BUFFER`] in the kernel, and a frame
 /// that the other side has only begun to receive.
-const UNREAD: u64 = 3 * SEND_BUFFER as u64 + FRAME as u64;
+const UNREAD: usize = 3 * SEND_BUFFER + FRAME;
 /// Output that goes out at once. Smaller than what both sides aim for, to keep [`UNREAD`] well below
 /// [`CAPACITY`].
 const FRAME: usize = 32 * 1024;
@@ -296,9 +296,9 @@ impl Process {
 
     /// The oldest byte that somebody who makes the process wait may still need.
     fn floor(&self) -> u64 {
-        let reach = UNREAD.min(self.limit as u64 / 2);
+        let reach = UNREAD.min(self.limit / 2);
         let holding = self.places.iter().filter(|place| place.reader == Reader::Holds);
-        holding.map(|place| place.sent.saturating_sub(reach)).min().unwrap_or(u64::MAX)
+        holding.map(|place| self.ring.reach_back(place.sent, reach)).min().unwrap_or(u64::MAX)
     }
 
     fn least_room(&self) -> usize {
@@ -308,7 +308,7 @@ impl Process {
     /// A holding reader that comes back takes over the place that was held for it.
     fn take_over(&mut self, cursor: u64) {
         let held = self.places.iter().position(|place| {
-            matches!(place.owner, Owner::Nobody { .. }) && place.sent.saturating_sub(UNREAD) <= cursor
+            matches!(place.owner, Owner::Nobody { .. }) && place.sent.saturating_sub(UNREAD as u64) <= cursor
         });
         if let Some(index) = held {
             self.places.swap_remove(index);

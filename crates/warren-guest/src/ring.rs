@@ -92,6 +92,21 @@ impl Ring {
         limit.saturating_sub(held.saturating_add((marks + 1) * MARK_COST))
     }
 
+    /// The oldest position from which everything up to `position` counts for no more than `cost`.
+    pub(crate) fn reach_back(&self, position: u64, cost: usize) -> u64 {
+        let (mut left, mut reached) = (cost as u64, position);
+        let before = self.marks.partition_point(|mark| mark.from < position);
+        for mark in self.marks.iter().take(before).rev() {
+            let run = reached.saturating_sub(mark.from);
+            if run.saturating_add(MARK_COST as u64) > left {
+                break;
+            }
+            left -= run + MARK_COST as u64;
+            reached = mark.from;
+        }
+        reached.saturating_sub(left)
+    }
+
     /// A place for up to `want` new bytes, to be followed by [`Ring::commit`]. The buffer grows with its use.
     pub(crate) fn space(&mut self, want: usize) -> &mut [u8] {
         let length = self.buffer.len();
@@ -256,6 +271,20 @@ mod tests {
         }
         assert!(ring.marks.len() * MARK_COST <= LIMIT + MARK_COST);
         check(&ring, &model, 100);
+    }
+
+    #[test]
+    fn reaching_back_counts_the_changes_of_stream() {
+        let (mut ring, mut model) = (Ring::default(), Model::default());
+        append(&mut ring, &mut model, &[0; 1000], Stream::Stdout, u64::MAX);
+        assert_eq!((ring.reach_back(1000, 300), ring.reach_back(500, 300)), (700, 200));
+        for n in 0..100 {
+            let stream = if n % 2 == 0 { Stream::Stderr } else { Stream::Stdout };
+            append(&mut ring, &mut model, b"x", stream, u64::MAX);
+        }
+        assert_eq!(ring.reach_back(1100, 17 * 10), 1090);
+        let floor = ring.reach_back(1100, LIMIT / 2);
+        assert!(floor < 1000 && ring.room_above(floor, LIMIT) + 2 * MARK_COST >= LIMIT / 2);
     }
 
     #[test]
