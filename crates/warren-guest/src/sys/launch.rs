@@ -167,7 +167,8 @@ fn become_program(plan: &mut Plan<'_>) -> Result<(), ChildError> {
 /// Best effort: where `/proc` is missing the child is as likely a victim as the agent.
 fn raise_oom_score() {
     let path = c"/proc/self/oom_score_adj".as_ptr() as c_long;
-    let flags = c_long::from(libc::O_WRONLY | libc::O_CLOEXEC);
+    // Non-blocking, in case a sandbox has put something else there: the agent waits for this child.
+    let flags = c_long::from(libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY);
     let open = [c_long::from(libc::AT_FDCWD), path, flags, 0];
     if let Ok(fd) = call(LaunchStep::Session, libc::SYS_openat, open) {
         let write = [fd, OOM_SCORE.as_ptr() as c_long, OOM_SCORE.len() as c_long, 0];
