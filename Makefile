@@ -1,0 +1,37 @@
+# Everything a developer or a CI job does, by name. `make help` lists it.
+
+CARGO ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+WARREN := $(TARGET_DIR)/release/warren
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test check bench bless clean
+
+help: ## List the recipes
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build the release binary (target/release/warren)
+	$(CARGO) build --release --locked --package warren
+
+run: build ## Build, then show what a sandbox is and does (needs root)
+	@WARREN=$(WARREN) scripts/demo
+
+test: ## Install what the tests need (as root), then run all of them
+	@scripts/install-test-deps
+	$(CARGO) test --workspace --locked --no-fail-fast
+
+check: ## Formatting, lints, documentation and the rules of the house
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+	$(CARGO) test --quiet --locked --package warren-testkit --test tidy
+	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --log-level warn check; fi
+
+bench: build ## Measure this machine, side by side with what else is installed (needs root)
+	$(WARREN) bench
+
+bless: ## Accept what the golden files' tests produce now
+	WARREN_BLESS=1 $(CARGO) test --workspace --locked --no-fail-fast
+
+clean: ## Remove everything that was built
+	$(CARGO) clean
