@@ -3,6 +3,9 @@
 //! Of the machine's other files only an allow-list of public configuration is copied, so nothing private can slip in
 //! with a new package. The skeleton is kept under a fingerprint of what it was made from; a change of the machine
 //! leads to another fingerprint, and sandboxes that still run keep the skeleton they were started with.
+//!
+//! A skeleton is never flushed to the disk, which could take seconds on a busy machine. Instead it says in which boot it
+//! was made, and one of an earlier boot, which a power cut may have torn, is made anew.
 
 mod copy;
 mod skeleton;
@@ -20,6 +23,8 @@ use crate::template::{Template, Tree};
 use crate::tree::EntryError;
 
 use survey::Survey;
+
+const BOOT: &str = "boot";
 
 /// The built-in template could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -66,15 +71,11 @@ pub enum HostError {
 pub(crate) fn prepare(skeletons: &Path, machine: &Path) -> Result<Template, HostError> {
     let survey = Survey::of(machine)?;
     let directory = skeletons.join(survey.fingerprint.hex());
-    let manifest = match Manifest::read(&directory, &TemplateName::host()) {
-        Ok(manifest) => manifest,
-        Err(ReadError::NotFound { .. }) => {
-            build(skeletons, &directory, machine, &survey)?;
-            Manifest::read(&directory, &TemplateName::host())
-                .map_err(|error| HostError::Read(Box::new(error)))?
-        }
-        Err(error) => return Err(HostError::Read(Box::new(error))),
-    };
+    if !is_of_this_boot(&directory, &survey) {
+        build(skeletons, &directory, machine, &survey)?;
+    }
+    let manifest = Manifest::read(&directory, &TemplateName::host())
+        .map_err(|error| HostError::Read(Box::new(error)))?;
     let trees = vec![
         Tree { at: PathBuf::from("/"), lowers: vec![directory.join("root")] },
         Tree { at: PathBuf::from("/usr"), lowers: vec![machine.join("usr")] },
@@ -85,7 +86,9 @@ pub(crate) fn prepare(skeletons: &Path, machine: &Path) -> Result<Template, Host
 fn build(skeletons: &Path, directory: &Path, machine: &Path, survey: &Survey) -> Result<(), HostError> {
     let staging = Staging::create(skeletons).map_err(HostError::Stage)?;
     let root = staging.path().join("root");
-    fs::create_dir(&root).map_err(|source| HostError::Survey { path: root.clone(), source })?;
+    fs::create_dir(&root)
+        .and_then(|()| fs::write(staging.path().join(BOOT), &survey.boot))
+        .map_err(|source| HostError::Survey { path: root.clone(), source })?;
     let totals = skeleton::write(&root, machine, survey)?;
     let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let manifest = Manifest {
@@ -99,13 +102,19 @@ fn build(skeletons: &Path, directory: &Path, machine: &Path, survey: &Survey) ->
         config: config(survey),
     };
     manifest.write(staging.path()).map_err(HostError::Describe)?;
-    staging.sync().map_err(HostError::Stage)?;
     let _names = NamesLock::acquire(skeletons).map_err(HostError::Stage)?;
-    if directory.exists() {
+    if is_of_this_boot(directory, survey) {
         // Another process made the same one meanwhile; ours goes.
-        return Ok(());
+        Ok(())
+    } else if directory.exists() {
+        staging.exchange(directory).map_err(HostError::Stage)
+    } else {
+        staging.publish(directory).map_err(HostError::Stage)
     }
-    staging.publish(directory).map_err(HostError::Stage)
+}
+
+fn is_of_this_boot(directory: &Path, survey: &Survey) -> bool {
+    fs::read_to_string(directory.join(BOOT)).is_ok_and(|boot| boot == survey.boot)
 }
 
 fn config(survey: &Survey) -> TemplateConfig {

@@ -22,7 +22,7 @@ pub(crate) use error::ImportError;
 use crate::digest::Digest;
 use crate::manifest::{Manifest, SourceKind, TemplateConfig};
 use crate::name::TemplateName;
-use crate::staging::{NamesLock, Staging};
+use crate::staging::{self, NamesLock, Staging};
 use crate::store;
 use crate::template::Template;
 use crate::tree::{Attributes, EntryError, TreePath, TreeTotals, TreeWriter};
@@ -324,9 +324,12 @@ fn publish(
     let names = NamesLock::acquire(templates).map_err(failed)?;
     check_replace(&target, name, replace)?;
     if !target.exists() {
-        return staging.publish(&target).map_err(failed);
+        staging.publish(&target).map_err(failed)?;
+        return staging::sync_names(templates).map_err(failed);
     }
     staging.exchange(&target).map_err(failed)?;
+    staging::sync_names(templates).map_err(failed)?;
+    // Removing the old tree may take long, and needs no lock.
     drop(names);
     drop(staging);
     Ok(())

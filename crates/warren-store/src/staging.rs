@@ -132,18 +132,17 @@ impl Staging {
             .map_err(|error| StagingError::Sync { path: self.path.clone(), source: error.into() })
     }
 
-    /// Gives the directory its name. The caller holds the names lock.
+    /// Gives the directory its name. The caller holds the names lock, and makes the change durable if it matters.
     pub(crate) fn publish(mut self, to: &Path) -> Result<(), StagingError> {
         self.rename(to, RenameFlags::NOREPLACE)?;
         self.published = true;
-        sync_parent(to)
+        Ok(())
     }
 
     /// Swaps the directory with the one that has the name: at no moment is the name without a template. What was
     /// there before is now this staging directory, and goes when it is dropped.
     pub(crate) fn exchange(&self, to: &Path) -> Result<(), StagingError> {
-        self.rename(to, RenameFlags::EXCHANGE)?;
-        sync_parent(to)
+        self.rename(to, RenameFlags::EXCHANGE)
     }
 
     fn rename(&self, to: &Path, flags: RenameFlags) -> Result<(), StagingError> {
@@ -171,7 +170,7 @@ pub(crate) fn discard(parent: &Path, name: &TemplateName, names: NamesLock) -> R
     let to = unused_path(parent)?;
     rustix::fs::renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE)
         .map_err(|error| StagingError::Rename { from: from.clone(), to: to.clone(), source: error.into() })?;
-    sync_parent(&from)?;
+    sync_names(parent)?;
     drop(names);
     remove_tree(&to)
 }
@@ -199,8 +198,8 @@ fn unused_path(parent: &Path) -> Result<PathBuf, StagingError> {
     Ok(parent.join(format!("{PREFIX}{random:016x}")))
 }
 
-fn sync_parent(path: &Path) -> Result<(), StagingError> {
-    let parent = path.parent().unwrap_or_else(|| Path::new("/"));
+/// Makes the names in `parent` durable.
+pub(crate) fn sync_names(parent: &Path) -> Result<(), StagingError> {
     let sync = || File::open(parent)?.sync_all();
     sync().map_err(|source| StagingError::Sync { path: parent.to_owned(), source })
 }

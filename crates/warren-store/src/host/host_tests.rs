@@ -129,6 +129,28 @@ fn is_made_once_and_again_when_the_machine_changes() {
 }
 
 #[test]
+fn one_of_an_earlier_boot_is_made_anew() {
+    let (machine, data) = (machine(), tempfile::tempdir().unwrap());
+    let store = TemplateStore::open_for_machine(data.path(), machine.path()).unwrap();
+    let first = store.host().unwrap();
+    let passwd = skeleton(&first).join("etc/passwd");
+    let directory = skeleton(&first).parent().unwrap();
+    // As a power cut would leave it.
+    for torn in [&passwd, &directory.join("template.json")] {
+        fs::write(torn, "").unwrap();
+    }
+    fs::write(directory.join("boot"), "another boot").unwrap();
+    let again = store.host().unwrap();
+    assert_eq!((&again.trees, &again.manifest.digest), (&first.trees, &first.manifest.digest));
+    assert!(fs::read_to_string(&passwd).unwrap().contains("user:x:1000"));
+    assert_eq!(
+        fs::read_dir(data.path().join("templates-host")).unwrap().count(),
+        2,
+        "the lock and the skeleton"
+    );
+}
+
+#[test]
 fn several_at_once_make_one() {
     let (machine, data) = (machine(), tempfile::tempdir().unwrap());
     let store = TemplateStore::open_for_machine(data.path(), machine.path()).unwrap();

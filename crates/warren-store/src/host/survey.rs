@@ -1,4 +1,5 @@
 use std::ffi::OsStr;
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -52,6 +53,8 @@ const WATCHED: &[&str] = &["ssl/certs/ca-certificates.crt", "fonts/conf.d", "fon
 const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64", "lib32", "libx32"];
 const MERGED_ALWAYS: usize = 3;
 
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// What the machine is like, as far as the skeleton depends on it.
 #[derive(Debug)]
 pub(super) struct Survey {
@@ -61,6 +64,8 @@ pub(super) struct Survey {
     /// What to copy, relative to `/etc`.
     pub(super) allowed: Vec<String>,
     pub(super) shell: &'static str,
+    /// Names the time since the kernel started.
+    pub(super) boot: String,
 }
 
 impl Survey {
@@ -71,6 +76,9 @@ impl Survey {
         let allowed = allowed(etc.as_fd(), machine)?;
         let has_bash = rustix::fs::statat(&root, "usr/bin/bash", AtFlags::empty()).is_ok();
         let shell = if has_bash { "/bin/bash" } else { "/bin/sh" };
+
+        let boot = fs::read_to_string(BOOT_ID)
+            .map_err(|source| HostError::Survey { path: BOOT_ID.into(), source })?;
 
         let mut hash = Sha256::new();
         hash.update(SKELETON_FORMAT.to_le_bytes());
@@ -84,7 +92,7 @@ impl Survey {
                 add_stat(&mut hash, name, &stat);
             }
         }
-        Ok(Self { fingerprint: Digest::finish(hash), links, allowed, shell })
+        Ok(Self { fingerprint: Digest::finish(hash), links, allowed, shell, boot })
     }
 }
 
