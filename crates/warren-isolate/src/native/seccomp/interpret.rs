@@ -143,6 +143,7 @@ fn action(value: u32) -> String {
 
 fn errno_name(errno: u32) -> &'static str {
     let named = [
+        (0, "success"),
         (libc::EPERM, "EPERM"),
         (libc::ENOSYS, "ENOSYS"),
         (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),

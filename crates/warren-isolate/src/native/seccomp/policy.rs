@@ -33,7 +33,7 @@ impl Word {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Allow,
-    /// Fails with this `errno`.
+    /// Is not made, and answers this `errno`; 0 looks like success.
     Refuse(i32),
     /// Whether `word & mask` is one of `values`.
     If {
@@ -365,8 +365,9 @@ const PERSONALITY: Rule = Rule::If {
 const CORE: u32 = 4;
 
 /// The limit on core files stays what the agent set it to: 1, the one value that keeps a host's piped core handler
-/// from running. No filter can see the new limit, so lowering it to 0, which would undo that, is refused too.
-const CORE_LIMIT: &Rule = DENIED;
+/// from running. No filter can see the new limit, so every change is ignored, and is said to have worked: what careful
+/// programs ask for, no core file, already holds, and some of them (`gpg`, `ssh-agent`) end on an error.
+const CORE_LIMIT: &Rule = &Rule::Refuse(0);
 
 const SET_LIMIT: Rule = Rule::If {
     word: Word::Low(0),
