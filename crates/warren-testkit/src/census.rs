@@ -1,0 +1,211 @@
+//! What is left on the machine of a data directory's sandboxes.
+//!
+//! Two kinds of numbers. Things that belong to one data directory (sandboxes, processes, groups, ranges, loop devices)
+//! are known by its name and must be gone when a test ends, whatever else runs on the machine:
+//! [`Census::assert_clean`]. Things without a name (mounts, network namespaces, descriptors) can only be compared with
+//! an earlier count, and only while nothing else is at work: [`Census::assert_no_growth`].
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::groups;
+
+/// Removal goes on in the background; a test waits this long for it.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// One count. See the module's documentation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Census {
+    /// Directories of sandboxes, by id.
+    pub sandboxes: Vec<String>,
+    /// Destroyed sandboxes that still have files.
+    pub trash: Vec<String>,
+    /// Claimed id ranges.
+    pub ranges: Vec<String>,
+    /// Processes in any group of the data directory's sandboxes.
+    pub processes: Vec<String>,
+    /// Ended children of this process that nobody has waited for.
+    pub zombies: Vec<String>,
+    /// Control groups of sandboxes, in every hierarchy.
+    pub groups: Vec<PathBuf>,
+    /// Loop devices whose image is in the data directory.
+    pub loops: Vec<String>,
+    /// This process's mount table.
+    pub mounts: BTreeSet<String>,
+    /// Network namespaces of all processes of the machine.
+    pub network_namespaces: BTreeSet<String>,
+    /// What this process's descriptors refer to, by number.
+    pub descriptors: BTreeSet<String>,
+}
+
+impl Census {
+    pub fn take(data_dir: &Path) -> Self {
+        // Devices and the kernel name files by their real path.
+        let data_dir = &data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+        let instance = groups::instance(data_dir);
+        Self {
+            sandboxes: names_in(&data_dir.join("sandboxes")),
+            trash: names_in(&data_dir.join("trash")),
+            ranges: names_in(&data_dir.join("ranges")),
+            processes: instance.as_deref().map(processes_of).unwrap_or_default(),
+            zombies: zombies(),
+            groups: instance.as_deref().map(groups_of).unwrap_or_default(),
+            loops: loops_below(data_dir),
+            mounts: mounts(),
+            network_namespaces: network_namespaces(),
+            descriptors: descriptors(),
+        }
+    }
+
+    /// Waits until nothing that bears the data directory's name is left.
+    ///
+    /// # Panics
+    /// If something still is, with a list of it.
+    #[track_caller]
+    pub fn assert_clean(data_dir: &Path) {
+        let left = settle(data_dir, Self::leftovers);
+        assert!(left.is_empty(), "left behind in {}:\n{}", data_dir.display(), left.join("\n"));
+    }
+
+    /// Waits until this process and the machine hold no more than they did when `self` was taken. For tests that run alone:
+    /// another program's new network namespace counts as well.
+    ///
+    /// # Panics
+    /// If they still hold more, with a list of it.
+    #[track_caller]
+    pub fn assert_no_growth(&self, data_dir: &Path) {
+        let grown = settle(data_dir, |now| now.growth_since(self));
+        assert!(grown.is_empty(), "more than before:\n{}", grown.join("\n"));
+    }
+
+    /// What bears the data directory's name, one line each.
+    pub fn leftovers(&self) -> Vec<String> {
+        let groups: Vec<String> = self.groups.iter().map(|path| path.display().to_string()).collect();
+        [
+            ("sandbox", &self.sandboxes),
+            ("trash", &self.trash),
+            ("id range", &self.ranges),
+            ("process", &self.processes),
+            ("zombie", &self.zombies),
+            ("control group", &groups),
+            ("loop device", &self.loops),
+        ]
+        .iter()
+        .flat_map(|(kind, items)| items.iter().map(move |item| format!("  {kind}: {item}")))
+        .collect()
+    }
+
+    /// What there is more of than in an earlier count, one line each.
+    pub fn growth_since(&self, before: &Self) -> Vec<String> {
+        let new = |kind: &'static str, now: &BTreeSet<String>, then: &BTreeSet<String>| -> Vec<String> {
+            // Numbers and names change hands; only having more of them is growth.
+            if now.len() <= then.len() {
+                return Vec::new();
+            }
+            now.difference(then).map(|item| format!("  {kind}: {item}")).collect()
+        };
+        [
+            new("mount", &self.mounts, &before.mounts),
+            new("network namespace", &self.network_namespaces, &before.network_namespaces),
+            new("descriptor", &self.descriptors, &before.descriptors),
+        ]
+        .concat()
+    }
+}
+
+/// Counts again and again until nothing is left over or patience has run out.
+fn settle(data_dir: &Path, left_over: impl Fn(&Census) -> Vec<String>) -> Vec<String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = left_over(&Census::take(data_dir));
+        if left.is_empty() || Instant::now() > deadline {
+            return left;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// A directory that is not there has nothing in it.
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok())
+}
+
+fn processes_of(instance: &str) -> Vec<String> {
+    let group = format!("/warren/{instance}/");
+    processes()
+        .filter(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&group))
+        })
+        .map(|pid| format!("{pid} ({})", command_line(pid)))
+        .collect()
+}
+
+fn command_line(pid: u32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ").trim_end().to_owned()
+}
+
+fn zombies() -> Vec<String> {
+    let own = std::process::id().to_string();
+    processes()
+        .filter_map(|pid| {
+            let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // The name is in parentheses and may itself hold any character.
+            let (name, rest) = text.rsplit_once(") ")?;
+            let mut fields = rest.split(' ');
+            let is_ours = fields.next() == Some("Z") && fields.next() == Some(own.as_str());
+            is_ours.then(|| format!("{name})"))
+        })
+        .collect()
+}
+
+fn groups_of(instance: &str) -> Vec<PathBuf> {
+    let directories = |parent: PathBuf| {
+        let names = names_in(&parent).into_iter();
+        names.map(move |name| parent.join(name)).filter(|path| path.is_dir())
+    };
+    groups::parents(instance).into_iter().flat_map(directories).collect()
+}
+
+fn loops_below(data_dir: &Path) -> Vec<String> {
+    names_in(Path::new("/sys/block"))
+        .into_iter()
+        .filter_map(|device| {
+            let backing = fs::read_to_string(format!("/sys/block/{device}/loop/backing_file")).ok()?;
+            Path::new(backing.trim_end())
+                .starts_with(data_dir)
+                .then(|| format!("{device} on {}", backing.trim_end()))
+        })
+        .collect()
+}
+
+fn mounts() -> BTreeSet<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    table.lines().map(str::to_owned).collect()
+}
+
+fn network_namespaces() -> BTreeSet<String> {
+    processes().filter_map(|pid| link_text(&PathBuf::from(format!("/proc/{pid}/ns/net")))).collect()
+}
+
+/// The directory that is being listed has a descriptor too, but no longer when its link is read.
+fn descriptors() -> BTreeSet<String> {
+    let directory = Path::new("/proc/self/fd");
+    let number_and_target = |name: String| Some(format!("{name} → {}", link_text(&directory.join(&name))?));
+    names_in(directory).into_iter().filter_map(number_and_target).collect()
+}
+
+fn link_text(path: &Path) -> Option<String> {
+    fs::read_link(path).ok().map(|target| target.to_string_lossy().into_owned())
+}

@@ -1,0 +1,66 @@
+//! Rules about documents.
+
+use std::path::{Path, PathBuf};
+
+use crate::tree::{complain, files, read, root};
+
+const MOST_LINES_OF_A_HOWTO: usize = 60;
+const MOST_LINES_OF_THE_MAKEFILE: usize = 80;
+
+#[test]
+fn every_decision_is_numbered_in_turn_and_listed() {
+    let directory = Path::new("docs/decisions");
+    let list = read(&directory.join("README.md"));
+    let mut complaints = Vec::new();
+    let records: Vec<PathBuf> = files(&["md"])
+        .into_iter()
+        .filter(|path| path.parent() == Some(directory) && !path.ends_with("README.md"))
+        .collect();
+    for (index, path) in records.iter().enumerate() {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if !name.starts_with(&format!("{:04}-", index + 1)) {
+            complaints.push(format!("{name} is not number {}", index + 1));
+        }
+        if !list.contains(&format!("({name})")) {
+            complaints.push(format!("{name} is not linked from README.md"));
+        }
+        let text = read(path);
+        for part in ["## Context", "## Decision", "## Consequences", "## Alternatives"] {
+            if !text.contains(part) {
+                complaints.push(format!("{name} has no `{part}`"));
+            }
+        }
+    }
+    complain("docs/decisions", &complaints);
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut complaints = Vec::new();
+    for path in files(&["md"]) {
+        let text = read(&path);
+        let directory = root().join(path.parent().unwrap_or_else(|| Path::new("")));
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            let is_elsewhere = target.contains("://") || target.starts_with("mailto:");
+            if !is_elsewhere && !file.is_empty() && !directory.join(file).exists() {
+                complaints.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    complain("dead links", &complaints);
+}
+
+#[test]
+fn instructions_stay_short() {
+    let mut complaints = Vec::new();
+    let howtos = files(&["md"]).into_iter().filter(|path| path.starts_with("docs/howto"));
+    let limits = howtos.map(|path| (path, MOST_LINES_OF_A_HOWTO));
+    for (path, most) in limits.chain([(PathBuf::from("Makefile"), MOST_LINES_OF_THE_MAKEFILE)]) {
+        let lines = read(&path).lines().count();
+        if lines > most {
+            complaints.push(format!("{} has {lines} lines, at most {most}", path.display()));
+        }
+    }
+    complain("too long to be read", &complaints);
+}

@@ -1,0 +1,8 @@
+//! The rules of the house that no compiler knows. CONTRIBUTING.md gives their reasons; what is not checked here or by a
+//! lint is no rule.
+
+mod documents;
+mod edges;
+mod lexer;
+mod sources;
+mod tree;
