@@ -193,6 +193,10 @@ impl Process {
         self.read_into_ring(stream, room.min(GULP))
     }
 
+    pub(crate) fn close(&mut self, stream: Stream) {
+        *self.source(stream) = None;
+    }
+
     /// Reads what is there at the process's end, whether or not the ring has room for it. Descendants that
     /// hold the pipe may write on; theirs is not waited for.
     pub(crate) fn fill_at_end(&mut self, stream: Stream) {

@@ -54,16 +54,20 @@ impl Agent {
 
     pub(super) fn read_output(&mut self, id: u64, stream: Stream, flags: EventFlags) {
         self.processes.set_limit(id, Instant::now());
-        let filled = self.processes.with(id, |process| {
+        let known = self.processes.with(id, |process| {
+            if flags & (EventFlags::IN | EventFlags::HUP) == EventFlags::HUP && !process.terminal {
+                // Nobody writes any more and nothing is left: no need to make a ring to find that out.
+                process.close(stream);
+                return;
+            }
             let mut filled = process.fill(stream);
             // Nobody writes any more, so what is left is read now instead of in many turns.
             while filled == Filled::Some && flags.contains(EventFlags::HUP) {
                 filled = process.fill(stream);
             }
             process.rearm(&self.poller);
-            filled
         });
-        if filled.is_some() {
+        if known.is_some() {
             self.changed.insert(id);
         }
     }

@@ -36,7 +36,8 @@ fn a_terminal_can_be_resized_by_its_follower_and_by_call() -> Result<()> {
 #[test]
 fn control_c_interrupts_and_control_d_ends() -> Result<()> {
     let agent = Agent::start()?;
-    let mut follower = agent.follow(terminal("trap 'echo caught; exit 5' INT; echo ready; sleep 100"))?;
+    let mut follower =
+        agent.follow(terminal("trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done"))?;
     follower.read_until("ready")?;
     follower.connection.send_data(b"\x03")?;
     let output = follower.finish()?;
