@@ -4,7 +4,9 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
+use rustix::fs::FlockOperation;
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 
 use super::data::try_lock;
@@ -17,7 +19,7 @@ pub(super) fn destroy(shared: &Shared, reaper: &Reaper, id: &SandboxId) -> Resul
     let mut hold = shared.release(id);
     let lock = match hold.lock.take() {
         Some(lock) => lock,
-        None => match try_lock(&directory) {
+        None => match lock_unless_owned(shared, &directory) {
             Ok(Some(lock)) => lock,
             Ok(None) => {
                 return Err(IsolationError::new(
@@ -33,6 +35,15 @@ pub(super) fn destroy(shared: &Shared, reaper: &Reaper, id: &SandboxId) -> Resul
     };
     discard(shared, reaper, id, hold, lock);
     Ok(())
+}
+
+/// A search for orphans holds the lock of every sandbox it looks at for a moment, and the gate all along: behind the
+/// gate, a lock that is held has an owner.
+fn lock_unless_owned(shared: &Shared, directory: &Path) -> io::Result<Option<OwnedFd>> {
+    let gate = shared.data.gate(FlockOperation::LockShared)?;
+    let lock = try_lock(directory);
+    drop(gate);
+    lock
 }
 
 /// Removes whatever exists of a sandbox whose directory's lock is held. Never fails: what cannot be done now is tried again
