@@ -1,0 +1,37 @@
+//! The harness of the end-to-end tests: sandboxes on this machine's kernel, looked at from outside and from inside.
+//!
+//! [`TestEnv`] runs the built `warren` on a data directory of its own. [`Backend`] calls a backend through
+//! `warren_core::Isolation`, so that every backend can be held to the same checks. Both end with a census: a test that
+//! leaves a process, a control group, a mount, an id range or a file behind fails.
+//!
+//! Tests need root. They are set up by variables of the environment:
+//!
+//! * `WARREN_BIN`: the binary to test. Absent: `cargo build -p warren` is run once and its result is used.
+//! * `WARREN_TEST_DIR`: where data directories are made, on a real disk. Absent: `/var/tmp`.
+//! * `WARREN_TEST_BACKEND`: the backend that [`Backend`] opens. Absent: `native`.
+//!
+//! What runs inside a sandbox is Python, from files in `probes/`: it can make any system call without compiling anything.
+
+mod backend;
+mod binary;
+mod census;
+mod env;
+mod gate;
+mod output;
+mod probe;
+mod untested;
+
+pub use backend::{Backend, ExecResult};
+pub use census::{count_descriptors, processes_of, resident_bytes};
+pub use env::TestEnv;
+pub use output::Output;
+pub use probe::probe;
+pub use untested::{note_untested, untested};
+
+/// Says that a check could not fail on this machine, so that passing would mean nothing.
+#[macro_export]
+macro_rules! not_tested {
+    ($number:expr, $($reason:tt)+) => {
+        $crate::note_untested($number, &format!($($reason)+))
+    };
+}

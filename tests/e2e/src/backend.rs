@@ -1,0 +1,157 @@
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use warren_core::{CreateRequest, Isolation, OwnerBond, RootTree, SandboxId, SandboxSpec, TemplateName};
+use warren_isolate::{Native, NativeOptions};
+use warren_store::TemplateStore;
+use warren_wire::guest::{
+    CallError, Connection, Exit, FrameKind, Reader, Reply, Request, Start, parse_reply,
+};
+
+use crate::env::TestEnv;
+
+/// A backend behind its port, in this process.
+pub struct Backend<'env> {
+    port: Box<dyn Isolation>,
+    templates: TemplateStore,
+    env: &'env TestEnv,
+}
+
+impl std::fmt::Debug for Backend<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backend").field("name", &self.port.name()).finish_non_exhaustive()
+    }
+}
+
+/// How a command in a sandbox went.
+#[derive(Debug, Clone)]
+pub struct ExecResult {
+    pub exit: Exit,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub missed_bytes: u64,
+}
+
+impl ExecResult {
+    /// Standard output of a command that succeeded, without the final line break.
+    #[track_caller]
+    pub fn line(&self) -> String {
+        assert_eq!(self.exit.code, 0, "{}", String::from_utf8_lossy(&self.stderr));
+        String::from_utf8_lossy(&self.stdout).trim_end().to_owned()
+    }
+}
+
+/// Opens the backend that `WARREN_TEST_BACKEND` names.
+pub(crate) fn open(data_dir: &Path) -> Box<dyn Isolation> {
+    let name = std::env::var("WARREN_TEST_BACKEND").unwrap_or_else(|_| "native".to_owned());
+    let options = NativeOptions { data_dir: data_dir.to_owned(), crash_at: None };
+    match name.as_str() {
+        "native" => Box::new(Native::open(options).expect("the native backend opens")),
+        other => panic!("there is no backend `{other}` to test"),
+    }
+}
+
+impl<'env> Backend<'env> {
+    pub(crate) fn open(env: &'env TestEnv) -> Self {
+        let port = open(&env.data_dir());
+        let templates = TemplateStore::open(&env.data_dir()).expect("the template store opens");
+        Self { port, templates, env }
+    }
+
+    pub fn port(&self) -> &dyn Isolation {
+        &*self.port
+    }
+
+    pub fn env(&self) -> &TestEnv {
+        self.env
+    }
+
+    /// A sandbox of the host template with every default.
+    pub fn sandbox(&self) -> SandboxId {
+        self.create(SandboxSpec::new(TemplateName::host()), OwnerBond::DiesWithOwner)
+    }
+
+    /// A sandbox with other limits.
+    pub fn sandbox_with(&self, change: impl FnOnce(&mut SandboxSpec)) -> SandboxId {
+        let mut spec = SandboxSpec::new(TemplateName::host());
+        change(&mut spec);
+        self.create(spec, OwnerBond::DiesWithOwner)
+    }
+
+    pub fn create(&self, spec: SandboxSpec, owner: OwnerBond) -> SandboxId {
+        self.port.create(self.request(spec, owner)).expect("the sandbox is made").id
+    }
+
+    pub fn request(&self, spec: SandboxSpec, owner: OwnerBond) -> CreateRequest {
+        spec.validate().expect("the spec is valid");
+        let template = self.templates.get(&spec.template).expect("the template is there");
+        let config = template.manifest.config;
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).expect("there is randomness");
+        let mut env = config.env;
+        env.extend(spec.env.iter().map(|(name, value)| format!("{name}={value}")));
+        let trees = template.trees.into_iter();
+        CreateRequest {
+            id: SandboxId::from_random(id),
+            root: trees.map(|tree| RootTree { at: tree.at, lowers: tree.lowers }).collect(),
+            env,
+            user: spec.user.clone().or(Some(config.user)),
+            workdir: spec.workdir.clone().or(Some(PathBuf::from(config.workdir))),
+            owner,
+            disk_limit_required: false,
+            spec,
+        }
+    }
+
+    pub fn dial(&self, id: &SandboxId) -> UnixStream {
+        UnixStream::from(self.port.dial(id).expect("the agent can be dialled"))
+    }
+
+    /// Runs a command to its end, with its output.
+    pub fn exec<W: AsRef<str>>(&self, id: &SandboxId, argv: impl IntoIterator<Item = W>) -> ExecResult {
+        self.follow(id, start(argv)).expect("the command starts")
+    }
+
+    /// Starts a command and leaves it to itself.
+    pub fn spawn<W: AsRef<str>>(&self, id: &SandboxId, argv: impl IntoIterator<Item = W>) {
+        let request = Request::Start(start(argv));
+        match Connection::ask(self.dial(id), &request).expect("the command starts") {
+            Reply::Started(_) => {}
+            other => panic!("a start is answered with {other:?}"),
+        }
+    }
+
+    /// Starts a process and collects what it writes until it ends. At most a minute passes without a word from it.
+    pub fn follow(&self, id: &SandboxId, mut start: Start) -> Result<ExecResult, CallError> {
+        start.follow = Some(Reader::Holds);
+        let stream = self.dial(id);
+        stream.set_read_timeout(Some(Duration::from_secs(60))).map_err(CallError::Stream)?;
+        let mut call = Connection::open(stream, &Request::Start(start))?;
+        call.reply()?;
+        let (mut stdout, mut stderr, mut missed_bytes) = (Vec::new(), Vec::new(), 0);
+        loop {
+            let frame = call.next_frame()?.ok_or(CallError::Closed)?;
+            match frame.kind {
+                FrameKind::Stdout => stdout.extend_from_slice(&frame.payload),
+                FrameKind::Stderr => stderr.extend_from_slice(&frame.payload),
+                FrameKind::Message => match parse_reply(&frame.payload)? {
+                    Reply::Exited(exit) => return Ok(ExecResult { exit, stdout, stderr, missed_bytes }),
+                    Reply::Missed { bytes, .. } => missed_bytes += bytes,
+                    _ => {}
+                },
+                FrameKind::Data | FrameKind::End => {}
+            }
+        }
+    }
+
+    /// Ends a sandbox and waits until nothing is left of it.
+    pub fn destroy(&self, id: &SandboxId) {
+        self.port.destroy(id).expect("the sandbox is destroyed");
+        assert!(self.port.settle(Duration::from_secs(30)), "the clean-up takes too long");
+    }
+}
+
+fn start<W: AsRef<str>>(argv: impl IntoIterator<Item = W>) -> Start {
+    Start { argv: argv.into_iter().map(|word| word.as_ref().into()).collect(), ..Start::default() }
+}
