@@ -4,8 +4,8 @@
 //! [`BootPlan`]. It still has the host root's rights here, and nothing from the tenant runs: every path inside
 //! the tenant's tree is opened confined to it. The rights are given up last, in one go, and checked.
 //!
-//! 1. join the control groups, 2. network, 3. host name, 4. overlay trees, 5. own file systems, 6. the user's
-//! mounts, 7. pivot, 8. resource limits, 9. user namespace, 10. capabilities, 11. seccomp.
+//! The order: control groups, network, host name, overlay trees, own file systems, the user's mounts, pivot, resource
+//! limits, user namespace, capabilities, seccomp.
 //!
 //! Any failure is reported with the name of its step and ends the process: a sandbox is isolated by every layer
 //! or does not exist.
@@ -68,12 +68,10 @@ fn set_up_network(plan: &BootPlan) -> Result<(), Refusal> {
     match plan.network {
         Network::Fresh => {
             sys::raise_loopback().step("network namespace", "raise loopback")?;
-            // Root inside has no capability over this namespace, so low ports and ping are opened by sysctl.
+            // Root inside has no capability over this namespace, so low ports and ping are opened by sysctl. The
+            // namespace has no other user, so all groups will do.
             files::write_sysctl("net/ipv4/ip_unprivileged_port_start", "0")?;
-            files::write_sysctl(
-                "net/ipv4/ping_group_range",
-                &format!("{} {}", plan.id_base, plan.id_base + 65_535),
-            )
+            files::write_sysctl("net/ipv4/ping_group_range", "0 2147483647")
         }
         Network::Prepared(number) => {
             let namespace = sys::inherit(number).step("network namespace", "take the prepared one")?;

@@ -20,6 +20,7 @@ mod create;
 mod data;
 mod destroy;
 mod layers;
+mod networks;
 mod probe;
 mod quota;
 mod ranges;
@@ -32,6 +33,7 @@ mod step;
 mod sys;
 mod userns;
 mod users;
+mod warden;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -49,14 +51,18 @@ pub use self::step::{CrashPoint, CrashPointError};
 
 use self::cgroup::{Cgroups, Layout};
 use self::data::DataDirectory;
+use self::networks::Networks;
 use self::quota::Quotas;
 use self::reaper::Reaper;
 use self::record::Record;
+use self::warden::{Warden, Watched};
 
 /// How the backend is set up.
 #[derive(Debug, Clone)]
 pub struct NativeOptions {
     pub data_dir: PathBuf,
+    /// Network namespaces kept ready, for a process that makes many sandboxes. Making one costs as much as a fifth of a create.
+    pub prepared_networks: usize,
     /// Where the process kills itself, in tests of what a crash leaves behind.
     pub crash_at: Option<CrashPoint>,
 }
@@ -66,6 +72,7 @@ pub struct NativeOptions {
 pub struct Native {
     shared: Arc<Shared>,
     reaper: Reaper,
+    _warden: Warden,
 }
 
 /// What creating and removing both need.
@@ -74,6 +81,7 @@ struct Shared {
     data: DataDirectory,
     cgroups: Cgroups,
     quotas: Quotas,
+    networks: Networks,
     capabilities: Capabilities,
     agent: OwnedFd,
     dev: OwnedFd,
@@ -93,6 +101,8 @@ struct Hold {
     lock: Option<OwnedFd>,
     /// The same sandbox ends when this closes.
     lifeline: Option<OwnedFd>,
+    /// Present if nothing but this process holds the sandbox to its disk limit.
+    watched: Option<Watched>,
 }
 
 impl Native {
@@ -110,6 +120,7 @@ impl Native {
             disk_quota: quotas.strongest(),
         };
         let shared = Arc::new(Shared {
+            networks: Networks::start(options.prepared_networks).map_err(OpenError::Thread)?,
             agent: agent::install(data.root())?,
             dev: layers::prepare_dev().map_err(|errno| OpenError::Dev(errno.into()))?,
             null: data::open_null()?,
@@ -121,8 +132,9 @@ impl Native {
             quotas,
             capabilities,
         });
-        let reaper = Reaper::start(Arc::clone(&shared)).map_err(OpenError::Reaper)?;
-        Ok(Self { shared, reaper })
+        let reaper = Reaper::start(Arc::clone(&shared)).map_err(OpenError::Thread)?;
+        let warden = Warden::start(Arc::clone(&shared)).map_err(OpenError::Thread)?;
+        Ok(Self { shared, reaper, _warden: warden })
     }
 
     /// What is needed of the machine, each with what was found, for a data directory that may not exist yet.

@@ -24,7 +24,7 @@ use crate::manifest::{Manifest, SourceKind, TemplateConfig};
 use crate::name::TemplateName;
 use crate::staging::{self, NamesLock, Staging};
 use crate::store;
-use crate::template::Template;
+use crate::template::{HOSTNAME, HOSTS, Template};
 use crate::tree::{Attributes, EntryError, TreePath, TreeTotals, TreeWriter};
 
 use archive::{ArchiveError, EndMark};
@@ -285,6 +285,10 @@ fn complete(mut writer: TreeWriter) -> Result<TreeTotals, EntryError> {
     }
     for (name, mode) in EXPECTED {
         writer.missing_directory(&TreePath::parse(name.as_bytes(), 1)?, Attributes::root(*mode))?;
+    }
+    // Images leave these to whoever runs them, and a tree copied from a machine tells of that machine.
+    for (path, text) in [("etc/hostname", HOSTNAME), ("etc/hosts", HOSTS)] {
+        writer.text_file(&TreePath::parse(path.as_bytes(), 2)?, text, &Attributes::root(0o644))?;
     }
     writer.finish()
 }

@@ -3,6 +3,14 @@ use std::path::PathBuf;
 use crate::manifest::Manifest;
 use crate::name::TemplateName;
 
+/// What a sandbox calls itself unless it is given another name: `etc/hostname` of every template.
+pub(crate) const HOSTNAME: &str = "sandbox\n";
+
+/// `etc/hosts` of every template, which knows that name.
+pub(crate) const HOSTS: &str = "127.0.0.1 localhost sandbox
+::1 localhost ip6-localhost ip6-loopback
+";
+
 /// A template as a sandbox uses it: what it is, and the trees to mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {

@@ -12,6 +12,7 @@ mod seal;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, OsStr};
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -119,6 +120,18 @@ impl TreeWriter {
         let stat = rustix::fs::fstat(file).map_err(EntryError::io("look at"))?;
         self.layer.insert(stat.st_ino);
         Ok(())
+    }
+
+    /// Makes a file with this content.
+    pub(crate) fn text_file(
+        &mut self,
+        path: &TreePath,
+        text: &str,
+        attributes: &Attributes,
+    ) -> Result<(), EntryError> {
+        let mut file = self.create_file(path)?;
+        file.write_all(text.as_bytes()).map_err(|source| EntryError::Io { action: "write", source })?;
+        self.finish_file(&file, attributes)
     }
 
     /// Makes a symbolic link. Its target is text, for the sandbox to make sense of.

@@ -34,7 +34,8 @@ impl Local {
             .hint("run it as root: sudo warren …"));
         }
         let doctor = "`warren doctor` checks what sandboxes need";
-        let options = NativeOptions { data_dir: data_dir.clone(), crash_at: global.crash_at };
+        let options =
+            NativeOptions { data_dir: data_dir.clone(), prepared_networks: 0, crash_at: global.crash_at };
         let backend = Native::open(options).map_err(|error| CliError::new(error).hint(doctor))?;
         let templates = TemplateStore::open(&data_dir).map_err(CliError::new)?;
         Ok(Self { templates, backend })

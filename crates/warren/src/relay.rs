@@ -194,6 +194,6 @@ impl RawTerminal {
 
 impl Drop for RawTerminal {
     fn drop(&mut self) {
-        drop(rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before));
+        let _ = rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }

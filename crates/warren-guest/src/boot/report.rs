@@ -51,7 +51,7 @@ pub(super) fn send(control: &OwnedFd, refusal: Option<&Refusal>) {
     let Ok(packet) = minicbor::to_vec(&report) else { return };
     let mut message = u32::try_from(packet.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
     message.extend_from_slice(&packet);
-    drop(rustix::io::write(control, &message));
+    let _ = rustix::io::write(control, &message);
 }
 
 fn read_exact(control: &OwnedFd, mut buffer: &mut [u8]) -> Result<(), Errno> {

@@ -17,10 +17,7 @@ use super::{files, identity, sys};
 /// Files of `/proc` that tell of the host or act on it. Covered by the null device.
 const COVERED_FILES: &[&str] = &[
     "cmdline",
-    "config.gz",
     "interrupts",
-    "iomem",
-    "ioports",
     "kallsyms",
     "kcore",
     "key-users",
@@ -73,12 +70,12 @@ fn overlay(tree: &TreeMount, writable: &OwnedFd, number: usize) -> Result<OwnedF
     // Layers are named through /proc/self/fd: they are detached mounts with no path, and the sandbox's own
     // mountinfo then shows these neutral names.
     let lowers: Vec<String> = tree.lowers.iter().map(|number| format!("/proc/self/fd/{number}")).collect();
-    let writable = format!("/proc/self/fd/{}/{number}", writable.as_raw_fd());
+    let writable = format!("/proc/self/fd/{}", writable.as_raw_fd());
     let options = [
         ("source", "overlay".to_owned()),
         ("lowerdir", lowers.join(":")),
-        ("upperdir", format!("{writable}/upper")),
-        ("workdir", format!("{writable}/work")),
+        ("upperdir", format!("{writable}/upper-{number}")),
+        ("workdir", format!("{writable}/work-{number}")),
         ("redirect_dir", "nofollow".to_owned()),
         ("metacopy", "off".to_owned()),
         ("index", "off".to_owned()),

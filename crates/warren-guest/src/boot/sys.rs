@@ -57,7 +57,7 @@ pub(super) fn raise_loopback() -> Result<(), Errno> {
     for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
         *slot = libc::c_char::try_from(*byte).unwrap_or_default();
     }
-    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap_or_default();
     // SAFETY: the request is a valid ifreq that lives across the call.
     checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into())
 }
@@ -132,23 +132,21 @@ pub(super) fn set_rlimit(resource: u32, value: u64) -> Result<(), Errno> {
     }
 }
 
-/// The kernel's highest capability is found by asking until it refuses.
-fn known_capabilities() -> impl Iterator<Item = u32> {
-    // SAFETY: takes numbers and touches no memory.
-    (0..64).take_while(|number| unsafe { libc::prctl(libc::PR_CAPBSET_READ, *number, 0, 0, 0) } >= 0)
-}
-
+/// The kernel's highest capability is found by dropping until it refuses.
 pub(super) fn limit_bounding_set(kept: u64) -> Result<(), Errno> {
-    for number in known_capabilities().filter(|number| kept & (1 << number) == 0) {
+    for number in (0..64).filter(|number| kept & (1 << number) == 0) {
         // SAFETY: takes numbers and touches no memory.
-        checked(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) }.into())?;
+        match checked(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) }.into()) {
+            Err(Errno::INVAL) => return Ok(()),
+            answer => answer?,
+        }
     }
     Ok(())
 }
 
 pub(super) fn bounding_set_exceeds(kept: u64) -> bool {
-    known_capabilities().any(|number| {
-        // SAFETY: takes numbers and touches no memory.
+    (0..64).any(|number| {
+        // SAFETY: takes numbers and touches no memory. A capability unknown to the kernel is answered by an error.
         let held = unsafe { libc::prctl(libc::PR_CAPBSET_READ, number, 0, 0, 0) } == 1;
         held && kept & (1 << number) == 0
     })

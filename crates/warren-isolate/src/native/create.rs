@@ -5,8 +5,7 @@ use std::ffi::CString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use warren_core::{CreateRequest, Created, IsolationError, IsolationErrorKind, NetworkMode, OwnerBond};
 use warren_wire::guest::{
@@ -22,6 +21,7 @@ use super::record::Record;
 use super::step::CrashPoint;
 use super::sys::{self, Program};
 use super::userns::{self, Mapping};
+use super::warden::Watched;
 use super::{Hold, Shared, destroy, users};
 
 /// Capabilities that stay: what package managers and ordinary services need over the sandbox's own ids.
@@ -33,6 +33,9 @@ const KEPT_CAPABILITIES: u64 = 1 << 0 // CHOWN
     | 1 << 6 // SETGID
     | 1 << 7 // SETUID
     | 1 << 10; // NET_BIND_SERVICE
+
+/// What a sandbox calls itself. Templates have it in their `/etc/hosts`.
+const DEFAULT_HOSTNAME: &str = "sandbox";
 
 /// How long a boot may take on a machine that is short of everything.
 const BOOT_PATIENCE: Duration = Duration::from_secs(30);
@@ -99,15 +102,17 @@ fn build(
         .prepare(&directory, limits, request.disk_limit_required, id_base)
         .map_err(|error| layer("disk quota", error))?;
     let quota = area.kind;
+    hold.watched = (quota == QuotaKind::Watched).then(|| Watched::new(limits, shared.data.root()));
     let root = open_root(shared, request, area, namespace.as_fd(), id_base)?;
     shared.passed(CrashPoint::CreateLayers);
     let entrance = shared.cgroups.create(id.as_str(), limits).map_err(|error| layer("cgroup", error))?;
     shared.passed(CrashPoint::CreateCgroup);
     let listener = shared.data.listen(lock).map_err(|error| layer("agent socket", error))?;
     shared.passed(CrashPoint::CreateListener);
-    let boot = Boot { root, namespace, entrance, listener, id_base };
+    let boot = Boot { root, namespace, entrance, listener, network: shared.networks.take(), id_base };
     let pid = boot.start(shared, request, hold)?;
-    keep_record(&directory, request, pid, id_base, quota)?;
+    let record = Record::new(request, pid, id_base, quota);
+    record.store(&directory).map_err(|error| layer("record", error))?;
     shared.passed(CrashPoint::CreateRecord);
     Ok(pid)
 }
@@ -129,14 +134,15 @@ fn open_root(
 ) -> Result<Root, IsolationError> {
     let mut trees = Vec::new();
     for (number, tree) in request.root.iter().enumerate() {
-        layers::make_writable(&area.path.join(number.to_string())).map_err(layer_error)?;
+        layers::make_writable(&area.path, number).map_err(layer_error)?;
         trees.push(layers::open(tree, namespace).map_err(layer_error)?);
     }
-    let first = area.path.join("0");
-    let name = hostname(request);
-    layers::seed_file(&first, "etc/hostname", &format!("{name}\n")).map_err(layer_error)?;
-    let hosts = format!("127.0.0.1\tlocalhost {name}\n::1\tlocalhost ip6-localhost ip6-loopback\n");
-    layers::seed_file(&first, "etc/hosts", &hosts).map_err(layer_error)?;
+    // Templates know the name that every sandbox has unless it is given another.
+    if let Some(name) = &request.spec.hostname {
+        layers::seed_file(&area.path, "etc/hostname", &format!("{name}\n")).map_err(layer_error)?;
+        let hosts = format!("127.0.0.1\tlocalhost {name}\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+        layers::seed_file(&area.path, "etc/hosts", &hosts).map_err(layer_error)?;
+    }
     layers::map_area(area.mount.as_fd(), &area.path, namespace).map_err(layer_error)?;
     let dev =
         layers::clone_dev(&shared.dev, namespace).map_err(|errno| layer("/dev", io::Error::from(errno)))?;
@@ -162,6 +168,8 @@ struct Boot {
     namespace: OwnedFd,
     entrance: Entrance,
     listener: OwnedFd,
+    /// One that was prepared; otherwise the clone makes one.
+    network: Option<OwnedFd>,
     id_base: u32,
 }
 
@@ -184,11 +192,9 @@ impl Boot {
             null: shared.null.as_fd(),
             inherited,
         };
-        let flags = libc::CLONE_NEWNS
-            | libc::CLONE_NEWPID
-            | libc::CLONE_NEWIPC
-            | libc::CLONE_NEWUTS
-            | libc::CLONE_NEWNET;
+        let network = if self.network.is_some() { 0 } else { libc::CLONE_NEWNET };
+        let flags =
+            libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | network;
         let cgroup = self.entrance.clone_into.as_ref().map(AsFd::as_fd);
         let child = sys::spawn(&program, flags.unsigned_abs().into(), cgroup)
             .map_err(|errno| layer("namespaces", io::Error::from(errno)))?;
@@ -216,8 +222,11 @@ impl Boot {
         };
         BootPlan {
             cgroup_tasks: self.entrance.tasks.iter().map(number).collect(),
-            network: Network::Fresh,
-            hostname: hostname(request).into(),
+            network: match &self.network {
+                Some(prepared) => Network::Prepared(number(prepared)),
+                None => Network::Fresh,
+            },
+            hostname: request.spec.hostname.as_deref().unwrap_or(DEFAULT_HOSTNAME).into(),
             id_base: self.id_base,
             trees: self.root.trees.iter().map(tree).collect(),
             writable: number(&self.root.writable),
@@ -244,7 +253,8 @@ impl Boot {
         let trees = root.trees.iter().flat_map(|tree| &tree.lowers);
         let binds = root.binds.iter().map(|bind| &bind.source);
         let single = [&root.writable, &root.dev, &self.namespace, &self.listener];
-        trees.chain(binds).chain(single).chain(&self.entrance.tasks).map(AsRawFd::as_raw_fd).collect()
+        let all = trees.chain(binds).chain(single).chain(&self.entrance.tasks).chain(&self.network);
+        all.map(AsRawFd::as_raw_fd).collect()
     }
 }
 
@@ -271,26 +281,6 @@ fn converse(mut control: UnixStream, plan: &BootPlan) -> Result<(), IsolationErr
         BootReport::Ready => Ok(()),
         BootReport::Failed(failure) => Err(layer(&failure.step.clone(), failure)),
     }
-}
-
-fn keep_record(
-    directory: &Path,
-    request: &CreateRequest,
-    pid: u32,
-    id_base: u32,
-    quota: QuotaKind,
-) -> Result<(), IsolationError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let created = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    let record =
-        Record::new(request.id.clone(), request.spec.clone(), request.owner, pid, id_base, quota, created);
-    record.store(directory).map_err(|error| layer("record", error))
-}
-
-/// The name a sandbox has for itself: what the spec says, else the first characters of its id.
-fn hostname(request: &CreateRequest) -> String {
-    let id = request.id.as_str();
-    request.spec.hostname.clone().unwrap_or_else(|| id.get(..11).unwrap_or(id).to_owned())
 }
 
 /// Which processors a sandbox sees: as many as its share rounds up to, spread over the machine by its range.

@@ -23,8 +23,8 @@ pub enum OpenError {
     Cgroups(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("prepare the device directory (is this running as root?)")]
     Dev(#[source] io::Error),
-    #[error("start the clean-up thread")]
-    Reaper(#[source] io::Error),
+    #[error("start a background thread")]
+    Thread(#[source] io::Error),
 }
 
 /// See the layout in the module above.

@@ -58,19 +58,22 @@ pub(super) fn open(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Tree, L
 }
 
 /// Makes a tree's private writable layer.
-pub(super) fn make_writable(place: &Path) -> Result<(), LayerError> {
+pub(super) fn make_writable(place: &Path, number: usize) -> Result<(), LayerError> {
     let make = || {
-        fs::DirBuilder::new().mode(0o700).create(place)?;
         // A merged directory takes its mode from the upper one: this is the root's.
-        fs::DirBuilder::new().mode(0o755).create(place.join("upper"))?;
-        fs::DirBuilder::new().mode(0o700).create(place.join("work"))
+        fs::DirBuilder::new().mode(0o755).create(upper(place, number))?;
+        fs::DirBuilder::new().mode(0o700).create(place.join(format!("work-{number}")))
     };
     make().map_err(|source| LayerError::Writable { path: place.to_owned(), source })
 }
 
-/// Puts a small file of the host's making into a fresh writable layer.
+fn upper(place: &Path, number: usize) -> PathBuf {
+    place.join(format!("upper-{number}"))
+}
+
+/// Puts a small file of the host's making into the fresh writable layer of the root.
 pub(super) fn seed_file(place: &Path, path: &str, content: &str) -> Result<(), LayerError> {
-    let file = place.join("upper").join(path);
+    let file = upper(place, 0).join(path);
     let seed = || {
         if let Some(parent) = file.parent() {
             fs::DirBuilder::new().mode(0o755).recursive(true).create(parent)?;

@@ -170,13 +170,12 @@ fn dispose(shared: &Shared, remains: &mut Remains) -> bool {
     if let Some(record) = &record {
         shared.quotas.release(&trash, record.quota);
     }
-    let gone = remove::remove_tree(&trash, || {
+    remove::remove_tree(&trash, || {
         shared.passed(CrashPoint::ReapFiles);
         // The directory outlives its claim, so a claim without a directory never exists.
         shared.data.ranges().release(record.as_ref().map(|record| record.id_base), name);
         shared.passed(CrashPoint::ReapRange);
-    });
-    gone
+    })
 }
 
 /// Waits a moment for the end of a process that has been killed.

@@ -3,9 +3,10 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use warren_core::{OwnerBond, SandboxId, SandboxSpec};
+use warren_core::{CreateRequest, OwnerBond, SandboxId, SandboxSpec};
 
 use super::quota::QuotaKind;
 
@@ -30,25 +31,25 @@ pub(super) struct Record {
 }
 
 impl Record {
-    #[expect(clippy::too_many_arguments, reason = "a plain record with no defaults")]
-    pub(super) fn new(
-        id: SandboxId,
-        spec: SandboxSpec,
-        owner: OwnerBond,
-        pid: u32,
-        id_base: u32,
-        quota: QuotaKind,
-        created_unix_ms: u64,
-    ) -> Self {
-        let pid_started = start_time(pid).unwrap_or(0);
-        Self { format: FORMAT, id, spec, owner, pid, pid_started, id_base, quota, created_unix_ms }
+    /// `pid` is the sandbox's first process, alive at this moment.
+    pub(super) fn new(request: &CreateRequest, pid: u32, id_base: u32, quota: QuotaKind) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            format: FORMAT,
+            id: request.id.clone(),
+            spec: request.spec.clone(),
+            owner: request.owner,
+            pid,
+            pid_started: start_time(pid).unwrap_or(0),
+            id_base,
+            quota,
+            created_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        }
     }
 
-    /// Puts the record in place in one step.
+    /// Written while the directory's lock is held: a torn record is one of a sandbox that was never handed out.
     pub(super) fn store(&self, directory: &Path) -> io::Result<()> {
-        let staging = directory.join("record.new");
-        fs::write(&staging, serde_json::to_vec(self)?)?;
-        fs::rename(staging, directory.join(FILE))
+        fs::write(directory.join(FILE), serde_json::to_vec(self)?)
     }
 
     /// `None` when there is none, or none that this version can trust.

@@ -179,8 +179,8 @@ unsafe fn clone3(
     arguments: *const libc::clone_args,
     entry: extern "C" fn(*const c_void) -> !,
     argument: *const c_void,
-) -> isize {
-    let answer: isize;
+) -> i64 {
+    let answer: i64;
     // SAFETY: by the caller's contract. In the child rax is zero: it calls the entry on the new stack, which never
     // comes back. In the parent only rax, rcx and r11 change.
     unsafe {
@@ -193,7 +193,7 @@ unsafe fn clone3(
             "call r8",
             "ud2",
             "2:",
-            inlateout("rax") libc::SYS_clone3 as isize => answer,
+            inlateout("rax") libc::SYS_clone3 => answer,
             in("rdi") arguments,
             in("rsi") size_of::<libc::clone_args>(),
             in("r8") entry,
@@ -385,4 +385,24 @@ fn quota_call(
         libc::syscall(libc::SYS_quotactl_fd, file.as_raw_fd(), command, project, &raw mut *block)
     })
     .map(drop)
+}
+
+/// Moves this thread into a new network namespace.
+pub(super) fn unshare_network() -> Result<(), Errno> {
+    // SAFETY: unsharing the network namespace changes no descriptor and no memory.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
+}
+
+/// Raises the loopback interface of this thread's network namespace.
+pub(super) fn raise_loopback() -> Result<(), Errno> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: an all-zero ifreq is a valid value of this plain C struct.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
+        *slot = libc::c_char::try_from(*byte).unwrap_or_default();
+    }
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap_or_default();
+    // SAFETY: the request is a valid ifreq that lives across the call.
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into())
+        .map(drop)
 }

@@ -1,9 +1,9 @@
-use std::io::Write as _;
 use std::path::Path;
 
 use super::HostError;
 use super::copy::Copier;
 use super::survey::Survey;
+use crate::template::{HOSTNAME, HOSTS};
 use crate::tree::{Attributes, EntryError, TreePath, TreeTotals, TreeWriter};
 
 const MAX_DEPTH: usize = 32;
@@ -42,10 +42,6 @@ staff:x:50:
 users:x:100:
 user:x:1000:
 nogroup:x:65534:
-";
-
-const HOSTS: &str = "127.0.0.1 localhost
-::1 localhost ip6-localhost ip6-loopback
 ";
 
 const NSSWITCH: &str = "passwd: files
@@ -110,7 +106,7 @@ fn files(survey: &Survey) -> [(&'static str, String); 10] {
         ("etc/passwd", passwd(survey.shell)),
         ("etc/group", GROUP.to_owned()),
         ("etc/hosts", HOSTS.to_owned()),
-        ("etc/hostname", "sandbox\n".to_owned()),
+        ("etc/hostname", HOSTNAME.to_owned()),
         // The sandbox's network decides what goes in here.
         ("etc/resolv.conf", String::new()),
         ("etc/machine-id", String::new()),
@@ -140,9 +136,7 @@ fn link(writer: &mut TreeWriter, path: &str, target: &[u8]) -> Result<(), EntryE
 }
 
 fn file(writer: &mut TreeWriter, path: &str, text: &str, attributes: &Attributes) -> Result<(), EntryError> {
-    let mut file = writer.create_file(&TreePath::parse(path.as_bytes(), MAX_DEPTH)?)?;
-    file.write_all(text.as_bytes()).map_err(|source| EntryError::Io { action: "write", source })?;
-    writer.finish_file(&file, attributes)
+    writer.text_file(&TreePath::parse(path.as_bytes(), MAX_DEPTH)?, text, attributes)
 }
 
 fn owned_by_user(mode: u32) -> Attributes {

@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::tree;
 
 /// Raise it when the generated part changes, so that every machine makes its skeleton anew.
-const SKELETON_FORMAT: u32 = 1;
+const SKELETON_FORMAT: u32 = 2;
 
 /// What of `/etc` a sandbox gets: public configuration of the programs in `/usr`. Parents are named with their
 /// children (`ssl/certs`, not `ssl`), because next to them lie private keys.

@@ -26,7 +26,7 @@ pub struct BootPlan {
     /// Overlay file systems: the first is the root, others are mounted below it.
     #[n(4)]
     pub trees: Vec<TreeMount>,
-    /// A detached mount that holds, for tree number n, the directories `n/upper` and `n/work`.
+    /// A detached mount that holds, for tree number n, the directories `upper-n` and `work-n`.
     #[n(16)]
     pub writable: FdNumber,
     /// A prepared `/dev`, a detached mount.
