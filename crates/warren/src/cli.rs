@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{doctor, exec, list, remove, run, shell, template};
+use crate::commands::{bench, doctor, exec, list, remove, run, shell, template};
 
 /// Every agent its own computer.
 ///
@@ -41,4 +41,5 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Template(template::Template),
     Doctor(doctor::Doctor),
+    Bench(bench::Bench),
 }

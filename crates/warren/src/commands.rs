@@ -1,3 +1,4 @@
+pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod list;
@@ -21,5 +22,6 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Rm(args) => args.run(global),
         Command::Template(args) => args.run(global),
         Command::Doctor(args) => args.run(global),
+        Command::Bench(args) => args.run(global),
     }
 }

@@ -38,18 +38,23 @@ impl CliError {
         Self { code, ..Self::new(error) }
     }
 
-    /// Prints the error and answers the exit code.
-    pub(crate) fn report(&self) -> ExitCode {
-        if self.code == BROKEN_PIPE {
-            return ExitCode::from(self.code);
-        }
+    /// What went wrong with all its causes, in one line.
+    pub(crate) fn chain(&self) -> String {
         let mut text = self.source.to_string();
         let mut next = self.source.source();
         while let Some(cause) = next {
             text.push_str(&format!(": {cause}"));
             next = cause.source();
         }
-        ui::complain(&text);
+        text
+    }
+
+    /// Prints the error and answers the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        if self.code == BROKEN_PIPE {
+            return ExitCode::from(self.code);
+        }
+        ui::complain(&self.chain());
         for hint in &self.hints {
             ui::say(&format!("  {hint}"));
         }

@@ -1,5 +1,6 @@
 //! The `warren` command. Each subcommand is a file in `commands/`; `local.rs` opens this machine's data directory.
 
+mod bench;
 mod cli;
 mod commands;
 mod error;

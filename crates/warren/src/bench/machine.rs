@@ -1,0 +1,131 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// Where the figures were taken.
+#[derive(Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(super) kernel: String,
+    pub(super) cpus: usize,
+    pub(super) memory_bytes: u64,
+    pub(super) filesystem: String,
+    pub(super) cgroups: &'static str,
+    pub(super) load_average: String,
+    pub(super) warren: &'static str,
+    pub(super) build: &'static str,
+    /// Of the others, by name.
+    pub(super) versions: BTreeMap<&'static str, String>,
+}
+
+impl Machine {
+    pub(super) fn here(data_dir: &Path, layout: &CgroupLayout) -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let kib = meminfo(&read("/proc/meminfo")).get("MemTotal").copied().unwrap_or_default();
+        let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+        Self {
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: kib * 1024,
+            filesystem: filesystem(&read("/proc/self/mountinfo"), &data_dir),
+            cgroups: match layout {
+                CgroupLayout::V1 => "v1",
+                CgroupLayout::V2 => "v2",
+                CgroupLayout::Hybrid { .. } => "hybrid",
+            },
+            load_average: read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" "),
+            warren: env!("CARGO_PKG_VERSION"),
+            build: if cfg!(debug_assertions) { "debug" } else { "release" },
+            versions: BTreeMap::new(),
+        }
+    }
+}
+
+/// How the machine's control groups are laid out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum CgroupLayout {
+    V1,
+    V2,
+    /// Controllers in the old hierarchies, and a bare new one beside them.
+    Hybrid {
+        cgroup2: PathBuf,
+    },
+}
+
+impl CgroupLayout {
+    pub(super) fn detect() -> Self {
+        Self::of(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
+    }
+
+    fn of(mountinfo: &str) -> Self {
+        let at = |kind: &str| mounts(mountinfo).find(|mount| mount.kind == kind).map(|mount| mount.at);
+        match (at("cgroup"), at("cgroup2")) {
+            (Some(_), Some(cgroup2)) => Self::Hybrid { cgroup2: cgroup2.into() },
+            (None, Some(_)) => Self::V2,
+            (_, None) => Self::V1,
+        }
+    }
+}
+
+/// The amounts in `/proc/meminfo`, in KiB.
+pub(super) fn meminfo(text: &str) -> BTreeMap<&str, u64> {
+    let amount = |line: &str| line.split_whitespace().next().and_then(|number| number.parse().ok());
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter_map(|(name, rest)| Some((name, amount(rest)?)))
+        .collect()
+}
+
+struct MountPoint<'a> {
+    at: &'a str,
+    kind: &'a str,
+}
+
+fn mounts(mountinfo: &str) -> impl Iterator<Item = MountPoint<'_>> {
+    mountinfo.lines().filter_map(|line| {
+        let (place, origin) = line.split_once(" - ")?;
+        Some(MountPoint { at: place.split(' ').nth(4)?, kind: origin.split(' ').next()? })
+    })
+}
+
+fn filesystem(mountinfo: &str, path: &Path) -> String {
+    let holding = mounts(mountinfo).filter(|mount| path.starts_with(mount.at));
+    holding
+        .max_by_key(|mount| mount.at.len())
+        .map_or_else(|| "unknown".to_owned(), |mount| mount.kind.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "27 1 254:0 / / rw - ext4 /dev/vda rw\n\
+        30 27 0:9 / /var/lib/x rw,relatime shared:1 - xfs /dev/vdb rw\n\
+        31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+        32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+        41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn the_nearest_mount_above_holds_a_path() {
+        assert_eq!(filesystem(MOUNTS, Path::new("/var/lib/x/y")), "xfs");
+        assert_eq!(filesystem(MOUNTS, Path::new("/var/lib/xy")), "ext4");
+    }
+
+    #[test]
+    fn layouts_are_told_apart() {
+        let hybrid = CgroupLayout::Hybrid { cgroup2: "/sys/fs/cgroup/unified".into() };
+        assert_eq!(CgroupLayout::of(MOUNTS), hybrid);
+        assert_eq!(CgroupLayout::of("41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"), CgroupLayout::V2);
+        assert_eq!(
+            CgroupLayout::of("32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw"),
+            CgroupLayout::V1
+        );
+    }
+
+    #[test]
+    fn amounts_are_read_in_kib() {
+        let text = "MemTotal:       24682416 kB\nHugePages_Total:       0\nnonsense\n";
+        assert_eq!(meminfo(text), BTreeMap::from([("HugePages_Total", 0), ("MemTotal", 24_682_416)]));
+    }
+}

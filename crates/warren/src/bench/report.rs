@@ -1,0 +1,61 @@
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::targets::Verdict;
+
+/// All that a run found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(super) machine: Machine,
+    pub(super) rows: Vec<Row>,
+    pub(super) skipped: Vec<Skipped>,
+    pub(super) targets: Vec<Verdict>,
+    /// What one has to know to read the figures.
+    pub(super) notes: Vec<String>,
+}
+
+/// One subject in one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Row {
+    pub(super) case: String,
+    pub(super) subject: String,
+    pub(super) n: usize,
+    #[serde(flatten)]
+    pub(super) figures: Figures,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(super) enum Figures {
+    Time { median_ms: f64, p99_ms: f64 },
+    Rate { per_second: f64 },
+    Memory { kib_each: f64 },
+}
+
+impl Figures {
+    /// The one that is compared.
+    pub(super) fn main(self) -> f64 {
+        match self {
+            Self::Time { median_ms, .. } => median_ms,
+            Self::Rate { per_second } => per_second,
+            Self::Memory { kib_each } => kib_each,
+        }
+    }
+}
+
+/// A subject that could not take part.
+#[derive(Debug, Serialize)]
+pub(super) struct Skipped {
+    pub(super) subject: String,
+    pub(super) reason: String,
+}
+
+impl Report {
+    pub(super) fn find(&self, case: &str, subject: &str) -> Option<&Row> {
+        find(&self.rows, case, subject)
+    }
+}
+
+pub(super) fn find<'a>(rows: &'a [Row], case: &str, subject: &str) -> Option<&'a Row> {
+    rows.iter().find(|row| row.case == case && row.subject == subject)
+}

@@ -1,0 +1,77 @@
+use super::report::{Figures, Report, Row};
+use super::targets::Verdict;
+use crate::ui;
+
+/// The report for people.
+pub(crate) fn print(report: &Report) {
+    let machine = &report.machine;
+    ui::print(&format!(
+        "kernel {}, {} processors, {:.1} GiB, {}, cgroup {}, load {}\nwarren {} ({} build)",
+        machine.kernel,
+        machine.cpus,
+        machine.memory_bytes as f64 / f64::from(1 << 30),
+        machine.filesystem,
+        machine.cgroups,
+        machine.load_average,
+        machine.warren,
+        machine.build,
+    ));
+    for (name, version) in &machine.versions {
+        ui::print(&format!("{name}: {version}"));
+    }
+    let mut cases: Vec<&str> = report.rows.iter().map(|row| row.case.as_str()).collect();
+    cases.dedup();
+    for case in cases {
+        ui::print("");
+        print_case(report, case);
+    }
+    if !report.targets.is_empty() {
+        ui::print("");
+        let rows: Vec<_> = report.targets.iter().map(verdict).collect();
+        ui::print_table(["TARGET", "MEASURED", "MUST", "", "AIM", ""], &rows);
+    }
+    for skipped in &report.skipped {
+        ui::print(&format!("\nwithout {}: {}", skipped.subject, skipped.reason));
+    }
+    for note in &report.notes {
+        ui::print(&format!("\n{note}"));
+    }
+}
+
+fn print_case(report: &Report, case: &str) {
+    let mut rows: Vec<&Row> = report.rows.iter().filter(|row| row.case == case).collect();
+    rows.sort_by(|a, b| a.figures.main().total_cmp(&b.figures.main()));
+    let most_first = rows.iter().any(|row| matches!(row.figures, Figures::Rate { .. }));
+    if most_first {
+        rows.reverse();
+    }
+    let own = report.find(case, "warren").or_else(|| report.find(case, "create_first"));
+    let own = own.map(|row| row.figures.main());
+    let cells = |row: &&Row| {
+        let (main, p99) = match row.figures {
+            Figures::Time { median_ms, p99_ms } => {
+                (format!("{median_ms:>9.2} ms"), format!("{p99_ms:>9.2} ms"))
+            }
+            Figures::Rate { per_second } => (format!("{per_second:>9.0} /s"), String::new()),
+            Figures::Memory { kib_each } => (format!("{kib_each:>9.0} KiB"), String::new()),
+        };
+        let ratio = own.map_or_else(String::new, |own| format!("{:>6.2}x", row.figures.main() / own));
+        [row.subject.clone(), main, p99, ratio, format!("{:>6}", row.n)]
+    };
+    let table: Vec<_> = rows.iter().map(cells).collect();
+    let heading = case.to_uppercase();
+    ui::print_table([&format!("{heading:<22}"), "   MEDIAN", "      P99", " RATIO", "     N"], &table);
+}
+
+fn verdict(verdict: &Verdict) -> [String; 6] {
+    let amount = |value: f64| format!("{value:.2}{}", verdict.unit);
+    let mark = |met: bool| if met { "met" } else { "MISSED" }.to_owned();
+    [
+        verdict.target.clone(),
+        amount(verdict.measured),
+        format!("≤ {}", amount(verdict.must)),
+        mark(verdict.must_met),
+        verdict.aim.map_or_else(String::new, |aim| format!("≤ {}", amount(aim))),
+        verdict.aim_met.map_or_else(String::new, mark),
+    ]
+}
