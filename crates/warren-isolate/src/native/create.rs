@@ -109,7 +109,7 @@ fn build(
     shared.passed(CrashPoint::CreateCgroup);
     let listener = shared.data.listen(lock).map_err(|error| layer("agent socket", error))?;
     shared.passed(CrashPoint::CreateListener);
-    let boot = Boot { root, namespace, entrance, listener, network: shared.networks.take(), id_base };
+    let boot = Boot { root, namespace, entrance, listener, network: shared.networks.take(), id_base, quota };
     let pid = boot.start(shared, request, hold)?;
     let record = Record::new(request, pid, id_base, quota);
     record.store(&directory).map_err(|error| layer("record", error))?;
@@ -171,6 +171,7 @@ struct Boot {
     /// One that was prepared; otherwise the clone makes one.
     network: Option<OwnedFd>,
     id_base: u32,
+    quota: QuotaKind,
 }
 
 impl Boot {
@@ -235,7 +236,7 @@ impl Boot {
             shm_bytes: (limits.memory.0 / 2).max(1 << 20),
             user_namespace: number(&self.namespace),
             cpus: processors(limits.cpus.visible(), self.id_base),
-            rlimits: rlimits(request),
+            rlimits: rlimits(request, self.quota),
             capabilities: KEPT_CAPABILITIES,
             seccomp: shared.filter(request.spec.profile).to_vec(),
             listener: number(&self.listener),
@@ -291,13 +292,15 @@ fn processors(wanted: u32, id_base: u32) -> Vec<u32> {
     (0..wanted.min(there)).map(|step| (first + step) % there).collect()
 }
 
-/// One is no core dump at all, not even to a program that the host's core pattern names.
-fn rlimits(request: &CreateRequest) -> Vec<Rlimit> {
+fn rlimits(request: &CreateRequest, quota: QuotaKind) -> Vec<Rlimit> {
     let limits = &request.spec.limits;
+    // Where the file system itself refuses what is too much, a program is not killed for trying.
+    let largest_file = if quota == QuotaKind::Watched { limits.disk.0 } else { libc::RLIM_INFINITY };
     let table = [
+        // One is no core dump at all, not even to a program that the host's core pattern names.
         (libc::RLIMIT_CORE, 1),
         (libc::RLIMIT_NOFILE, limits.open_files),
-        (libc::RLIMIT_FSIZE, limits.disk.0),
+        (libc::RLIMIT_FSIZE, largest_file),
         (libc::RLIMIT_MEMLOCK, 64 << 10),
         (libc::RLIMIT_MSGQUEUE, 819_200),
         (libc::RLIMIT_SIGPENDING, 4096),
