@@ -117,12 +117,16 @@ impl Sizes {
         Self { rounds: 20, warm_ups: 2, windows: 1, window: Duration::from_millis(600), crowds: &[100] };
 }
 
+/// For the subject of this name.
+const PREPARED_NETWORKS: usize = 16;
+const PREPARED: &str = "warren_prepared";
 const MOST_WORKERS: usize = 8;
 const WORKERS: [usize; 4] = [1, 2, 4, MOST_WORKERS];
 
 /// A run under way.
 struct Session<'a> {
     engine: &'a Engine,
+    prepared: &'a Engine,
     peers: Vec<Peer>,
     sizes: Sizes,
     cases: &'a [Case],
@@ -137,6 +141,7 @@ pub(crate) fn measure(global: &Global, plan: &Plan) -> Result<Report, CliError> 
     let stop = stop_flag()?;
     let data_dir = data_dir(global)?;
     let engine = Engine::open(global)?;
+    let prepared = Engine::open_prepared(global, PREPARED_NETWORKS)?;
     let layout = CgroupLayout::detect();
     let ground = Ground::lay(&data_dir, engine.root())?;
     let report = Report {
@@ -148,6 +153,7 @@ pub(crate) fn measure(global: &Global, plan: &Plan) -> Result<Report, CliError> 
     };
     let mut session = Session {
         engine: &engine,
+        prepared: &prepared,
         peers: Vec::new(),
         sizes: plan.sizes,
         cases: &plan.cases,
@@ -165,15 +171,22 @@ pub(crate) fn measure(global: &Global, plan: &Plan) -> Result<Report, CliError> 
     measured.map(|()| session.report)
 }
 
-const NOTES: [&str; 2] = [
+const NOTES: [&str; 3] = [
     "warren makes all namespaces with users mapped, a writable layer, cgroup limits and a system call filter. crun and \
      runc have cgroup limits but, as in their default configuration, no user namespace and no filter, and a read-only \
      root; bwrap has neither limits nor filter, and a read-only root; runsc runs without cgroups.",
     "warren_settled includes the removal of what was destroyed, which otherwise goes on in the background; what the \
      kernel removes after a process has ended is counted for nobody.",
+    "warren_prepared takes its networks from a stock that is made beforehand and refilled in the background, as a \
+     server does; the targets are judged without it.",
 ];
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    fn cold_runs(&self, argv: &'static [&'static str]) -> Vec<Contender<'a>> {
+        let of = |name, engine: &'a Engine| Contender::new(name, move || engine.cold_run(argv));
+        vec![of(Subject::Warren.name(), self.engine), of(PREPARED, self.prepared)]
+    }
+
     fn gather(&mut self, ground: &Ground, layout: &CgroupLayout, inhabited: &Inhabited) {
         for &subject in Subject::value_variants() {
             if subject == Subject::Warren || !self.takes(subject) {
@@ -197,14 +210,14 @@ impl Session<'_> {
     fn measure(&mut self, inhabited: &Inhabited) -> Result<(), CliError> {
         let engine = self.engine;
         if self.wants(Case::RunTrue) {
-            self.race("run_true", || engine.cold_run(&TRUE), |peer| Some(&peer.run_true))?;
+            self.race("run_true", self.cold_runs(&TRUE), |peer| Some(&peer.run_true))?;
         }
         if self.wants(Case::RunPython) && Path::new(PYTHON[0]).exists() {
-            self.race("run_python", || engine.cold_run(&PYTHON), |peer| Some(&peer.run_python))?;
+            self.race("run_python", self.cold_runs(&PYTHON), |peer| Some(&peer.run_python))?;
         }
         if self.wants(Case::ExecTrue) {
-            let lap = || engine.exec_in(&inhabited.id, &TRUE);
-            self.race("exec_true", lap, |peer| peer.exec_true.as_ref())?;
+            let own = Contender::new(Subject::Warren.name(), || engine.exec_in(&inhabited.id, &TRUE));
+            self.race("exec_true", vec![own], |peer| peer.exec_true.as_ref())?;
         }
         if self.wants(Case::CreatesPerSecond) {
             throughput::measure(self)?;
@@ -218,15 +231,12 @@ impl Session<'_> {
     fn race(
         &mut self,
         case: &str,
-        own: impl FnMut() -> Result<Lap, CliError>,
+        own: Vec<Contender<'_>>,
         errand_of: impl Fn(&Peer) -> Option<&Errand>,
     ) -> Result<(), CliError> {
         // Out of the session for the time being, since the race reports to it.
         let peers = std::mem::take(&mut self.peers);
-        let mut field = Vec::new();
-        if self.takes(Subject::Warren) {
-            field.push(Contender::new(Subject::Warren.name(), own));
-        }
+        let mut field = if self.takes(Subject::Warren) { own } else { Vec::new() };
         field.extend(peers.iter().filter_map(|peer| {
             let errand = errand_of(peer)?;
             let lap = || Ok(Lap { time: peer.time(errand).map_err(CliError::new)?, settled: None });

@@ -16,7 +16,49 @@ const END: usize = 20;
 const READINGS: usize = 5;
 const BETWEEN_READINGS: Duration = Duration::from_millis(100);
 
+/// What other programs changed may be this part of what was measured before it is measured again.
+const BEARABLE: f64 = 0.1;
+const ATTEMPTS: usize = 3;
+
 pub(super) fn measure(session: &mut Session<'_>) -> Result<(), CliError> {
+    let mut best = gather(session)?;
+    let memory = session.wants(Case::IdleMemory);
+    for _ in 1..ATTEMPTS {
+        if !memory || best.worst_doubt() <= BEARABLE {
+            break;
+        }
+        let again = gather(session)?;
+        if again.worst_doubt() < best.worst_doubt() {
+            best = again;
+        }
+    }
+    if memory {
+        session.report.rows.extend(best.memory);
+    }
+    if session.wants(Case::CreateAt1000) {
+        session.report.rows.extend(ends(&best.times));
+    }
+    Ok(())
+}
+
+/// What one crowd showed.
+struct Crowd {
+    memory: Vec<Row>,
+    times: Vec<Duration>,
+}
+
+impl Crowd {
+    /// How much of the figures may be owed to other programs, at worst.
+    fn worst_doubt(&self) -> f64 {
+        let doubt = |row: &Row| match row.figures {
+            Figures::Memory { kib_each, uncertain_kib } if kib_each > 0.0 => uncertain_kib / kib_each,
+            _ => f64::INFINITY,
+        };
+        self.memory.iter().map(doubt).fold(0.0, f64::max)
+    }
+}
+
+fn gather(session: &Session<'_>) -> Result<Crowd, CliError> {
     let mut alive = Vec::new();
     let measured = populate(session, &mut alive);
     session.progress("removing the crowd");
@@ -25,29 +67,20 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(), CliError> {
     }
     session.engine.settle()?;
     let Populated { before, steps, times } = measured?;
-    if session.wants(Case::IdleMemory) {
-        let after = used_memory();
-        for (count, with) in steps {
-            memory_row(session, count, [before, after], with);
-        }
-    }
-    if session.wants(Case::CreateAt1000) {
-        let case = format!("create_at_{}", times.len());
-        let ends = [
-            ("create_first", &times[..END.min(times.len())]),
-            ("create_last", &times[times.len().saturating_sub(END)..]),
-        ];
-        for (subject, end) in ends {
-            let samples: Samples = end.iter().copied().collect();
-            session.report.rows.push(Row {
-                case: case.clone(),
-                subject: subject.to_owned(),
-                n: samples.len(),
-                figures: Figures::Time { median_ms: samples.median_ms(), p99_ms: samples.p99_ms() },
-            });
-        }
-    }
-    Ok(())
+    let without = [before, used_memory()];
+    let memory = steps.into_iter().map(|(count, with)| memory_row(count, without, with)).collect();
+    Ok(Crowd { memory, times })
+}
+
+fn ends(times: &[Duration]) -> [Row; 2] {
+    let case = format!("create_at_{}", times.len());
+    let end = END.min(times.len());
+    let row = |subject: &str, times: &[Duration]| {
+        let samples: Samples = times.iter().copied().collect();
+        let figures = Figures::Time { median_ms: samples.median_ms(), p99_ms: samples.p99_ms() };
+        Row { case: case.clone(), subject: subject.to_owned(), n: samples.len(), figures }
+    };
+    [row("create_first", &times[..end]), row("create_last", &times[times.len() - end..])]
 }
 
 struct Populated {
@@ -79,27 +112,22 @@ fn populate(session: &Session<'_>, alive: &mut Vec<SandboxId>) -> Result<Populat
     Ok(populated)
 }
 
-fn memory_row(session: &mut Session<'_>, count: usize, without: [Used; 2], with: Used) {
+fn memory_row(count: usize, without: [Used; 2], with: Used) -> Row {
     let [before, after] = without.map(|used| [used.not_available, used.accounted]);
     let with = [with.not_available, with.accounted];
     let differences = [0, 1].map(|way| with[way] - f64::midpoint(before[way], after[way]));
     // The kernel's two ways of counting leave out different things: the larger is right about more.
     let way = usize::from(differences[1] > differences[0]);
-    let (grown, drift) = (differences[way], (after[way] - before[way]).abs());
-    let case = format!("idle_memory_{count}");
-    if drift > grown.abs() * 0.1 {
-        session.report.notes.push(format!(
-            "{case}: other programs changed the machine's memory by {drift:.0} KiB meanwhile, so the figure is \
-             uncertain by {:.0} KiB each",
-            drift / count as f64
-        ));
-    }
-    session.report.rows.push(Row {
-        case,
+    let each = |kib: f64| kib / count as f64;
+    Row {
+        case: format!("idle_memory_{count}"),
         subject: "warren".to_owned(),
         n: count,
-        figures: Figures::Memory { kib_each: grown / count as f64 },
-    });
+        figures: Figures::Memory {
+            kib_each: each(differences[way]),
+            uncertain_kib: each((after[way] - before[way]).abs() / 2.0),
+        },
+    }
 }
 
 /// The whole machine's use of memory, in KiB.

@@ -3,12 +3,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use warren_core::{CreateRequest, Isolation, OwnerBond, RootTree, SandboxId, SandboxSpec, TemplateName};
+use warren_isolate::{Native, NativeOptions};
+use warren_store::TemplateStore;
 use warren_wire::guest::{Connection, FrameKind, Reader, Reply, Request, Start, parse_reply};
 
 use super::rounds::Lap;
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::Local;
+use crate::local::{Local, data_dir};
 
 /// How long the background may take to remove what was destroyed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,8 +24,20 @@ pub(super) struct Engine {
 }
 
 impl Engine {
+    /// With nothing ready beforehand.
     pub(super) fn open(global: &Global) -> Result<Self, CliError> {
-        let local = Local::open(global)?;
+        Self::over(Local::open(global)?)
+    }
+
+    /// With so many networks kept ready, as a server has it.
+    pub(super) fn open_prepared(global: &Global, networks: usize) -> Result<Self, CliError> {
+        let data_dir = data_dir(global)?;
+        let templates = TemplateStore::open(&data_dir).map_err(CliError::new)?;
+        let options = NativeOptions { data_dir, prepared_networks: networks, crash_at: global.crash_at };
+        Self::over(Local { templates, backend: Native::open(options).map_err(CliError::new)? })
+    }
+
+    fn over(local: Local) -> Result<Self, CliError> {
         let template = local.templates.get(&TemplateName::host()).map_err(CliError::new)?;
         let config = template.manifest.config;
         let trees = template.trees.into_iter();

@@ -27,9 +27,18 @@ pub(super) struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Figures {
-    Time { median_ms: f64, p99_ms: f64 },
-    Rate { per_second: f64 },
-    Memory { kib_each: f64 },
+    Time {
+        median_ms: f64,
+        p99_ms: f64,
+    },
+    Rate {
+        per_second: f64,
+    },
+    /// Other programs changed the machine's memory meanwhile by as much as `uncertain_kib` for each.
+    Memory {
+        kib_each: f64,
+        uncertain_kib: f64,
+    },
 }
 
 impl Figures {
@@ -38,7 +47,7 @@ impl Figures {
         match self {
             Self::Time { median_ms, .. } => median_ms,
             Self::Rate { per_second } => per_second,
-            Self::Memory { kib_each } => kib_each,
+            Self::Memory { kib_each, .. } => kib_each,
         }
     }
 }

@@ -53,7 +53,9 @@ fn print_case(report: &Report, case: &str) {
                 (format!("{median_ms:>9.2} ms"), format!("{p99_ms:>9.2} ms"))
             }
             Figures::Rate { per_second } => (format!("{per_second:>9.0} /s"), String::new()),
-            Figures::Memory { kib_each } => (format!("{kib_each:>9.0} KiB"), String::new()),
+            Figures::Memory { kib_each, uncertain_kib } => {
+                (format!("{kib_each:>9.0} KiB"), format!("      ± {uncertain_kib:.0} KiB"))
+            }
         };
         let ratio = own.map_or_else(String::new, |own| format!("{:>6.2}x", row.figures.main() / own));
         [row.subject.clone(), main, p99, ratio, format!("{:>6}", row.n)]
@@ -65,13 +67,17 @@ fn print_case(report: &Report, case: &str) {
 
 fn verdict(verdict: &Verdict) -> [String; 6] {
     let amount = |value: f64| format!("{value:.2}{}", verdict.unit);
-    let mark = |met: bool| if met { "met" } else { "MISSED" }.to_owned();
+    let mark = |met: Option<bool>| match met {
+        Some(true) => "met".to_owned(),
+        Some(false) => "MISSED".to_owned(),
+        None => "?".to_owned(),
+    };
     [
         verdict.target.clone(),
         amount(verdict.measured),
         format!("≤ {}", amount(verdict.must)),
         mark(verdict.must_met),
         verdict.aim.map_or_else(String::new, |aim| format!("≤ {}", amount(aim))),
-        verdict.aim_met.map_or_else(String::new, mark),
+        verdict.aim.map_or_else(String::new, |_| mark(verdict.aim_met)),
     ]
 }

@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use super::report::{Row, find};
+use super::report::{Figures, Row, find};
 
 /// Where Warren must stand, and whether it does.
 #[derive(Debug, PartialEq, Serialize)]
@@ -10,34 +10,58 @@ pub(super) struct Verdict {
     pub(super) measured: f64,
     pub(super) must: f64,
     pub(super) aim: Option<f64>,
-    pub(super) must_met: bool,
+    /// Absent if the figure is too uncertain to say.
+    pub(super) must_met: Option<bool>,
     pub(super) aim_met: Option<bool>,
+}
+
+/// A figure to be judged.
+#[derive(Debug, Clone, Copy)]
+struct Figure {
+    value: f64,
+    uncertain: f64,
+}
+
+impl Figure {
+    fn at_most(self, bound: f64) -> Option<bool> {
+        let (least, most) = (self.value - self.uncertain, self.value + self.uncertain);
+        if most <= bound && most > 0.0 {
+            Some(true)
+        } else if least > bound {
+            Some(false)
+        } else {
+            None
+        }
+    }
 }
 
 /// Judges what was measured; a target whose figures are missing is left out.
 pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
     let main = |case: &str, subject: &str| find(rows, case, subject).map(|row| row.figures.main());
-    let ratio = |case: &str, one: &str, other: &str| Some(main(case, one)? / main(case, other)?);
+    let ratio = |case: &str, one: &str, other: &str| {
+        Some(Figure { value: main(case, one)? / main(case, other)?, uncertain: 0.0 })
+    };
     let mut verdicts = Vec::new();
-    let mut add = |target: &str, unit, must, aim: Option<f64>, measured: Option<f64>| {
-        verdicts.extend(measured.map(|measured| Verdict {
+    let mut add = |target: &str, unit, must, aim: Option<f64>, figure: Option<Figure>| {
+        verdicts.extend(figure.map(|figure| Verdict {
             target: target.to_owned(),
             unit,
-            measured,
+            measured: figure.value,
             must,
             aim,
-            must_met: measured <= must,
-            aim_met: aim.map(|aim| measured <= aim),
+            must_met: figure.at_most(must),
+            aim_met: aim.and_then(|aim| figure.at_most(aim)),
         }));
     };
     let run = "create, run true, destroy";
     add(&format!("{run}: against bubblewrap"), "x", 1.25, Some(1.0), ratio("run_true", "warren", "bwrap"));
     add(&format!("{run}: against crun"), "x", 0.7, None, ratio("run_true", "warren", "crun"));
     add("exec true: against crun exec", "x", 0.4, None, ratio("exec_true", "warren", "crun"));
-    let crowds = rows.iter().filter_map(|row| row.case.strip_prefix("idle_memory_"));
-    for count in crowds {
-        let mib = main(&format!("idle_memory_{count}"), "warren").map(|kib| kib / 1024.0);
-        add(&format!("idle memory each, {count} alive"), " MiB", 2.0, Some(1.0), mib);
+    for row in rows {
+        if let Figures::Memory { kib_each, uncertain_kib } = row.figures {
+            let mib = Figure { value: kib_each / 1024.0, uncertain: uncertain_kib / 1024.0 };
+            add(&format!("idle memory each, {} alive", row.n), " MiB", 2.0, Some(1.0), Some(mib));
+        }
     }
     let crowd = rows.iter().find_map(|row| row.case.strip_prefix("create_at_"));
     if let Some(count) = crowd {
@@ -51,7 +75,6 @@ pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::report::Figures;
 
     fn time(case: &str, subject: &str, median_ms: f64) -> Row {
         let figures = Figures::Time { median_ms, p99_ms: median_ms };
@@ -64,7 +87,16 @@ mod tests {
             [time("run_true", "warren", 4.4), time("run_true", "bwrap", 4.0), time("run_true", "crun", 8.0)];
         let verdicts = judge(&rows);
         let met: Vec<_> = verdicts.iter().map(|verdict| (verdict.must_met, verdict.aim_met)).collect();
-        assert_eq!(met, [(true, Some(false)), (true, None)]);
+        assert_eq!(met, [(Some(true), Some(false)), (Some(true), None)]);
+    }
+
+    #[test]
+    fn what_is_too_uncertain_is_left_open() {
+        let figure = |value, uncertain| Figure { value, uncertain };
+        assert_eq!(figure(0.5, 0.1).at_most(1.0), Some(true));
+        assert_eq!(figure(1.5, 0.1).at_most(1.0), Some(false));
+        assert_eq!(figure(0.9, 0.2).at_most(1.0), None);
+        assert_eq!(figure(-0.9, 0.2).at_most(1.0), None);
     }
 
     #[test]

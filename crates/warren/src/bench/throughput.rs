@@ -3,15 +3,15 @@ use std::time::{Duration, Instant};
 use super::errand::{Tally, Work};
 use super::peers::TRUE;
 use super::report::{Figures, Row, Skipped};
-use super::{Session, Subject, WORKERS};
+use super::{PREPARED, Session, Subject, WORKERS};
 use crate::error::CliError;
 
-/// Sandboxes per second with several at once. Warren twice: made and destroyed only, and with a command like the others,
-/// who cannot do without; both times until the background has cleared up.
+/// Sandboxes per second with several at once. Warren's are only made and destroyed, and in a row of their own run a
+/// command like the others, who cannot do without; always until the background has cleared up.
 pub(super) fn measure(session: &mut Session<'_>) -> Result<(), CliError> {
     let mut names: Vec<&'static str> = Vec::new();
     if session.takes(Subject::Warren) {
-        names.extend([BARE, WITH_COMMAND]);
+        names.extend([BARE, WITH_COMMAND, PREPARED]);
     }
     let peers = session.peers.iter().map(|peer| peer.subject);
     names.extend(peers.filter(|peer| matches!(peer, Subject::Bwrap | Subject::Crun)).map(Subject::name));
@@ -42,10 +42,11 @@ const BARE: &str = "warren";
 const WITH_COMMAND: &str = "warren_true";
 
 fn slice(session: &Session<'_>, name: &str, work: Work) -> Result<Tally, CliError> {
-    let (engine, stop) = (session.engine, &session.stop);
+    let engine = if name == PREPARED { session.prepared } else { session.engine };
+    let stop = &session.stop;
     let begun = Instant::now();
     let tally = match name {
-        BARE => work.share(stop, |_| || engine.create().and_then(|id| engine.destroy(&id)))?,
+        BARE | PREPARED => work.share(stop, |_| || engine.create().and_then(|id| engine.destroy(&id)))?,
         WITH_COMMAND => work.share(stop, |_| || engine.create_and_run(&TRUE))?,
         other => {
             let peer = session.peers.iter().find(|peer| peer.subject.name() == other);
