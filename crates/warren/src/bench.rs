@@ -26,12 +26,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::engine::Engine;
 use self::errand::Errand;
 use self::ground::Ground;
-use self::machine::{CgroupLayout, Machine};
+use self::machine::{CgroupLayout, Machine, WITHOUT_JOURNAL};
 use self::peers::{Inhabited, PYTHON, Peer, TRUE};
 use self::report::{Report, Skipped};
 use self::rounds::{Contender, Lap, race};
@@ -139,18 +140,12 @@ struct Session<'a> {
 /// Measures all that the plan names.
 pub(crate) fn measure(global: &Global, plan: &Plan) -> Result<Report, CliError> {
     let stop = stop_flag()?;
+    allow_open_files();
     let data_dir = data_dir(global)?;
     let engine = Engine::open(global)?;
     let prepared = Engine::open_prepared(global, PREPARED_NETWORKS)?;
     let layout = CgroupLayout::detect();
     let ground = Ground::lay(&data_dir, engine.root())?;
-    let report = Report {
-        machine: Machine::here(&data_dir, &layout),
-        rows: Vec::new(),
-        skipped: Vec::new(),
-        targets: Vec::new(),
-        notes: NOTES.map(str::to_owned).to_vec(),
-    };
     let mut session = Session {
         engine: &engine,
         prepared: &prepared,
@@ -158,7 +153,7 @@ pub(crate) fn measure(global: &Global, plan: &Plan) -> Result<Report, CliError> 
         sizes: plan.sizes,
         cases: &plan.cases,
         subjects: &plan.subjects,
-        report,
+        report: blank_report(Machine::here(&data_dir, &layout)),
         stop,
         talkative: io::stderr().is_terminal(),
     };
@@ -169,6 +164,18 @@ pub(crate) fn measure(global: &Global, plan: &Plan) -> Result<Report, CliError> 
     engine.settle()?;
     session.finish();
     measured.map(|()| session.report)
+}
+
+fn blank_report(machine: Machine) -> Report {
+    let mut notes = NOTES.map(str::to_owned).to_vec();
+    if machine.filesystem.ends_with(WITHOUT_JOURNAL) {
+        notes.push(
+            "the data directory is on ext4 without a journal, which makes files slowly for minutes after many were \
+             removed; that weighs on those who make some for each sandbox, as warren does."
+                .to_owned(),
+        );
+    }
+    Report { machine, rows: Vec::new(), skipped: Vec::new(), targets: Vec::new(), notes }
 }
 
 const NOTES: [&str; 3] = [
@@ -272,6 +279,14 @@ impl<'a> Session<'a> {
     fn go_on(&self) -> Result<(), CliError> {
         if self.stop.load(Ordering::Relaxed) { Err(CliError::new("interrupted")) } else { Ok(()) }
     }
+}
+
+/// A sandbox takes a few descriptors of the process that made it, and a crowd of them more than many systems give at
+/// first. If it cannot be raised, the crowd fails and says why.
+fn allow_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    raised.unwrap_or_default();
 }
 
 /// In how many rounds a slow subject takes part once.

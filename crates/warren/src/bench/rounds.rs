@@ -25,7 +25,7 @@ pub(super) struct Contender<'a> {
 }
 
 /// From this on a subject is slow.
-const SLOW: Duration = Duration::from_millis(50);
+const SLOW: Duration = Duration::from_millis(100);
 
 impl<'a> Contender<'a> {
     pub(super) fn new(name: &'static str, lap: impl FnMut() -> Result<Lap, CliError> + 'a) -> Self {
@@ -81,7 +81,7 @@ pub(super) fn race(
     for contender in &mut field {
         let warm: Vec<Lap> = (0..session.sizes.warm_ups).filter_map(|_| contender.turn()).collect();
         session.go_on()?;
-        let slow = warm.last().is_some_and(|lap| lap.time > SLOW);
+        let slow = warm.iter().map(|lap| lap.time).min().is_some_and(|time| time > SLOW);
         contender.every = if slow { slower(session.sizes.rounds) } else { 1 };
     }
     let mut order: Vec<usize> = (0..field.len()).collect();
