@@ -19,6 +19,7 @@ run: build ## Build, then show what a sandbox is and does (needs root)
 test: ## Install what the tests need (as root), then run all of them
 	@scripts/install-test-deps
 	$(CARGO) test --workspace --locked --no-fail-fast
+	@scripts/test-cgroup-v2 $(TARGET_DIR)/debug/warren
 
 check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) fmt --all --check

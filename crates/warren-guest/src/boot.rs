@@ -12,6 +12,7 @@
 
 mod files;
 mod identity;
+mod overlay;
 mod privileges;
 mod report;
 mod root;

@@ -1,16 +1,17 @@
 //! The sandbox's file systems: overlays, `/proc`, `/dev` and the rest, built by descriptor and then pivoted into.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
-    UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change,
-    move_mount, open_tree, unmount,
+    UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree,
+    unmount,
 };
-use warren_wire::guest::{BootPlan, TreeMount};
+use warren_wire::guest::BootPlan;
 
+use super::overlay::Layers;
 use super::report::{Refusal, StepResult};
 use super::{files, identity, sys};
 
@@ -45,56 +46,27 @@ pub(super) fn build(plan: &BootPlan) -> Result<(), Refusal> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step("mount namespace", "make every mount private")?;
     identity::assume_file_ids(plan.id_base).step("overlay", "take the sandbox's file ids")?;
-    let writable = sys::inherit(plan.writable).step("overlay", "take the writable layer")?;
-    let mut trees = plan.trees.iter().enumerate();
-    let (_, first) = trees.next().ok_or_else(|| Refusal::new("overlay", "the plan has no root"))?;
-    let root = overlay(first, &writable, 0)?;
-    attach(&root, CWD, "/").step("overlay", "attach the root")?;
-    for (number, tree) in trees {
-        let at = tree.at.to_text();
-        let target = files::mount_point(&root, &at, true).step("overlay", format!("open `{at}`"))?;
-        attach(&overlay(tree, &writable, number)?, &target, "").step("overlay", format!("attach `{at}`"))?;
-    }
+    let root = mount_trees(plan)?;
     let dev = sys::inherit(plan.dev).step("/dev", "take the prepared tree")?;
-    mount_proc(&root, &dev)?;
     mount_dev(&root, &dev, plan)?;
+    mount_proc(&root, &dev)?;
     mount_own(&root, "run", "tmpfs", &[("mode", "0755"), ("size", "64m"), ("nr_inodes", "16384")])?;
     files::system_directory(&root, "sys").step("/sys", "make it an empty directory")?;
     bind_mounts(&root, plan)?;
     pivot(&root)
 }
 
-fn overlay(tree: &TreeMount, writable: &OwnedFd, number: usize) -> Result<OwnedFd, Refusal> {
-    let at = tree.at.to_text();
-    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).step("overlay", "open the file system")?;
-    // Layers are named through /proc/self/fd: they are detached mounts with no path, and the sandbox's own
-    // mountinfo then shows these neutral names.
-    let lowers: Vec<String> = tree.lowers.iter().map(|number| format!("/proc/self/fd/{number}")).collect();
-    let writable = format!("/proc/self/fd/{}", writable.as_raw_fd());
-    let options = [
-        ("source", "overlay".to_owned()),
-        ("lowerdir", lowers.join(":")),
-        ("upperdir", format!("{writable}/upper-{number}")),
-        ("workdir", format!("{writable}/work-{number}")),
-        ("redirect_dir", "nofollow".to_owned()),
-        ("metacopy", "off".to_owned()),
-        ("index", "off".to_owned()),
-        ("xino", "off".to_owned()),
-    ];
-    for (key, value) in &options {
-        fsconfig_set_string(&context, *key, value.as_str())
-            .step("overlay", format!("set {key} for `{at}`"))?;
+/// The overlay at `/`, with the others attached below it.
+fn mount_trees(plan: &BootPlan) -> Result<OwnedFd, Refusal> {
+    let mut layers = Layers::take(plan)?;
+    let root = layers.mount(0, "/")?;
+    attach(&root, CWD, "/").step("overlay", "attach the root")?;
+    for (number, tree) in plan.trees.iter().enumerate().skip(1) {
+        let at = tree.at.to_text();
+        let target = files::mount_point(&root, &at, true).step("overlay", format!("open `{at}`"))?;
+        attach(&layers.mount(number, &at)?, &target, "").step("overlay", format!("attach `{at}`"))?;
     }
-    // A power cut ends sandboxes anyway, and what is called durable is synced as such: no sync on unmount.
-    fsconfig_set_flag(&context, "volatile").step("overlay", "set volatile")?;
-    fsconfig_create(&context).step("overlay", format!("create the one for `{at}`"))?;
-    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    let mount =
-        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags).step("overlay", format!("mount `{at}`"))?;
-    for &number in &tree.lowers {
-        drop(sys::inherit(number));
-    }
-    Ok(mount)
+    Ok(root)
 }
 
 fn mount_proc(root: &OwnedFd, dev: &OwnedFd) -> Result<(), Refusal> {
@@ -179,7 +151,7 @@ fn clone_tree(directory: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
 }
 
 /// Attaches a detached mount at `path` below `directory`, or on `directory` itself if the path is empty.
-fn attach(mount: &OwnedFd, directory: impl AsFd, path: &str) -> Result<(), Errno> {
+pub(super) fn attach(mount: &OwnedFd, directory: impl AsFd, path: &str) -> Result<(), Errno> {
     let target =
         if path.is_empty() { MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH } else { MoveMountFlags::empty() };
     move_mount(mount, "", directory, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | target)

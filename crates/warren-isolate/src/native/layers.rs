@@ -184,7 +184,11 @@ pub(super) fn prepare_dev() -> Result<OwnedFd, Errno> {
 pub(super) fn clone_dev(dev: &OwnedFd, namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let clone =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    let dev = open_tree(dev, "", clone)?;
+    let dev = match open_tree(dev, "", clone) {
+        // Linux before 6.15 does not clone a mount that is attached nowhere.
+        Err(Errno::INVAL) => prepare_dev()?,
+        answer => answer?,
+    };
     // tmpfs takes id mappings from Linux 6.3 on. Without, the nodes look as if nobody owned them, and still work.
     match sys::set_mount(dev.as_fd(), 0, Some(namespace)) {
         Ok(()) | Err(Errno::INVAL) => Ok(dev),

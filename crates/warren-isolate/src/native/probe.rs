@@ -97,7 +97,7 @@ fn user_namespaces() -> Check {
             failed(
                 "user namespaces",
                 format!("{error}: {cause}"),
-                "raise the sysctl user.max_user_namespaces",
+                "raise the sysctl user.max_user_namespaces, and do not run in a chroot",
             )
         }
     }
