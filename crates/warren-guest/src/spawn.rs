@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use rustix::process::{Resource, Rlimit};
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 use warren_wire::guest::{AgentConfig, Failure, FailureCode, Start, Stdin, TerminalSize};
@@ -26,7 +26,6 @@ pub(crate) struct Spawner {
     stack: Stack,
     null: Option<OwnedFd>,
     ids: (u32, u32, Vec<u32>),
-    dumpable: Option<DumpableBehavior>,
     open_files: Option<(u64, u64)>,
 }
 
@@ -60,7 +59,6 @@ impl Default for Spawner {
             stack: Stack::default(),
             null: None,
             ids: (uid, gid, groups.into_iter().map(|group| group.as_raw()).collect()),
-            dumpable: rustix::process::dumpable_behavior().ok(),
             open_files: raise_open_files(),
         }
     }
@@ -78,7 +76,6 @@ impl Spawner {
         };
         let stdio = stdio.map_err(|errno| kernel("make the process's pipes", errno))?;
         let ids = self.changes_to(&identity);
-        self.restore_dumpable();
         let null = open_null(&mut self.null).map_err(|errno| kernel("open /dev/null", errno))?;
         let argv: Result<_, _> =
             start.argv.iter().map(|text| program::c_string(text.as_bytes().to_vec())).collect();
@@ -99,6 +96,7 @@ impl Spawner {
         };
         let launched =
             launch(&plan, &mut self.stack).map_err(|error| explain(error, start, &directory, &identity))?;
+        prefer_as_victim(launched.pid);
         let cwd = if launched.elsewhere { PathBuf::from("/") } else { directory.path };
         let Stdio { stdin, stdout, stderr, .. } = stdio;
         Ok(Child { pid: launched.pid, cwd, stdin, stdout, stderr })
@@ -113,14 +111,14 @@ impl Spawner {
             uid: (identity.uid != *uid).then_some(identity.uid),
         }
     }
+}
 
-    /// Taking on another user's ids, in a thread or in a child that borrows this memory, makes the kernel
-    /// mark the memory as not dumpable. Then files in the child's `/proc/self` would belong to the host's
-    /// root and the child could not set its own score there.
-    fn restore_dumpable(&self) {
-        if let Some(dumpable) = self.dumpable {
-            rustix::process::set_dumpable_behavior(dumpable).ok();
-        }
+/// When memory runs out, the kernel is to end this process and not the agent. Done from here, because a child that still
+/// borrows the agent's memory has no right to its own files in `/proc`. Best effort: it may have ended already.
+fn prefer_as_victim(pid: i32) {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    if let Ok(score) = rustix::fs::open(format!("/proc/{pid}/oom_score_adj"), flags, Mode::empty()) {
+        rustix::io::write(&score, b"500").ok();
     }
 }
 

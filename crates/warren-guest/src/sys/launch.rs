@@ -12,7 +12,6 @@ use rustix::io::Errno;
 
 /// Ample for the child's few frames, the path buffer included.
 const STACK_BYTES: usize = 64 * 1024;
-const OOM_SCORE: &[u8] = b"500";
 
 /// The child's stack, used again for every spawn.
 #[derive(Debug)]
@@ -156,25 +155,10 @@ fn become_program(plan: &mut Plan<'_>) -> Result<(), ChildError> {
     call(LaunchStep::Stdio, libc::SYS_close_range, rest).ok();
     call(LaunchStep::Session, libc::SYS_umask, [0o022, 0, 0, 0])?;
     restore_open_files(launch.open_files);
-    // Before the ids change: afterwards the file belongs to nobody this child could be.
-    raise_oom_score();
     change_ids(launch.ids)?;
     plan.elsewhere = enter_directory(launch)?;
     unblock_signals()?;
     execute(plan)
-}
-
-/// Best effort: where `/proc` is missing the child is as likely a victim as the agent.
-fn raise_oom_score() {
-    let path = c"/proc/self/oom_score_adj".as_ptr() as c_long;
-    // Non-blocking, in case a sandbox has put something else there: the agent waits for this child.
-    let flags = c_long::from(libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY);
-    let open = [c_long::from(libc::AT_FDCWD), path, flags, 0];
-    if let Ok(fd) = call(LaunchStep::Session, libc::SYS_openat, open) {
-        let write = [fd, OOM_SCORE.as_ptr() as c_long, OOM_SCORE.len() as c_long, 0];
-        // Nothing to do about a refusal; the descriptor goes with the exec.
-        call(LaunchStep::Session, libc::SYS_write, write).ok();
-    }
 }
 
 /// Best effort: a child that keeps the agent's larger limit is no worse off.
