@@ -109,9 +109,13 @@ pub(super) struct NamespaceHolder {
 }
 
 impl NamespaceHolder {
-    pub(super) fn new(flags: u64) -> Result<Self, Errno> {
+    /// Makes a process in new namespaces that belong to `owner`: what the kernel counts by user, such as inotify instances
+    /// and message queues, it also counts for the owner of the namespace, outside.
+    pub(super) fn new(flags: u64, owner: u32) -> Result<Self, Errno> {
         let mask = block_signals()?;
-        let child = clone(flags | libc::CLONE_VM as u64, None, 0, hold_namespace, std::ptr::null());
+        let child = as_user(owner, || {
+            clone(flags | libc::CLONE_VM as u64, None, 0, hold_namespace, std::ptr::null())
+        });
         restore_signals(&mask);
         let (child, stack) = child?;
         Ok(Self { child, _stack: stack })
@@ -127,6 +131,18 @@ impl Drop for NamespaceHolder {
         let _ = rustix::process::pidfd_send_signal(&self.child.pidfd, rustix::process::Signal::KILL);
         reap(&self.child);
     }
+}
+
+/// Acts as another user, with every capability kept. Ids and capabilities are a thread's own, so no other thread notices.
+fn as_user<T>(user: u32, action: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    use rustix::thread::{CapabilitiesSecureBits, Uid};
+    let before = rustix::thread::capabilities_secure_bits()?;
+    rustix::thread::set_capabilities_secure_bits(before | CapabilitiesSecureBits::NO_SETUID_FIXUP)?;
+    rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::from_raw(user), Uid::ROOT)?;
+    let outcome = action();
+    rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT)?;
+    rustix::thread::set_capabilities_secure_bits(before)?;
+    outcome
 }
 
 /// Runs in the holder: sleeps until it is killed, or until its parent dies.

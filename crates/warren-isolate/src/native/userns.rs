@@ -34,10 +34,11 @@ impl Mapping {
     }
 }
 
-/// Makes a user namespace with these mappings.
+/// Makes a user namespace with these mappings. It belongs to the first user it maps: if all belonged to the host's root,
+/// sandboxes would use up each other's and root's shares of what the kernel counts by user.
 pub(super) fn make(users: Mapping, groups: Mapping) -> Result<OwnedFd, UserNamespaceError> {
     let failed = |action| move |source: io::Error| UserNamespaceError { action, source };
-    let holder = NamespaceHolder::new(libc::CLONE_NEWUSER as u64)
+    let holder = NamespaceHolder::new(libc::CLONE_NEWUSER as u64, users.outside)
         .map_err(io::Error::from)
         .map_err(failed("make a user namespace"))?;
     let proc = format!("/proc/{}", holder.pid());
