@@ -102,7 +102,7 @@ impl TestEnv {
     pub fn keep<F: AsRef<OsStr>>(&self, flags: &[F]) -> String {
         let mut words = vec![OsStr::new("--keep")];
         words.extend(flags.iter().map(AsRef::as_ref));
-        let errors = self.run_with(&words, ["true"]).ok().errors();
+        let errors = self.run_with(&words, ["sh", "-c", ":"]).ok().errors();
         let id = errors
             .split_whitespace()
             .map(|word| word.trim_end_matches(';'))
@@ -161,10 +161,11 @@ impl Drop for TestEnv {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The first failure is the one to report; still nothing is left running.
-            for pid in census::processes_of(&self.instance()) {
-                kill(pid);
+            let backend = crate::backend::open(&self.data_dir());
+            for found in backend.list().unwrap_or_default() {
+                drop(backend.destroy(&found.id));
             }
-            crate::backend::open(&self.data_dir()).settle(Duration::from_secs(10));
+            backend.settle(Duration::from_secs(10));
         } else {
             self.assert_clean();
         }

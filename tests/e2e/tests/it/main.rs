@@ -1,9 +1,23 @@
 //! Every check has the number it has in the list of adversarial checks; tests without one are about what users see.
 
+mod backend;
 mod calls;
+mod control_groups;
+mod crash;
+mod ending;
 mod escape;
+mod exhaustion;
+mod flags;
+mod keep;
+mod leaks;
+mod limits;
+mod mounts;
+mod neighbours;
+mod output;
 mod privileges;
 mod run;
+mod templates;
+mod terminal;
 
 use std::io::Write;
 

@@ -1,0 +1,35 @@
+# Arguments: the host's name and its boot line.
+hostname, cmdline = sys.argv[1:3]
+
+def content(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read(4096)
+    except OSError as failure:
+        assert failure.errno in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EINVAL), (path, failure)
+        return b""
+
+for name in ("cmdline", "kallsyms", "kmsg", "keys", "key-users", "interrupts", "iomem", "ioports", "modules", "partitions",
+             "diskstats", "swaps", "timer_list", "timer_stats", "sched_debug", "config.gz", "kcore", "latency_stats",
+             "sysrq-trigger", "kpagecount", "kpageflags", "slabinfo", "vmallocinfo", "pagetypeinfo"):
+    assert content(f"/proc/{name}") == b"", name
+for name in ("scsi", "acpi", "asound", "bus", "driver", "fs", "irq", "tty"):
+    path = f"/proc/{name}"
+    assert not os.path.exists(path) or os.listdir(path) == [], path
+for path in ("/sys/class/dmi", "/sys/firmware", "/sys/devices", "/sys/kernel", "/sys/fs"):
+    assert not os.path.exists(path), path
+assert os.uname().nodename != hostname and content("/proc/sys/kernel/hostname").strip().decode() != hostname
+with open("/etc/hostname") as file:
+    assert file.read().strip() != hostname
+with open("/proc/self/mountinfo") as file:
+    mounts = file.read()
+assert cmdline not in mounts and " /host" not in mounts
+assert len(mounts.splitlines()) < 60
+# The kernel's log and the identity of the machine.
+assert content("/dev/kmsg") == b"" and not os.path.exists("/dev/kmsg")
+for path in ("/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/ssh/ssh_host_ed25519_key", "/etc/shadow", "/root/.ssh", "/root/.bash_history"):
+    assert content(path) == b"" if not os.path.isdir(path) else not os.listdir(path), path
+assert not os.path.exists("/run/docker.sock") and not os.path.exists("/var/run/docker.sock")
+assert os.listdir("/run") in ([], ["lock"]), os.listdir("/run")
+assert sorted(os.listdir("/home")) == ["user"]
+print("ok")

@@ -1,0 +1,118 @@
+//! A backend through its port: many sandboxes, freezing, figures.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use warren_core::{ByteSize, IsolationErrorKind, OwnerBond, SandboxSpec, TemplateName};
+use warren_e2e::{TestEnv, probe, processes_of};
+
+#[test]
+fn two_hundred_sandboxes_live_at_once() {
+    let env = TestEnv::alone();
+    let backend = env.backend();
+    let ids: Vec<_> = (0..200).map(|_| backend.sandbox()).collect();
+    let listed = backend.port().list().unwrap();
+    assert_eq!(listed.len(), 200);
+    assert!(listed.iter().all(|found| found.alive && !found.frozen));
+    assert_eq!(listed.iter().filter_map(|found| found.pid).collect::<HashSet<_>>().len(), 200);
+    for (number, id) in ids.iter().enumerate() {
+        assert_eq!(backend.exec(id, ["echo", &number.to_string()]).line(), number.to_string());
+    }
+    let started = Instant::now();
+    ids.iter().for_each(|id| backend.port().destroy(id).unwrap());
+    assert!(backend.port().settle(Duration::from_secs(60)));
+    assert!(started.elapsed() < Duration::from_secs(30), "removal took {:?}", started.elapsed());
+    assert!(backend.port().list().unwrap().is_empty());
+}
+
+#[test]
+fn a_frozen_sandbox_stands_still_and_goes_on() {
+    let env = TestEnv::new();
+    let backend = env.backend();
+    let id = backend.sandbox();
+    backend.spawn(&id, ["sh", "-c", "n=0; while :; do n=$((n+1)); echo $n > /tmp/count; done"]);
+    let count = || -> u64 { backend.exec(&id, ["cat", "/tmp/count"]).line().parse().unwrap_or(0) };
+    std::thread::sleep(Duration::from_millis(200));
+    backend.port().freeze(&id).unwrap();
+    backend.port().freeze(&id).unwrap();
+    assert!(backend.port().list().unwrap()[0].frozen);
+    let used = || backend.port().usage(&id).unwrap().cpu_ns;
+    let before = used();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(used() - before < 5_000_000, "it used {} ns while frozen", used() - before);
+    backend.port().thaw(&id).unwrap();
+    backend.port().thaw(&id).unwrap();
+    let (first, _) = (count(), std::thread::sleep(Duration::from_millis(300)));
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while count() <= first {
+        assert!(Instant::now() < deadline, "it does not go on");
+    }
+    backend.destroy(&id);
+}
+
+#[test]
+fn usage_figures_are_plausible() {
+    let env = TestEnv::new();
+    let backend = env.backend();
+    let id = backend.sandbox_with(|spec| spec.limits.memory = ByteSize::mib(256));
+    let idle = backend.port().usage(&id).unwrap();
+    assert!(idle.pids >= 1 && idle.pids < 10 && idle.memory_bytes < 32 << 20, "{idle:?}");
+    backend.spawn(&id, probe("import time\nkept = bytearray(100 << 20)\nopen('/tmp/up', 'wb').write(bytes(10 << 20))\ntime.sleep(100)"));
+    let up = "for i in $(seq 100); do test \"$(stat -c %s /tmp/up 2>/dev/null)\" = 10485760 && exit 0; sleep 0.1; done; exit 1";
+    assert_eq!(backend.exec(&id, ["sh", "-c", up]).exit.code, 0);
+    let busy = backend.port().usage(&id).unwrap();
+    assert!((90 << 20..=256 << 20).contains(&busy.memory_bytes), "{busy:?}");
+    assert!(busy.memory_peak_bytes >= busy.memory_bytes && busy.memory_peak_bytes <= 256 << 20, "{busy:?}");
+    assert!(busy.cpu_ns > idle.cpu_ns && busy.cpu_ns < 60_000_000_000, "{busy:?}");
+    assert!(busy.disk_bytes >= 10 << 20 && busy.inodes > 0, "{busy:?}");
+    assert_eq!(busy.oom_kills, 0);
+    backend.destroy(&id);
+}
+
+#[test]
+fn an_id_is_used_once() {
+    let env = TestEnv::new();
+    let backend = env.backend();
+    let request = backend.request(SandboxSpec::new(TemplateName::host()), OwnerBond::DiesWithOwner);
+    backend.port().create(request.clone()).unwrap();
+    let again = backend.port().create(request.clone()).unwrap_err();
+    assert_eq!(again.kind, IsolationErrorKind::AlreadyExists);
+    assert_eq!(backend.exec(&request.id, ["echo", "unharmed"]).line(), "unharmed");
+    backend.destroy(&request.id);
+    backend.port().create(request.clone()).unwrap();
+    backend.destroy(&request.id);
+}
+
+#[test]
+fn what_a_failed_create_made_is_gone() {
+    let env = TestEnv::new();
+    let backend = env.backend();
+    let mut spec = SandboxSpec::new(TemplateName::host());
+    let mount = |target: &str| warren_core::Mount {
+        source: "/etc".into(),
+        target: target.into(),
+        access: warren_core::MountAccess::ReadOnly,
+    };
+    // The mount point is below a file, so the agent fails half way through its boot.
+    spec.mounts = vec![mount("/etc/passwd/below")];
+    let error = backend.port().create(backend.request(spec, OwnerBond::Outlives)).unwrap_err();
+    assert_eq!(error.kind, IsolationErrorKind::Layer);
+    let mut spec = SandboxSpec::new(TemplateName::host());
+    spec.mounts = vec![warren_core::Mount { source: "/no/such".into(), ..mount("/x") }];
+    let error = backend.port().create(backend.request(spec, OwnerBond::Outlives)).unwrap_err();
+    assert_eq!(error.kind, IsolationErrorKind::Invalid);
+    assert!(backend.port().settle(Duration::from_secs(10)));
+    assert!(env.census().is_empty(), "{:?}", env.census());
+}
+
+#[test]
+fn another_process_s_sandbox_cannot_be_destroyed() {
+    let env = TestEnv::new();
+    let backend = env.backend();
+    let id = backend.sandbox();
+    env.remove(id.as_str()).ended(125).says("belongs to another process");
+    env.run(["true"]).ok();
+    assert_eq!(backend.exec(&id, ["echo", "unharmed"]).line(), "unharmed");
+    assert!(!processes_of(id.as_str()).is_empty());
+    backend.destroy(&id);
+}

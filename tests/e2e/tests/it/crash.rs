@@ -1,0 +1,124 @@
+//! What a death at any moment leaves behind, and who cleans it up.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use warren_e2e::{TestEnv, processes_of};
+use warren_isolate::CrashPoint;
+
+const SIGKILL: i32 = 9;
+
+/// A new step is a new point in the list, so a step without this test cannot be.
+#[test]
+fn a_crash_at_any_step_is_reclaimed_by_the_next_start() {
+    for point in CrashPoint::ALL {
+        let env = TestEnv::new();
+        let mut command = env.command(["run", "--", "true"]);
+        let output = command.env("WARREN_CRASH_AT", point.name()).output().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(SIGKILL), "{} is not a step of a run: {output:?}", point.name());
+        env.run(["true"]).ok();
+        env.assert_clean();
+    }
+}
+
+/// The same with a sandbox that outlives its maker: once its record is written it lives, before that it never was.
+#[test]
+fn a_crash_while_a_kept_sandbox_is_made_leaves_it_whole_or_not_at_all() {
+    for point in CrashPoint::ALL {
+        if !point.name().starts_with("create.") {
+            continue;
+        }
+        let env = TestEnv::new();
+        let mut command = env.command(["run", "--keep", "--", "true"]);
+        let output = command.env("WARREN_CRASH_AT", point.name()).output().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(SIGKILL), "{}: {output:?}", point.name());
+        env.run(["true"]).ok();
+        let listed = env.warren(["ls", "--json"]).ok().json();
+        let listed = listed.as_array().unwrap();
+        assert_eq!(listed.len(), usize::from(point == CrashPoint::CreateRecord), "{}", point.name());
+        for sandbox in listed {
+            let id = sandbox["id"].as_str().unwrap();
+            assert_eq!(env.exec(id, ["echo", "alive"]).ok().line(), "alive");
+            env.remove(id).ok();
+        }
+    }
+}
+
+/// Removal is done in steps as well, by whoever removes.
+#[test]
+fn a_crash_while_a_kept_sandbox_is_removed_is_finished_by_the_next_start() {
+    for point in CrashPoint::ALL {
+        if point.name().starts_with("create.") {
+            continue;
+        }
+        let env = TestEnv::new();
+        let id = env.keep(&[] as &[&str]);
+        let output = env.command(["rm", &id]).env("WARREN_CRASH_AT", point.name()).output().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+        assert_eq!(signal, Some(SIGKILL), "{}: {output:?}", point.name());
+        if point == CrashPoint::DestroyKill {
+            // It was not yet taken from the list: all its processes are gone, and whoever asked asks again.
+            env.remove(&id).ok();
+        }
+        env.warren(["ls"]).ok();
+        env.assert_clean();
+        env.exec(&id, ["true"]).ended(125);
+    }
+}
+
+#[test]
+fn a_killed_run_takes_its_sandbox_along_at_once() {
+    let env = TestEnv::new();
+    let mut run = env
+        .run_command(&[] as &[&str], ["sh", "-c", "echo up; setsid sleep 1000 & sleep 1000"])
+        .spawn()
+        .unwrap();
+    await_line(&mut run);
+    assert!(processes_of(&env.instance()).len() >= 3);
+    let pid = Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let killed = Instant::now();
+    run.wait().unwrap();
+    while !processes_of(&env.instance()).is_empty() {
+        assert!(killed.elapsed() < Duration::from_secs(2), "its processes live on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    env.run(["true"]).ok();
+    env.assert_clean();
+}
+
+#[test]
+fn a_killed_run_leaves_a_kept_sandbox_alone() {
+    let env = TestEnv::new();
+    let mut run = env.run_command(&["--keep"], ["sh", "-c", "echo up; sleep 1000"]).spawn().unwrap();
+    await_line(&mut run);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    env.run(["true"]).ok();
+    let listed = env.warren(["ls", "--json"]).ok().json();
+    assert_eq!(listed[0]["alive"], true, "{listed}");
+    let id = listed[0]["id"].as_str().unwrap();
+    assert_eq!(env.exec(id, ["echo", "still here"]).ok().line(), "still here");
+    env.remove(id).ok();
+}
+
+#[test]
+fn the_end_of_the_agent_is_told_and_leaves_no_process() {
+    let env = TestEnv::new();
+    let mut run = env.run_command(&[] as &[&str], ["sh", "-c", "echo up; sleep 1000"]).spawn().unwrap();
+    await_line(&mut run);
+    let agent = processes_of(&env.instance()).into_iter().min().unwrap();
+    kill_process(Pid::from_raw(i32::try_from(agent).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(137));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the sandbox ended"), "{output:?}");
+}
+
+fn await_line(run: &mut std::process::Child) {
+    use std::io::Read;
+    let mut line = [0; 3];
+    run.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"up\n");
+}
