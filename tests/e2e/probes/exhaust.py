@@ -21,7 +21,15 @@ def timer():
     checked(call(222, 1, 0, ctypes.byref(made)))
 
 def queue():
-    held.append(checked(call(240, f"q{len(held)}-{os.getpid()}".encode(), os.O_CREAT | os.O_RDWR, 0o600, 0)))
+    name = f"q{len(held)}-{os.getpid()}".encode()
+    held.append(checked(call(240, name, os.O_CREAT | os.O_RDWR, 0o600, 0)))
+    # The descriptor holds it; on the host no name may stay.
+    checked(call(241, name))
+
+def semaphores():
+    made = checked(call(64, 0, 200, 0o600))
+    if manner == "few":
+        checked(call(66, made, 0, 0, 0))
 
 def lock():
     held.append(file := open(f"/tmp/lock{len(held)}", "w"))
@@ -36,7 +44,7 @@ TAKE = {
     "queues": queue,
     "pipes": lambda: held.append(os.pipe()),
     "eventfds": lambda: held.append(os.eventfd(0)),
-    "semaphores": lambda: checked(call(64, 0, 200, 0o600)),
+    "semaphores": semaphores,
     "locks": lock,
     "terminals": lambda: held.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)),
     "aio": aio,

@@ -3,33 +3,32 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use warren_testkit::Census;
+
 /// Everything that exists for the sandboxes of one data directory, one line each.
 pub(crate) fn census(data_dir: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for part in ["sandboxes", "trash", "ranges"] {
-        found.extend(names_in(&data_dir.join(part)).into_iter().map(|name| format!("{part}/{name}")));
-    }
-    let Ok(instance) = fs::read_to_string(data_dir.join("instance")) else { return found };
-    for parent in parents(&instance) {
-        let groups = names_in(&parent).into_iter().filter(|name| parent.join(name).is_dir());
-        found.extend(groups.map(|name| format!("control group {}", parent.join(name).display())));
-    }
-    found.extend(processes_of(&instance).into_iter().map(|pid| format!("process {pid}")));
+    let mut taken = Census::take(data_dir);
+    // Counted below, without those that have ended: whose children they are and when they are waited for is not ours.
+    taken.processes.clear();
+    taken.zombies.clear();
+    let mut found = taken.leftovers();
+    let instance = instance(data_dir);
+    let processes = instance.iter().flat_map(|word| processes_of(word));
+    found.extend(processes.map(|pid| format!("  process: {pid}")));
     let data_dir = data_dir.to_string_lossy().into_owned();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mounts = mounts.lines().filter(|line| line.contains(&data_dir));
-    found.extend(mounts.map(|line| format!("mount {line}")));
-    let loops = names_in(Path::new("/sys/block")).into_iter().filter(|name| {
-        let file = format!("/sys/block/{name}/loop/backing_file");
-        fs::read_to_string(file).is_ok_and(|backing| backing.contains(&data_dir))
-    });
-    found.extend(loops.map(|name| format!("loop device {name}")));
+    let mounts = taken.mounts.into_iter().filter(|line| line.contains(&data_dir));
+    found.extend(mounts.map(|line| format!("  mount: {line}")));
     found
+}
+
+/// The word that names a data directory's control groups, once it has been opened.
+pub(crate) fn instance(data_dir: &Path) -> Option<String> {
+    fs::read_to_string(data_dir.join("instance")).ok().filter(|word| !word.is_empty())
 }
 
 /// Takes away the control groups that a data directory keeps for as long as it exists.
 pub(crate) fn remove_parents(data_dir: &Path) {
-    let Ok(instance) = fs::read_to_string(data_dir.join("instance")) else { return };
+    let Some(instance) = instance(data_dir) else { return };
     for parent in parents(&instance) {
         drop(fs::remove_dir(parent));
     }

@@ -128,7 +128,7 @@ impl TestEnv {
 
     /// What tells this data directory's control groups from those of others.
     pub fn instance(&self) -> String {
-        std::fs::read_to_string(self.data_dir().join("instance")).unwrap_or_default()
+        census::instance(&self.data_dir()).expect("the data directory has been opened")
     }
 
     /// Lets a process that opens the data directory reclaim what is left, as the next `warren` would, and insists that

@@ -52,6 +52,55 @@ fn check_16_capabilities_of_files_are_refused_or_worth_nothing() {
     }
 }
 
+/// The same walls for every way in: a run, an exec, a terminal, and the agent itself.
+#[test]
+fn check_104_every_way_in_has_the_same_rights() {
+    let env = TestEnv::new();
+    let id = env.keep(&[] as &[&str]);
+    let rows = ["Seccomp:", "NoNewPrivs:", "CapBnd:", "CapInh:", "CapAmb:", "Groups:"];
+    let pick = |status: &str| -> Vec<String> {
+        let wanted = status.lines().filter(|line| rows.iter().any(|row| line.starts_with(row)));
+        wanted.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let agent = processes_of(&id).into_iter().min().unwrap();
+    let agent = pick(&fs::read_to_string(format!("/proc/{agent}/status")).unwrap());
+    let bound = "CapBnd: 00000000000004fb";
+    assert_eq!(
+        agent,
+        [
+            "Groups:",
+            "CapInh: 0000000000000000",
+            bound,
+            "CapAmb: 0000000000000000",
+            "NoNewPrivs: 1",
+            "Seccomp: 2"
+        ]
+    );
+    let sandbox = id.parse().unwrap();
+    let backend = env.backend();
+    for user in ["root", "nobody", "4321:4321"] {
+        let exec = env.warren(["exec", &id, "--user", user, "--", "cat", "/proc/self/status"]).ok();
+        let start = warren_wire::guest::Start {
+            argv: vec!["cat".into(), "/proc/self/status".into()],
+            user: Some(user.into()),
+            terminal: Some(warren_wire::guest::TerminalSize { columns: 80, rows: 24 }),
+            ..Default::default()
+        };
+        let terminal = backend.follow(&sandbox, start).unwrap().line();
+        let run = env.run_with(&["--user", user], ["cat", "/proc/self/status"]).ok();
+        for (way, status) in [("exec", exec.text()), ("terminal", terminal), ("run", run.text())] {
+            let mut found = pick(&status);
+            // No group but the user's own.
+            let group =
+                ["Groups:", "Groups: 0", "Groups: 65534", "Groups: 4321"].contains(&found.remove(0).as_str());
+            assert!(group, "{way} as {user}: {status}");
+            assert_eq!(found, agent[1..], "{way} as {user}");
+        }
+    }
+    drop(backend);
+    env.remove(&id).ok();
+}
+
 #[test]
 fn check_18_background_processes_stay_in_the_group_and_end_with_it() {
     let env = TestEnv::new();
