@@ -9,7 +9,7 @@ use rustix::termios::{OptionalActions, Termios};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 use warren_wire::guest::{
-    CHUNK, CallSender, Connection, Control, Exit, FrameKind, Reader, Reply, Request, Start, Stdin,
+    CHUNK, CallSender, Connection, Control, Exit, ExitCause, FrameKind, Reader, Reply, Request, Start, Stdin,
     TerminalSize, parse_reply,
 };
 
@@ -34,9 +34,18 @@ pub(crate) struct Outcome {
     pub(crate) truncated: bool,
 }
 
+/// The command's time limit ended it.
+const TIMED_OUT: i32 = 124;
+/// The command was killed, or the sandbox with it.
+const KILLED: i32 = 137;
+
 impl Outcome {
     pub(crate) fn exit_code(&self) -> i32 {
-        self.exit.map_or(137, |exit| exit.code)
+        match self.exit {
+            Some(Exit { cause: ExitCause::TimedOut, .. }) => TIMED_OUT,
+            Some(exit) => exit.code,
+            None => KILLED,
+        }
     }
 }
 

@@ -146,7 +146,7 @@ impl Run {
         if let Some(reason) = explain(cause, self.timeout, &limits) {
             ui::complain(&reason);
         }
-        let code = if cause == "timeout" { 124 } else { outcome.exit_code() };
+        let code = outcome.exit_code();
         if self.json {
             ui::print_json(&self.report(created.id.to_string(), code, cause, &outcome, usage));
         }
