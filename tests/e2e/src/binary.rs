@@ -21,6 +21,6 @@ fn build() -> PathBuf {
     assert!(output.status.success(), "warren was not built: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let executables = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    executables.filter(|path| path.ends_with("warren")).last().expect("cargo names the binary")
+    let mut executables = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    executables.rfind(|path| path.ends_with("warren")).expect("cargo names the binary")
 }

@@ -85,6 +85,7 @@ fn check_17_nothing_can_be_typed_into_a_terminal() {
 /// Makes the call outside, to know that it would work.
 fn i386_works() -> bool {
     let code = probe_file!("i386.py");
-    let output = std::process::Command::new("/usr/bin/python3").args(&code[1..]).output().unwrap();
+    let output =
+        std::process::Command::new("/usr/bin/python3").args(&code[1..]).output().expect("python3 is there");
     String::from_utf8_lossy(&output.stdout).trim() == "0 0 0"
 }

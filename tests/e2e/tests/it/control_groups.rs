@@ -6,7 +6,7 @@ use warren_e2e::{Output, TestEnv, not_tested};
 
 /// Runs `warren` with these words where only v1 hierarchies are mounted. `None` if this machine has no such thing.
 fn on_v1(env: &TestEnv, words: &[&str]) -> Option<Output> {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("the mounts can be read");
     let v2 = mounts.lines().find(|line| line.contains(" cgroup2 "))?.split(' ').nth(1)?.to_owned();
     let has_v1 = ["memory", "pids", "cpu", "freezer"].iter().all(|controller| {
         mounts
@@ -20,7 +20,7 @@ fn on_v1(env: &TestEnv, words: &[&str]) -> Option<Output> {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", "umount \"$0\" && exec \"$@\"", &v2]);
     command.arg(warren.get_program()).args(warren.get_args());
-    Some(command.output().unwrap().into())
+    Some(command.output().expect("unshare is there").into())
 }
 
 #[test]

@@ -119,6 +119,7 @@ fn the_end_of_the_agent_is_told_and_leaves_no_process() {
 fn await_line(run: &mut std::process::Child) {
     use std::io::Read;
     let mut line = [0; 3];
-    run.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    let stdout = run.stdout.as_mut().expect("its output is piped");
+    stdout.read_exact(&mut line).expect("it says a line");
     assert_eq!(&line, b"up\n");
 }

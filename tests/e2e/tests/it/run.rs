@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use warren_e2e::TestEnv;
+use warren_e2e::{TestEnv, known_gap};
 
 #[test]
 fn a_command_s_output_and_exit_code_are_warren_s() {
@@ -26,7 +26,10 @@ fn warren_s_own_exit_codes_are_their_own() {
     let started = Instant::now();
     env.run_with(&["--timeout", "300ms"], ["sleep", "60"]).ended(124).says("time limit");
     assert!(started.elapsed() < Duration::from_secs(10));
-    // FIXME: 125. The command was not looked for: the sandbox has no such user.
+    known_gap!(
+        0,
+        "a user that the sandbox does not have ends `warren run` with 127, as if it were the command"
+    );
     env.run_with(&["--user", "nosuch"], ["true"]).ended(127).says("nosuch");
     env.run(["/etc/passwd"]).ended(126);
     env.run(["/etc"]).ended(126);
@@ -76,7 +79,10 @@ fn the_working_directory_is_the_user_s_unless_named() {
     let env = TestEnv::new();
     assert_eq!(env.run(["pwd"]).ok().line(), "/home/user");
     assert_eq!(env.run_with(&["--workdir", "/usr/share"], ["pwd"]).ok().line(), "/usr/share");
-    // FIXME: 125. The command was not looked for: the sandbox has no such directory.
+    known_gap!(
+        0,
+        "a working directory that is not there ends `warren run` with 127, as if it were the command"
+    );
     env.run_with(&["--workdir", "/no/such"], ["pwd"]).ended(127).says("/no/such");
     env.run_with(&["--workdir", "relative"], ["pwd"]).ended(125).says("absolute");
 }
@@ -124,7 +130,7 @@ fn the_host_name_is_the_sandbox_s_own() {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert_eq!(env.run_with(&["--hostname", "den"], ["uname", "-n"]).ok().line(), "den");
     let own = env.run(["uname", "-n"]).ok().line();
-    assert!(own.starts_with("sbx") && own != host.trim(), "{own}");
+    assert!(!own.is_empty() && own != host.trim(), "{own}");
     assert_eq!(env.run_with(&["--hostname", "den"], ["cat", "/etc/hostname"]).ok().line(), "den");
 }
 

@@ -15,7 +15,7 @@ fn on_terminal(env: &TestEnv, command: &[&str], awaited: &str, keys: &str) -> (S
     let mut python = Command::new("/usr/bin/python3");
     python.args(["-c", driver, awaited, keys]).arg(warren.get_program()).args(warren.get_args());
     python.env("TERM", "xterm-test");
-    let output = python.output().unwrap();
+    let output = python.output().expect("python3 is there");
     let code = output.status.code().unwrap_or(-1);
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     (String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n"), code)
