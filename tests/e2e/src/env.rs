@@ -38,9 +38,9 @@ impl TestEnv {
     fn beside(company: Company) -> Self {
         assert!(rustix::process::geteuid().is_root(), "end-to-end tests make sandboxes: run them as root");
         binary::warren();
-        let gate = gate::pass(company);
         let disk =
             std::env::var_os("WARREN_TEST_DIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+        let gate = gate::pass(&disk, company);
         let place = tempfile::Builder::new().prefix("warren-e2e-").tempdir_in(disk);
         Self { place: place.expect("a directory for the test can be made"), _gate: gate }
     }

@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// Who else may run meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,21 +10,14 @@ pub(crate) enum Company {
     Nobody,
 }
 
-/// Passes the gate. A lock on a file, because a test runner may start a process for each test; it opens when the file
-/// is closed, however the test ends.
-pub(crate) fn pass(company: Company) -> File {
-    let path = std::env::temp_dir().join("warren-e2e.lock");
-    let gate = std::fs::OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .expect("the lock file can be made");
-    match company {
+/// Passes the gate: a lock on the directory where all tests of the machine work, because a test runner may start a
+/// process for each test. It opens when the file is closed, however the test ends.
+pub(crate) fn pass(place: &Path, company: Company) -> File {
+    let gate = File::open(place).expect("the directory for tests can be opened");
+    let locked = match company {
         Company::Others => gate.lock_shared(),
         Company::Nobody => gate.lock(),
-    }
-    .expect("the lock file can be locked");
+    };
+    locked.expect("the directory for tests can be locked");
     gate
 }
