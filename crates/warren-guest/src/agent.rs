@@ -8,6 +8,7 @@
 mod calls;
 mod follow;
 mod input;
+mod machine;
 mod reap;
 mod start;
 
@@ -24,6 +25,7 @@ use warren_wire::guest::{AgentConfig, FailureCode, FileCall};
 
 use crate::connection::{Connection, Phase};
 use crate::failure::refuse;
+use crate::machine::Machine;
 use crate::outbox::Sent;
 use crate::poll::{Poller, Token, Watched};
 use crate::processes::Processes;
@@ -42,8 +44,15 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 const SCRATCH: usize = 64 * 1024;
 
 /// Serves calls until the lifeline breaks or, outside a sandbox, the process is told to stop.
-pub(crate) fn serve(listener: OwnedFd, lifeline: Option<OwnedFd>, config: AgentConfig) -> Result<(), Errno> {
-    Agent::create(listener, lifeline, config)?.run()
+pub(crate) fn serve(
+    listener: OwnedFd,
+    lifeline: Option<OwnedFd>,
+    config: AgentConfig,
+    machine: Option<Machine>,
+) -> Result<(), Errno> {
+    let mut agent = Agent::create(listener, lifeline, config)?;
+    agent.machine = machine;
+    agent.run()
 }
 
 struct Agent {
@@ -66,6 +75,8 @@ struct Agent {
     /// Whether a time is set to forget finished processes.
     sweeping: bool,
     spawner: Spawner,
+    /// Present in a sandbox whose `/proc` is to tell of itself.
+    machine: Option<Machine>,
     file_calls: Arc<AtomicUsize>,
     scratch: Vec<u8>,
     began: Instant,
@@ -108,6 +119,7 @@ impl Agent {
             last_leftover: 0,
             sweeping: false,
             spawner: Spawner::default(),
+            machine: None,
             file_calls: Arc::default(),
             scratch: Vec::new(),
             began: Instant::now(),
@@ -253,6 +265,7 @@ impl Agent {
                     self.changed.insert(process);
                 }
                 Timer::Sweep => self.sweep(now),
+                Timer::Machine => self.renew_machine(now),
                 Timer::Accept => {
                     if self.listener.watch(&self.poller, EventFlags::IN).is_err() {
                         self.timers.set(now + ACCEPT_REST, Timer::Accept);

@@ -4,14 +4,15 @@
 //! [`BootPlan`]. It still has the host root's rights here, and nothing from the tenant runs: every path inside
 //! the tenant's tree is opened confined to it. The rights are given up last, in one go, and checked.
 //!
-//! The order: control groups, network, host name, overlay trees, own file systems, the user's mounts, pivot, resource
-//! limits, user namespace, capabilities, seccomp.
+//! The order: control groups, network, host name, clocks, overlay trees, own file systems, the user's mounts, pivot,
+//! resource limits, user namespace, capabilities, seccomp.
 //!
 //! Any failure is reported with the name of its step and ends the process: a sandbox is isolated by every layer
 //! or does not exist.
 
 mod files;
 mod identity;
+mod machine;
 mod overlay;
 mod privileges;
 mod report;
@@ -24,6 +25,7 @@ use std::os::fd::OwnedFd;
 use warren_wire::guest::{AgentConfig, BootPlan, Network};
 
 use self::report::{Refusal, StepResult};
+use crate::machine::Machine;
 
 /// What is left of the plan for the agent's life.
 #[derive(Debug)]
@@ -31,6 +33,7 @@ pub(crate) struct Booted {
     pub(crate) listener: OwnedFd,
     pub(crate) lifeline: Option<OwnedFd>,
     pub(crate) config: AgentConfig,
+    pub(crate) machine: Option<Machine>,
 }
 
 /// Carries out the plan that arrives on the control socket, and reports on the same. `None`: it failed, the report
@@ -49,11 +52,12 @@ fn follow(plan: BootPlan) -> Result<Booted, Refusal> {
     join_cgroups(&plan)?;
     set_up_network(&plan)?;
     rustix::system::sethostname(plan.hostname.as_bytes()).step("hostname", "set the host name")?;
-    root::build(&plan)?;
+    let began = plan.machine.as_ref().map(machine::set_clocks).transpose()?;
+    let machine = root::build(&plan, began)?;
     privileges::limit(&plan)?;
     identity::enter(&plan)?;
     privileges::drop_for_good(&plan)?;
-    Ok(Booted { listener, lifeline, config: plan.agent })
+    Ok(Booted { listener, lifeline, config: plan.agent, machine })
 }
 
 /// Writing `0` moves the writer itself, which spares the kernel the lock that moving another process takes.

@@ -6,6 +6,7 @@ mod connection;
 mod failure;
 mod files;
 mod identity;
+mod machine;
 mod outbox;
 mod poll;
 mod process;
@@ -46,14 +47,14 @@ fn main() -> ExitCode {
 fn serve(path: &Path) -> Result<(), String> {
     let listener =
         UnixListener::bind(path).map_err(|error| format!("listen on `{}`: {error}", path.display()))?;
-    agent::serve(OwnedFd::from(listener), None, AgentConfig::default())
+    agent::serve(OwnedFd::from(listener), None, AgentConfig::default(), None)
         .map_err(|errno| format!("serve calls: {}", std::io::Error::from(errno)))
 }
 
 /// Becomes PID 1 of a sandbox as the plan on the control socket says.
 fn boot(control: &OsStr) -> Result<(), String> {
     let booted = boot::run(control).ok_or("the boot plan could not be carried out")?;
-    agent::serve(booted.listener, booted.lifeline, booted.config)
+    agent::serve(booted.listener, booted.lifeline, booted.config, booted.machine)
         .map_err(|errno| format!("serve calls: {}", std::io::Error::from(errno)))
 }
 

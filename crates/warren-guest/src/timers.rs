@@ -14,6 +14,8 @@ pub(crate) enum Timer {
     Sweep,
     /// Accepting failed for want of descriptors and may work again.
     Accept,
+    /// The figures of the sandbox's machine are due for renewal.
+    Machine,
 }
 
 #[derive(Debug, Default)]

@@ -20,6 +20,7 @@ mod create;
 mod data;
 mod destroy;
 mod layers;
+mod machine;
 mod networks;
 mod probe;
 mod quota;
@@ -51,6 +52,7 @@ pub use self::step::{CrashPoint, CrashPointError};
 
 use self::cgroup::{Cgroups, Layout};
 use self::data::DataDirectory;
+use self::machine::Machines;
 use self::networks::Networks;
 use self::quota::Quotas;
 use self::reaper::Reaper;
@@ -82,6 +84,7 @@ struct Shared {
     cgroups: Cgroups,
     quotas: Quotas,
     networks: Networks,
+    machines: Machines,
     capabilities: Capabilities,
     agent: OwnedFd,
     dev: OwnedFd,
@@ -121,6 +124,7 @@ impl Native {
         };
         let shared = Arc::new(Shared {
             networks: Networks::start(options.prepared_networks).map_err(OpenError::Thread)?,
+            machines: Machines::new(),
             agent: agent::install(data.root())?,
             dev: layers::prepare_dev().map_err(|errno| OpenError::Dev(errno.into()))?,
             null: data::open_null()?,

@@ -1,6 +1,7 @@
 use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
 use rustix::process::{WaitOptions, WaitStatus};
 use warren_wire::guest::{Exit, ExitCause};
 
@@ -30,9 +31,16 @@ impl Agent {
 
     /// Reaps every child that has ended, orphans of the sandbox included.
     pub(super) fn reap(&mut self) {
-        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            if let Some(id) = self.processes.reaped(pid.as_raw_nonzero().get()) {
-                self.finish(id, status);
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    if let Some(id) = self.processes.reaped(pid.as_raw_nonzero().get()) {
+                        self.finish(id, status);
+                    }
+                }
+                // All processes of a sandbox descend from the agent, so without a child it is alone.
+                Err(Errno::CHILD) => return self.rest_machine(),
+                Ok(None) | Err(_) => return,
             }
         }
     }
@@ -87,7 +95,7 @@ impl Agent {
         let Some(source) = self.leftovers.get(&id) else { return };
         match rustix::io::read(source, &mut self.scratch) {
             Ok(count) if count > 0 => {}
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(Errno::AGAIN | Errno::INTR) => {}
             Ok(_) | Err(_) => {
                 self.leftovers.remove(&id);
             }

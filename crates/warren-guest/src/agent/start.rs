@@ -17,7 +17,9 @@ const LONGEST_TIMEOUT_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
 impl Agent {
     pub(super) fn start(&mut self, connection: &mut Connection, start: Start) -> Result<(), Failure> {
         self.processes.admit(Instant::now())?;
+        self.freshen_machine();
         let child = self.spawner.start(&start, &self.config)?;
+        self.keep_machine_fresh();
         let follow = start.follow;
         let mut process = self.adopt(child, start);
         process.rearm(&self.poller);

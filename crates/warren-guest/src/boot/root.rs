@@ -1,6 +1,7 @@
 //! The sandbox's file systems: overlays, `/proc`, `/dev` and the rest, built by descriptor and then pivoted into.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::fs::CWD;
 use rustix::io::Errno;
@@ -13,7 +14,8 @@ use warren_wire::guest::BootPlan;
 
 use super::overlay::Layers;
 use super::report::{Refusal, StepResult};
-use super::{files, identity, sys};
+use super::{files, identity, machine, sys};
+use crate::machine::Machine;
 
 /// Files of `/proc` that tell of the host or act on it. Covered by the null device.
 const COVERED_FILES: &[&str] = &[
@@ -41,19 +43,22 @@ const COVERED_DIRECTORIES: &[&str] = &["acpi", "asound", "bus", "driver", "fs", 
 /// An empty directory of the prepared `/dev`, which serves as the cover.
 const EMPTY_DIRECTORY: &str = "mqueue";
 
-/// Builds everything under a new root and makes it the root.
-pub(super) fn build(plan: &BootPlan) -> Result<(), Refusal> {
+/// Builds everything under a new root and makes it the root. `began` is when the sandbox's own machine was switched on.
+pub(super) fn build(plan: &BootPlan, began: Option<Duration>) -> Result<Option<Machine>, Refusal> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step("mount namespace", "make every mount private")?;
     identity::assume_file_ids(plan.id_base).step("overlay", "take the sandbox's file ids")?;
     let root = mount_trees(plan)?;
     let dev = sys::inherit(plan.dev).step("/dev", "take the prepared tree")?;
     mount_dev(&root, &dev, plan)?;
-    mount_proc(&root, &dev)?;
+    let proc = mount_proc(&root, &dev)?;
     mount_own(&root, "run", "tmpfs", &[("mode", "0755"), ("size", "64m"), ("nr_inodes", "16384")])?;
-    files::system_directory(&root, "sys").step("/sys", "make it an empty directory")?;
+    let sys = files::system_directory(&root, "sys").step("/sys", "make it an empty directory")?;
+    let machine = plan.machine.as_ref().zip(began);
+    let machine = machine.map(|(plan, began)| machine::mount(&proc, &sys, plan, began)).transpose()?;
     bind_mounts(&root, plan)?;
-    pivot(&root)
+    pivot(&root)?;
+    Ok(machine)
 }
 
 /// The overlay at `/`, with the others attached below it.
@@ -69,7 +74,7 @@ fn mount_trees(plan: &BootPlan) -> Result<OwnedFd, Refusal> {
     Ok(root)
 }
 
-fn mount_proc(root: &OwnedFd, dev: &OwnedFd) -> Result<(), Refusal> {
+fn mount_proc(root: &OwnedFd, dev: &OwnedFd) -> Result<OwnedFd, Refusal> {
     let proc = mount_own(root, "proc", "proc", &[])?;
     for name in COVERED_FILES.iter().filter(|name| files::exists(&proc, name)) {
         cover(dev, "null", &proc, name).step("/proc", format!("cover {name}"))?;
@@ -79,7 +84,8 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd) -> Result<(), Refusal> {
     }
     let sysctls = clone_tree(&proc, "sys").step("/proc", "clone sys")?;
     sys::make_read_only(&sysctls).step("/proc", "make sys read-only")?;
-    attach(&sysctls, &proc, "sys").step("/proc", "attach sys")
+    attach(&sysctls, &proc, "sys").step("/proc", "attach sys")?;
+    Ok(proc)
 }
 
 fn mount_dev(root: &OwnedFd, dev: &OwnedFd, plan: &BootPlan) -> Result<(), Refusal> {
@@ -104,18 +110,24 @@ fn mount_own(root: &OwnedFd, name: &str, kind: &str, options: &[(&str, &str)]) -
 }
 
 fn own_file_system(kind: &str, options: &[(&str, &str)], more: MountAttrFlags) -> Result<OwnedFd, Refusal> {
+    new_file_system(kind, options, more).step(kind, "mount a new one")
+}
+
+/// A file system of the sandbox's own, as a detached mount.
+pub(super) fn new_file_system(
+    kind: &str,
+    options: &[(&str, &str)],
+    more: MountAttrFlags,
+) -> Result<OwnedFd, Errno> {
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | more;
     // Device nodes of a devpts are what it is for.
     let flags = if kind == "devpts" { flags - MountAttrFlags::MOUNT_ATTR_NODEV } else { flags };
-    let mount = || {
-        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
-        for (key, value) in options {
-            fsconfig_set_string(&context, *key, *value)?;
-        }
-        fsconfig_create(&context)?;
-        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
-    };
-    mount().step(kind, "mount a new one")
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        fsconfig_set_string(&context, *key, *value)?;
+    }
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
 }
 
 fn bind_mounts(root: &OwnedFd, plan: &BootPlan) -> Result<(), Refusal> {
@@ -146,7 +158,7 @@ fn cover(dev: &OwnedFd, with: &str, directory: &OwnedFd, name: &str) -> Result<(
     attach(&clone_tree(dev, with)?, directory, name)
 }
 
-fn clone_tree(directory: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
+pub(super) fn clone_tree(directory: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
     open_tree(directory, path, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
 }
 

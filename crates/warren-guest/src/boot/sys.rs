@@ -41,6 +41,16 @@ pub(super) fn unshare_cgroup() -> Result<(), Errno> {
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWCGROUP) }
 }
 
+/// For children only: the process itself changes when it enters.
+pub(super) fn unshare_time() -> Result<(), Errno> {
+    // SAFETY: unsharing the time namespace changes no descriptor and no memory.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWTIME) }
+}
+
+pub(super) fn enter_time_namespace(namespace: &OwnedFd) -> Result<(), Errno> {
+    rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Time))
+}
+
 pub(super) fn enter_network(namespace: &OwnedFd) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
 }

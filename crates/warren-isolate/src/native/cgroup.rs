@@ -48,6 +48,14 @@ pub(super) struct Entrance {
     pub(super) tasks: Vec<OwnedFd>,
 }
 
+/// Files that tell what a group uses, open for reading. A host may lack some.
+#[derive(Debug)]
+pub(super) struct Gauges {
+    pub(super) memory_used: Option<OwnedFd>,
+    pub(super) memory_stat: Option<OwnedFd>,
+    pub(super) cpu_used: Option<OwnedFd>,
+}
+
 impl Cgroups {
     /// Prepares the parent groups. The sum of all sandboxes is capped so that it can never starve the machine.
     pub(super) fn open(layout: Layout, instance: &str) -> Result<Self, CgroupError> {
@@ -165,6 +173,13 @@ impl Cgroups {
         stat::usage(&self.layout, |root| self.group(root, name))
     }
 
+    pub(super) fn gauges(&self, name: &str) -> Result<Gauges, CgroupError> {
+        let open = |(root, file): (&Path, &str)| open_for_reading(&self.group(root, name).join(file));
+        let [memory_used, memory_stat, cpu_used] =
+            self.layout.gauges().map(|file| file.map(open).transpose());
+        Ok(Gauges { memory_used: memory_used?, memory_stat: memory_stat?, cpu_used: cpu_used? })
+    }
+
     fn group(&self, root: &Path, name: &str) -> PathBuf {
         root.join(&self.parent).join(name)
     }
@@ -226,6 +241,10 @@ fn read(path: &Path) -> Result<String, CgroupError> {
 
 fn open_for_writing(path: &Path) -> Result<OwnedFd, CgroupError> {
     open(path, OFlags::WRONLY)
+}
+
+fn open_for_reading(path: &Path) -> Result<OwnedFd, CgroupError> {
+    open(path, OFlags::RDONLY)
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd, CgroupError> {

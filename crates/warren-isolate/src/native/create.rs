@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use warren_core::{CreateRequest, Created, IsolationError, IsolationErrorKind, NetworkMode, OwnerBond};
 use warren_wire::guest::{
-    AgentConfig, BindMount, BootPlan, BootReport, MAX_PAYLOAD, Network, Rlimit, TreeMount,
+    AgentConfig, BindMount, BootPlan, BootReport, MAX_PAYLOAD, Machine, Network, Rlimit, TreeMount,
 };
 
-use super::cgroup::Entrance;
+use super::cgroup::{Entrance, Gauges};
 use super::layers::{self, Bind, LayerError, Tree};
 use super::quota::{Area, QuotaKind};
 use super::ranges::RangeError;
@@ -106,10 +106,16 @@ fn build(
     let root = open_root(shared, request, area, namespace.as_fd(), id_base)?;
     shared.passed(CrashPoint::CreateLayers);
     let entrance = shared.cgroups.create(id.as_str(), limits).map_err(|error| layer("cgroup", error))?;
+    let gauges = shared.cgroups.gauges(id.as_str()).map_err(|error| layer("machine", error))?;
     shared.passed(CrashPoint::CreateCgroup);
+    let cpus = shared.machines.processors(limits.cpus.visible(), id_base);
+    let tree = shared.machines.tree(u32::try_from(cpus.len()).unwrap_or(u32::MAX), namespace.as_fd());
+    let tree = tree.map_err(|errno| layer("machine", io::Error::from(errno)))?;
+    let machine = MachineParts { tree, gauges, cpus };
     let listener = shared.data.listen(lock).map_err(|error| layer("agent socket", error))?;
     shared.passed(CrashPoint::CreateListener);
-    let boot = Boot { root, namespace, entrance, listener, network: shared.networks.take(), id_base, quota };
+    let network = shared.networks.take();
+    let boot = Boot { root, namespace, entrance, listener, network, machine, id_base, quota };
     let pid = boot.start(shared, request, hold)?;
     let record = Record::new(request, pid, id_base, quota);
     record.store(&directory).map_err(|error| layer("record", error))?;
@@ -170,8 +176,39 @@ struct Boot {
     listener: OwnedFd,
     /// One that was prepared; otherwise the clone makes one.
     network: Option<OwnedFd>,
+    machine: MachineParts,
     id_base: u32,
     quota: QuotaKind,
+}
+
+/// What the sandbox's own machine is made of.
+struct MachineParts {
+    tree: OwnedFd,
+    gauges: Gauges,
+    /// Which of the host's processors it has.
+    cpus: Vec<u32>,
+}
+
+impl MachineParts {
+    fn plan(&self, memory_bytes: u64) -> Machine {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let now = Duration::try_from(now).unwrap_or_default();
+        let number = |gauge: &Option<OwnedFd>| gauge.as_ref().map(AsRawFd::as_raw_fd);
+        Machine {
+            memory_bytes,
+            cpus: u32::try_from(self.cpus.len()).unwrap_or(u32::MAX),
+            began_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+            tree: self.tree.as_raw_fd(),
+            memory_used: number(&self.gauges.memory_used),
+            memory_stat: number(&self.gauges.memory_stat),
+            cpu_used: number(&self.gauges.cpu_used),
+        }
+    }
+
+    fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
+        let Gauges { memory_used, memory_stat, cpu_used } = &self.gauges;
+        [memory_used, memory_stat, cpu_used].into_iter().flatten().chain([&self.tree])
+    }
 }
 
 impl Boot {
@@ -235,12 +272,13 @@ impl Boot {
             binds: self.root.binds.iter().map(bind).collect(),
             shm_bytes: (limits.memory.0 / 2).max(1 << 20),
             user_namespace: number(&self.namespace),
-            cpus: processors(limits.cpus.visible(), self.id_base),
+            cpus: self.machine.cpus.clone(),
             rlimits: rlimits(request, self.quota),
             capabilities: KEPT_CAPABILITIES,
             seccomp: shared.filter(request.spec.profile).to_vec(),
             listener: number(&self.listener),
             lifeline: lifeline.map(|fd| fd.as_raw_fd()),
+            machine: Some(self.machine.plan(shared.machines.memory_bytes(limits.memory.0))),
             agent: AgentConfig {
                 env: request.env.iter().map(|entry| entry.as_str().into()).collect(),
                 user: request.user.as_deref().map(Into::into),
@@ -255,6 +293,7 @@ impl Boot {
         let binds = root.binds.iter().map(|bind| &bind.source);
         let single = [&root.writable, &root.dev, &self.namespace, &self.listener];
         let all = trees.chain(binds).chain(single).chain(&self.entrance.tasks).chain(&self.network);
+        let all = all.chain(self.machine.descriptors());
         all.map(AsRawFd::as_raw_fd).collect()
     }
 }
@@ -282,14 +321,6 @@ fn converse(mut control: UnixStream, plan: &BootPlan) -> Result<(), IsolationErr
         BootReport::Ready => Ok(()),
         BootReport::Failed(failure) => Err(layer(&failure.step.clone(), failure)),
     }
-}
-
-/// Which processors a sandbox sees: as many as its share rounds up to, spread over the machine by its range.
-fn processors(wanted: u32, id_base: u32) -> Vec<u32> {
-    let there =
-        std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
-    let first = id_base / 65_536 % there;
-    (0..wanted.min(there)).map(|step| (first + step) % there).collect()
 }
 
 fn rlimits(request: &CreateRequest, quota: QuotaKind) -> Vec<Rlimit> {

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen, open_tree,
+};
 use warren_core::{Mount, MountAccess, RootTree};
 
 use super::sys;
@@ -141,16 +144,8 @@ pub(super) fn bind(mount: &Mount, user: (u32, u32), id_base: u32) -> Result<Bind
 
 /// The prepared `/dev`: a tmpfs that is made once, never changes again, and is cloned for each sandbox.
 pub(super) fn prepare_dev() -> Result<OwnedFd, Errno> {
-    use rustix::mount::{
-        FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
-    };
-    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, value) in [("mode", "0755"), ("size", "64k"), ("nr_inodes", "64")] {
-        fsconfig_set_string(&context, key, value)?;
-    }
-    fsconfig_create(&context)?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let dev = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
+    let dev = small_tmpfs("64k", flags)?;
     for (name, major, minor) in
         [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0)]
     {
@@ -180,18 +175,37 @@ pub(super) fn prepare_dev() -> Result<OwnedFd, Errno> {
     Ok(dev)
 }
 
+/// A new tmpfs with place for a few files, as a detached mount.
+pub(super) fn small_tmpfs(size: &str, flags: MountAttrFlags) -> Result<OwnedFd, Errno> {
+    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [("mode", "0755"), ("size", size), ("nr_inodes", "64")] {
+        fsconfig_set_string(&context, key, value)?;
+    }
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
 /// Another mount of the prepared `/dev`, with ids mapped so that its nodes belong to the sandbox's root.
 pub(super) fn clone_dev(dev: &OwnedFd, namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    clone_prepared(dev, namespace, prepare_dev)
+}
+
+/// Another mount of a prepared tmpfs, with ids mapped so that what is in it belongs to the sandbox's root.
+pub(super) fn clone_prepared(
+    prepared: &OwnedFd,
+    namespace: BorrowedFd<'_>,
+    prepare: impl FnOnce() -> Result<OwnedFd, Errno>,
+) -> Result<OwnedFd, Errno> {
     let clone =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    let dev = match open_tree(dev, "", clone) {
+    let tree = match open_tree(prepared, "", clone) {
         // Linux before 6.15 does not clone a mount that is attached nowhere.
-        Err(Errno::INVAL) => prepare_dev()?,
+        Err(Errno::INVAL) => prepare()?,
         answer => answer?,
     };
-    // tmpfs takes id mappings from Linux 6.3 on. Without, the nodes look as if nobody owned them, and still work.
-    match sys::set_mount(dev.as_fd(), 0, Some(namespace)) {
-        Ok(()) | Err(Errno::INVAL) => Ok(dev),
+    // tmpfs takes id mappings from Linux 6.3 on. Without, the files look as if nobody owned them, and still work.
+    match sys::set_mount(tree.as_fd(), 0, Some(namespace)) {
+        Ok(()) | Err(Errno::INVAL) => Ok(tree),
         Err(errno) => Err(errno),
     }
 }

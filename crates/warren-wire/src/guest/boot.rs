@@ -58,6 +58,9 @@ pub struct BootPlan {
     pub lifeline: Option<FdNumber>,
     #[n(15)]
     pub agent: AgentConfig,
+    /// Absent: `/proc` tells of the host, and `/sys` is empty.
+    #[n(17)]
+    pub machine: Option<Machine>,
 }
 
 /// The network namespace of a sandbox.
@@ -101,6 +104,33 @@ pub struct Rlimit {
     pub resource: u32,
     #[n(1)]
     pub value: u64,
+}
+
+/// The machine that a sandbox sees: its own limits, and where the agent reads how much of them is used. A gauge that a
+/// host does not have reads as zero.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Machine {
+    #[n(0)]
+    pub memory_bytes: u64,
+    #[n(1)]
+    pub cpus: u32,
+    /// When it was switched on, by the host's boot-time clock. Not later than the agent's own start, so that no process
+    /// is older than its machine.
+    #[n(2)]
+    pub began_ns: u64,
+    /// A detached mount, read-only, that holds what is the same for all such machines: the files `cpuinfo` and `vmstat`, for
+    /// `/proc`, and the directory `sys`.
+    #[n(3)]
+    pub tree: FdNumber,
+    /// The control group's `memory.current`, or `memory.usage_in_bytes` on v1.
+    #[n(4)]
+    pub memory_used: Option<FdNumber>,
+    /// The control group's `memory.stat`.
+    #[n(5)]
+    pub memory_stat: Option<FdNumber>,
+    /// The control group's `cpu.stat`, or `cpuacct.usage` on v1.
+    #[n(6)]
+    pub cpu_used: Option<FdNumber>,
 }
 
 /// What the agent needs to know on any backend.

@@ -165,6 +165,17 @@ impl Layout {
         self.holder(Controller::Memory)
     }
 
+    /// Where memory used, memory statistics and processor time used can be read.
+    pub(super) fn gauges(&self) -> [Option<(&Path, &'static str)>; 3] {
+        let (memory, v1) = self.memory();
+        let used = if v1 { "memory.usage_in_bytes" } else { "memory.current" };
+        let cpu = match (self.v2_root(), self.v1_accounting()) {
+            (Some(root), _) => Some((root, "cpu.stat")),
+            (None, accounting) => accounting.map(|root| (root, "cpuacct.usage")),
+        };
+        [memory.map(|root| (root, used)), memory.map(|root| (root, "memory.stat")), cpu]
+    }
+
     pub(super) fn pids(&self) -> Option<&Path> {
         self.holder(Controller::Pids).0
     }
@@ -280,6 +291,9 @@ mod tests {
         assert_eq!(files(&layout), ["memory.max", "memory.swap.max", "pids.max", "cpu.max"]);
         assert_eq!(layout.freezer().1.file, "cgroup.freeze");
         assert_eq!(layout.describe(), "v2");
+        let root = Path::new("/sys/fs/cgroup");
+        let files = ["memory.current", "memory.stat", "cpu.stat"];
+        assert_eq!(layout.gauges(), files.map(|file| Some((root, file))));
     }
 
     #[test]
@@ -289,6 +303,7 @@ mod tests {
         assert_eq!(layout.freezer().1.file, "freezer.state");
         assert_eq!(layout.v1_accounting(), Some(Path::new("/sys/fs/cgroup/cpu,cpuacct")));
         assert_eq!(layout.describe(), "v1");
+        assert_eq!(layout.gauges()[2].map(|(_, file)| file), Some("cpuacct.usage"));
     }
 
     #[test]
@@ -298,6 +313,8 @@ mod tests {
         assert_eq!(layout.v1_roots().count(), 3);
         assert_eq!(layout.freezer().0, Path::new("/sys/fs/cgroup/unified"));
         assert!(layout.describe().starts_with("hybrid"));
+        let files = layout.gauges().map(|gauge| gauge.map(|(_, file)| file));
+        assert_eq!(files, [Some("memory.usage_in_bytes"), Some("memory.stat"), Some("cpu.stat")]);
     }
 
     #[test]

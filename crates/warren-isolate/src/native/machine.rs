@@ -1,0 +1,129 @@
+//! The machine that a sandbox sees. What the agent measures it writes itself; what is the same for all sandboxes with as many
+//! processors (`/proc/cpuinfo`, `/proc/vmstat` and the little of `/sys` that counts processors) is prepared here once and
+//! cloned.
+
+mod cpuinfo;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+
+use super::{layers, sys};
+
+/// Where C libraries count processors, and all that a sandbox has of `/sys`. Anything else there would tell of the host.
+const PROCESSORS: &str = "sys/devices/system/cpu";
+
+/// `/proc/vmstat`: what programs divide by the uptime. Nobody counts paging for one sandbox, and there is no swap.
+const PAGING: &str = "pgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\npgmajfault 0\noom_kill 0\n";
+
+/// Makes machines.
+#[derive(Debug)]
+pub(super) struct Machines {
+    /// What the host has: no sandbox sees more, whatever its limit.
+    memory_bytes: u64,
+    cpus: u32,
+    /// The prepared trees, by number of processors.
+    trees: Mutex<BTreeMap<u32, OwnedFd>>,
+}
+
+impl Machines {
+    pub(super) fn new() -> Self {
+        let host = rustix::system::sysinfo();
+        let memory_bytes = host.totalram.saturating_mul(host.mem_unit.into());
+        // Asked once: the answer takes a look at every control group above this process.
+        let cpus =
+            std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+        Self { memory_bytes, cpus, trees: Mutex::default() }
+    }
+
+    pub(super) fn memory_bytes(&self, limit: u64) -> u64 {
+        limit.min(self.memory_bytes)
+    }
+
+    /// Which processors a sandbox sees: as many as its share rounds up to, spread over the machine by its range.
+    pub(super) fn processors(&self, wanted: u32, id_base: u32) -> Vec<u32> {
+        let first = id_base / 65_536 % self.cpus;
+        (0..wanted.min(self.cpus)).map(|step| (first + step) % self.cpus).collect()
+    }
+
+    /// The tree of a machine with so many processors, ids mapped through `namespace`.
+    pub(super) fn tree(&self, cpus: u32, namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        let prepared = match trees.entry(cpus) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(prepare(cpus)?),
+        };
+        layers::clone_prepared(prepared, namespace, || prepare(cpus))
+    }
+}
+
+/// A tmpfs that is filled here and never changes again.
+fn prepare(cpus: u32) -> Result<OwnedFd, Errno> {
+    let cpuinfo = cpuinfo::of_host(cpus);
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let tree = layers::small_tmpfs("4m", flags)?;
+    let mut directory = String::new();
+    for part in PROCESSORS.split('/') {
+        directory.push_str(part);
+        rustix::fs::mkdirat(&tree, directory.as_str(), Mode::from_raw_mode(0o755))?;
+        directory.push('/');
+    }
+    write(&tree, "cpuinfo", &cpuinfo)?;
+    write(&tree, "vmstat", PAGING)?;
+    for name in ["online", "possible", "present"] {
+        write(&tree, &format!("{PROCESSORS}/{name}"), &range(cpus))?;
+    }
+    sys::set_mount(tree.as_fd(), libc::MOUNT_ATTR_RDONLY, None)?;
+    Ok(tree)
+}
+
+fn write(tree: &OwnedFd, path: &str, text: &str) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(0o444);
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(tree, path, flags, mode)?;
+    rustix::fs::fchmod(&file, mode)?;
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&file, rest)?..];
+    }
+    Ok(())
+}
+
+/// So many processors in the kernel's words.
+fn range(cpus: u32) -> String {
+    match cpus {
+        0 | 1 => "0\n".to_owned(),
+        more => format!("0-{}\n", more - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_processor_is_no_range() {
+        assert_eq!((range(1).as_str(), range(2).as_str(), range(64).as_str()), ("0\n", "0-1\n", "0-63\n"));
+    }
+
+    #[test]
+    fn no_machine_has_more_memory_than_the_host() {
+        let machines = Machines { memory_bytes: 100, cpus: 1, trees: Mutex::default() };
+        assert_eq!((machines.memory_bytes(99), machines.memory_bytes(u64::MAX)), (99, 100));
+    }
+
+    #[test]
+    fn processors_are_spread_over_the_host() {
+        let machines = Machines { memory_bytes: 0, cpus: 4, trees: Mutex::default() };
+        assert_eq!(machines.processors(2, 65_536 * 8), [0, 1]);
+        assert_eq!(machines.processors(2, 65_536 * 7), [3, 0]);
+        assert_eq!(machines.processors(9, 0), [0, 1, 2, 3]);
+    }
+}

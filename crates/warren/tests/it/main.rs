@@ -1,0 +1,3 @@
+//! What users see of the built `warren`, in sandboxes on this machine. Needs root.
+
+mod machine;
