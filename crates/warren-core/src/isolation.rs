@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::capabilities::{Capabilities, Check};
 use crate::id::SandboxId;
-use crate::spec::SandboxSpec;
+use crate::spec::{MountAccess, SandboxSpec};
 
 /// Starts isolated roots with the agent as PID 1, and dials them. All that happens inside a sandbox is the agent's
 /// work, so a backend knows nothing of processes or files.
@@ -37,7 +37,7 @@ pub trait Isolation: Send + Sync {
 
     /// Ends every process and gives back all that the sandbox held. When it returns, the sandbox's processes are
     /// doomed and its id is free; what takes time goes on in the background (see [`Isolation::settle`]).
-    /// Idempotent, also for a sandbox of which only parts exist.
+    /// A sandbox of which only parts exist is destroyed like any other; one that is gone is not found.
     fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
     /// Waits until background clean-up is done, at most `patience`. Says whether it is.
@@ -65,13 +65,15 @@ pub struct CreateRequest {
     pub disk_limit_required: bool,
 }
 
-/// A part of the root file system: read-only host directories under a private writable layer.
+/// A part of the root file system: host directories, which are never written to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RootTree {
     /// Absolute path inside the sandbox.
     pub at: PathBuf,
     /// Host directories, the topmost first, with ids as seen inside.
     pub lowers: Vec<PathBuf>,
+    /// Whether the sandbox has a private writable layer on top.
+    pub access: MountAccess,
 }
 
 /// What becomes of a sandbox when the process that made it ends.

@@ -31,7 +31,7 @@ impl Default for Limits {
             pids: 1024,
             disk: ByteSize::gib(10),
             inodes: 1_000_000,
-            open_files: 16_384,
+            open_files: 4096,
             lifetime_s: 4 * 3600,
         }
     }

@@ -201,7 +201,10 @@ fn explain(
         LaunchStep::Stdio => kernel("connect the process's pipes", errno),
         LaunchStep::Terminal => kernel("give the process its terminal", errno),
         LaunchStep::Identity => kernel(format!("run as user {}", identity.uid), errno),
-        LaunchStep::Directory => kernel(format!("enter the working directory `{path}`"), errno),
+        // Whatever the kernel says of it: it is what was asked for that is wrong, not what was to be run.
+        LaunchStep::Directory => {
+            kernel_as(FailureCode::Invalid, format!("enter the working directory `{path}`"), errno)
+        }
         LaunchStep::Unreachable => {
             kernel_as(FailureCode::PermissionDenied, format!("`{path}` is not inside the sandbox"), errno)
         }

@@ -4,7 +4,7 @@
 //! <data>/instance            names this data directory's control groups
 //! <data>/agent-<digest>      the agent's binary, executed by descriptor
 //! <data>/ranges/<n>          id range n is taken by the sandbox the link names
-//! <data>/sandboxes/<id>/     record.json, agent.sock, trees/<n>/{upper,work}
+//! <data>/sandboxes/<id>/     record.json, agent.sock, upper-<n>, work-<n>
 //! <data>/trash/<id>/         a destroyed sandbox whose remains are being removed
 //! <data>/gate                shared while a sandbox is being registered, exclusive while orphans are being looked for
 //! ```

@@ -1,4 +1,6 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use warren_core::{CreateRequest, MountAccess, OwnerBond, RootTree, SandboxId, SandboxSpec};
 
 use crate::manifest::Manifest;
 use crate::name::TemplateName;
@@ -20,6 +22,34 @@ pub struct Template {
     pub manifest: Manifest,
     /// Parents before children, so that they can be mounted in order.
     pub trees: Vec<Tree>,
+}
+
+impl Template {
+    /// What a backend needs to make a sandbox of this template. The disk limit is the default one, as hard as it can be had.
+    pub fn request(&self, id: SandboxId, spec: SandboxSpec, owner: OwnerBond) -> CreateRequest {
+        let config = &self.manifest.config;
+        let user = spec.user.clone().unwrap_or_else(|| config.user.clone());
+        let own = spec.env.iter().map(|(name, value)| format!("{name}={value}"));
+        CreateRequest {
+            id,
+            root: self.trees.iter().map(|tree| self.root_tree(tree, &user)).collect(),
+            env: config.env.iter().cloned().chain(own).collect(),
+            user: Some(user),
+            workdir: Some(spec.workdir.clone().unwrap_or_else(|| PathBuf::from(&config.workdir))),
+            owner,
+            disk_limit_required: false,
+            spec,
+        }
+    }
+
+    /// The machine's own `/usr` gets a writable layer only if the sandbox's user is root: no other could write there, and
+    /// the layer would cost more than all other mounts together.
+    fn root_tree(&self, tree: &Tree, user: &str) -> RootTree {
+        let is_root = matches!(user.split(':').next(), Some("root" | "0"));
+        let beyond_reach = self.name.is_host() && tree.at == Path::new("/usr") && !is_root;
+        let access = if beyond_reach { MountAccess::ReadOnly } else { MountAccess::ReadWrite };
+        RootTree { at: tree.at.clone(), lowers: tree.lowers.clone(), access }
+    }
 }
 
 /// Host directories that make up one place inside the sandbox. They are shared by every sandbox of the template: mount

@@ -135,8 +135,11 @@ fn controls() -> Vec<Control> {
 
 fn lines<T: std::fmt::Debug + minicbor::Encode<()>>(kind: &str, messages: &[T]) -> Vec<String> {
     let line = |message: &T| {
-        let hex: String =
-            minicbor::to_vec(message).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = minicbor::to_vec(message)
+            .expect("it can be encoded")
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         format!("{kind} {hex} {message:?}")
     };
     messages.iter().map(line).collect()

@@ -4,16 +4,18 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{bench, doctor, exec, list, remove, run, shell, template};
 
+const EXAMPLES: &str = "\
+Try:
+  warren run -- python3 -c 'print(\"hello\")'
+  warren shell
+  warren doctor";
+
 /// Every agent its own computer.
 ///
 /// Warren runs programs in isolated machines that start in milliseconds. `warren run` needs no server, no image and no
 /// download: it makes a fresh machine, runs one command in it, and takes it away again.
-///
-///   warren run -- python3 -c 'print("hello")'
-///   warren shell
-///   warren doctor
 #[derive(Debug, Parser)]
-#[command(name = "warren", version, verbatim_doc_comment, arg_required_else_help = true)]
+#[command(name = "warren", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -43,3 +45,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
 }
+
+#[cfg(test)]
+#[path = "cli_tests.rs"]
+mod tests;

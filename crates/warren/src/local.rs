@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use warren_core::{CreateRequest, Created, Isolation, OwnerBond, RootTree, SandboxId, SandboxSpec};
+use warren_core::{Created, Isolation, OwnerBond, SandboxId, SandboxSpec};
 use warren_isolate::{Native, NativeOptions};
 use warren_store::TemplateStore;
 
@@ -48,32 +48,21 @@ impl Local {
             CliError::new(error)
                 .hint("`warren template ls` lists templates, `warren template import` makes them")
         })?;
-        let config = template.manifest.config;
-        let mut env = config.env;
-        env.extend(spec.env.iter().map(|(name, value)| format!("{name}={value}")));
-        let bits =
-            getrandom::u64().and_then(|high| Ok([high.to_be_bytes(), getrandom::u64()?.to_be_bytes()]));
-        let bits = bits.map_err(CliError::new)?.concat();
-        let request = CreateRequest {
-            id: SandboxId::from_random(bits.try_into().unwrap_or_default()),
-            root: template
-                .trees
-                .into_iter()
-                .map(|tree| RootTree { at: tree.at, lowers: tree.lowers })
-                .collect(),
-            env,
-            user: spec.user.clone().or(Some(config.user)),
-            workdir: spec.workdir.clone().or(Some(PathBuf::from(config.workdir))),
-            owner: creation.owner,
-            disk_limit_required: creation.disk_limit_required,
-            spec,
-        };
+        let mut request = template.request(fresh_id()?, spec, creation.owner);
+        request.disk_limit_required = creation.disk_limit_required;
         Ok(self.backend.create(request)?)
     }
 
     pub(crate) fn dial(&self, id: &SandboxId) -> Result<UnixStream, CliError> {
         Ok(UnixStream::from(self.backend.dial(id)?))
     }
+}
+
+/// An id that nobody can guess.
+pub(crate) fn fresh_id() -> Result<SandboxId, CliError> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(CliError::new)?;
+    Ok(SandboxId::from_random(bits))
 }
 
 /// Where this machine's sandboxes are kept.

@@ -12,10 +12,6 @@ def checked(answer):
         raise OSError(getattr(errno, answer), answer)
     return answer
 
-def aio():
-    context = ctypes.c_ulong(0)
-    checked(call(206, 64, ctypes.byref(context)))
-
 def timer():
     made = ctypes.c_int(0)
     checked(call(222, 1, 0, ctypes.byref(made)))
@@ -47,7 +43,6 @@ TAKE = {
     "semaphores": semaphores,
     "locks": lock,
     "terminals": lambda: held.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)),
-    "aio": aio,
 }
 # Queues are counted by the room their messages may take: an ordinary limit is used up by nine.
 FEW = 5 if kind == "queues" else 50

@@ -1,8 +1,8 @@
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use warren_core::{CreateRequest, Isolation, OwnerBond, RootTree, SandboxId, SandboxSpec, TemplateName};
+use warren_core::{CreateRequest, Isolation, OwnerBond, SandboxId, SandboxSpec, TemplateName};
 use warren_isolate::{Native, NativeOptions};
 use warren_store::TemplateStore;
 use warren_wire::guest::{
@@ -87,22 +87,9 @@ impl<'env> Backend<'env> {
     pub fn request(&self, spec: SandboxSpec, owner: OwnerBond) -> CreateRequest {
         spec.validate().expect("the spec is valid");
         let template = self.templates.get(&spec.template).expect("the template is there");
-        let config = template.manifest.config;
         let mut id = [0; 16];
         getrandom::fill(&mut id).expect("there is randomness");
-        let mut env = config.env;
-        env.extend(spec.env.iter().map(|(name, value)| format!("{name}={value}")));
-        let trees = template.trees.into_iter();
-        CreateRequest {
-            id: SandboxId::from_random(id),
-            root: trees.map(|tree| RootTree { at: tree.at, lowers: tree.lowers }).collect(),
-            env,
-            user: spec.user.clone().or(Some(config.user)),
-            workdir: spec.workdir.clone().or(Some(PathBuf::from(config.workdir))),
-            owner,
-            disk_limit_required: false,
-            spec,
-        }
+        template.request(SandboxId::from_random(id), spec, owner)
     }
 
     pub fn dial(&self, id: &SandboxId) -> UnixStream {

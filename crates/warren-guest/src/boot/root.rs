@@ -20,7 +20,10 @@ use crate::machine::Machine;
 /// Files of `/proc` that tell of the host or act on it. Covered by the null device.
 const COVERED_FILES: &[&str] = &[
     "cmdline",
+    "config.gz",
     "interrupts",
+    "iomem",
+    "ioports",
     "kallsyms",
     "kcore",
     "key-users",
@@ -91,7 +94,9 @@ fn mount_proc(root: &OwnedFd, dev: &OwnedFd) -> Result<OwnedFd, Refusal> {
 fn mount_dev(root: &OwnedFd, dev: &OwnedFd, plan: &BootPlan) -> Result<(), Refusal> {
     let target = files::system_directory(root, "dev").step("/dev", "open the mount point")?;
     attach(dev, &target, "").step("/dev", "attach the prepared tree")?;
-    let terminals = [("ptmxmode", "0666"), ("mode", "0620"), ("gid", &(plan.id_base + 5).to_string())];
+    let group = (plan.id_base + 5).to_string();
+    // The kernel's stock of terminals is one for the whole machine.
+    let terminals = [("ptmxmode", "0666"), ("mode", "0620"), ("gid", group.as_str()), ("max", "256")];
     let terminals = own_file_system("devpts", &terminals, MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
     attach(&terminals, dev, "pts").step("/dev", "attach pts")?;
     let size = plan.shm_bytes.to_string();

@@ -2,15 +2,20 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::CWD;
+use rustix::mount::{OpenTreeFlags, open_tree};
+
 use super::data::OpenError;
+use super::sys;
 
 static BINARY: &[u8] = include_bytes!(env!("WARREN_GUEST"));
 
-/// Opens the agent's binary in the data directory, writing it first if this version's is not there.
+/// Opens the agent's binary in the data directory, writing it first if this version's is not there. What is opened is a
+/// read-only mount of that one file: it has no path, so none shows inside a sandbox, and nothing can write through it.
 pub(super) fn install(root: &Path) -> Result<OwnedFd, OpenError> {
     let path = root.join(concat!("agent-", env!("WARREN_GUEST_DIGEST")));
     let open = || open_complete(&path).or_else(|_| place(&path).and_then(|()| open_complete(&path)));
@@ -19,12 +24,12 @@ pub(super) fn install(root: &Path) -> Result<OwnedFd, OpenError> {
 
 /// A file of another size was cut short by a full disk or a crash.
 fn open_complete(path: &Path) -> io::Result<OwnedFd> {
-    let file = fs::File::open(path)?;
-    if file.metadata()?.len() == BINARY.len() as u64 {
-        Ok(file.into())
-    } else {
-        Err(io::ErrorKind::InvalidData.into())
+    if fs::metadata(path)?.len() != BINARY.len() as u64 {
+        return Err(io::ErrorKind::InvalidData.into());
     }
+    let mount = open_tree(CWD, path, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?;
+    sys::set_mount(mount.as_fd(), libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID, None)?;
+    Ok(mount)
 }
 
 fn place(path: &Path) -> io::Result<()> {

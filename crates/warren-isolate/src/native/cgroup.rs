@@ -160,9 +160,9 @@ impl Cgroups {
             .roots()
             .filter_map(|root| fs::read_dir(root.join(&self.parent)).ok())
             .flatten()
-            .filter_map(|entry| {
-                entry.ok().filter(|entry| entry.path().is_dir())?.file_name().into_string().ok()
-            })
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
         names.sort_unstable();
         names.dedup();

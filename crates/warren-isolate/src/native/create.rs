@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use warren_core::{CreateRequest, Created, IsolationError, IsolationErrorKind, NetworkMode, OwnerBond};
+use warren_core::{
+    CreateRequest, Created, IsolationError, IsolationErrorKind, MountAccess, NetworkMode, OwnerBond,
+};
 use warren_wire::guest::{
     AgentConfig, BindMount, BootPlan, BootReport, MAX_PAYLOAD, Machine, Network, Rlimit, TreeMount,
 };
@@ -138,10 +140,15 @@ fn open_root(
     namespace: BorrowedFd<'_>,
     id_base: u32,
 ) -> Result<Root, IsolationError> {
-    let mut trees = Vec::new();
-    for (number, tree) in request.root.iter().enumerate() {
-        layers::make_writable(&area.path, number).map_err(layer_error)?;
-        trees.push(layers::open(tree, namespace).map_err(layer_error)?);
+    let (mut trees, mut binds) = (Vec::new(), Vec::new());
+    for tree in &request.root {
+        match tree.access {
+            MountAccess::ReadWrite => {
+                layers::make_writable(&area.path, trees.len()).map_err(layer_error)?;
+                trees.push(layers::open(tree, namespace).map_err(layer_error)?);
+            }
+            MountAccess::ReadOnly => binds.push(layers::show(tree, namespace).map_err(layer_error)?),
+        }
     }
     // Templates know the name that every sandbox has unless it is given another.
     if let Some(name) = &request.spec.hostname {
@@ -152,7 +159,6 @@ fn open_root(
     layers::map_area(area.mount.as_fd(), &area.path, namespace).map_err(layer_error)?;
     let dev =
         layers::clone_dev(&shared.dev, namespace).map_err(|errno| layer("/dev", io::Error::from(errno)))?;
-    let mut binds = Vec::new();
     if !request.spec.mounts.is_empty() {
         let user = users::ids(&request.root, request.user.as_deref()).map_err(|error| {
             IsolationError::caused(
@@ -354,6 +360,7 @@ fn layer_error(error: LayerError) -> IsolationError {
         LayerError::Writable { .. }
         | LayerError::Open { .. }
         | LayerError::Map { .. }
+        | LayerError::ManyLayers { .. }
         | LayerError::MountIds(_) => IsolationErrorKind::Layer,
     };
     IsolationError::caused(kind, "set up the root file system", error)

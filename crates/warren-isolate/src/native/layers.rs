@@ -33,6 +33,8 @@ pub(super) enum LayerError {
     Source { path: PathBuf, source: io::Error },
     #[error("mount source `{}` is neither a file nor a directory", path.display())]
     SourceKind { path: PathBuf },
+    #[error("`{}` is read-only and must be one directory", at.display())]
+    ManyLayers { at: PathBuf },
     #[error("map the ids of the mounts")]
     MountIds(#[source] UserNamespaceError),
 }
@@ -58,6 +60,12 @@ const SAFE: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 pub(super) fn open(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Tree, LayerError> {
     let lowers = tree.lowers.iter().map(|path| mapped(path, namespace)).collect::<Result<_, _>>()?;
     Ok(Tree { at: tree.at.clone(), lowers })
+}
+
+/// A tree without a writable layer is its one directory, mounted as it is.
+pub(super) fn show(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Bind, LayerError> {
+    let [path] = tree.lowers.as_slice() else { return Err(LayerError::ManyLayers { at: tree.at.clone() }) };
+    Ok(Bind { at: tree.at.clone(), source: mapped(path, namespace)?, directory: true })
 }
 
 /// Makes a tree's private writable layer.

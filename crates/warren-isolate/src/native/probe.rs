@@ -29,6 +29,7 @@ pub(super) fn examine(data_dir: &Path) -> Vec<Check> {
         disk_quota(data_dir),
         disk_space(data_dir),
         processes(),
+        open_files(),
         resource_limits(),
         core_pattern(),
     ]
@@ -187,6 +188,23 @@ fn processes() -> Check {
             "for hundreds of sandboxes, raise it: sysctl kernel.pid_max=4194304",
         ),
         None => warning("processes", "pid_max cannot be read", "mount /proc"),
+    }
+}
+
+/// All processes of one sandbox at its default limits must not be able to use up the machine's stock.
+fn open_files() -> Check {
+    let defaults = warren_core::Limits::default();
+    let least = u64::from(defaults.pids) * defaults.open_files;
+    let most =
+        fs::read_to_string("/proc/sys/fs/file-max").ok().and_then(|text| text.trim().parse::<u64>().ok());
+    match most {
+        Some(most) if most >= least => ok("open files", format!("file-max is {most}")),
+        Some(most) => warning(
+            "open files",
+            format!("file-max is {most}, which one sandbox with a thousand processes could use up"),
+            "raise it: sysctl fs.file-max=9223372036854775807",
+        ),
+        None => warning("open files", "file-max cannot be read", "mount /proc"),
     }
 }
 

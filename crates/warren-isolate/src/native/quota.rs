@@ -14,7 +14,7 @@ mod project;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
@@ -85,12 +85,11 @@ impl Quotas {
         if required && !self.project {
             return image::prepare(directory, limits);
         }
-        let path = directory.join("trees");
+        let path = directory.to_owned();
         let failed = |action| {
             let path = path.clone();
             move |source| QuotaError::Place { action, path, source }
         };
-        fs::DirBuilder::new().mode(0o700).create(&path).map_err(failed("make the directory"))?;
         let kind = if self.project {
             project::assign(&path, number, limits).map_err(failed("set the project quota of"))?;
             QuotaKind::Project { project: number }
@@ -109,7 +108,7 @@ impl Quotas {
             QuotaKind::Image => {
                 fs::metadata(image::file(directory)).map_or((0, 0), |found| (found.blocks() * 512, 0))
             }
-            QuotaKind::Watched => count(&directory.join("trees")),
+            QuotaKind::Watched => count(directory),
         }
     }
 

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 /// Empties a directory, then removes what `last` does, then the directory itself. Says whether it is gone.
@@ -65,11 +65,14 @@ fn clear(
         if name == c"." || name == c".." {
             continue;
         }
-        match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
-            Err(Errno::ISDIR) => {}
-            answer => {
-                answer?;
-                continue;
+        if entry.file_type() != FileType::Directory {
+            match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
+                // Some file systems do not tell the type.
+                Err(Errno::ISDIR) => {}
+                answer => {
+                    answer?;
+                    continue;
+                }
             }
         }
         match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {

@@ -1,5 +1,4 @@
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use warren_core::{CreateRequest, Isolation, OwnerBond, RootTree, SandboxId, SandboxSpec, TemplateName};
@@ -10,7 +9,7 @@ use warren_wire::guest::{Connection, FrameKind, Reader, Reply, Request, Start, p
 use super::rounds::Lap;
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{Local, data_dir};
+use crate::local::{Local, data_dir, fresh_id};
 
 /// How long the background may take to remove what was destroyed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,18 +38,8 @@ impl Engine {
 
     fn over(local: Local) -> Result<Self, CliError> {
         let template = local.templates.get(&TemplateName::host()).map_err(CliError::new)?;
-        let config = template.manifest.config;
-        let trees = template.trees.into_iter();
-        let pattern = CreateRequest {
-            id: fresh_id()?,
-            spec: SandboxSpec::new(TemplateName::host()),
-            root: trees.map(|tree| RootTree { at: tree.at, lowers: tree.lowers }).collect(),
-            env: config.env,
-            user: Some(config.user),
-            workdir: Some(PathBuf::from(config.workdir)),
-            owner: OwnerBond::DiesWithOwner,
-            disk_limit_required: false,
-        };
+        let pattern =
+            template.request(fresh_id()?, SandboxSpec::new(TemplateName::host()), OwnerBond::DiesWithOwner);
         Ok(Self { local, pattern })
     }
 
@@ -119,10 +108,4 @@ impl Engine {
         self.exec(id, argv)?;
         Ok(Lap { time: begun.elapsed(), settled: None })
     }
-}
-
-fn fresh_id() -> Result<SandboxId, CliError> {
-    let mut bits = [0; 16];
-    getrandom::fill(&mut bits).map_err(CliError::new)?;
-    Ok(SandboxId::from_random(bits))
 }

@@ -64,11 +64,13 @@ fn resources(limits: &Limits) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use warren_core::MountAccess;
+
     use super::*;
 
     #[test]
     fn the_bundle_holds_our_root_and_our_limits() {
-        let usr = RootTree { at: "/usr".into(), lowers: vec!["/usr".into()] };
+        let usr = RootTree { at: "/usr".into(), lowers: vec!["/usr".into()], access: MountAccess::ReadOnly };
         let config = config(Path::new("/b/rootfs"), &[usr], &Limits::default(), &["/bin/true"]);
         let read: Value = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
         assert_eq!(read["root"], json!({ "path": "/b/rootfs", "readonly": true }));

@@ -7,15 +7,17 @@ use crate::cli::Global;
 use crate::error::CliError;
 use crate::ui;
 
+const EXAMPLES: &str = "\
+Examples:
+  warren bench --quick
+  warren bench --only run_true,exec_true --subject warren,bwrap,crun";
+
 /// Measure sandboxes on this machine, Warren's beside those of bubblewrap, crun, runc, docker and gVisor.
 ///
 /// All take turns in one run on the same root file system, since only ratios taken side by side mean something on a
 /// machine that does other things too. Those that are not installed are left out. A full run takes several minutes.
-///
-///   warren bench --quick
-///   warren bench --only run_true,exec_true --subject warren,bwrap,crun
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Bench {
     /// Print JSON
     #[arg(long)]

@@ -16,17 +16,20 @@ use crate::local::{Creation, Local};
 use crate::relay::{self, Outcome, Streams};
 use crate::ui;
 
+const EXAMPLES: &str = "\
+Examples:
+  warren run -- python3 script.py < input.txt
+  warren run --memory 512m --cpus 1 --timeout 60s -- make test
+  warren run --mount \"$PWD:/work\" --workdir /work -- pytest
+  warren run --json -- ./flaky-test | jq .exit_code";
+
 /// Run one command in a fresh sandbox and remove it afterwards.
 ///
 /// Standard input, output and error pass through unchanged, and the command's exit code is warren's. On a terminal the
 /// command gets one too. Exit codes of warren's own: 124 the time limit ended it, 125 warren failed, 126 the command
 /// cannot be executed, 127 it was not found, 137 it was killed, by its memory limit for instance.
-///
-///   warren run -- python3 script.py < input.txt
-///   warren run --memory 512m --cpus 1 --timeout 60s -- make test
-///   warren run --mount "$PWD:/work" --workdir /work -- pytest
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Run {
     #[command(flatten)]
     machine: Machine,

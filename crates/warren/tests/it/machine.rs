@@ -62,7 +62,8 @@ impl TestEnv {
     /// Makes a sandbox that stays, and returns its id and the agent's pid on the host.
     fn keep(&self, command: &[&str]) -> (String, u64) {
         self.warren(&[&["run", "--keep", "--"], command].concat());
-        let list: serde_json::Value = serde_json::from_str(&self.warren(&["ls", "--json"])).unwrap();
+        let list: serde_json::Value =
+            serde_json::from_str(&self.warren(&["ls", "--json"])).expect("`ls --json` prints JSON");
         let id = list[0]["id"].as_str().expect("a sandbox has an id").to_owned();
         (id, list[0]["pid"].as_u64().expect("a living sandbox has a pid"))
     }

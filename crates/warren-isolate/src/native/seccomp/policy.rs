@@ -121,7 +121,7 @@ const ATTRIBUTES: &[Call] = calls![
 /// Waiting for descriptors, and asynchronous I/O of the older kind. The two `_old` calls never existed: the
 /// kernel says so itself, and listing them keeps a run of numbers whole.
 const WAITING: &[Call] = calls![
-    SYS_poll SYS_select SYS_io_setup SYS_io_destroy SYS_io_getevents SYS_io_submit SYS_io_cancel
+    SYS_poll SYS_select SYS_io_destroy SYS_io_getevents SYS_io_submit SYS_io_cancel
     SYS_epoll_create SYS_epoll_ctl_old SYS_epoll_wait_old SYS_epoll_wait SYS_epoll_ctl SYS_inotify_init
     SYS_inotify_add_watch SYS_inotify_rm_watch SYS_pselect6 SYS_ppoll SYS_epoll_pwait SYS_signalfd
     SYS_eventfd SYS_signalfd4 SYS_eventfd2 SYS_epoll_create1 SYS_inotify_init1 SYS_io_pgetevents=333
@@ -234,9 +234,10 @@ const OBSOLETE: &[Call] = calls![
 ];
 
 /// Said not to exist, so that callers use the older way: `clone3` hides its flags behind a pointer, where no
-/// filter can look, and libc falls back to `clone`; the others tell about mounts or have an `ioctl` twin.
+/// filter can look, and libc falls back to `clone`; `io_setup` draws on a stock that the whole machine shares; the
+/// others tell about mounts or have an `ioctl` twin.
 pub(super) const ABSENT: &[Call] = calls![
-    SYS_clone3 SYS_statmount=457 SYS_listmount=458 SYS_file_getattr=468 SYS_file_setattr=469
+    SYS_clone3 SYS_io_setup SYS_statmount=457 SYS_listmount=458 SYS_file_getattr=468 SYS_file_setattr=469
 ];
 
 /// The tables of calls that are always allowed.
