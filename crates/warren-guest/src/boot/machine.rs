@@ -1,21 +1,24 @@
 //! The sandbox's own machine, in front of the host's: clocks that begin with it, and covers for what `/proc` and `/sys` say
 //! about size and use.
 
+use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::MountAttrFlags;
+use rustix::mount::{MountAttrFlags, mount_bind};
 use rustix::time::ClockId;
 use warren_wire::guest::{FdNumber, Machine as Plan};
 
 use super::report::{Refusal, StepResult};
-use super::root::{attach, clone_tree, new_file_system};
+use super::root::{attach, new_file_system};
 use super::sys;
 use crate::machine::{Cover, Covers, Gauges, Machine, Size, boot_clock};
 
 const STEP: &str = "machine";
+/// In the old root, which the process still has as its own.
+const OLD_DEV: &str = "/dev";
 
 /// Sets the clocks that count from the start of the machine to when the sandbox began, for this process and all to come: the
 /// kernel then shows the start of each process in the same terms as the uptime. Only used while the host's `/proc` is still in
@@ -52,16 +55,14 @@ fn minus(time: Duration) -> String {
     }
 }
 
-/// Covers the host's figures. `began` is what [`set_clocks`] returned.
-pub(super) fn mount(proc: &OwnedFd, sys: &OwnedFd, plan: &Plan, began: Duration) -> Result<Machine, Refusal> {
+/// Covers the host's figures. `began` is what [`set_clocks`] returned. The working directory is the new root.
+pub(super) fn mount(proc: &OwnedFd, plan: &Plan, began: Duration) -> Result<Machine, Refusal> {
     let take = |number: FdNumber| sys::inherit(number).step(STEP, "take a descriptor");
     let take_gauge = |number: Option<FdNumber>| number.map(take).transpose();
-    let tree = take(plan.tree)?;
-    stow(&tree).step(STEP, "attach the prepared tree")?;
-    for name in ["cpuinfo", "vmstat"] {
-        bind(&tree, name, proc, name).step(STEP, format!("cover {name}"))?;
+    stow(&take(plan.tree)?).step(STEP, "attach the prepared tree")?;
+    for (name, at) in [("cpuinfo", "proc/cpuinfo"), ("vmstat", "proc/vmstat"), ("sys", "sys")] {
+        bind(name, at).step(STEP, format!("cover {at}"))?;
     }
-    bind(&tree, "sys", sys, "").step(STEP, "attach /sys")?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let kernel_load = rustix::fs::openat(proc, "loadavg", flags, Mode::empty()).step(STEP, "open loadavg")?;
     let gauges = Gauges {
@@ -74,36 +75,38 @@ pub(super) fn mount(proc: &OwnedFd, sys: &OwnedFd, plan: &Plan, began: Duration)
     let place = new_file_system("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOEXEC)
         .step(STEP, "mount a place for the covers")?;
     stow(&place).step(STEP, "attach the place of the covers")?;
-    let cover = |name: &str| cover(&place, proc, name).step(STEP, format!("cover {name}"));
     // Whatever the backend was started with: modes here and below are meant as they are written.
     rustix::process::umask(Mode::empty());
+    let cover =
+        |name: &CStr| cover(&place, proc, name).step(STEP, format!("cover {}", name.to_string_lossy()));
     let covers = Covers {
-        meminfo: cover("meminfo")?,
-        stat: cover("stat")?,
-        uptime: cover("uptime")?,
-        loadavg: cover("loadavg")?,
+        meminfo: cover(c"meminfo")?,
+        stat: cover(c"stat")?,
+        uptime: cover(c"uptime")?,
+        loadavg: cover(c"loadavg")?,
     };
     let size = Size { memory_bytes: plan.memory_bytes, cpus: plan.cpus };
     Ok(Machine::new(size, gauges, covers, began))
 }
 
-/// Linux before 6.15 clones only what is attached. The old root's `/dev` is not used any more, and leaves with it.
+/// Gives a tree a path for as long as it takes to mount what is in it. The old root's `/dev` is not used any more, and leaves
+/// with it.
 fn stow(tree: &OwnedFd) -> Result<(), Errno> {
-    attach(tree, CWD, "/dev")
+    attach(tree, CWD, OLD_DEV)
 }
 
-fn bind(tree: &OwnedFd, what: &str, directory: &OwnedFd, name: &str) -> Result<(), Errno> {
-    attach(&clone_tree(tree, what)?, directory, name)
+/// Mounts what lies in the tree that was stowed last.
+fn bind(name: &str, at: &str) -> Result<(), Errno> {
+    mount_bind(format!("{OLD_DEV}/{name}"), at)
 }
 
 /// Only the descriptor returned can write: the mount that the sandbox sees is read-only, and nothing inside may change that.
-fn cover(place: &OwnedFd, proc: &OwnedFd, name: &str) -> Result<Cover, Errno> {
-    let mode = Mode::from_raw_mode(0o444);
+fn cover(place: &OwnedFd, proc: &OwnedFd, name: &CStr) -> Result<Cover, Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(place, name, flags, mode)?;
-    let mount = clone_tree(place, name)?;
-    sys::make_read_only(&mount)?;
-    attach(&mount, proc, name)?;
+    let file = rustix::fs::openat(place, name, flags, Mode::from_raw_mode(0o444))?;
+    let text = name.to_string_lossy();
+    bind(&text, &format!("proc/{text}"))?;
+    sys::make_read_only(proc, name)?;
     Ok(Cover::new(file))
 }
 

@@ -3,6 +3,7 @@
     reason = "system calls that rustix does not wrap, and descriptors inherited by number"
 )]
 
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -103,16 +104,17 @@ struct MountAttr {
     user_namespace: u64,
 }
 
-/// Makes a detached mount read-only.
-pub(super) fn make_read_only(mount: &OwnedFd) -> Result<(), Errno> {
+/// Makes the mount at `path` below `directory` read-only.
+pub(super) fn make_read_only(directory: &OwnedFd, path: &CStr) -> Result<(), Errno> {
     let attr = MountAttr { set: libc::MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, user_namespace: 0 };
-    // SAFETY: the attribute struct has the kernel's layout and lives across the call, with its size beside it.
+    // SAFETY: the path is a C string and the attribute struct has the kernel's layout, with its size beside it; both live
+    // across the call.
     checked(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
-            mount.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
+            directory.as_raw_fd(),
+            path.as_ptr(),
+            libc::AT_SYMLINK_NOFOLLOW,
             &raw const attr,
             size_of::<MountAttr>(),
         )
