@@ -22,7 +22,7 @@ mod sys;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 
-use warren_wire::guest::{AgentConfig, BootPlan, Network};
+use warren_wire::guest::{AgentConfig, BootPlan};
 
 use self::report::{Refusal, StepResult};
 use crate::machine::Machine;
@@ -50,7 +50,7 @@ fn follow(plan: BootPlan) -> Result<Booted, Refusal> {
     let listener = sys::inherit(plan.listener).step("descriptors", "take the listening socket")?;
     let lifeline = plan.lifeline.map(sys::inherit).transpose().step("descriptors", "take the lifeline")?;
     join_cgroups(&plan)?;
-    set_up_network(&plan)?;
+    enter_network(&plan)?;
     rustix::system::sethostname(plan.hostname.as_bytes()).step("hostname", "set the host name")?;
     let began = plan.machine.as_ref().map(machine::set_clocks).transpose()?;
     let machine = root::build(&plan, began)?;
@@ -69,18 +69,7 @@ fn join_cgroups(plan: &BootPlan) -> Result<(), Refusal> {
     sys::unshare_cgroup().step("cgroup namespace", "unshare it")
 }
 
-fn set_up_network(plan: &BootPlan) -> Result<(), Refusal> {
-    match plan.network {
-        Network::Fresh => {
-            sys::raise_loopback().step("network namespace", "raise loopback")?;
-            // Root inside has no capability over this namespace, so low ports and ping are opened by sysctl. The
-            // namespace has no other user, so all groups will do.
-            files::write_sysctl("net/ipv4/ip_unprivileged_port_start", "0")?;
-            files::write_sysctl("net/ipv4/ping_group_range", "0 2147483647")
-        }
-        Network::Prepared(number) => {
-            let namespace = sys::inherit(number).step("network namespace", "take the prepared one")?;
-            sys::enter_network(&namespace).step("network namespace", "enter the prepared one")
-        }
-    }
+fn enter_network(plan: &BootPlan) -> Result<(), Refusal> {
+    let namespace = sys::inherit(plan.network).step("network namespace", "take it")?;
+    sys::enter_network(&namespace).step("network namespace", "enter it")
 }

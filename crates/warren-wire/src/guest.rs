@@ -13,7 +13,7 @@ mod process;
 mod request;
 
 pub use boot::{
-    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Machine, Network, Rlimit, TreeMount,
+    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Machine, Rlimit, TreeMount,
 };
 pub use bytes::ByteString;
 pub use client::{CallError, CallSender, Connection, parse_reply};

@@ -7,14 +7,6 @@ use rustix::io::Errno;
 
 use super::report::{Refusal, StepResult};
 
-/// Writes a sysctl of the current namespaces. Only used while the host's `/proc` is still in place.
-pub(super) fn write_sysctl(name: &str, value: &str) -> Result<(), Refusal> {
-    let path = format!("/proc/sys/{name}");
-    rustix::fs::open(path.as_str(), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
-        .and_then(|file| rustix::io::write(&file, value.as_bytes()).map(drop))
-        .step("network namespace", format!("set {name}"))
-}
-
 /// Opens a directory of the system's own at the top of the root (`/proc`, `/dev`, …). Whatever else the image put
 /// there, link or file, is replaced by an empty directory.
 pub(super) fn system_directory(root: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {

@@ -60,19 +60,6 @@ pub(super) fn enter_user_namespace(namespace: &OwnedFd) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::User))
 }
 
-/// Raises the loopback interface of the current network namespace.
-pub(super) fn raise_loopback() -> Result<(), Errno> {
-    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
-    // SAFETY: an all-zero ifreq is a valid value of this plain C struct.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
-        *slot = libc::c_char::try_from(*byte).unwrap_or_default();
-    }
-    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap_or_default();
-    // SAFETY: the request is a valid ifreq that lives across the call.
-    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into())
-}
-
 /// Makes new files belong to this id as user and group. Only this process has the ids, and only for files.
 pub(super) fn set_file_ids(id: u32) -> Result<(), Errno> {
     for call in [libc::SYS_setfsgid, libc::SYS_setfsuid] {

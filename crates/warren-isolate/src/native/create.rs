@@ -11,7 +11,7 @@ use warren_core::{
     CreateRequest, Created, IsolationError, IsolationErrorKind, MountAccess, NetworkMode, OwnerBond,
 };
 use warren_wire::guest::{
-    AgentConfig, BindMount, BootPlan, BootReport, MAX_PAYLOAD, Machine, Network, Rlimit, TreeMount,
+    AgentConfig, BindMount, BootPlan, BootReport, MAX_PAYLOAD, Machine, Rlimit, TreeMount,
 };
 
 use super::cgroup::{Entrance, Gauges};
@@ -93,6 +93,7 @@ fn build(
 ) -> Result<u32, IsolationError> {
     let id = &request.id;
     let directory = shared.data.sandbox(id);
+    let network = shared.networks.order().map_err(|error| layer("network namespace", error))?;
     let start = getrandom::u32().map_err(|error| layer("randomness", error))?;
     let id_base = shared.data.ranges().claim(id, start).map_err(range_error)?;
     shared.passed(CrashPoint::CreateRange);
@@ -116,7 +117,7 @@ fn build(
     let machine = MachineParts { tree, gauges, cpus };
     let listener = shared.data.listen(lock).map_err(|error| layer("agent socket", error))?;
     shared.passed(CrashPoint::CreateListener);
-    let network = shared.networks.take();
+    let network = network.wait().map_err(|error| layer("network namespace", error))?;
     let boot = Boot { root, namespace, entrance, listener, network, machine, id_base, quota };
     let pid = boot.start(shared, request, hold)?;
     let record = Record::new(request, pid, id_base, quota);
@@ -180,8 +181,7 @@ struct Boot {
     namespace: OwnedFd,
     entrance: Entrance,
     listener: OwnedFd,
-    /// One that was prepared; otherwise the clone makes one.
-    network: Option<OwnedFd>,
+    network: OwnedFd,
     machine: MachineParts,
     id_base: u32,
     quota: QuotaKind,
@@ -236,9 +236,7 @@ impl Boot {
             null: shared.null.as_fd(),
             inherited,
         };
-        let network = if self.network.is_some() { 0 } else { libc::CLONE_NEWNET };
-        let flags =
-            libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | network;
+        let flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
         let cgroup = self.entrance.clone_into.as_ref().map(AsFd::as_fd);
         let child = sys::spawn(&program, flags.unsigned_abs().into(), cgroup)
             .map_err(|errno| layer("namespaces", io::Error::from(errno)))?;
@@ -266,10 +264,7 @@ impl Boot {
         };
         BootPlan {
             cgroup_tasks: self.entrance.tasks.iter().map(number).collect(),
-            network: match &self.network {
-                Some(prepared) => Network::Prepared(number(prepared)),
-                None => Network::Fresh,
-            },
+            network: number(&self.network),
             hostname: request.spec.hostname.as_deref().unwrap_or(DEFAULT_HOSTNAME).into(),
             id_base: self.id_base,
             trees: self.root.trees.iter().map(tree).collect(),
@@ -297,8 +292,8 @@ impl Boot {
         let root = &self.root;
         let trees = root.trees.iter().flat_map(|tree| &tree.lowers);
         let binds = root.binds.iter().map(|bind| &bind.source);
-        let single = [&root.writable, &root.dev, &self.namespace, &self.listener];
-        let all = trees.chain(binds).chain(single).chain(&self.entrance.tasks).chain(&self.network);
+        let single = [&root.writable, &root.dev, &self.namespace, &self.network, &self.listener];
+        let all = trees.chain(binds).chain(single).chain(&self.entrance.tasks);
         let all = all.chain(self.machine.descriptors());
         all.map(AsRawFd::as_raw_fd).collect()
     }

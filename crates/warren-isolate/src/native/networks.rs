@@ -1,13 +1,15 @@
-//! Network namespaces made ahead: the costliest namespace to make, and the same for every sandbox.
+//! Network namespaces: set up by the host before a sandbox enters, and where many are needed, ahead of time, because none is
+//! costlier to make.
 //!
-//! A thread of its own makes them, each by leaving the last one for a new one; a namespace lives on in its descriptor. The
-//! thread belongs to the host's user namespace, so no sandbox has any right over the namespace it is given.
+//! A thread makes one by leaving for it; the namespace lives on in its descriptor. It belongs to the host's user namespace,
+//! so no sandbox has any right over the one it is given.
 
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 use super::sys;
 
@@ -29,10 +31,34 @@ impl Networks {
         Ok(Self { ready: Some(Mutex::new(ready)) })
     }
 
-    /// A prepared one, if there is one: nobody waits for it, because the clone can make one too.
-    pub(super) fn take(&self) -> Option<OwnedFd> {
-        let ready = self.ready.as_ref()?.lock().ok()?;
-        ready.try_recv().ok()
+    /// Orders a namespace with loopback up. One that is ready is there at once; else it is made while the caller does other
+    /// things, in a thread that ends with it, so that no other thread is ever in the wrong one.
+    pub(super) fn order(&self) -> io::Result<Order> {
+        match self.ready.as_ref().and_then(|ready| ready.lock().ok()?.try_recv().ok()) {
+            Some(namespace) => Ok(Order::Ready(namespace)),
+            None => {
+                let thread = std::thread::Builder::new().name("warren-network".to_owned()).spawn(make)?;
+                Ok(Order::Coming(thread))
+            }
+        }
+    }
+}
+
+/// A namespace that was ordered.
+#[derive(Debug)]
+pub(super) enum Order {
+    Ready(OwnedFd),
+    Coming(JoinHandle<io::Result<OwnedFd>>),
+}
+
+impl Order {
+    pub(super) fn wait(self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Ready(namespace) => Ok(namespace),
+            Self::Coming(thread) => {
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that makes it panicked")))
+            }
+        }
     }
 }
 
@@ -48,6 +74,8 @@ fn supply(sender: &SyncSender<OwnedFd>) {
 fn make() -> io::Result<OwnedFd> {
     sys::unshare_network()?;
     sys::raise_loopback()?;
+    // Root inside has no capability over this namespace, so low ports and ping are opened by sysctl. The namespace has no
+    // other user, so all groups will do.
     fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")?;
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")?;
     Ok(fs::File::open("/proc/thread-self/ns/net")?.into())

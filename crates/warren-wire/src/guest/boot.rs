@@ -16,8 +16,9 @@ pub struct BootPlan {
     /// cgroup v1 `tasks` files to join by writing `0`.
     #[n(0)]
     pub cgroup_tasks: Vec<FdNumber>,
+    /// The network namespace to enter, set up by the host.
     #[n(1)]
-    pub network: Network,
+    pub network: FdNumber,
     #[n(2)]
     pub hostname: ByteString,
     /// First host id of the sandbox's range.
@@ -61,17 +62,6 @@ pub struct BootPlan {
     /// Absent: `/proc` tells of the host, and `/sys` is empty.
     #[n(17)]
     pub machine: Option<Machine>,
-}
-
-/// The network namespace of a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum Network {
-    /// The agent was cloned into a new one: bring up loopback and set it up.
-    #[n(0)]
-    Fresh,
-    /// Enter this prepared one.
-    #[n(1)]
-    Prepared(#[n(0)] FdNumber),
 }
 
 /// One overlay.
