@@ -5,8 +5,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::report::{Refusal, StepResult};
-
 /// Opens a directory of the system's own at the top of the root (`/proc`, `/dev`, …). Whatever else the image put
 /// there, link or file, is replaced by an empty directory.
 pub(super) fn system_directory(root: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
