@@ -37,7 +37,9 @@ mod users;
 mod warden;
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -90,9 +92,27 @@ struct Shared {
     dev: OwnedFd,
     null: OwnedFd,
     filters: [(Profile, Vec<u8>); 2],
+    lifeline: Lifeline,
     /// What this process holds of the sandboxes it made.
     holds: Mutex<HashMap<SandboxId, Hold>>,
     crash_at: Option<CrashPoint>,
+}
+
+/// A pair of sockets. Every sandbox that dies with this process has one end; the other closes with this process and says so.
+#[derive(Debug)]
+struct Lifeline {
+    _ours: UnixStream,
+    theirs: UnixStream,
+}
+
+impl Lifeline {
+    fn new() -> io::Result<Self> {
+        UnixStream::pair().map(|(ours, theirs)| Self { _ours: ours, theirs })
+    }
+
+    fn theirs(&self) -> BorrowedFd<'_> {
+        self.theirs.as_fd()
+    }
 }
 
 /// What a process holds of a sandbox it made.
@@ -102,8 +122,6 @@ struct Hold {
     child: Option<sys::Child>,
     /// On the directory of a sandbox that dies with this process.
     lock: Option<OwnedFd>,
-    /// The same sandbox ends when this closes.
-    lifeline: Option<OwnedFd>,
     /// Present if nothing but this process holds the sandbox to its disk limit.
     watched: Option<Watched>,
 }
@@ -125,6 +143,7 @@ impl Native {
         let shared = Arc::new(Shared {
             networks: Networks::start(options.prepared_networks).map_err(OpenError::Thread)?,
             machines: Machines::new(),
+            lifeline: Lifeline::new().map_err(OpenError::Lifeline)?,
             agent: agent::install(data.root())?,
             dev: layers::prepare_dev().map_err(|errno| OpenError::Dev(errno.into()))?,
             null: data::open_null()?,

@@ -5,6 +5,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+/// Writes a file that is there, in a file system of the kernel's.
+pub(super) fn write(directory: impl AsFd, path: &str, text: &str) -> Result<(), Errno> {
+    let file = rustix::fs::openat(directory, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(&file, text.as_bytes()).map(drop)
+}
+
 /// Opens a directory of the system's own at the top of the root (`/proc`, `/dev`, …). Whatever else the image put
 /// there, link or file, is replaced by an empty directory.
 pub(super) fn system_directory(root: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {

@@ -8,49 +8,40 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
     fsmount, fsopen,
 };
-use warren_wire::guest::BootPlan;
+use warren_wire::guest::{BootPlan, FdNumber};
 
 use super::report::{Refusal, StepResult};
 use super::root::attach;
 use super::sys;
 
-/// Every layer of the plan. They are dropped when all overlays are mounted, which hold what they need by themselves.
+/// Every layer of the plan, attached to the old root: Linux before 6.15 takes no others for an overlay, and a mount that was
+/// never attached costs the kernel a grace period of its own when it is let go. These all leave with the old root.
 pub(super) struct Layers {
     /// For each tree, the topmost first.
     lowers: Vec<Vec<OwnedFd>>,
     writable: OwnedFd,
-    attached: bool,
 }
 
 impl Layers {
     pub(super) fn take(plan: &BootPlan) -> Result<Self, Refusal> {
-        let inherit = |tree: &[i32]| tree.iter().map(|number| sys::inherit(*number)).collect();
-        let lowers = plan.trees.iter().map(|tree| inherit(&tree.lowers)).collect::<Result<_, Errno>>();
+        let attached = |number: &FdNumber| {
+            let layer = sys::inherit(*number)?;
+            // The old root's /dev is not used any more.
+            attach(&layer, CWD, "/dev").map(|()| layer)
+        };
+        let lowers = plan.trees.iter().map(|tree| tree.lowers.iter().map(attached).collect());
         Ok(Self {
-            lowers: lowers.step("overlay", "take the layers")?,
-            writable: sys::inherit(plan.writable).step("overlay", "take the writable layer")?,
-            attached: false,
+            lowers: lowers.collect::<Result<_, Errno>>().step("overlay", "take the layers")?,
+            writable: attached(&plan.writable).step("overlay", "take the writable layer")?,
         })
     }
 
     /// Mounts one tree's overlay, still detached.
-    pub(super) fn mount(&mut self, number: usize, at: &str) -> Result<OwnedFd, Refusal> {
-        let mut mounted = self.try_mount(number);
-        // Linux before 6.15 takes only layers that are attached somewhere in this mount namespace. The old root's
-        // /dev is not used any more, and leaves with it.
-        if matches!(mounted, Err(Errno::INVAL)) && !self.attached {
-            self.attach_all().step("overlay", "attach the layers")?;
-            mounted = self.try_mount(number);
-        }
-        mounted.step("overlay", format!("mount `{at}`"))
+    pub(super) fn mount(&self, number: usize, at: &str) -> Result<OwnedFd, Refusal> {
+        self.create(number).step("overlay", format!("mount `{at}`"))
     }
 
-    fn attach_all(&mut self) -> Result<(), Errno> {
-        self.attached = true;
-        self.lowers.iter().flatten().chain([&self.writable]).try_for_each(|layer| attach(layer, CWD, "/dev"))
-    }
-
-    fn try_mount(&self, number: usize) -> Result<OwnedFd, Errno> {
+    fn create(&self, number: usize) -> Result<OwnedFd, Errno> {
         let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
         // Named by descriptor, because they have no path, and because the sandbox's own mountinfo shows these names.
         let name = |layer: &OwnedFd| format!("/proc/self/fd/{}", layer.as_raw_fd());

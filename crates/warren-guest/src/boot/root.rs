@@ -42,6 +42,12 @@ const COVERED_FILES: &[&str] = &[
 /// Directories of `/proc` that are covered by an empty one.
 const COVERED_DIRECTORIES: &[&str] = &["acpi", "asound", "bus", "driver", "fs", "irq", "scsi", "tty"];
 
+/// Root inside has no capability over its network namespace, so low ports and ping are opened this way. The namespace has
+/// no other user, so all groups will do. Written through the sandbox's own `/proc`: in the host's, every network namespace
+/// adds to the names that a lookup has to pass.
+const SYSCTLS: [(&str, &str); 2] =
+    [("sys/net/ipv4/ip_unprivileged_port_start", "0"), ("sys/net/ipv4/ping_group_range", "0 2147483647")];
+
 /// An empty directory of the prepared `/dev`, which serves as the cover.
 const EMPTY_DIRECTORY: &str = "dev/mqueue";
 
@@ -65,7 +71,7 @@ pub(super) fn build(plan: &BootPlan, began: Option<Duration>) -> Result<Option<M
 
 /// The overlay at `/`, with the others attached below it.
 fn mount_trees(plan: &BootPlan) -> Result<OwnedFd, Refusal> {
-    let mut layers = Layers::take(plan)?;
+    let layers = Layers::take(plan)?;
     let root = layers.mount(0, "/")?;
     attach(&root, CWD, "/").step("overlay", "attach the root")?;
     for (number, tree) in plan.trees.iter().enumerate().skip(1) {
@@ -80,6 +86,9 @@ fn mount_trees(plan: &BootPlan) -> Result<OwnedFd, Refusal> {
 /// are named by path, which takes the kernel half as many calls as by descriptor.
 fn mount_proc(root: &OwnedFd) -> Result<OwnedFd, Refusal> {
     let proc = mount_own(root, "proc", "proc", &[])?;
+    for (name, value) in SYSCTLS {
+        files::write(&proc, name, value).step("network namespace", format!("set {name}"))?;
+    }
     rustix::process::fchdir(root).step("/proc", "go to the new root")?;
     for name in COVERED_FILES {
         cover("dev/null", &proc, name).step("/proc", format!("cover {name}"))?;

@@ -222,13 +222,13 @@ impl Boot {
     fn start(self, shared: &Shared, request: &CreateRequest, hold: &mut Hold) -> Result<u32, IsolationError> {
         let (control, theirs) = UnixStream::pair().map_err(|error| layer("control socket", error))?;
         let lifeline = match request.owner {
-            OwnerBond::DiesWithOwner => Some(UnixStream::pair().map_err(|error| layer("lifeline", error))?),
+            OwnerBond::DiesWithOwner => Some(shared.lifeline.theirs()),
             OwnerBond::Outlives => None,
         };
-        let plan = self.plan(shared, request, lifeline.as_ref().map(|(_, theirs)| theirs.as_fd()));
+        let plan = self.plan(shared, request, lifeline);
         let mut inherited = self.descriptors();
         inherited.push(theirs.as_raw_fd());
-        inherited.extend(lifeline.as_ref().map(|(_, theirs)| theirs.as_raw_fd()));
+        inherited.extend(lifeline.map(|theirs| theirs.as_raw_fd()));
         let arguments = ["warren-guest".to_owned(), "boot".to_owned(), theirs.as_raw_fd().to_string()];
         let program = Program {
             executable: shared.agent.as_fd(),
@@ -242,7 +242,6 @@ impl Boot {
             .map_err(|errno| layer("namespaces", io::Error::from(errno)))?;
         let pid = child.pid;
         hold.child = Some(child);
-        hold.lifeline = lifeline.map(|(ours, _)| ours.into());
         shared.passed(CrashPoint::CreateSpawn);
         drop(theirs);
         converse(control, &plan)?;

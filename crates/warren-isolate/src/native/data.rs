@@ -23,6 +23,8 @@ pub enum OpenError {
     Cgroups(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("prepare the device directory (is this running as root?)")]
     Dev(#[source] io::Error),
+    #[error("make the lifeline of sandboxes")]
+    Lifeline(#[source] io::Error),
     #[error("start a background thread")]
     Thread(#[source] io::Error),
 }

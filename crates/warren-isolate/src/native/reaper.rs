@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::PidfdFlags;
 use warren_core::SandboxId;
 
 use super::record::Record;
@@ -154,9 +155,7 @@ fn retry_delay(attempts: u32) -> Duration {
 fn dispose(shared: &Shared, remains: &mut Remains) -> bool {
     let name = remains.id.as_str();
     drop(shared.cgroups.kill(name));
-    if let Some(child) = remains.child.take_if(|child| has_ended(child)) {
-        sys::reap(&child);
-    }
+    remains.child.take_if(|child| has_ended(child));
     if remains.child.is_some() || shared.cgroups.processes(name).is_ok_and(|left| !left.is_empty()) {
         return false;
     }
@@ -178,9 +177,13 @@ fn dispose(shared: &Shared, remains: &mut Remains) -> bool {
     })
 }
 
-/// Waits a moment for the end of a process that has been killed.
+/// Takes a process that has been killed off the process table, waiting a moment for its end if need be.
 fn has_ended(child: &Child) -> bool {
-    let mut ended = [PollFd::new(&child.pidfd, PollFlags::IN)];
-    let patience = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    rustix::event::poll(&mut ended, Some(&patience)).is_ok_and(|count| count > 0)
+    let wait = || -> Option<()> {
+        let process = rustix::process::pidfd_open(child.number()?, PidfdFlags::empty()).ok()?;
+        let mut ended = [PollFd::new(&process, PollFlags::IN)];
+        let patience = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+        rustix::event::poll(&mut ended, Some(&patience)).ok().map(drop)
+    };
+    sys::reap_if_ended(child) || (wait().is_some() && sys::reap_if_ended(child))
 }

@@ -1,10 +1,11 @@
 #![expect(unsafe_code, reason = "clone3 with its own stack, and system calls that rustix does not wrap")]
 
 use std::ffi::{CStr, CString, c_void};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the native backend knows the x86_64 system call interface only");
@@ -22,11 +23,17 @@ fn checked(answer: libc::c_long) -> Result<libc::c_long, Errno> {
     if answer >= 0 { Ok(answer) } else { Err(last_errno()) }
 }
 
-/// A child that shares this process's memory until it execs or exits.
+/// A child of this process that has not been reaped, so that its number is no one else's. It is not kept as a descriptor:
+/// what a process has open, every clone has to copy and every exec to close.
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) pid: u32,
-    pub(super) pidfd: OwnedFd,
+}
+
+impl Child {
+    pub(super) fn number(&self) -> Option<Pid> {
+        i32::try_from(self.pid).ok().and_then(Pid::from_raw)
+    }
 }
 
 /// What the child of [`spawn`] executes. All of it is prepared before the clone, because the child shares this
@@ -64,7 +71,7 @@ pub(super) fn spawn(
     match launch.failure.load(Ordering::Acquire) {
         0 => Ok(child.0),
         code => {
-            reap(&child.0);
+            wait_for(&child.0);
             Err(Errno::from_raw_os_error(code))
         }
     }
@@ -114,7 +121,9 @@ impl NamespaceHolder {
     pub(super) fn new(flags: u64, owner: u32) -> Result<Self, Errno> {
         let mask = block_signals()?;
         let child = as_user(owner, || {
-            clone(flags | libc::CLONE_VM as u64, None, 0, hold_namespace, std::ptr::null())
+            // It does nothing, so it may as well share the descriptors: there may be thousands to copy.
+            let shared = (libc::CLONE_VM | libc::CLONE_FILES) as u64;
+            clone(flags | shared, None, 0, hold_namespace, std::ptr::null())
         });
         restore_signals(&mask);
         let (child, stack) = child?;
@@ -128,8 +137,10 @@ impl NamespaceHolder {
 
 impl Drop for NamespaceHolder {
     fn drop(&mut self) {
-        let _ = rustix::process::pidfd_send_signal(&self.child.pidfd, rustix::process::Signal::KILL);
-        reap(&self.child);
+        if let Some(number) = self.child.number() {
+            let _ = rustix::process::kill_process(number, rustix::process::Signal::KILL);
+        }
+        wait_for(&self.child);
     }
 }
 
@@ -166,12 +177,10 @@ fn clone(
 ) -> Result<(Child, Vec<u128>), Errno> {
     // Of this type because a stack is aligned to sixteen bytes.
     let mut stack = vec![0u128; STACK_BYTES / size_of::<u128>()];
-    let mut pidfd: RawFd = -1;
     let into_cgroup = if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 };
     // SAFETY: an all-zero clone_args is the kernel's default for each field.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
-    arguments.flags = flags | into_cgroup | libc::CLONE_PIDFD as u64;
-    arguments.pidfd = (&raw mut pidfd) as u64;
+    arguments.flags = flags | into_cgroup;
     arguments.exit_signal = u64::from(exit_signal.unsigned_abs());
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK_BYTES as u64;
@@ -182,9 +191,7 @@ fn clone(
     if answer < 0 {
         return Err(Errno::from_raw_os_error(i32::try_from(-answer).unwrap_or(libc::EINVAL)));
     }
-    // SAFETY: the kernel stored a fresh descriptor that nobody else owns.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    Ok((Child { pid: u32::try_from(answer).unwrap_or(0), pidfd }, stack))
+    Ok((Child { pid: u32::try_from(answer).unwrap_or(0) }, stack))
 }
 
 /// The system call and the child's first jump, which no library function offers together with a new stack.
@@ -237,17 +244,20 @@ fn restore_signals(mask: &libc::sigset_t) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
-/// Takes a dead or dying child off the process table.
-pub(super) fn reap(child: &Child) {
-    // SAFETY: waits for exactly this child by its pidfd and stores nothing.
+/// Waits for the end of a child and takes it off the process table.
+fn wait_for(child: &Child) {
+    // SAFETY: waits for exactly this child and stores nothing.
+    unsafe { libc::waitid(libc::P_PID, child.pid, std::ptr::null_mut(), libc::WEXITED | libc::__WALL) };
+}
+
+/// Takes a child off the process table if it has ended. Also true for one that somebody else has reaped.
+pub(super) fn reap_if_ended(child: &Child) -> bool {
+    let options = libc::WEXITED | libc::WNOHANG | libc::__WALL;
+    // SAFETY: all-zero is a valid siginfo_t, which the call fills; `si_pid` is only read after a call that succeeded.
     unsafe {
-        libc::waitid(
-            libc::P_PIDFD,
-            child.pidfd.as_raw_fd().unsigned_abs(),
-            std::ptr::null_mut(),
-            libc::WEXITED | libc::__WALL,
-        )
-    };
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, child.pid, &raw mut info, options) != 0 || info.si_pid() != 0
+    }
 }
 
 #[repr(C)]

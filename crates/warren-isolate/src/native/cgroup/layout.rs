@@ -57,7 +57,7 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// How often the processor share is settled.
+/// How often the processor share is settled: the kernel's own default, in microseconds.
 const PERIOD_US: u64 = 100_000;
 
 /// How a hierarchy freezes.
@@ -209,7 +209,6 @@ impl Layout {
         let quota = u64::from(limits.cpus.milli()) * PERIOD_US / 1000;
         match self.holder(Controller::Cpu) {
             (Some(root), true) => {
-                settings.push(Setting::needed(root, "cpu.cfs_period_us", PERIOD_US.to_string()));
                 settings.push(Setting::needed(root, "cpu.cfs_quota_us", quota.to_string()));
             }
             (Some(root), false) => {
