@@ -138,10 +138,10 @@ impl Agent {
     }
 
     fn turn(&mut self) -> Result<Course, Errno> {
-        let mut children_ended = false;
+        let (mut children_ended, mut knock) = (false, false);
         for (token, flags) in self.poller.wait(self.timers.wait(Instant::now()))? {
             match token {
-                Token::Listener => self.accept(),
+                Token::Listener => knock = true,
                 Token::Signals if self.take_signals() == Course::Stop => return Ok(Course::Stop),
                 Token::Signals => children_ended = true,
                 Token::Lifeline => return Ok(Course::Stop),
@@ -152,6 +152,10 @@ impl Agent {
                 Token::Stderr(id) => self.read_output(id, Stream::Stderr, flags),
                 Token::Leftover(id) => self.read_leftover(id),
             }
+        }
+        // After those who are in: what one has sent before it left arrives before what the next one brings.
+        if knock {
+            self.accept();
         }
         if children_ended {
             self.reap();

@@ -352,7 +352,7 @@ mod tests {
     fn nobody_named_is_root_even_without_files() {
         let identity = Accounts::default().identity(None).unwrap();
         assert_eq!((identity.uid, identity.gid, identity.name), (0, 0, None));
-        assert_eq!(Accounts::default().identity(Some(b"root")).unwrap_err().code, FailureCode::NotFound);
+        assert_eq!(Accounts::default().identity(Some(b"root")).unwrap_err().code, FailureCode::Invalid);
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn owners_are_set_with_and_without_a_group() {
     assert_eq!((stat(&path).uid, stat(&path).gid), (7, 6));
     set("root:root").unwrap();
     assert_eq!((stat(&path).uid, stat(&path).gid), (0, 0));
-    assert_eq!(set("no-such-user").unwrap_err().code, FailureCode::NotFound);
+    assert_eq!(set("no-such-user").unwrap_err().code, FailureCode::Invalid);
     assert_eq!(set("-1").unwrap_err().code, FailureCode::Invalid);
 }
 
@@ -108,7 +108,7 @@ fn an_unknown_user_does_nothing() {
     let scratch = Scratch::new();
     let operation =
         FileOperation::MakeDirectory { path: scratch.bytes("d"), permissions: None, parents: false };
-    assert_eq!(ask_as("no-such-user", operation).unwrap_err().code, FailureCode::NotFound);
+    assert_eq!(ask_as("no-such-user", operation).unwrap_err().code, FailureCode::Invalid);
     assert!(scratch.names().is_empty());
 }
 
