@@ -167,18 +167,23 @@ impl Agent {
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // A few at a time, so that a crowd at the door does not starve those inside.
-        for _ in 0..16 {
+        let mut arrived = Vec::new();
+        // A few at a time, so that a crowd at the door does not starve those inside. All are let in before the first is
+        // served: one who comes because of what it was answered has sent more than is known here yet.
+        while arrived.len() < 16 {
             match rustix::net::accept_with(&self.listener, flags) {
-                Ok(socket) => self.admit(socket),
+                Ok(socket) => arrived.push(socket),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(Errno::AGAIN) => return,
+                Err(Errno::AGAIN) => break,
                 Err(_) => {
                     self.listener.unwatch(&self.poller);
                     self.timers.set(Instant::now() + ACCEPT_REST, Timer::Accept);
-                    return;
+                    break;
                 }
             }
+        }
+        for socket in arrived {
+            self.admit(socket);
         }
     }
 
