@@ -206,9 +206,25 @@ fn the_manifest_counts_and_progress_reaches_the_end() {
         })
         .unwrap();
     let manifest = imported.template.manifest;
-    assert_eq!(manifest.entries, 9, "two names, four provided directories, three expected ones");
+    let made = "two names, four provided directories, three expected ones, the sandbox's name and its hosts";
+    assert_eq!(manifest.entries, 11, "{made}");
     assert!((3 << 20..4 << 20).contains(&manifest.size_bytes), "{}", manifest.size_bytes);
     let total = bytes.len() as u64;
     assert_eq!(seen.last(), Some(&Progress { read_bytes: total, total_bytes: Some(total), entries: 2 }));
     assert!(seen.iter().map(|progress| progress.read_bytes).collect::<BTreeSet<_>>().len() > 2);
+}
+
+/// An image leaves these to whoever runs it; a tree copied from a machine tells of that machine.
+#[test]
+fn a_template_knows_the_name_of_its_sandboxes() {
+    let test = TestStore::new();
+    let bytes =
+        Tar::new().file("etc/hostname", b"my-laptop\n").file("etc/hosts", b"192.0.2.1 secret\n").end();
+    let imported = test.import("named", &bytes).unwrap();
+    let root = root(&imported.template);
+    assert_eq!(fs::read_to_string(root.join("etc/hostname")).unwrap(), "sandbox\n");
+    assert_eq!(
+        fs::read_to_string(root.join("etc/hosts")).unwrap().lines().next(),
+        Some("127.0.0.1 localhost sandbox")
+    );
 }
