@@ -4,7 +4,6 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use rustix::fs::FlockOperation;
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
@@ -15,23 +14,16 @@ use super::step::CrashPoint;
 use super::{Hold, Shared, not_found};
 
 pub(super) fn destroy(shared: &Shared, reaper: &Reaper, id: &SandboxId) -> Result<(), IsolationError> {
-    let directory = shared.data.sandbox(id);
     let mut hold = shared.release(id);
-    let lock = match hold.lock.take() {
-        Some(lock) => lock,
-        None => match lock_unless_owned(shared, &directory) {
-            Ok(Some(lock)) => lock,
-            Ok(None) => {
-                return Err(IsolationError::new(
-                    IsolationErrorKind::Host,
-                    format!("{id} belongs to another process, which destroys it itself"),
-                ));
+    let lock = match hold.lock.take().map_or_else(|| lock_unless_owned(shared, id), Ok) {
+        Ok(lock) => lock,
+        Err(error) => {
+            // It lives on, and its first process is still to be reaped by whoever destroys it.
+            if hold.child.is_some() {
+                shared.hold(id, hold);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_found(id)),
-            Err(error) => {
-                return Err(IsolationError::caused(IsolationErrorKind::Host, format!("lock {id}"), error));
-            }
-        },
+            return Err(error);
+        }
     };
     discard(shared, reaper, id, hold, lock);
     Ok(())
@@ -39,11 +31,22 @@ pub(super) fn destroy(shared: &Shared, reaper: &Reaper, id: &SandboxId) -> Resul
 
 /// A search for orphans holds the lock of every sandbox it looks at for a moment, and the gate all along: behind the
 /// gate, a lock that is held has an owner.
-fn lock_unless_owned(shared: &Shared, directory: &Path) -> io::Result<Option<OwnedFd>> {
-    let gate = shared.data.gate(FlockOperation::LockShared)?;
-    let lock = try_lock(directory);
-    drop(gate);
-    lock
+fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+    let lock = || {
+        let gate = shared.data.gate(FlockOperation::LockShared)?;
+        let lock = try_lock(&shared.data.sandbox(id));
+        drop(gate);
+        lock
+    };
+    match lock() {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(IsolationError::new(
+            IsolationErrorKind::Host,
+            format!("{id} belongs to another process, which destroys it itself"),
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(not_found(id)),
+        Err(error) => Err(IsolationError::caused(IsolationErrorKind::Host, format!("lock {id}"), error)),
+    }
 }
 
 /// Removes whatever exists of a sandbox whose directory's lock is held. Never fails: what cannot be done now is tried again
