@@ -72,7 +72,7 @@ fn a_crash_while_a_kept_sandbox_is_removed_is_finished_by_the_next_start() {
 fn a_killed_run_takes_its_sandbox_along_at_once() {
     let env = TestEnv::new();
     let mut run = env
-        .run_command(&[] as &[&str], ["sh", "-c", "echo up; setsid sleep 1000 & sleep 1000"])
+        .run_command(&[] as &[&str], ["sh", "-c", "setsid sleep 1000 & sleep 1000 & echo up; wait"])
         .spawn()
         .unwrap();
     await_line(&mut run);
