@@ -139,7 +139,7 @@ impl fmt::Debug for TemplateName {
 }
 
 /// What an error repeats of a wrong text: enough to recognise it, never a megabyte.
-fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     text.chars().take(80).flat_map(char::escape_default).collect()
 }
 

@@ -12,7 +12,8 @@ use crate::spec::{MountAccess, SandboxSpec};
 /// Starts isolated roots with the agent as PID 1, and dials them. All that happens inside a sandbox is the agent's
 /// work, so a backend knows nothing of processes or files.
 ///
-/// Methods block; callers on an async runtime give them a thread. One caller at a time for one id.
+/// Methods block; callers on an async runtime give them a thread. One caller at a time for one id, but for `dial`, `watch` and
+/// `usage`, which anybody may call at any time.
 pub trait Isolation: Send + Sync {
     /// The backend's name, stored with each sandbox it made.
     fn name(&self) -> &'static str;
@@ -24,16 +25,26 @@ pub trait Isolation: Send + Sync {
 
     /// Makes a sandbox. On success its agent answers; on failure nothing of it is left, and the error names the
     /// layer that could not be set up. Not to be retried with the same id unless it failed.
+    ///
+    /// With [`RootState::Kept`] it starts again a sandbox that was halted or found dead, with the files it had; a failure
+    /// leaves those as they were.
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError>;
 
     /// A new connection to the sandbox's agent: a connected stream socket. May be called any number of times.
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
+
+    /// A descriptor that becomes readable once the sandbox's first process has ended, and at once if it has already.
+    fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
     /// Stops every process where it stands. Idempotent.
     fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
     /// Lets every process go on. Idempotent.
     fn thaw(&self, id: &SandboxId) -> Result<(), IsolationError>;
+
+    /// Ends every process and gives back all but the files, which [`RootState::Kept`] starts from. When it returns, no process
+    /// of the sandbox runs. Idempotent, and right for a sandbox that was found dead.
+    fn halt(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
     /// Ends every process and gives back all that the sandbox held. When it returns, the sandbox's processes are
     /// doomed and its id is free; what takes time goes on in the background (see [`Isolation::settle`]).
@@ -56,6 +67,7 @@ pub struct CreateRequest {
     pub spec: SandboxSpec,
     /// The first is mounted at `/`, others below it.
     pub root: Vec<RootTree>,
+    pub state: RootState,
     /// `KEY=VALUE`: the template's variables with the spec's on top.
     pub env: Vec<String>,
     pub user: Option<String>,
@@ -74,6 +86,16 @@ pub struct RootTree {
     pub lowers: Vec<PathBuf>,
     /// Whether the sandbox has a private writable layer on top.
     pub access: MountAccess,
+}
+
+/// What a sandbox finds in the writable layers of its root.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RootState {
+    /// Nothing.
+    #[default]
+    Fresh,
+    /// What an earlier life of the same id left there.
+    Kept,
 }
 
 /// What becomes of a sandbox when the process that made it ends.
@@ -107,7 +129,7 @@ pub struct Found {
 }
 
 /// What a sandbox uses and has used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub memory_bytes: u64,
     pub memory_peak_bytes: u64,
@@ -118,6 +140,10 @@ pub struct Usage {
     pub inodes: u64,
     /// Processes the kernel killed because the memory limit was reached.
     pub oom_kills: u64,
+    /// Bytes read from and written to devices, as far as the machine counts them.
+    pub io_bytes: u64,
+    /// Established TCP connections with somebody outside the sandbox.
+    pub connections: u64,
 }
 
 /// Why a backend could not do what was asked.

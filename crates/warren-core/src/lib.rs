@@ -5,19 +5,43 @@
 //! below take them as they are.
 
 mod capabilities;
+pub mod catalog;
+mod death;
+mod event;
 mod id;
 mod isolation;
+mod key;
 mod lifecycle;
 mod limits;
+mod owner;
+mod page;
 mod quantity;
+mod run;
+mod sandbox;
+mod session;
 mod spec;
+mod templates;
+mod unique;
+mod world;
 
 pub use capabilities::{Capabilities, Check, CheckStatus, DiskQuota};
+pub use death::{DeathCause, DeathCertificate};
+pub use event::{Event, EventRecord};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
 pub use isolation::{
-    CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, RootTree, Usage,
+    CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, RootState,
+    RootTree, Usage,
 };
+pub use key::{KeyRecord, Scope};
 pub use lifecycle::{Activity, DenyReason, Request, Status, Step, Verdict, decide};
 pub use limits::{Limits, LimitsError};
+pub use owner::{Owner, OwnerError};
+pub use page::{Cursor, Page, PageRequest};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
+pub use run::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals, can_run, record_run};
+pub use sandbox::{OnExpiry, Paused, PausedBy, SandboxKind, SandboxRecord};
+pub use session::{Provision, SessionRecord, SessionState, Timeouts};
 pub use spec::{Mount, MountAccess, NetworkMode, Profile, SandboxSpec, SpecError};
+pub use templates::{DiskGauge, DiskSpace, TemplateError, TemplateErrorKind, TemplateInfo, Templates};
+pub use unique::{KeyId, RunId, SessionId, UniqueIdError};
+pub use world::{Clock, Deadline, Random};

@@ -10,7 +10,7 @@
 //!
 //! A sandbox is created, perhaps syncs to a branch, and is ready. A ready one is paused and resumed any number of
 //! times. Stop may be asked for in every state and is final: a stop that has begun denies all else. `Stopped` and
-//! `Failed` are never left.
+//! `Failed` end a life. They are left for `Creating` by a resume alone, and only if the files were kept.
 //!
 //! [`decide`] is pure: the sandbox's one driver asks it, then acts, and is the only writer of the status. Every
 //! forbidden pair is written out with its reason.
@@ -37,6 +37,8 @@ pub struct Activity {
     pub tools_in_flight: u32,
     pub snapshotting: bool,
     pub rolling_back: bool,
+    /// Its life is over, but its files are there and another life can begin with them.
+    pub files_kept: bool,
 }
 
 /// What a client or the driver itself asks for.
@@ -121,7 +123,7 @@ impl Status {
         Self::Failed,
     ];
 
-    /// No request changes a terminal state.
+    /// No request changes a terminal state, but for a resume where files were kept.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Stopped | Self::Failed => true,
@@ -156,8 +158,8 @@ pub fn decide(status: Status, activity: Activity, request: Request) -> Verdict {
         Status::Ready => while_ready(activity, request),
         Status::Paused => while_paused(request),
         Status::Stopping => while_stopping(request),
-        Status::Stopped => at_the_end(request, DenyReason::Stopped),
-        Status::Failed => at_the_end(request, DenyReason::Failed),
+        Status::Stopped => at_the_end(activity, request, DenyReason::Stopped),
+        Status::Failed => at_the_end(activity, request, DenyReason::Failed),
     }
 }
 
@@ -247,8 +249,9 @@ fn while_stopping(request: Request) -> Verdict {
 }
 
 /// A terminal state: stop has what it wants, all else is denied.
-fn at_the_end(request: Request, reason: DenyReason) -> Verdict {
+fn at_the_end(activity: Activity, request: Request, reason: DenyReason) -> Verdict {
     match request {
+        Request::Resume if activity.files_kept => enter(Status::Creating),
         Request::Stop | Request::BecomeStopped | Request::Fail => Verdict::AlreadySo,
         Request::BeginSync
         | Request::BecomeReady

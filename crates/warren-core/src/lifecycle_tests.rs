@@ -91,9 +91,24 @@ fn activity_denies_what_would_collide() {
     }
 }
 
+#[test]
+fn a_life_that_is_over_begins_again_by_a_resume_alone_and_only_with_its_files() {
+    let kept = Activity { files_kept: true, ..Activity::default() };
+    for status in [Status::Stopped, Status::Failed] {
+        for request in Request::ALL {
+            let verdict = decide(status, kept, request);
+            match request {
+                Request::Resume => assert_eq!(short(verdict), "C"),
+                _ => assert_eq!(verdict, decide(status, Activity::default(), request), "{request:?}"),
+            }
+        }
+    }
+    assert_eq!(short(decide(Status::Ready, kept, Request::Resume)), ".");
+}
+
 fn any_activity() -> impl Strategy<Value = Activity> {
     (0u32..3, any::<bool>(), any::<bool>()).prop_map(|(tools_in_flight, snapshotting, rolling_back)| {
-        Activity { tools_in_flight, snapshotting, rolling_back }
+        Activity { tools_in_flight, snapshotting, rolling_back, files_kept: false }
     })
 }
 

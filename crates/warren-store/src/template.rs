@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use warren_core::{CreateRequest, MountAccess, OwnerBond, RootTree, SandboxId, SandboxSpec};
+use warren_core::{CreateRequest, MountAccess, OwnerBond, RootState, RootTree, SandboxId, SandboxSpec};
 
 use crate::manifest::Manifest;
 use crate::name::TemplateName;
@@ -32,6 +32,7 @@ impl Template {
         let own = spec.env.iter().map(|(name, value)| format!("{name}={value}"));
         CreateRequest {
             id,
+            state: RootState::Fresh,
             root: self.trees.iter().map(|tree| self.root_tree(tree, &user)).collect(),
             env: config.env.iter().cloned().chain(own).collect(),
             user: Some(user),

@@ -1,0 +1,76 @@
+//! The catalog: what should be, as against what is. Ports only; see `warren-store` for the one on SQLite and
+//! `warren-testkit` for the one in memory.
+//!
+//! Methods block and may be called from any number of threads at once. Every query about one owner's things takes the owner, and
+//! answers for another owner's things as for what does not exist. The few that take none serve the engine's own start.
+
+mod events;
+mod keys;
+mod sandboxes;
+mod sessions;
+
+use std::error::Error;
+
+pub use events::EventLog;
+pub use keys::KeyCatalog;
+pub use sandboxes::{Idempotency, InsertError, NewRecords, SandboxCatalog, SandboxFilter};
+pub use sessions::{ChangeSession, SessionCatalog, SessionFilter, UpdateSessionError};
+
+/// All that lasts. Opening one refuses a newer schema, a damaged file, a second server and an unexpectedly empty place.
+pub trait Catalog: SandboxCatalog + SessionCatalog + KeyCatalog + EventLog {}
+
+impl<T: SandboxCatalog + SessionCatalog + KeyCatalog + EventLog> Catalog for T {}
+
+/// How safe a change is when the call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// It survives the end of this process at any moment; a power cut may undo it. Enough for what dies with the power
+    /// anyway.
+    Process,
+    /// It survives a power cut.
+    Disk,
+}
+
+/// The catalog could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{action}")]
+pub struct CatalogError {
+    pub kind: CatalogErrorKind,
+    /// What was being done to which object.
+    pub action: String,
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What kind of failure it is; callers branch on this and never on the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CatalogErrorKind {
+    /// Somebody else changed the record since it was read.
+    Stale,
+    /// A record of that id exists.
+    AlreadyExists,
+    /// No record of that id.
+    NotFound,
+    /// Somebody holds the database for too long; the same call may work in a moment.
+    Busy,
+    /// There is no room on the disk.
+    Full,
+    /// A record cannot be read: it is damaged.
+    Damaged,
+    /// The host failed.
+    Host,
+}
+
+impl CatalogError {
+    pub fn new(kind: CatalogErrorKind, action: impl Into<String>) -> Self {
+        Self { kind, action: action.into(), source: None }
+    }
+
+    pub fn caused(
+        kind: CatalogErrorKind,
+        action: impl Into<String>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self { kind, action: action.into(), source: Some(source.into()) }
+    }
+}

@@ -1,0 +1,18 @@
+use super::CatalogError;
+use crate::event::EventRecord;
+use crate::owner::Owner;
+
+/// What happened. Appended in the background, so the last moments before a crash may be missing.
+pub trait EventLog: Send + Sync {
+    /// Numbers must be greater than every one stored.
+    fn append_events(&self, events: &[EventRecord]) -> Result<(), CatalogError>;
+
+    /// One owner's events after a number, at most `limit`, the oldest first.
+    fn events(&self, owner: &Owner, after: u64, limit: u32) -> Result<Vec<EventRecord>, CatalogError>;
+
+    /// The greatest number ever stored; zero when there is none.
+    fn last_event(&self) -> Result<u64, CatalogError>;
+
+    /// Forgets events before this time. Says how many.
+    fn forget_events(&self, before_unix_ms: u64) -> Result<u64, CatalogError>;
+}

@@ -1,0 +1,87 @@
+use std::collections::BTreeMap;
+
+use super::{CatalogError, Durability};
+use crate::id::SandboxId;
+use crate::lifecycle::Status;
+use crate::owner::Owner;
+use crate::page::{Page, PageRequest};
+use crate::sandbox::SandboxRecord;
+use crate::session::SessionRecord;
+
+/// Records of sandboxes.
+pub trait SandboxCatalog: Send + Sync {
+    /// Writes down what is about to be made: the sandbox, its first session and the caller's idempotency key, all or none.
+    /// Acknowledged with [`Durability::Process`].
+    fn insert(&self, new: NewRecords) -> Result<(), InsertError>;
+
+    /// Replaces a record. The stored generation must be one less than the record's, else [`super::CatalogErrorKind::Stale`]; owner,
+    /// id and creation time never change.
+    fn update_sandbox(&self, record: &SandboxRecord, durability: Durability) -> Result<(), CatalogError>;
+
+    fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<Option<SandboxRecord>, CatalogError>;
+
+    fn sandboxes(
+        &self,
+        owner: &Owner,
+        filter: &SandboxFilter,
+        page: &PageRequest,
+    ) -> Result<Page<SandboxRecord>, CatalogError>;
+
+    /// All owners' sandboxes that are not over: live ones, and ended ones whose files are kept. For the engine's start.
+    fn unfinished_sandboxes(&self) -> Result<Vec<SandboxRecord>, CatalogError>;
+
+    /// Forgets sandboxes that ended for good before this time, with their sessions and runs. Says how many.
+    fn forget_sandboxes(&self, ended_before_unix_ms: u64) -> Result<u64, CatalogError>;
+
+    /// What an earlier request with this key made. Keys older than a day are forgotten.
+    fn remembered(&self, owner: &Owner, key: &str) -> Result<Option<Idempotency>, CatalogError>;
+
+    /// A value that the engine or the server keeps for itself, such as an owner's default sandbox.
+    fn setting(&self, name: &str) -> Result<Option<String>, CatalogError>;
+
+    /// Sets or, with `None`, removes a value. Acknowledged with [`Durability::Disk`].
+    fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), CatalogError>;
+}
+
+/// What one create writes.
+#[derive(Debug, Clone)]
+pub struct NewRecords {
+    pub sandbox: SandboxRecord,
+    pub session: SessionRecord,
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A create that may be asked for again, and what it made the first time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    pub owner: Owner,
+    /// The caller's own word for the request, 1 to 255 visible ASCII characters.
+    pub key: String,
+    /// Tells whether a repeated request is the same one.
+    pub fingerprint: String,
+    pub session: crate::unique::SessionId,
+    pub at_unix_ms: u64,
+}
+
+/// Why records could not be inserted.
+#[derive(Debug, thiserror::Error)]
+pub enum InsertError {
+    /// The key was used before; this is what it made.
+    #[error("the idempotency key was used before")]
+    Repeated(Idempotency),
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+}
+
+/// Which sandboxes of an owner are wanted. The default is those that live or can be resumed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SandboxFilter {
+    /// Empty: every status.
+    pub statuses: Vec<Status>,
+    /// Every one of these labels, in the spec.
+    pub labels: BTreeMap<String, String>,
+    /// Every one of these entries of the metadata.
+    pub metadata: BTreeMap<String, String>,
+    /// Also those that ended for good.
+    pub ended: bool,
+}

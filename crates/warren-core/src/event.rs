@@ -1,0 +1,85 @@
+use serde::{Deserialize, Serialize};
+
+use crate::id::SandboxId;
+use crate::owner::Owner;
+use crate::unique::SessionId;
+
+/// Something that happened, in the order in which it happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventRecord {
+    /// Grows by at least one with every event of the server, over restarts too.
+    pub number: u64,
+    pub at_unix_ms: u64,
+    pub owner: Owner,
+    pub sandbox: Option<SandboxId>,
+    pub session: Option<SessionId>,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    SandboxCreated {
+        template: String,
+        backend: String,
+    },
+    SandboxReady {
+        took_ms: u64,
+    },
+    SandboxPaused {
+        by: crate::sandbox::PausedBy,
+    },
+    SandboxResumed {
+        took_ms: u64,
+    },
+    /// Its processes are gone; the certificate has the rest.
+    SandboxDied {
+        cause: crate::death::DeathCause,
+        detail: String,
+        files_kept: bool,
+    },
+    SandboxAdopted,
+    SandboxRemoved,
+    ExecStarted {
+        process: u64,
+        command: String,
+    },
+    ExecEnded {
+        process: u64,
+        exit_code: i32,
+        duration_ms: u64,
+    },
+    SessionAcquired {
+        client: String,
+    },
+    SessionAttached {
+        client: String,
+    },
+    SessionDetached,
+    SessionSuspended,
+    SessionResumed,
+    SessionReleased,
+    SessionExpired {
+        reason: String,
+    },
+    SessionTerminated {
+        by: String,
+    },
+    SessionProvisioned {
+        state: String,
+    },
+    RunRecorded {
+        number: u32,
+        tokens: u64,
+        duration_ms: u64,
+    },
+    KeyCreated {
+        key: String,
+        scope: crate::key::Scope,
+    },
+    KeyRevoked {
+        key: String,
+    },
+}

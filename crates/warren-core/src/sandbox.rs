@@ -1,0 +1,89 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::death::DeathCertificate;
+use crate::id::SandboxId;
+use crate::lifecycle::Status;
+use crate::owner::Owner;
+use crate::session::Timeouts;
+use crate::spec::SandboxSpec;
+use crate::world::Deadline;
+
+/// What the catalog knows of a sandbox. Written only by the sandbox's driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxRecord {
+    pub id: SandboxId,
+    pub owner: Owner,
+    /// Counts the changes of this record; a writer must know the last one.
+    pub generation: u64,
+    pub status: Status,
+    /// Present while paused.
+    pub paused: Option<Paused>,
+    pub spec: SandboxSpec,
+    /// The disk limit was asked for and must be hard.
+    pub disk_limit_required: bool,
+    pub kind: SandboxKind,
+    /// The backend's name.
+    pub backend: String,
+    /// Anything the owner wants to remember with it.
+    pub metadata: BTreeMap<String, String>,
+    pub created_unix_ms: u64,
+    /// How long the last create or resume took.
+    pub made_in_ms: u64,
+    /// When its time to live ends.
+    pub deadline: Deadline,
+    pub on_expiry: OnExpiry,
+    /// How long it may be idle and paused.
+    pub timeouts: Timeouts,
+    /// Present once it has ended.
+    pub death: Option<DeathCertificate>,
+}
+
+impl SandboxRecord {
+    /// Whether processes of it may exist.
+    pub fn is_live(&self) -> bool {
+        !self.status.is_terminal()
+    }
+
+    /// Whether it ended with its files kept, so that it can be resumed.
+    pub fn files_kept(&self) -> bool {
+        self.death.as_ref().is_some_and(|death| death.files_kept)
+    }
+}
+
+/// Who paused a sandbox, and since when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    pub by: PausedBy,
+    pub since_unix_ms: u64,
+    /// When a paused sandbox is stopped, its files kept.
+    pub deadline: Deadline,
+}
+
+/// A sandbox that paused for want of work goes on at the next request; one that was told to waits to be told again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PausedBy {
+    Request,
+    Idleness,
+}
+
+/// What becomes of a sandbox's files when its time is over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExpiry {
+    /// Its processes end, its files stay, and it can be resumed.
+    #[default]
+    Keep,
+    Delete,
+}
+
+/// What a sandbox is for: a template and defaults under one name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxKind {
+    #[default]
+    Terminal,
+    Research,
+}

@@ -1,0 +1,74 @@
+use std::error::Error;
+
+use serde::Serialize;
+
+use crate::id::{SandboxId, TemplateName};
+use crate::isolation::{CreateRequest, OwnerBond};
+use crate::spec::SandboxSpec;
+
+/// Where sandboxes start from. Methods block.
+pub trait Templates: Send + Sync {
+    /// Every template, by name. Broken ones are listed with what is wrong.
+    fn templates(&self) -> Result<Vec<TemplateInfo>, TemplateError>;
+
+    /// What a backend needs to make a sandbox of the spec's template.
+    fn request(
+        &self,
+        id: &SandboxId,
+        spec: &SandboxSpec,
+        owner: OwnerBond,
+    ) -> Result<CreateRequest, TemplateError>;
+
+    /// Removes a template; `in_use` are the templates of existing sandboxes.
+    fn remove_template(&self, name: &TemplateName, in_use: &[TemplateName]) -> Result<(), TemplateError>;
+}
+
+/// A template, as lists show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TemplateInfo {
+    pub name: TemplateName,
+    pub digest: String,
+    pub size_bytes: u64,
+    pub created_unix_ms: u64,
+    /// Where it came from: `built_in`, `directory`, `archive`, `image`.
+    pub source: String,
+    /// The default user, working directory and command.
+    pub user: String,
+    pub workdir: String,
+    /// Why it cannot be used; absent when it can.
+    pub broken: Option<String>,
+}
+
+/// Why a template could not be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{action}")]
+pub struct TemplateError {
+    pub kind: TemplateErrorKind,
+    pub action: String,
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What kind of failure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TemplateErrorKind {
+    NotFound,
+    /// It is built in, or sandboxes of it exist.
+    InUse,
+    /// It is damaged or of a newer format.
+    Broken,
+    Host,
+}
+
+/// Room on the disk that holds the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct DiskSpace {
+    pub free_bytes: u64,
+    pub total_bytes: u64,
+    pub free_inodes: u64,
+}
+
+/// Says how much room is left. Cheap enough to be asked before every create.
+pub trait DiskGauge: Send + Sync {
+    fn space(&self) -> std::io::Result<DiskSpace>;
+}
