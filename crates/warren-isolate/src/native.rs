@@ -19,6 +19,7 @@ mod cgroup;
 mod create;
 mod data;
 mod destroy;
+mod halt;
 mod layers;
 mod machine;
 mod networks;
@@ -35,6 +36,7 @@ mod sys;
 mod userns;
 mod users;
 mod warden;
+mod watch;
 
 use std::collections::HashMap;
 use std::io;
@@ -194,12 +196,20 @@ impl Isolation for Native {
         })
     }
 
+    fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        watch::watch(&self.shared, id)
+    }
+
     fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError> {
         self.shared.set_frozen(id, true)
     }
 
     fn thaw(&self, id: &SandboxId) -> Result<(), IsolationError> {
         self.shared.set_frozen(id, false)
+    }
+
+    fn halt(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        halt::halt(&self.shared, id)
     }
 
     fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError> {

@@ -31,7 +31,7 @@ pub(super) fn destroy(shared: &Shared, reaper: &Reaper, id: &SandboxId) -> Resul
 
 /// A search for orphans holds the lock of every sandbox it looks at for a moment, and the gate all along: behind the
 /// gate, a lock that is held has an owner.
-fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+pub(super) fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
     let lock = || {
         let gate = shared.data.gate(FlockOperation::LockShared)?;
         let lock = try_lock(&shared.data.sandbox(id));

@@ -178,7 +178,7 @@ fn dispose(shared: &Shared, remains: &mut Remains) -> bool {
 }
 
 /// Takes a process that has been killed off the process table, waiting a moment for its end if need be.
-fn has_ended(child: &Child) -> bool {
+pub(super) fn has_ended(child: &Child) -> bool {
     let wait = || -> Option<()> {
         let process = rustix::process::pidfd_open(child.number()?, PidfdFlags::empty()).ok()?;
         let mut ended = [PollFd::new(&process, PollFlags::IN)];
