@@ -40,8 +40,10 @@ pub use page::{Cursor, Page, PageRequest};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
 pub use run::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals, can_run, record_run};
 pub use sandbox::{OnExpiry, Paused, PausedBy, SandboxKind, SandboxRecord};
-pub use session::{Provision, SessionRecord, SessionState, Timeouts};
-pub use spec::{Mount, MountAccess, NetworkMode, Profile, SandboxSpec, SpecError};
+pub use session::{
+    Provision, SessionRecord, SessionRequest, SessionState, SessionVerdict, Timeouts, decide_session,
+};
+pub use spec::{Mount, MountAccess, NetworkMode, Profile, SandboxSpec, SpecError, check_labels};
 pub use templates::{DiskGauge, DiskSpace, TemplateError, TemplateErrorKind, TemplateInfo, Templates};
 pub use unique::{KeyId, RunId, SessionId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::session::{Provision, SessionRecord};
+use crate::session::{Provision, SessionRecord, SessionState};
 use crate::unique::{RunId, SessionId};
 use crate::world::Clock;
 
@@ -91,12 +91,13 @@ pub enum RunDenied {
 
 /// Whether the session may have another run, and if not, why.
 pub fn can_run(session: &SessionRecord, clock: &dyn Clock) -> Result<(), RunDenied> {
-    if !session.state.is_open() {
-        return Err(if session.state == crate::session::SessionState::Expired {
-            RunDenied::Expired
-        } else {
-            RunDenied::Inactive
-        });
+    match session.state {
+        SessionState::Active => {}
+        SessionState::Expired => return Err(RunDenied::Expired),
+        SessionState::Detached
+        | SessionState::Suspended
+        | SessionState::Released
+        | SessionState::Terminated => return Err(RunDenied::Inactive),
     }
     if session.deadline.as_ref().is_some_and(|deadline| deadline.is_due(clock)) {
         return Err(RunDenied::Expired);
@@ -123,7 +124,7 @@ pub fn record_run(
 ) -> Result<RunRecord, RunDenied> {
     can_run(session, clock)?;
     let totals = &mut session.totals;
-    totals.runs += 1;
+    totals.runs = totals.runs.saturating_add(1);
     totals.tokens = totals.tokens.saturating_add(run.tokens);
     totals.duration_ms = totals.duration_ms.saturating_add(run.duration_ms);
     session.last_activity_unix_ms = clock.unix_ms();
@@ -137,3 +138,7 @@ pub fn record_run(
     let (number, at_unix_ms) = (totals.runs, clock.unix_ms());
     Ok(RunRecord { id, session: session.id.clone(), number, status, at_unix_ms, run })
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -125,7 +125,7 @@ impl SandboxSpec {
     pub fn validate(&self) -> Result<(), SpecError> {
         self.limits.validate().map_err(SpecError::Limits)?;
         self.validate_env()?;
-        self.validate_labels()?;
+        check_labels(&self.labels).map_err(|reason| SpecError::Labels { reason })?;
         self.user.as_deref().map_or(Ok(()), validate_user)?;
         self.hostname.as_deref().map_or(Ok(()), validate_hostname)?;
         self.workdir.as_deref().map_or(Ok(()), |path| validate_path("workdir", path))?;
@@ -150,23 +150,6 @@ impl SandboxSpec {
         }
     }
 
-    fn validate_labels(&self) -> Result<(), SpecError> {
-        if self.labels.len() > MOST_LABELS {
-            return Err(SpecError::Labels { reason: "more than 64 labels" });
-        }
-        for (key, value) in &self.labels {
-            if key.is_empty() || key.len() > 128 || value.len() > 1024 {
-                return Err(SpecError::Labels {
-                    reason: "a key takes 1 to 128 bytes and a value at most 1024",
-                });
-            }
-            if key.chars().chain(value.chars()).any(char::is_control) {
-                return Err(SpecError::Labels { reason: "control characters are not allowed" });
-            }
-        }
-        Ok(())
-    }
-
     fn validate_mounts(&self) -> Result<(), SpecError> {
         if self.mounts.len() > MOST_MOUNTS {
             return Err(SpecError::TooManyMounts { count: self.mounts.len(), most: MOST_MOUNTS });
@@ -177,6 +160,22 @@ impl SandboxSpec {
             validate_target(&mount.target)
         })
     }
+}
+
+/// What labels and the like may be: 64 pairs of short, printable text. The reason names what is wrong.
+pub fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), &'static str> {
+    if labels.len() > MOST_LABELS {
+        return Err("more than 64 labels");
+    }
+    for (key, value) in labels {
+        if key.is_empty() || key.len() > 128 || value.len() > 1024 {
+            return Err("a key takes 1 to 128 bytes and a value at most 1024");
+        }
+        if key.chars().chain(value.chars()).any(char::is_control) {
+            return Err("control characters are not allowed");
+        }
+    }
+    Ok(())
 }
 
 /// The sandbox's own file systems are never covered by a mount of the user's.
