@@ -4,5 +4,9 @@
 //! [`guest`] is the protocol spoken with the agent inside every sandbox. One call takes one connection:
 //! the host dials, sends one [`guest::Request`], and the two sides exchange frames until the call ends.
 //! Back-pressure is the byte stream's own, so neither side ever buffers on the other's behalf.
+//!
+//! With the feature `api`, the module `api` has the bodies of the REST interface, which the agent never sees.
 
+#[cfg(feature = "api")]
+pub mod api;
 pub mod guest;

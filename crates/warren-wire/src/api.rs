@@ -1,0 +1,31 @@
+//! Bodies of the REST interface under `/v1`, in both directions: the server and the client compile the same types.
+//!
+//! Names are snake_case; a duration or size is an integer whose unit is in its name; times are RFC 3339 in UTC. Requests refuse
+//! fields they do not know. Answers may gain fields, so readers ignore those they do not know. What is documented here is what the
+//! OpenAPI document says, through the feature `schema`.
+
+mod event;
+mod key;
+mod page;
+mod problem;
+mod run;
+mod sandbox;
+mod server;
+mod session;
+mod template;
+
+pub use event::{Event, EventPage};
+pub use key::{CreateKey, Key, KeyList, Scope};
+pub use page::Page;
+pub use problem::Problem;
+pub use run::{CanRun, NewRun, Run, RunDenied, RunLimits, RunLimitsRequest, RunList, RunStatus, RunTotals};
+pub use sandbox::{
+    CreateSandbox, Death, DeathCause, Limits, Mount, Network, OnExpiry, PatchSandbox, PausedBy, Profile,
+    Sandbox, SandboxStatus, SandboxType, SetDefaultSandbox, Timeouts, TimeoutsRequest, Usage,
+};
+pub use server::{DiskSpace, Health, HealthDetails, HealthStatus, Stats};
+pub use session::{
+    AcquireSession, AttachSession, MarkFailed, MarkReady, Provision, ProvisionState, ReleaseSession,
+    Requirements, Session, SessionDetails, SessionState, Thinking,
+};
+pub use template::{Template, TemplateList};

@@ -1,0 +1,141 @@
+use serde::{Deserialize, Serialize};
+
+/// What a session's runs may use. What is left out takes the server's default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RunLimitsRequest {
+    /// Number of runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 4_294_967_295_u32))]
+    pub runs: Option<u32>,
+    /// Longest duration of one run, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 31_622_400))]
+    pub run_s: Option<u64>,
+    /// Tokens of all runs together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 9_007_199_254_740_991_i64))]
+    pub tokens: Option<u64>,
+    /// How long the session may last, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 31_622_400))]
+    pub duration_s: Option<u64>,
+}
+
+/// What a session's runs may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RunLimits {
+    pub runs: u32,
+    /// Longest duration of one run, in seconds.
+    pub run_s: u64,
+    /// Tokens of all runs together.
+    pub tokens: u64,
+    /// How long the session may last, in seconds.
+    pub duration_s: u64,
+}
+
+/// The exact sums over a session's runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RunTotals {
+    pub runs: u32,
+    pub tokens: u64,
+    pub duration_ms: u64,
+}
+
+/// A run, as its client reports it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct NewRun {
+    /// What was to be done.
+    #[cfg_attr(feature = "schema", schema(max_length = 65_536))]
+    pub task: String,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(max_length = 262_144))]
+    pub result: Option<String>,
+    /// How long it took, in milliseconds.
+    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 9_007_199_254_740_991_i64))]
+    pub duration_ms: u64,
+    /// Tokens it used.
+    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 9_007_199_254_740_991_i64))]
+    pub tokens: u64,
+    /// Addresses or names of pictures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(max_items = 256))]
+    pub screenshots: Vec<String>,
+    /// Whose model did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(max_length = 255))]
+    pub provider: Option<String>,
+}
+
+/// A recorded run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Run {
+    #[cfg_attr(feature = "schema", schema(pattern = "^run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))]
+    pub run_id: String,
+    pub session_id: String,
+    /// 1 for the session's first.
+    pub number: u32,
+    pub status: RunStatus,
+    #[cfg_attr(feature = "schema", schema(format = "date-time"))]
+    pub at: String,
+    pub task: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    pub duration_ms: u64,
+    pub tokens: u64,
+    pub screenshots: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+}
+
+/// How a run stands against its session's limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum RunStatus {
+    Completed,
+    OverTime,
+    OverTokens,
+}
+
+/// A session's runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RunList {
+    /// The first one first.
+    pub items: Vec<Run>,
+}
+
+/// Whether a session may have another run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CanRun {
+    pub allowed: bool,
+    /// Why not. Absent when it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<RunDenied>,
+    pub runs_left: u32,
+    pub tokens_left: u64,
+    /// Absent: the session has no limit of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<u64>,
+}
+
+/// Why a session may not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum RunDenied {
+    Inactive,
+    NotReady,
+    Expired,
+    OutOfRuns,
+    OutOfTokens,
+}

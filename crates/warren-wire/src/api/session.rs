@@ -1,0 +1,241 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::sandbox::TimeoutsRequest;
+use super::{CreateSandbox, Run, RunLimits, RunLimitsRequest, RunTotals, Sandbox, SandboxType, Timeouts};
+
+/// A request for a session with a sandbox: the preferred one if it exists and fits, else a fresh one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AcquireSession {
+    /// Who asks, in the caller's own words.
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255, example = "agent-7"))]
+    pub client: String,
+    /// What a fresh sandbox is to be.
+    #[serde(default)]
+    pub sandbox: CreateSandbox,
+    /// Attach to this one if it exists and fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
+    pub preferred_sandbox_id: Option<String>,
+    /// Make a fresh one whatever exists.
+    #[serde(default)]
+    pub require_fresh: bool,
+    /// What the sandbox must be able to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required: Option<Requirements>,
+    /// The backend that must serve it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 63))]
+    pub backend: Option<String>,
+    /// What the session's runs may use. Given, the session ends after `duration_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<RunLimitsRequest>,
+    /// Take the limits of this class of customers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 63))]
+    pub tier: Option<String>,
+    /// The session's own labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Anything to remember with the session.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// Answer at once and make the sandbox in the background.
+    #[serde(default)]
+    pub background: bool,
+}
+
+/// What a session's sandbox must be able to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Requirements {
+    /// Reach the Internet.
+    pub network: bool,
+    /// Write to its files.
+    pub write_access: bool,
+    /// At least this much memory, in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 4_194_304))]
+    pub memory_mib: Option<u64>,
+    /// Absolute paths inside that can be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(max_items = 64))]
+    pub readable: Vec<String>,
+    /// Absolute paths inside that can be written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(max_items = 64))]
+    pub writable: Vec<String>,
+    /// Labels that a preferred sandbox has; a fresh one gets them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A request to join a sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AttachSession {
+    /// Which one.
+    #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
+    pub sandbox_id: String,
+    /// Who joins, in the caller's own words.
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
+    pub client: String,
+    /// Make another if there is no such sandbox any more.
+    #[serde(default)]
+    pub create_if_missing: bool,
+    /// What the other one is to be. Only with `create_if_missing`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub create: Option<CreateSandbox>,
+    /// The session's own times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<TimeoutsRequest>,
+}
+
+/// A client's lease on a sandbox.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Session {
+    #[cfg_attr(feature = "schema", schema(pattern = "^sess-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))]
+    pub session_id: String,
+    #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
+    pub sandbox_id: String,
+    /// Who uses it, in the client's own words.
+    pub client: String,
+    #[serde(rename = "type")]
+    pub kind: SandboxType,
+    pub state: SessionState,
+    pub provision: Provision,
+    pub limits: RunLimits,
+    pub totals: RunTotals,
+    /// The class of customers whose limits these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub metadata: BTreeMap<String, String>,
+    #[cfg_attr(feature = "schema", schema(format = "date-time"))]
+    pub created_at: String,
+    #[cfg_attr(feature = "schema", schema(format = "date-time"))]
+    pub last_activity_at: String,
+    /// When the session itself ends. Absent: it has no limit of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(format = "date-time"))]
+    pub expires_at: Option<String>,
+    /// Until then a detached session waits for its client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(format = "date-time"))]
+    pub detached_until: Option<String>,
+    /// Until then the client's model works, and the sandbox does not count as idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(format = "date-time"))]
+    pub thinking_until: Option<String>,
+    pub timeouts: Timeouts,
+    /// Its sandbox. Left out of lists, and once the sandbox is forgotten.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+    /// The sandbox was made for this request. Only in answers to acquire and attach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<bool>,
+}
+
+/// Where a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum SessionState {
+    Active,
+    Detached,
+    Suspended,
+    Expired,
+    Released,
+    Terminated,
+}
+
+/// How far the making of what a session needs has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Provision {
+    pub state: ProvisionState,
+    /// Where the sandbox's service answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The client's own name for the work that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// See [`Provision`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum ProvisionState {
+    Pending,
+    Ready,
+    Failed,
+}
+
+/// A session with its runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SessionDetails {
+    pub session: Session,
+    /// The first one first.
+    pub runs: Vec<Run>,
+}
+
+/// Gives a session back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ReleaseSession {
+    /// Keep the sandbox's files if no other session holds it; otherwise it is deleted.
+    pub keep_alive: bool,
+}
+
+impl Default for ReleaseSession {
+    fn default() -> Self {
+        Self { keep_alive: true }
+    }
+}
+
+/// Says that the client's model works: the sandbox does not count as idle meanwhile.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Thinking {
+    /// For how long at most. Zero: it works no more.
+    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 3600))]
+    pub seconds: u64,
+}
+
+/// Says that what the session needs is there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct MarkReady {
+    /// Where the sandbox's service answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(max_length = 2048))]
+    pub url: Option<String>,
+    /// The client's own name for the work that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(max_length = 255))]
+    pub job_id: Option<String>,
+}
+
+/// Says that what the session needs could not be made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct MarkFailed {
+    /// Why.
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4096))]
+    pub reason: String,
+}
