@@ -1,0 +1,93 @@
+use warren_core::catalog::CatalogError;
+use warren_core::{
+    DenyReason, IsolationError, RunDenied, SandboxId, SessionId, SessionState, Status, TemplateError,
+};
+use warren_wire::guest::{CallError, Failure};
+
+/// Why the engine did not do what was asked. Nothing is half done when one of these comes back.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// It does not exist, or belongs to somebody else: the two cannot be told apart.
+    #[error("there is no {} `{id}`", .what.word())]
+    NotFound { what: Missing, id: String },
+    #[error("{id} is {status:?}: {reason}")]
+    Denied { id: SandboxId, status: Status, reason: DenyReason },
+    #[error("session {id} is {state:?}: {advice}")]
+    SessionState { id: SessionId, state: SessionState, advice: &'static str },
+    #[error("{message}")]
+    Invalid { field: String, message: String },
+    #[error("{0}")]
+    RunDenied(RunDenied),
+    #[error("{alive} sandboxes exist, and no more than {most} may: end one, or try again later")]
+    MaxSandboxes { alive: usize, most: usize },
+    #[error("the disk has {free_mib} MiB left, and new work is refused below {critical_mib} MiB")]
+    DiskLow { free_mib: u64, critical_mib: u64 },
+    #[error("the server only answers questions: {0}")]
+    ReadOnly(String),
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// For each backend why not.
+    #[error("no backend can serve this: {}", .0.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>().join("; "))]
+    NothingFits(Vec<(String, String)>),
+    #[error("the idempotency key was used for a different request")]
+    IdempotencyMismatch,
+    #[error("{id} ended: {detail}")]
+    SandboxEnded { id: SandboxId, detail: String },
+    #[error("{what} took longer than {seconds} s")]
+    TimedOut { what: String, seconds: u64 },
+    /// The agent refused: a file that is not there, a user who may not.
+    #[error(transparent)]
+    Refused(Failure),
+    #[error("talk to the agent of {id}")]
+    Agent {
+        id: SandboxId,
+        #[source]
+        source: CallError,
+    },
+    #[error("{id} could not be started")]
+    StartFailed {
+        id: SandboxId,
+        #[source]
+        source: IsolationError,
+    },
+    #[error("the backend failed")]
+    Backend(#[source] IsolationError),
+    #[error(transparent)]
+    Template(TemplateError),
+    #[error("the catalog failed")]
+    Catalog(#[from] CatalogError),
+}
+
+/// What was looked for and not found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Missing {
+    Sandbox,
+    Session,
+    Process,
+    DefaultSandbox,
+}
+
+impl Missing {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sandbox => "sandbox",
+            Self::Session => "session",
+            Self::Process => "process",
+            Self::DefaultSandbox => "default sandbox of",
+        }
+    }
+}
+
+impl EngineError {
+    pub fn sandbox_not_found(id: impl ToString) -> Self {
+        Self::NotFound { what: Missing::Sandbox, id: id.to_string() }
+    }
+
+    pub fn session_not_found(id: impl ToString) -> Self {
+        Self::NotFound { what: Missing::Session, id: id.to_string() }
+    }
+
+    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid { field: field.into(), message: message.into() }
+    }
+}

@@ -1,0 +1,176 @@
+//! The host's side of the guest protocol, for callers that must not block.
+//!
+//! The agent runs inside the sandbox and may have been taken over: every frame is bounded, what does not fit the call is an
+//! error, and an answer that is due is waited for only so long. Only what a process does may take for ever.
+
+mod call;
+mod receive;
+mod send;
+
+#[cfg(test)]
+pub(crate) mod fake;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::net::UnixStream;
+use warren_core::{Event, Owner, SandboxId};
+use warren_wire::guest::{CallError, Reply, Request};
+
+use crate::entry::Entry;
+use crate::{Engine, EngineError};
+
+pub(crate) use call::{Call, Piece};
+pub(crate) use receive::Receiver;
+pub(crate) use send::Sender;
+
+/// How long an answer may take that needs no work.
+pub(crate) const ANSWER: Duration = Duration::from_secs(30);
+
+/// How long an answer may take that needs a walk through all files.
+pub(crate) const WORK: Duration = Duration::from_secs(300);
+
+/// The way to a sandbox's agent. The sandbox counts as busy while it is held.
+pub(crate) trait Gate: Send + Sync {
+    fn sandbox(&self) -> &SandboxId;
+
+    /// A new connection. An error says how the sandbox ended, if it did.
+    fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>>;
+
+    fn saw_output(&self, bytes: &[u8]);
+
+    fn emit(&self, event: Event);
+}
+
+impl Gate for Entry {
+    fn sandbox(&self) -> &SandboxId {
+        &self.id
+    }
+
+    fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
+        Box::pin(Self::dial(self))
+    }
+
+    fn saw_output(&self, bytes: &[u8]) {
+        Self::saw_output(self, bytes);
+    }
+
+    fn emit(&self, event: Event) {
+        Self::emit(self, event);
+    }
+}
+
+/// A sandbox's agent, for as long as somebody has business with it. A clone is the same agent.
+#[derive(Clone)]
+pub(crate) struct Guest {
+    gate: Arc<dyn Gate>,
+}
+
+impl Guest {
+    pub(crate) fn new(gate: impl Gate + 'static) -> Self {
+        Self { gate: Arc::new(gate) }
+    }
+
+    pub(crate) fn gate(&self) -> &dyn Gate {
+        &*self.gate
+    }
+
+    /// Opens a call and takes its first answer.
+    pub(crate) async fn begin(
+        &self,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<(Reply, Call), EngineError> {
+        within(patience, async {
+            let mut call = self.open(request).await?;
+            let reply = call.receiver.reply().await;
+            match reply {
+                Ok(reply) => Ok((reply, call)),
+                Err(error) => Err(self.explain(error).await),
+            }
+        })
+        .await
+    }
+
+    /// Opens a call that has one answer, and takes it.
+    pub(crate) async fn ask(&self, request: &Request, patience: Duration) -> Result<Reply, EngineError> {
+        self.begin(request, patience).await.map(|(reply, _)| reply)
+    }
+
+    /// Opens a call that is answered by [`Reply::Done`].
+    pub(crate) async fn tell(&self, request: &Request, patience: Duration) -> Result<(), EngineError> {
+        match self.ask(request, patience).await? {
+            Reply::Done => Ok(()),
+            _ => Err(self.unexpected("something other than that it is done")),
+        }
+    }
+
+    /// Opens a call whose first answer is not due at once.
+    pub(crate) async fn open(&self, request: &Request) -> Result<Call, EngineError> {
+        within(ANSWER, async {
+            let mut call = Call::new(self.clone(), self.gate.dial().await?);
+            match call.sender.message(request).await {
+                Ok(()) => Ok(call),
+                Err(error) => Err(self.explain(error).await),
+            }
+        })
+        .await
+    }
+
+    /// What a call's failure means. A connection that broke may be the first that is seen of a sandbox's end.
+    pub(crate) async fn explain(&self, error: CallError) -> EngineError {
+        match error {
+            CallError::Failed(failure) => EngineError::Refused(failure),
+            CallError::Closed | CallError::Stream(_) => {
+                match tokio::time::timeout(ANSWER, self.gate.dial()).await {
+                    Ok(Err(ended @ EngineError::SandboxEnded { .. })) => ended,
+                    _ => self.failed(error),
+                }
+            }
+            _ => self.failed(error),
+        }
+    }
+
+    pub(crate) fn unexpected(&self, what: &'static str) -> EngineError {
+        self.failed(CallError::Unexpected(what))
+    }
+
+    pub(crate) fn failed(&self, source: CallError) -> EngineError {
+        EngineError::Agent { id: self.gate.sandbox().clone(), source }
+    }
+}
+
+impl fmt::Debug for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guest").field(self.gate.sandbox()).finish()
+    }
+}
+
+impl Engine {
+    pub(crate) async fn guest(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        request: warren_core::Request,
+    ) -> Result<Guest, EngineError> {
+        self.enter(owner, id, request).await.map(Guest::new)
+    }
+}
+
+/// Waits for the agent no longer than this.
+pub(crate) async fn within<T>(
+    patience: Duration,
+    work: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
+    match tokio::time::timeout(patience, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            Err(EngineError::TimedOut { what: "the agent's answer".to_owned(), seconds: patience.as_secs() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

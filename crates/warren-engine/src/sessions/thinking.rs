@@ -1,0 +1,45 @@
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use warren_core::{Clock, Deadline, SandboxId, SessionId, SessionRecord};
+
+type Leases = HashMap<SandboxId, BTreeMap<SessionId, Deadline>>;
+
+/// Whose models work at this moment. The catalog has the same; this answers without asking it.
+#[derive(Debug, Default)]
+pub(crate) struct Thinking {
+    leases: Mutex<Leases>,
+}
+
+impl Thinking {
+    /// Takes over what the session's record says.
+    pub(crate) fn note(&self, session: &SessionRecord) {
+        let mut leases = self.leases();
+        match session.thinking_until.clone().filter(|_| session.state.is_open()) {
+            Some(until) => {
+                leases.entry(session.sandbox.clone()).or_default().insert(session.id.clone(), until);
+            }
+            None => {
+                if let Some(sandbox) = leases.get_mut(&session.sandbox) {
+                    sandbox.remove(&session.id);
+                    if sandbox.is_empty() {
+                        leases.remove(&session.sandbox);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn about(&self, sandbox: &SandboxId, clock: &dyn Clock) -> bool {
+        let leases = self.leases();
+        leases.get(sandbox).is_some_and(|leases| leases.values().any(|until| !until.is_due(clock)))
+    }
+
+    pub(crate) fn forget(&self, sandbox: &SandboxId) {
+        self.leases().remove(sandbox);
+    }
+
+    fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

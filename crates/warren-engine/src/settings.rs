@@ -1,0 +1,88 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use warren_core::{ByteSize, Cpus, Limits, RunLimits, SandboxKind, TemplateName, Timeouts};
+
+/// How the engine behaves. The server fills it from its configuration.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Most sandboxes that may be alive at once, all owners together.
+    pub max_sandboxes: usize,
+    /// Limits of a sandbox that asks for none.
+    pub default_limits: Limits,
+    /// The most that a sandbox may ask for.
+    pub most_limits: Limits,
+    pub timeouts: Timeouts,
+    pub run_limits: RunLimits,
+    /// Run limits of classes of customers, by name.
+    pub tiers: TierLimits,
+    /// Which template each kind of sandbox starts from.
+    pub templates: BTreeMap<SandboxKindName, TemplateName>,
+    /// Host directories that may be mounted, with all below them. Empty: none.
+    pub allowed_mounts: Vec<PathBuf>,
+    pub disk: DiskThresholds,
+    /// How often expired things are looked for.
+    pub sweep_s: u64,
+    /// How long records of ended sandboxes and events are kept.
+    pub history_s: u64,
+    /// Time to live of a chat's sandbox.
+    pub chat_ttl_s: u64,
+    /// The port on which the service in a chat's sandbox listens.
+    pub chat_port: u16,
+    /// Set in every chat's sandbox, beside `AGENT_ID`.
+    pub chat_env: BTreeMap<String, String>,
+    /// Longest a caller may hold a `thinking` lease at a time.
+    pub most_thinking_s: u64,
+}
+
+/// Run limits by tier.
+pub type TierLimits = BTreeMap<String, RunLimits>;
+
+type SandboxKindName = String;
+
+/// Free space at which health warns, and below which new work is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskThresholds {
+    pub warn_bytes: u64,
+    pub critical_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_sandboxes: 100,
+            default_limits: Limits::default(),
+            most_limits: Limits {
+                memory: ByteSize::gib(64),
+                cpus: Cpus::from_milli(64_000),
+                pids: 32_768,
+                disk: ByteSize::gib(100),
+                inodes: 10_000_000,
+                open_files: 1_048_576,
+                ..Limits::default()
+            },
+            timeouts: Timeouts::default(),
+            run_limits: RunLimits::default(),
+            tiers: TierLimits::new(),
+            templates: BTreeMap::new(),
+            allowed_mounts: Vec::new(),
+            disk: DiskThresholds { warn_bytes: 5 << 30, critical_bytes: 1 << 30 },
+            sweep_s: 60,
+            history_s: 7 * 86_400,
+            chat_ttl_s: 300,
+            chat_port: 8000,
+            chat_env: BTreeMap::new(),
+            most_thinking_s: 3600,
+        }
+    }
+}
+
+impl Settings {
+    pub fn template_of(&self, kind: SandboxKind) -> TemplateName {
+        let name = match kind {
+            SandboxKind::Terminal => "terminal",
+            SandboxKind::Research => "research",
+        };
+        self.templates.get(name).cloned().unwrap_or_else(TemplateName::host)
+    }
+}
