@@ -30,10 +30,13 @@ pub trait Isolation: Send + Sync {
     /// leaves those as they were.
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError>;
 
-    /// A new connection to the sandbox's agent: a connected stream socket. May be called any number of times.
+    /// A new connection to the sandbox's agent: a connected stream socket. May be called any number of times. Never waits
+    /// long: an agent that takes no more callers, because it is frozen or flooded, is [`IsolationErrorKind::Exhausted`].
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
-    /// A descriptor that becomes readable once the sandbox's first process has ended, and at once if it has already.
+    /// A descriptor that becomes readable once the sandbox's first process has ended, and at once if it has already. Whoever
+    /// answers for a sandbox calls this once, whether it made the sandbox or found it: limits that the kernel does not hold
+    /// are held from then on.
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
     /// Stops every process where it stands. Idempotent.
@@ -57,7 +60,15 @@ pub trait Isolation: Send + Sync {
     /// What really exists on this machine, told by the machine and not by memory.
     fn list(&self) -> Result<Vec<Found>, IsolationError>;
 
+    /// All figures. May take a walk over the sandbox's files, so it is for those who ask, not for a clock; of a sandbox that
+    /// has ended, what is still known.
     fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError>;
+
+    /// The figures that tell whether a sandbox is idle: a fraction of a millisecond, whatever the sandbox holds.
+    fn pulse(&self, id: &SandboxId) -> Result<Pulse, IsolationError> {
+        let Usage { cpu_ns, io_bytes, connections, .. } = self.usage(id)?;
+        Ok(Pulse { cpu_ns, io_bytes, connections })
+    }
 }
 
 /// All that a backend needs to make one sandbox. The spec has been validated.
@@ -144,6 +155,17 @@ pub struct Usage {
     pub io_bytes: u64,
     /// Established TCP connections with somebody outside the sandbox.
     pub connections: u64,
+    /// Whether it was ended because it held more than its disk limit. Said until it is started again.
+    #[serde(default)]
+    pub disk_exceeded: bool,
+}
+
+/// What changes while a sandbox does something; see [`Usage`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pulse {
+    pub cpu_ns: u64,
+    pub io_bytes: u64,
+    pub connections: u64,
 }
 
 /// Why a backend could not do what was asked.
@@ -168,7 +190,7 @@ pub enum IsolationErrorKind {
     Unsupported,
     /// The spec names something that is not there or not allowed, such as a mount source.
     Invalid,
-    /// No room: id ranges, disk space, the machine's limits.
+    /// No room: id ranges, disk space, the machine's limits, the queue of an agent's callers.
     Exhausted,
     /// A layer of isolation could not be set up; nothing was started.
     Layer,

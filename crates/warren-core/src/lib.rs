@@ -29,8 +29,8 @@ pub use death::{DeathCause, DeathCertificate};
 pub use event::{Event, EventRecord};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
 pub use isolation::{
-    CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, RootState,
-    RootTree, Usage,
+    CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, Pulse,
+    RootState, RootTree, Usage,
 };
 pub use key::{KeyRecord, Scope};
 pub use lifecycle::{Activity, DenyReason, Request, Status, Step, Verdict, decide};
