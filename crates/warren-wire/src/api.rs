@@ -5,19 +5,30 @@
 //! OpenAPI document says, through the feature `schema`.
 
 mod event;
+mod file;
 mod key;
 mod page;
 mod problem;
+mod process;
 mod run;
 mod sandbox;
 mod server;
 mod session;
+mod stream;
 mod template;
 
 pub use event::{Event, EventPage};
+pub use file::{
+    ChangeMode, ChangeOwner, FileChange, FileChangeKind, FileInfo, FileList, FileType, GrepLine, GrepResult,
+    MakeDirectory, MakeSymlink, MoveFile, Written,
+};
 pub use key::{CreateKey, Key, KeyList, Scope};
 pub use page::Page;
 pub use problem::Problem;
+pub use process::{
+    Command, Encoding, Exec, ExecResult, ExitCause, OutputRange, Process, ProcessExit, ProcessList,
+    ProcessStatus, SendSignal, Signal, StartProcess, TerminalSize,
+};
 pub use run::{CanRun, NewRun, Run, RunDenied, RunLimits, RunLimitsRequest, RunList, RunStatus, RunTotals};
 pub use sandbox::{
     CreateSandbox, Death, DeathCause, Limits, Mount, Network, OnExpiry, PatchSandbox, PausedBy, Profile,
@@ -28,4 +39,5 @@ pub use session::{
     AcquireSession, AttachSession, MarkFailed, MarkReady, Provision, ProvisionState, ReleaseSession,
     Requirements, Session, SessionDetails, SessionState, Thinking,
 };
+pub use stream::{StreamAttach, StreamCommand, StreamNotice, StreamOpening};
 pub use template::{Template, TemplateList};

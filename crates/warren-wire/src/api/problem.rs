@@ -22,7 +22,8 @@ pub struct Problem {
     #[cfg_attr(feature = "schema", schema(pattern = "^[a-z][a-z0-9_]*$", example = "not_found"))]
     pub code: String,
     /// Names the request in the server's log; the same as the header `X-Request-Id`.
-    pub request_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
     /// The field of the body, or the query parameter or header, that is to blame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
@@ -30,8 +31,8 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// What can be asked for in that state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowed: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
     /// When the same request may work, in seconds; the same as the header `Retry-After`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(minimum = 0))]
