@@ -1,61 +1,22 @@
-use bytes::Bytes;
-use warren_core::{Owner, SandboxId};
-use warren_wire::guest::{FileCall, FileEntry, GrepMatch, WatchEvent};
+//! Files inside sandboxes. Everything streams: no file, listing or upload is ever held as a whole.
 
+mod change;
+mod listing;
+mod transfer;
+
+use warren_core::{Owner, Request, SandboxId};
+use warren_wire::guest::{FileCall, FileEntry, FileOperation, GrepMatch};
+
+use crate::guest::Guest;
 use crate::{Engine, EngineError};
 
-/// A file that is being read.
-#[derive(Debug)]
-pub struct FileReader {
-    pub entry: FileEntry,
-}
-
-/// A file that is being written. Dropped before [`FileWriter::finish`], a replaced file keeps its previous content.
-#[derive(Debug)]
-pub struct FileWriter {}
-
-/// Entries that arrive in parts, however many there are.
-#[derive(Debug)]
-pub struct Listing {}
-
-/// Changes below a directory, as they happen. Dropping it ends the watch.
-#[derive(Debug)]
-pub struct Watch {}
-
-impl FileReader {
-    /// The next bytes; `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, EngineError> {
-        unimplemented!()
-    }
-}
-
-impl FileWriter {
-    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// Says that all is written, and waits until it is. Answers the number of bytes.
-    pub async fn finish(self) -> Result<u64, EngineError> {
-        unimplemented!()
-    }
-}
-
-impl Listing {
-    pub async fn next(&mut self) -> Result<Option<Vec<FileEntry>>, EngineError> {
-        unimplemented!()
-    }
-}
-
-impl Watch {
-    pub async fn next(&mut self) -> Result<Option<Vec<WatchEvent>>, EngineError> {
-        unimplemented!()
-    }
-}
+pub use listing::{Listing, Watch};
+pub use transfer::{FileReader, FileWriter};
 
 impl Engine {
     /// A call without a result of its own: make, move, remove, change rights.
     pub async fn file_call(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<(), EngineError> {
-        unimplemented!()
+        self.files(owner, id, &call).await?.change(call).await
     }
 
     pub async fn stat(
@@ -64,7 +25,7 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<FileEntry, EngineError> {
-        unimplemented!()
+        self.files(owner, id, &call).await?.stat(call).await
     }
 
     pub async fn read_file(
@@ -73,7 +34,7 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<FileReader, EngineError> {
-        unimplemented!()
+        self.files(owner, id, &call).await?.read(call).await
     }
 
     pub async fn write_file(
@@ -82,7 +43,7 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<FileWriter, EngineError> {
-        unimplemented!()
+        self.files(owner, id, &call).await?.write(call).await
     }
 
     /// For `List` and `Glob`.
@@ -92,7 +53,7 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<Listing, EngineError> {
-        unimplemented!()
+        self.files(owner, id, &call).await?.entries(call).await
     }
 
     /// All matches; the query bounds their number.
@@ -102,10 +63,35 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<Vec<GrepMatch>, EngineError> {
-        unimplemented!()
+        self.files(owner, id, &call).await?.grep(call).await
     }
 
     pub async fn watch(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<Watch, EngineError> {
-        unimplemented!()
+        self.files(owner, id, &call).await?.watch(call).await
+    }
+
+    async fn files(&self, owner: &Owner, id: &SandboxId, call: &FileCall) -> Result<Guest, EngineError> {
+        self.guest(owner, id, leave_for(&call.operation)).await
     }
 }
+
+fn leave_for(operation: &FileOperation) -> Request {
+    match operation {
+        FileOperation::Stat { .. }
+        | FileOperation::Read { .. }
+        | FileOperation::List { .. }
+        | FileOperation::Glob { .. }
+        | FileOperation::Grep(_)
+        | FileOperation::Watch { .. } => Request::ReadFiles,
+        FileOperation::Write { .. }
+        | FileOperation::MakeDirectory { .. }
+        | FileOperation::Rename { .. }
+        | FileOperation::Remove { .. }
+        | FileOperation::SetPermissions { .. }
+        | FileOperation::SetOwner { .. }
+        | FileOperation::MakeSymlink { .. } => Request::WriteFiles,
+    }
+}
+
+#[cfg(test)]
+mod tests;

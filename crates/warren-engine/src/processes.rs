@@ -1,9 +1,20 @@
+//! Processes inside sandboxes: run to their end, followed, or left alone.
+
+mod calls;
+mod exec;
+mod follow;
+mod launch;
+mod port;
+
 use bytes::Bytes;
-use tokio::net::UnixStream;
-use warren_core::{Owner, SandboxId};
+use warren_core::{Owner, Request, SandboxId};
 use warren_wire::guest::{Exit, ProcessInfo, ProcessSelector, Reader, Start, Started, TerminalSize};
 
 use crate::{Engine, EngineError};
+
+pub use follow::{ProcessHandle, ProcessReader, ProcessWriter};
+pub use launch::port_of;
+pub use port::PortStream;
 
 /// What is to be run. The agent's own message, so that nothing is lost on the way.
 pub type ProcessSpec = Start;
@@ -60,12 +71,6 @@ pub enum ProcessEvent {
     Exited(Exit),
 }
 
-/// A process that is being followed. Dropping it lets the process run on.
-#[derive(Debug)]
-pub struct ProcessHandle {
-    pub started: Started,
-}
-
 /// What [`Engine::launch`] says of a process with a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
@@ -83,65 +88,28 @@ pub enum LaunchStatus {
     Exited,
 }
 
-impl ProcessHandle {
-    /// The next event; `None` after [`ProcessEvent::Exited`]. Cancel safe.
-    pub async fn next(&mut self) -> Result<Option<ProcessEvent>, EngineError> {
-        unimplemented!()
-    }
-
-    /// Writes to the process's standard input. Waits when the process does not read.
-    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// Closes the process's standard input.
-    pub async fn close_stdin(&mut self) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    pub async fn resize(&mut self, size: TerminalSize) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    pub async fn signal(&mut self, signal: i32) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-
-    /// Two halves, for those who read and write at the same time.
-    pub fn split(self) -> (ProcessReader, ProcessWriter) {
-        unimplemented!()
-    }
-}
-
-/// See [`ProcessHandle`].
-#[derive(Debug)]
-pub struct ProcessReader {}
-
-/// See [`ProcessHandle`].
-#[derive(Debug)]
-pub struct ProcessWriter {}
-
 impl Engine {
-    /// Runs a process to its end and collects what it wrote. `stdin` is written and closed.
+    /// Runs a process to its end and collects what it wrote. `stdin` is written and closed. If the caller gives up, the
+    /// process runs on.
     pub async fn exec(
         &self,
         owner: &Owner,
         id: &SandboxId,
         spec: ProcessSpec,
-        stdin: &[u8],
+        stdin: Bytes,
         caps: OutputCaps,
     ) -> Result<ExecResult, EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.exec(spec, stdin, caps).await
     }
 
-    /// Starts a process and follows it.
+    /// Starts a process and follows it, as [`Start::follow`] asks; without that the process waits for its reader.
     pub async fn start(
         &self,
         owner: &Owner,
         id: &SandboxId,
         spec: ProcessSpec,
     ) -> Result<ProcessHandle, EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.start(spec).await
     }
 
     /// Starts a process and leaves it alone.
@@ -151,10 +119,10 @@ impl Engine {
         id: &SandboxId,
         spec: ProcessSpec,
     ) -> Result<Process, EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.spawn(spec).await
     }
 
-    /// Starts a process that will listen on a port, which it finds in `PORT`.
+    /// Starts a process that will listen on a port, which it finds in `PORT`. Does not wait for the port.
     pub async fn launch(
         &self,
         owner: &Owner,
@@ -162,16 +130,17 @@ impl Engine {
         spec: ProcessSpec,
         port: u16,
     ) -> Result<Launched, EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.launch_on(spec, port).await
     }
 
+    /// For a process that was launched with a port.
     pub async fn launch_status(
         &self,
         owner: &Owner,
         id: &SandboxId,
         process: ProcessSelector,
     ) -> Result<Launched, EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.launch_status(&process).await
     }
 
     /// Follows a process that runs or ran, from a position on.
@@ -183,11 +152,11 @@ impl Engine {
         from: u64,
         reader: Reader,
     ) -> Result<ProcessHandle, EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.follow(process, from, reader).await
     }
 
     pub async fn processes(&self, owner: &Owner, id: &SandboxId) -> Result<Vec<Process>, EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.processes().await
     }
 
     pub async fn process(
@@ -196,7 +165,7 @@ impl Engine {
         id: &SandboxId,
         process: ProcessSelector,
     ) -> Result<Process, EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.process(&process).await
     }
 
     pub async fn signal(
@@ -207,19 +176,19 @@ impl Engine {
         signal: i32,
         group: bool,
     ) -> Result<(), EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.signal(process, signal, group).await
     }
 
-    /// Writes to a process's standard input, and closes it if asked.
+    /// Writes to a process's standard input, and closes it if asked. Waits when the process does not read.
     pub async fn input(
         &self,
         owner: &Owner,
         id: &SandboxId,
         process: ProcessSelector,
-        bytes: &[u8],
+        bytes: Bytes,
         close: bool,
     ) -> Result<(), EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.input(process, bytes, close).await
     }
 
     pub async fn resize(
@@ -229,7 +198,7 @@ impl Engine {
         process: ProcessSelector,
         size: TerminalSize,
     ) -> Result<(), EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.resize(process, size).await
     }
 
     pub async fn wait(
@@ -238,11 +207,14 @@ impl Engine {
         id: &SandboxId,
         process: ProcessSelector,
     ) -> Result<Exit, EngineError> {
-        unimplemented!()
+        self.guest(owner, id, Request::Execute).await?.wait(process).await
     }
 
-    /// A connection to a TCP port on the sandbox's loopback, as a plain byte stream.
-    pub async fn connect(&self, owner: &Owner, id: &SandboxId, port: u16) -> Result<UnixStream, EngineError> {
-        unimplemented!()
+    /// A connection to a TCP port on the sandbox's loopback.
+    pub async fn connect(&self, owner: &Owner, id: &SandboxId, port: u16) -> Result<PortStream, EngineError> {
+        self.guest(owner, id, Request::Execute).await?.connect(port).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,11 +72,10 @@ impl Sender {
         while !self.is_idle() {
             let pieces = [IoSlice::new(&self.header[self.header_sent..]), IoSlice::new(&self.payload)];
             let stream = Pin::new(&mut self.stream);
-            let sent =
-                ready!(stream.poll_write_vectored(context, &pieces)).and_then(|sent| match sent {
-                    0 => Err(io::ErrorKind::WriteZero.into()),
-                    sent => Ok(sent),
-                });
+            let sent = ready!(stream.poll_write_vectored(context, &pieces)).and_then(|sent| match sent {
+                0 => Err(io::ErrorKind::WriteZero.into()),
+                sent => Ok(sent),
+            });
             let sent = sent.map_err(CallError::Stream)?;
             let of_header = sent.min(HEADER_BYTES - self.header_sent);
             self.header_sent += of_header;

@@ -45,6 +45,18 @@ impl Frame {
         let length = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
         [length[0], length[1], length[2], length[3], kind as u8]
     }
+
+    /// What a stream's next bytes announce: the kind and the length of its payload. `None` when more bytes are needed. A
+    /// payload that is too long is refused as soon as its length is known.
+    pub fn announced(bytes: &[u8]) -> Result<Option<(FrameKind, usize)>, FrameError> {
+        let Some(length) = length_of(bytes) else { return Ok(None) };
+        if length as usize > MAX_PAYLOAD {
+            return Err(FrameError::TooLong(length));
+        }
+        let Some(&kind) = bytes.get(HEADER_BYTES - 1) else { return Ok(None) };
+        let kind = FrameKind::from_byte(kind).ok_or(FrameError::UnknownKind(kind))?;
+        Ok(Some((kind, length as usize)))
+    }
 }
 
 /// Why a byte stream is not a valid sequence of frames. The connection cannot be used any further.
@@ -91,13 +103,8 @@ impl FrameDecoder {
     /// The next complete frame, `None` when more bytes are needed.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let pending = &self.buffer[self.taken..];
-        let Some(length) = length_of(pending) else { return Ok(None) };
-        if length as usize > MAX_PAYLOAD {
-            return Err(FrameError::TooLong(length));
-        }
-        let Some(&kind_byte) = pending.get(HEADER_BYTES - 1) else { return Ok(None) };
-        let kind = FrameKind::from_byte(kind_byte).ok_or(FrameError::UnknownKind(kind_byte))?;
-        let end = HEADER_BYTES + length as usize;
+        let Some((kind, length)) = Frame::announced(pending)? else { return Ok(None) };
+        let end = HEADER_BYTES + length;
         let Some(payload) = pending.get(HEADER_BYTES..end) else { return Ok(None) };
         let frame = Frame { kind, payload: payload.to_vec() };
         self.taken += end;
