@@ -1,12 +1,18 @@
 //! What Warren's tests share. A dev-dependency only: nothing here is shipped.
 //!
 //! [`ScratchData`] is a data directory that a test owns. [`Census`] counts what sandboxes leave behind on the machine, so
-//! that every test which makes some can show that it left nothing. The rules of the house that no compiler knows
+//! that every test which makes some can show that it left nothing. [`FakeIsolation`] and the other fakes stand in for the world
+//! behind the engine's ports, and are stricter than it. The rules of the house that no compiler knows
 //! (which crate may use which, how long a file may be, where `unsafe` may stand) are in `tests/tidy/`.
 
 mod census;
 mod groups;
+mod guest;
+mod isolation;
 mod scratch;
+mod world;
 
 pub use census::Census;
+pub use isolation::{Call, FakeIsolation, Hold, Standing};
 pub use scratch::ScratchData;
+pub use world::{FakeClock, FakeDisk, FakeRandom, FakeTemplates};

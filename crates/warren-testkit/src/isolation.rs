@@ -1,0 +1,283 @@
+//! A backend without a machine: sandboxes are records, their agents are threads, and every rule of the port is watched.
+
+mod book;
+mod faults;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use warren_core::{
+    Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, Found, Isolation, IsolationError,
+    IsolationErrorKind, NetworkMode, SandboxId, Usage,
+};
+
+use book::Book;
+pub use faults::{Call, Hold};
+
+/// A backend in memory that is stricter than the real one. Whoever breaks a rule of [`Isolation`] is not stopped but written down,
+/// and [`FakeIsolation::assert_clean`] tells.
+///
+/// Rules: one lifecycle call at a time for one id; no create of an id that exists; [`warren_core::RootState::Kept`] only for what
+/// has ended and has files; no freeze or thaw of what was halted; no lifecycle call for what was destroyed.
+///
+/// Its agents speak the guest protocol and know these programs: `true`, `false`, `exit N`, `fail` (code 3), `echo WORDS`, `yes N`,
+/// `sleep SECONDS` (real time), `cat`, `env`, `listen PORT`, `write PATH TEXT`, `read PATH`; any other exits with 127. A frozen
+/// agent does not answer. Files are in memory and outlive [`Isolation::halt`].
+///
+/// It stands for the machine, so it outlives an engine that is dropped, and can be given to the next one.
+#[derive(Debug)]
+pub struct FakeIsolation {
+    name: &'static str,
+    capabilities: Capabilities,
+    book: Mutex<Book>,
+    changed: Condvar,
+}
+
+/// How a sandbox of a [`FakeIsolation`] really stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    Running,
+    Frozen,
+    /// Its first process has ended; nobody has cleaned up.
+    Dead,
+    /// Only its files are left.
+    Halted,
+}
+
+impl FakeIsolation {
+    /// A backend called `fake` that can do everything.
+    pub fn new() -> Arc<Self> {
+        Self::named("fake")
+    }
+
+    pub fn named(name: &'static str) -> Arc<Self> {
+        let networks = vec![NetworkMode::None, NetworkMode::Public];
+        let all = Capabilities { freeze: true, networks, host_mounts: true, disk_quota: DiskQuota::Project };
+        Self::able(name, all)
+    }
+
+    /// A backend that can do this.
+    pub fn able(name: &'static str, capabilities: Capabilities) -> Arc<Self> {
+        Arc::new(Self { name, capabilities, book: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// The sandbox's first process ends, by itself or because the kernel wants its memory. Nobody is told but by
+    /// [`Isolation::watch`].
+    pub fn die(&self, id: &SandboxId, oom: bool) {
+        self.lock().die(id, oom);
+    }
+
+    /// The sandbox vanishes with its files, as if somebody had removed the directory.
+    pub fn lose(&self, id: &SandboxId) {
+        self.lock().lose(id);
+    }
+
+    /// The machine was switched off and on: nothing runs, files are there. The clock is another matter, see
+    /// [`crate::FakeClock::reboot`].
+    pub fn reboot(&self) {
+        self.lock().reboot();
+    }
+
+    /// The process that used this backend has ended: what was bound to it ends, and the next one knows nothing of what this one
+    /// did.
+    pub fn owner_ended(&self) {
+        self.lock().owner_ended();
+    }
+
+    /// Changes what [`Isolation::usage`] says of a sandbox.
+    pub fn change_usage(&self, id: &SandboxId, change: impl FnOnce(&mut Usage)) {
+        if let Some(usage) = self.lock().usage_of(id) {
+            change(usage);
+        }
+    }
+
+    /// The next call of this kind fails so, without any effect.
+    pub fn fail_next(&self, call: Call, kind: IsolationErrorKind) {
+        self.lock().faults.fail_next(call, kind);
+    }
+
+    /// Every call of this kind fails so, until told otherwise with `None`.
+    pub fn fail_always(&self, call: Call, kind: Option<IsolationErrorKind>) {
+        self.lock().faults.fail_always(call, kind);
+    }
+
+    /// Every call of this kind takes so long.
+    pub fn delay(&self, call: Call, span: Duration) {
+        self.lock().faults.delay(call, span);
+    }
+
+    /// Every call of this kind waits until the answer is dropped.
+    pub fn hold(self: &Arc<Self>, call: Call) -> Hold {
+        self.lock().faults.hold(call);
+        Hold::new(Arc::clone(self), call)
+    }
+
+    /// Calls of this kind that wait for a [`Hold`].
+    pub fn held(&self, call: Call) -> usize {
+        self.lock().faults.held(call)
+    }
+
+    /// How often this was called.
+    pub fn calls(&self, call: Call) -> u64 {
+        self.lock().faults.calls(call)
+    }
+
+    /// What there is of a sandbox; `None` when nothing is left.
+    pub fn standing(&self, id: &SandboxId) -> Option<Standing> {
+        self.lock().standing(id)
+    }
+
+    /// All that there is.
+    pub fn standings(&self) -> BTreeMap<SandboxId, Standing> {
+        self.lock().standings()
+    }
+
+    /// The content of a file, of a sandbox that may have ended.
+    pub fn file(&self, id: &SandboxId, path: &str) -> Option<Vec<u8>> {
+        self.lock().tree(id)?.content(path)
+    }
+
+    /// Programs that run in a sandbox.
+    pub fn running(&self, id: &SandboxId) -> usize {
+        self.lock().running(id)
+    }
+
+    /// Which rules were broken so far.
+    pub fn violations(&self) -> Vec<String> {
+        self.lock().violations.clone()
+    }
+
+    /// # Panics
+    ///
+    /// If a rule was broken, or a call has not returned.
+    pub fn assert_clean(&self) {
+        let book = self.lock();
+        assert!(book.violations.is_empty(), "rules of the backend were broken: {:#?}", book.violations);
+        assert!(book.busy.is_empty(), "calls have not returned: {:?}", book.busy);
+    }
+
+    /// Like [`FakeIsolation::assert_clean`], and nothing is left of any sandbox but of these.
+    ///
+    /// # Panics
+    ///
+    /// If there is more, or less.
+    pub fn assert_only(&self, ids: &[SandboxId]) {
+        self.assert_clean();
+        let mut expected = ids.to_vec();
+        expected.sort();
+        let found: Vec<SandboxId> = self.standings().into_keys().collect();
+        assert_eq!(found, expected, "what is left on the machine, and what should be");
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn let_go(&self, call: Call) {
+        self.lock().faults.let_go(call);
+        self.changed.notify_all();
+    }
+
+    /// Waits as long as a call of this kind is to take, then says whether it is to fail.
+    fn suffer(&self, call: Call, id: Option<&SandboxId>) -> Result<(), IsolationError> {
+        let delay = self.lock().faults.begin(call);
+        match delay {
+            Some(span) => std::thread::sleep(span),
+            None => std::thread::yield_now(),
+        }
+        let mut book = self.lock();
+        while book.faults.is_held(call) {
+            book = self.changed.wait(book).unwrap_or_else(PoisonError::into_inner);
+        }
+        match book.faults.end(call) {
+            Some(kind) => {
+                let of = id.map_or_else(String::new, |id| format!(" of {id}"));
+                Err(IsolationError::new(kind, format!("{}{of}, as the test asked", call.word())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A call of which there is one at a time for one id.
+    fn lifecycle<T>(
+        &self,
+        call: Call,
+        id: &SandboxId,
+        act: impl FnOnce(&mut Book) -> Result<T, IsolationError>,
+    ) -> Result<T, IsolationError> {
+        let alone = self.lock().enter(call, id);
+        let result = self.suffer(call, Some(id)).and_then(|()| act(&mut self.lock()));
+        if alone {
+            self.lock().leave(id);
+        }
+        result
+    }
+}
+
+impl Isolation for FakeIsolation {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn probe(&self) -> Vec<Check> {
+        let found = "a backend in memory".to_owned();
+        vec![Check { name: "memory", status: CheckStatus::Ok, found, advice: String::new() }]
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn create(&self, request: CreateRequest) -> Result<Created, IsolationError> {
+        let id = request.id.clone();
+        self.lifecycle(Call::Create, &id, |book| book.create(request))
+    }
+
+    fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        self.suffer(Call::Dial, Some(id))?;
+        let guest = self.lock().guest(id)?;
+        guest.dial().map_err(|error| {
+            IsolationError::caused(IsolationErrorKind::Host, format!("dial the agent of {id}"), error)
+        })
+    }
+
+    fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        self.suffer(Call::Watch, Some(id))?;
+        self.lock().watch(id)
+    }
+
+    fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.lifecycle(Call::Freeze, id, |book| book.set_frozen(id, true))
+    }
+
+    fn thaw(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.lifecycle(Call::Thaw, id, |book| book.set_frozen(id, false))
+    }
+
+    fn halt(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.lifecycle(Call::Halt, id, |book| book.halt(id))
+    }
+
+    fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.lifecycle(Call::Destroy, id, |book| book.destroy(id))
+    }
+
+    fn settle(&self, _: Duration) -> bool {
+        true
+    }
+
+    fn list(&self) -> Result<Vec<Found>, IsolationError> {
+        self.suffer(Call::List, None)?;
+        Ok(self.lock().list())
+    }
+
+    fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError> {
+        self.suffer(Call::Usage, Some(id))?;
+        self.lock().usage(id)
+    }
+}
+
+#[cfg(test)]
+mod tests;

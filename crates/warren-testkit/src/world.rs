@@ -1,0 +1,276 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use warren_core::{
+    Clock, CreateRequest, DiskGauge, DiskSpace, OwnerBond, Random, RootState, SandboxId, SandboxSpec,
+    TemplateError, TemplateErrorKind, TemplateInfo, TemplateName, Templates,
+};
+
+const BOOTS: [&str; 8] =
+    ["boot-one", "boot-two", "boot-three", "boot-four", "boot-five", "boot-six", "boot-seven", "boot-eight"];
+
+/// A clock that stands still until it is told otherwise.
+#[derive(Debug)]
+pub struct FakeClock {
+    unix_ms: AtomicU64,
+    boot_ms: AtomicU64,
+    boots: AtomicUsize,
+}
+
+impl FakeClock {
+    /// Some moment in 2023, an hour after the machine was switched on.
+    pub fn new() -> Self {
+        Self {
+            unix_ms: AtomicU64::new(1_700_000_000_000),
+            boot_ms: AtomicU64::new(3_600_000),
+            boots: AtomicUsize::new(0),
+        }
+    }
+
+    /// Lets time pass, on both clocks alike.
+    pub fn advance_ms(&self, ms: u64) {
+        self.unix_ms.fetch_add(ms, Ordering::SeqCst);
+        self.boot_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// See [`FakeClock::advance_ms`].
+    pub fn advance_s(&self, seconds: u64) {
+        self.advance_ms(seconds * 1000);
+    }
+
+    /// Somebody sets the wall clock. No time passes.
+    pub fn jump_wall_s(&self, seconds: i64) {
+        let jump = seconds.saturating_mul(1000);
+        let now = self.unix_ms.load(Ordering::SeqCst);
+        self.unix_ms.store(now.saturating_add_signed(jump), Ordering::SeqCst);
+    }
+
+    /// The machine was off for so long, and is up again: the boot clock starts anew under another name.
+    ///
+    /// # Panics
+    ///
+    /// After eight boots.
+    pub fn reboot(&self, off_s: u64) {
+        let boots = self.boots.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(boots < BOOTS.len(), "a test may boot its machine {} times", BOOTS.len());
+        self.boot_ms.store(1000, Ordering::SeqCst);
+        self.unix_ms.fetch_add(off_s * 1000, Ordering::SeqCst);
+    }
+}
+
+impl Default for FakeClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for FakeClock {
+    fn unix_ms(&self) -> u64 {
+        self.unix_ms.load(Ordering::SeqCst)
+    }
+
+    fn boot_ms(&self) -> u64 {
+        self.boot_ms.load(Ordering::SeqCst)
+    }
+
+    fn boot_id(&self) -> &str {
+        BOOTS[self.boots.load(Ordering::SeqCst) % BOOTS.len()]
+    }
+}
+
+/// Numbers that look random, never repeat, and are the same for the same seed.
+#[derive(Debug)]
+pub struct FakeRandom {
+    seed: u64,
+    drawn: AtomicU64,
+}
+
+impl FakeRandom {
+    pub fn new(seed: u64) -> Self {
+        Self { seed, drawn: AtomicU64::new(0) }
+    }
+
+    /// The next number of the sequence.
+    pub fn next(&self) -> u64 {
+        scramble(self.seed.wrapping_add(self.drawn.fetch_add(1, Ordering::SeqCst).wrapping_mul(GOLDEN)))
+    }
+
+    /// A number below `end`.
+    pub fn below(&self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+}
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The finisher of SplitMix64: one to one, so that different inputs stay different.
+fn scramble(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+impl Random for FakeRandom {
+    fn bits(&self) -> [u8; 16] {
+        let (high, low) = (self.next(), self.next());
+        (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+    }
+}
+
+/// Templates by name: `host` and `python` work, `broken` is listed and cannot be used.
+#[derive(Debug)]
+pub struct FakeTemplates {
+    known: Mutex<BTreeMap<TemplateName, TemplateInfo>>,
+}
+
+impl FakeTemplates {
+    pub fn new() -> Self {
+        let templates = Self { known: Mutex::default() };
+        for name in ["host", "python", "broken"] {
+            templates.add(name, (name == "broken").then(|| "its digest does not match".to_owned()));
+        }
+        templates
+    }
+
+    /// Adds a template, or replaces it. With a reason it is a broken one.
+    ///
+    /// # Panics
+    ///
+    /// If the name is not one of a template.
+    pub fn add(&self, name: &str, broken: Option<String>) {
+        let name: TemplateName = name.parse().expect("a template's name");
+        let info = TemplateInfo {
+            name: name.clone(),
+            digest: format!("sha256:{name}"),
+            size_bytes: 1 << 20,
+            created_unix_ms: 1_600_000_000_000,
+            source: if name.is_host() { "built_in" } else { "archive" }.to_owned(),
+            user: "root".to_owned(),
+            workdir: "/root".to_owned(),
+            broken,
+        };
+        self.lock().insert(name, info);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<TemplateName, TemplateInfo>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for FakeTemplates {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Templates for FakeTemplates {
+    fn templates(&self) -> Result<Vec<TemplateInfo>, TemplateError> {
+        Ok(self.lock().values().cloned().collect())
+    }
+
+    fn request(
+        &self,
+        id: &SandboxId,
+        spec: &SandboxSpec,
+        owner: OwnerBond,
+    ) -> Result<CreateRequest, TemplateError> {
+        let known = self.lock();
+        let Some(info) = known.get(&spec.template) else {
+            return Err(template_error(TemplateErrorKind::NotFound, &spec.template, "there is no template"));
+        };
+        if info.broken.is_some() {
+            return Err(template_error(TemplateErrorKind::Broken, &spec.template, "damaged: template"));
+        }
+        Ok(CreateRequest {
+            id: id.clone(),
+            spec: spec.clone(),
+            root: Vec::new(),
+            state: RootState::Fresh,
+            env: spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            user: spec.user.clone(),
+            workdir: spec.workdir.clone(),
+            owner,
+            disk_limit_required: false,
+        })
+    }
+
+    fn remove_template(&self, name: &TemplateName, in_use: &[TemplateName]) -> Result<(), TemplateError> {
+        if name.is_host() || in_use.contains(name) {
+            return Err(template_error(TemplateErrorKind::InUse, name, "sandboxes use"));
+        }
+        match self.lock().remove(name) {
+            Some(_) => Ok(()),
+            None => Err(template_error(TemplateErrorKind::NotFound, name, "there is no template")),
+        }
+    }
+}
+
+fn template_error(kind: TemplateErrorKind, name: &TemplateName, what: &str) -> TemplateError {
+    TemplateError { kind, action: format!("{what} `{name}`"), source: None }
+}
+
+/// A disk with as much room as a test says.
+#[derive(Debug)]
+pub struct FakeDisk {
+    space: Mutex<Option<DiskSpace>>,
+}
+
+impl FakeDisk {
+    /// Plenty of room.
+    pub fn new() -> Self {
+        let space = DiskSpace { free_bytes: 100 << 30, total_bytes: 200 << 30, free_inodes: 10_000_000 };
+        Self { space: Mutex::new(Some(space)) }
+    }
+
+    /// Leaves so many bytes free.
+    pub fn set_free(&self, free_bytes: u64) {
+        let space = DiskSpace { free_bytes, total_bytes: 200 << 30, free_inodes: 10_000_000 };
+        *self.space.lock().unwrap_or_else(PoisonError::into_inner) = Some(space);
+    }
+
+    /// From now on the disk cannot be asked.
+    pub fn fail(&self) {
+        *self.space.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Default for FakeDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DiskGauge for FakeDisk {
+    fn space(&self) -> std::io::Result<DiskSpace> {
+        let space = *self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        space.ok_or_else(|| std::io::Error::other("the disk does not answer"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn numbers_never_repeat_and_depend_on_the_seed() {
+        let random = FakeRandom::new(7);
+        let drawn: BTreeSet<_> = (0..10_000).map(|_| random.bits()).collect();
+        assert_eq!(drawn.len(), 10_000);
+        assert_eq!(FakeRandom::new(7).bits(), FakeRandom::new(7).bits());
+        assert_ne!(FakeRandom::new(7).bits(), FakeRandom::new(8).bits());
+    }
+
+    #[test]
+    fn a_jump_of_the_wall_clock_lets_no_time_pass() {
+        let clock = FakeClock::new();
+        let (wall, boot) = (clock.unix_ms(), clock.boot_ms());
+        clock.jump_wall_s(-3600);
+        assert_eq!((clock.unix_ms(), clock.boot_ms()), (wall - 3_600_000, boot));
+        let before = clock.boot_id().to_owned();
+        clock.reboot(60);
+        assert_ne!(clock.boot_id(), before);
+    }
+}
