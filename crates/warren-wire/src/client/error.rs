@@ -1,0 +1,55 @@
+use std::io;
+
+use crate::api::Problem;
+
+/// Why a call to a server did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("`{address}` is not a server's address: write http://HOST:PORT")]
+    Address { address: String },
+    #[error("the API key is empty or has characters that no key has")]
+    Key,
+    #[error("make the request")]
+    Request(#[source] ureq::http::Error),
+    #[error("write the request")]
+    Encode(#[source] serde_json::Error),
+    #[error("talk to the server at {address}")]
+    Connect {
+        address: String,
+        #[source]
+        source: Box<ureq::Error>,
+    },
+    #[error("open a stream to the server at {address}")]
+    Stream {
+        address: String,
+        #[source]
+        source: Box<tungstenite::Error>,
+    },
+    #[error("read the server's answer")]
+    Read(#[source] io::Error),
+    #[error("send to the server")]
+    Write(#[source] io::Error),
+    #[error("understand the server's answer")]
+    Decode(#[source] serde_json::Error),
+    /// The server says no, and why.
+    #[error("{}", .0.detail)]
+    Refused(Box<Problem>),
+    #[error("the server answered {status}: {text}")]
+    Unexpected { status: u16, text: String },
+    #[error("the server ended the stream")]
+    Ended,
+}
+
+impl ClientError {
+    /// The server's own word for what is wrong.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused(problem) => Some(&problem.code),
+            _ => None,
+        }
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused(problem) if problem.status == 404)
+    }
+}

@@ -1,0 +1,173 @@
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tungstenite::client::IntoClientRequest;
+use tungstenite::handshake::HandshakeError;
+use tungstenite::handshake::client::ClientHandshake;
+use tungstenite::http::HeaderValue;
+use tungstenite::protocol::{Role, WebSocketConfig};
+use tungstenite::{Message, WebSocket};
+
+use super::{Client, ClientError, quoted};
+use crate::api::{StreamCommand, StreamNotice, StreamOpening};
+
+/// Both sides cut what they send into messages no longer than this.
+const CHUNK: usize = 128 * 1024;
+
+/// A process at the other end of a WebSocket. Dropping it lets the process run on.
+#[derive(Debug)]
+pub struct ProcessStream {
+    reader: ProcessReader,
+    writer: ProcessWriter,
+}
+
+/// The half that sees what the process does.
+#[derive(Debug)]
+pub struct ProcessReader {
+    socket: WebSocket<Side>,
+}
+
+/// The half that tells the process what to do. Clones write to the same process, whole messages at a time.
+#[derive(Debug, Clone)]
+pub struct ProcessWriter {
+    socket: Arc<Mutex<WebSocket<Side>>>,
+}
+
+/// What comes from the process, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    Notice(StreamNotice),
+}
+
+impl Client {
+    /// Starts a process, or joins one that runs.
+    pub fn stream(&self, sandbox: &str, opening: &StreamOpening) -> Result<ProcessStream, ClientError> {
+        let authority = self.base.trim_start_matches("http://");
+        let failed = |source| ClientError::Stream { address: self.base.clone(), source: Box::new(source) };
+        let host = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
+        let stream = TcpStream::connect(&host).map_err(|error| failed(error.into()))?;
+        stream.set_nodelay(true).map_err(|error| failed(error.into()))?;
+        let address = format!("ws://{authority}/v1/sandboxes/{}/stream", quoted(sandbox));
+        let mut request = address.into_client_request().map_err(failed)?;
+        let headers = request.headers_mut();
+        let bearer = HeaderValue::from_str(&format!("Bearer {}", self.key)).map_err(|_| ClientError::Key)?;
+        headers.insert("authorization", bearer);
+        headers.insert("sec-websocket-protocol", HeaderValue::from_static("warren.v1"));
+        let side = Side { stream: Arc::new(stream), turn: Arc::default() };
+        let config = WebSocketConfig::default().max_message_size(Some(4 << 20));
+        let (socket, _) = tungstenite::client::client_with_config(request, side.clone(), Some(config))
+            .map_err(|error| refused(error, &self.base))?;
+        let writer = WebSocket::from_raw_socket(side, Role::Client, Some(config));
+        let writer = ProcessWriter { socket: Arc::new(Mutex::new(writer)) };
+        writer.text(opening)?;
+        Ok(ProcessStream { reader: ProcessReader { socket }, writer })
+    }
+}
+
+impl ProcessStream {
+    pub fn split(self) -> (ProcessReader, ProcessWriter) {
+        (self.reader, self.writer)
+    }
+}
+
+impl ProcessReader {
+    /// What comes next; `None` when the server has said all.
+    pub fn next_seen(&mut self) -> Result<Option<Seen>, ClientError> {
+        loop {
+            let message = match self.socket.read() {
+                Ok(message) => message,
+                Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed) => {
+                    return Ok(None);
+                }
+                Err(tungstenite::Error::Io(error)) => return Err(ClientError::Read(error)),
+                Err(_) => return Err(ClientError::Ended),
+            };
+            match message {
+                Message::Text(text) => {
+                    return serde_json::from_str(&text)
+                        .map(|notice| Some(Seen::Notice(notice)))
+                        .map_err(ClientError::Decode);
+                }
+                Message::Binary(bytes) => match bytes.split_first() {
+                    Some((1, rest)) => return Ok(Some(Seen::Stdout(rest.to_vec()))),
+                    Some((2, rest)) => return Ok(Some(Seen::Stderr(rest.to_vec()))),
+                    _ => {}
+                },
+                Message::Close(_) => return Ok(None),
+                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+            }
+        }
+    }
+}
+
+impl ProcessWriter {
+    /// Bytes for the process's standard input.
+    pub fn send_data(&self, bytes: &[u8]) -> Result<(), ClientError> {
+        bytes.chunks(CHUNK).try_for_each(|chunk| self.send(Message::Binary(chunk.to_vec().into())))
+    }
+
+    pub fn send_command(&self, command: &StreamCommand) -> Result<(), ClientError> {
+        self.text(command)
+    }
+
+    fn text(&self, value: &impl serde::Serialize) -> Result<(), ClientError> {
+        let text = serde_json::to_string(value).map_err(ClientError::Encode)?;
+        self.send(Message::Text(text.into()))
+    }
+
+    fn send(&self, message: Message) -> Result<(), ClientError> {
+        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        socket.send(message).map_err(|error| match error {
+            tungstenite::Error::Io(error) => ClientError::Write(error),
+            _ => ClientError::Ended,
+        })
+    }
+}
+
+/// The connection as one half sees it. The protocol's implementation hands over whole frames, and a lock keeps those of the
+/// two halves apart: the reading half answers pings.
+#[derive(Debug, Clone)]
+struct Side {
+    stream: Arc<TcpStream>,
+    turn: Arc<Mutex<()>>,
+}
+
+impl Read for Side {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.stream).read(buffer)
+    }
+}
+
+impl Write for Side {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        (&*self.stream).write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A refused handshake carries the same problem as any other refusal.
+fn refused(error: HandshakeError<ClientHandshake<Side>>, address: &str) -> ClientError {
+    let source = match error {
+        HandshakeError::Failure(tungstenite::Error::Http(response)) => {
+            let body = response.body().as_deref().unwrap_or_default();
+            return match serde_json::from_slice(body) {
+                Ok(problem) => ClientError::Refused(problem),
+                Err(_) => ClientError::Unexpected {
+                    status: response.status().as_u16(),
+                    text: String::from_utf8_lossy(body).chars().take(300).collect(),
+                },
+            };
+        }
+        HandshakeError::Failure(error) => error,
+        HandshakeError::Interrupted(_) => io::Error::from(io::ErrorKind::WouldBlock).into(),
+    };
+    ClientError::Stream { address: address.to_owned(), source: Box::new(source) }
+}
