@@ -1,0 +1,78 @@
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// Why something open must end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Revoked,
+    Shutdown,
+}
+
+/// Says when what a caller has open must end.
+#[derive(Debug, Clone)]
+pub(crate) struct StreamGuard {
+    revoked: CancellationToken,
+    shutdown: CancellationToken,
+}
+
+impl StreamGuard {
+    pub(super) fn new(revoked: CancellationToken, shutdown: CancellationToken) -> Self {
+        Self { revoked, shutdown }
+    }
+
+    pub(crate) async fn until_cut(&self) -> Cut {
+        tokio::select! {
+            biased;
+            () = self.revoked.cancelled() => Cut::Revoked,
+            () = self.shutdown.cancelled() => Cut::Shutdown,
+        }
+    }
+
+    pub(super) async fn until_revoked(&self) {
+        self.revoked.cancelled().await;
+    }
+}
+
+/// A body that breaks off when its reader's key is revoked. That a server shuts down is no reason: a file is sent to its end,
+/// and endless streams look after themselves.
+pub(super) struct CutBody {
+    body: Body,
+    revoked: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl CutBody {
+    pub(super) fn new(body: Body, guard: StreamGuard) -> Self {
+        Self { body, revoked: Box::pin(guard.revoked.cancelled_owned()) }
+    }
+}
+
+impl http_body::Body for CutBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.revoked.as_mut().poll(context).is_ready() {
+            let error = io::Error::new(io::ErrorKind::PermissionDenied, "the key was revoked");
+            return Poll::Ready(Some(Err(axum::Error::new(error))));
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,220 @@
+//! Every setting: its name, type, default and purpose, written down once. The structs, the table that the loader checks names
+//! against, and `docs/configuration.md` all come from here.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_norway::Value;
+use warren_core::{ByteSize, Cpus, RunLimits, TemplateName};
+
+use super::assigned::Assigned;
+use super::error::ConfigError;
+use super::value::{LogFormat, LogLevel, Setting};
+
+/// What is known of a setting without knowing its value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key {
+    /// `section.name`.
+    pub(super) path: &'static str,
+    pub(super) kind: &'static str,
+    /// As people write it.
+    pub(super) default: &'static str,
+    /// What it is for, one line each.
+    pub(super) purpose: &'static [&'static str],
+    /// Its value is never shown.
+    pub(super) secret: bool,
+    /// Reads a value and shows it in its usual form, or says what is wrong with it.
+    pub(super) normalize: fn(&Value) -> Result<Value, String>,
+}
+
+macro_rules! sections {
+    ($(
+        $(#[doc = $about:literal])*
+        $section:ident: $struct:ident {
+            $($(#[doc = $purpose:literal])* $field:ident: $type:ty = $default:literal $($secret:ident)?;)*
+        }
+    )*) => {
+        $(
+            $(#[doc = $about])*
+            #[derive(Debug, Clone, PartialEq)]
+            pub struct $struct {
+                $($(#[doc = $purpose])* pub $field: $type,)*
+            }
+
+            impl $struct {
+                fn read(assigned: &Assigned) -> Result<Self, ConfigError> {
+                    Ok(Self { $($field: assigned.get(concat!(stringify!($section), ".", stringify!($field)))?,)* })
+                }
+            }
+        )*
+
+        /// How the server behaves. A value that exists is complete and valid.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Config {
+            $(pub $section: $struct,)*
+        }
+
+        impl Config {
+            pub(super) fn read(assigned: &Assigned) -> Result<Self, ConfigError> {
+                Ok(Self { $($section: $struct::read(assigned)?,)* })
+            }
+        }
+
+        /// Sections in the order of the documents, with what they are about.
+        pub(super) const SECTIONS: &[(&str, &[&str])] = &[$((stringify!($section), &[$($about),*]),)*];
+
+        /// Every setting, in the same order.
+        pub(super) const KEYS: &[Key] = &[$($(Key {
+            path: concat!(stringify!($section), ".", stringify!($field)),
+            kind: <$type as Setting>::TYPE,
+            default: $default,
+            purpose: &[$($purpose),*],
+            secret: sections!(@secret $($secret)?),
+            normalize: |value| <$type as Setting>::read(value).map(|value| value.show()),
+        },)*)*];
+    };
+    (@secret) => { false };
+    (@secret secret) => { true };
+}
+
+sections! {
+    /// Where the server answers, and where it keeps its data.
+    server: Server {
+        /// The address to listen on. Anything but a loopback address needs keys to be on.
+        listen: SocketAddr = "127.0.0.1:7777";
+        /// Sandboxes, templates, records and keys are kept here. The command's own default is `~/.local/share/warren` for a user who is not root.
+        data_dir: PathBuf = "/var/lib/warren";
+        /// Network namespaces kept ready, so that a create does not wait for one.
+        prepared_networks: u32 = "16";
+        /// How long requests may take to end when the server is told to.
+        shutdown_grace: Duration = "10s";
+    }
+    /// API keys.
+    auth: Auth {
+        /// Whether a key is asked for. Without keys the server listens on loopback addresses only.
+        enabled: bool = "true";
+        /// Failed attempts from one address within the window before it is told to wait. Right keys always pass.
+        max_failures: u64 = "100";
+        /// How long failed attempts are remembered.
+        failure_window: Duration = "10s";
+    }
+    /// How connections and requests are served.
+    http: Http {
+        /// Connections at once. Further ones wait in the kernel's queue.
+        max_connections: u32 = "1024";
+        /// Longest time for a request's head to arrive.
+        header_timeout: Duration = "10s";
+        /// A connection on which nothing happens is closed after this long.
+        idle_timeout: Duration = "1m";
+        /// Longest pause in the middle of a request's body.
+        read_timeout: Duration = "30s";
+        /// Longest time for a request that is neither a stream nor told by its client how long to wait.
+        request_timeout: Duration = "1m";
+        /// Headers of one request.
+        max_headers: u32 = "100";
+        /// Bytes of a request's head, or of one header list in HTTP/2.
+        max_header_bytes: ByteSize = "64KiB";
+        /// Bytes of a JSON body.
+        max_body: ByteSize = "1MiB";
+        /// Requests at once on one HTTP/2 connection.
+        max_streams: u32 = "128";
+    }
+    /// What sandboxes may use.
+    limits: LimitSettings {
+        /// Sandboxes alive at once, all owners together.
+        max_sandboxes: u32 = "100";
+        /// Memory of a sandbox that asks for no other.
+        memory: ByteSize = "4GiB";
+        /// Processors of a sandbox that asks for no other.
+        cpus: Cpus = "2";
+        /// Processes of a sandbox that asks for no other.
+        pids: u32 = "1024";
+        /// Disk space of a sandbox that asks for no other.
+        disk: ByteSize = "10GiB";
+        /// Files of a sandbox that asks for no other.
+        inodes: u64 = "1000000";
+        /// Open files of a process, for a sandbox that asks for no other.
+        open_files: u64 = "4096";
+        /// Life of a sandbox that asks for no other.
+        ttl: Duration = "4h";
+        /// The most memory that may be asked for.
+        max_memory: ByteSize = "64GiB";
+        /// The most processors that may be asked for.
+        max_cpus: Cpus = "64";
+        /// The most processes that may be asked for.
+        max_pids: u32 = "32768";
+        /// The most disk space that may be asked for.
+        max_disk: ByteSize = "100GiB";
+        /// The most files that may be asked for.
+        max_inodes: u64 = "10000000";
+        /// The most open files of a process that may be asked for.
+        max_open_files: u64 = "1048576";
+        /// The longest life that may be asked for.
+        max_ttl: Duration = "4h";
+    }
+    /// When what nobody uses makes room.
+    timeouts: TimeoutSettings {
+        /// An idle sandbox is frozen after this long.
+        active: Duration = "5m";
+        /// A session without its client expires after this long.
+        detached: Duration = "1h";
+        /// A frozen sandbox is stopped after this long; its files stay.
+        suspended: Duration = "1d";
+        /// The longest `thinking` lease.
+        max_thinking: Duration = "1h";
+        /// How often expired things are looked for.
+        sweep: Duration = "1m";
+        /// How long records of ended sandboxes and events are kept.
+        history: Duration = "7d";
+    }
+    /// Room on the disk that holds the data directory.
+    disk: Disk {
+        /// Below this much free space health warns.
+        warn: ByteSize = "5GiB";
+        /// Below this much free space new work is refused.
+        critical: ByteSize = "1GiB";
+    }
+    /// Which template each type of sandbox starts from.
+    templates: TemplateSettings {
+        /// For `terminal`.
+        terminal: TemplateName = "host";
+        /// For `research`.
+        research: TemplateName = "host";
+    }
+    /// Directories of this machine that sandboxes may be given.
+    mounts: Mounts {
+        /// These and all below them. Nothing else can be mounted.
+        allow: Vec<PathBuf> = "[]";
+    }
+    /// What recorded runs of a session may use.
+    runs: RunSettings {
+        /// Runs of one session.
+        runs: u32 = "10";
+        /// Longest run.
+        run_time: Duration = "5m";
+        /// Tokens of all runs of a session.
+        tokens: u64 = "50000";
+        /// Longest session.
+        duration: Duration = "15m";
+        /// Other limits for classes of customers: `{gold: {runs: 100, run_time: 10m, tokens: 1000000, duration: 1h}}`. What is left out is as above.
+        tiers: BTreeMap<String, RunLimits> = "{}";
+    }
+    /// Sandboxes of chats.
+    chats: Chats {
+        /// Life of a chat's sandbox.
+        ttl: Duration = "5m";
+        /// The port on which the service in the sandbox listens.
+        port: u16 = "8000";
+        /// Set in every chat's sandbox, beside `AGENT_ID`.
+        env: BTreeMap<String, String> = "{}" secret;
+    }
+    /// The server's own log, on standard error.
+    log: Log {
+        /// Lines for people, or one JSON object each.
+        format: LogFormat = "text";
+        /// What is too unimportant to be written.
+        level: LogLevel = "info";
+    }
+}

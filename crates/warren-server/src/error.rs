@@ -1,0 +1,158 @@
+//! Every error that the service answers: one table of codes, one body.
+
+mod code;
+mod from_engine;
+
+use std::error::Error;
+
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use warren_wire::api::Problem;
+
+pub(crate) use code::Code;
+
+use crate::request_id::RequestId;
+
+/// An error on its way to a client. Handlers only use `?`.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    code: Code,
+    detail: String,
+    field: Option<String>,
+    state: Option<String>,
+    allowed: Vec<String>,
+    retry_after_s: Option<u64>,
+    /// For the log; a client never sees it.
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+            field: None,
+            state: None,
+            allowed: Vec::new(),
+            retry_after_s: code.retry_after_s(),
+            source: None,
+        }
+    }
+
+    /// A value that cannot be used, by the name of its field.
+    pub(crate) fn invalid(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { field: Some(field.into()), ..Self::new(Code::InvalidValue, detail) }
+    }
+
+    /// The server's own fault. The client learns only where to look.
+    pub(crate) fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let detail = "the server failed; its log says more under this request's id";
+        Self { source: Some(source.into()), ..Self::new(Code::Internal, detail) }
+    }
+
+    pub(crate) fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// The state that did not allow it, and what it allows.
+    pub(crate) fn state(mut self, state: impl Into<String>, allowed: Vec<String>) -> Self {
+        self.state = Some(state.into());
+        self.allowed = allowed;
+        self
+    }
+
+    pub(crate) fn retry_after_s(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.code.status()
+    }
+
+    /// The body, for answers that are not plain responses: a message on a stream, another interface's own shape.
+    pub(crate) fn problem(&self) -> Problem {
+        Problem {
+            kind: Problem::urn(self.code.name()),
+            title: self.code.title().to_owned(),
+            status: self.status().as_u16(),
+            detail: self.detail.clone(),
+            code: self.code.name().to_owned(),
+            field: self.field.clone(),
+            request_id: RequestId::current().map(|id| id.to_string()),
+            state: self.state.clone(),
+            allowed: self.allowed.clone(),
+            retry_after_s: self.retry_after_s,
+        }
+    }
+
+    /// Writes the server's own faults to the log, with all their causes.
+    pub(crate) fn log(&self) {
+        if !self.status().is_server_error() {
+            return;
+        }
+        let causes = self.source.as_deref().map(|source| chain(source)).unwrap_or_default();
+        let request_id = RequestId::current().map(|id| id.to_string()).unwrap_or_default();
+        tracing::error!(request_id, code = self.code.name(), causes, "{}", self.detail);
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        self.log();
+        let body = serde_json::to_vec(&self.problem()).unwrap_or_default();
+        let mut response = (self.status(), body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status() == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response.extensions_mut().insert(self.code);
+        response
+    }
+}
+
+/// An error with all its causes, in one line.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_own_faults_keep_their_causes_to_themselves() {
+        let error = ApiError::internal(std::io::Error::other("/var/lib/warren/secret"));
+        let body = serde_json::to_string(&error.problem()).unwrap();
+        assert!(!body.contains("secret"), "{body}");
+    }
+
+    #[test]
+    fn a_refused_caller_is_told_how_to_come_in() {
+        let response = ApiError::new(Code::Unauthorized, "no").into_response();
+        assert_eq!(response.headers()[WWW_AUTHENTICATE], "Bearer");
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+    }
+}

@@ -1,0 +1,53 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use warren_core::catalog::Catalog;
+use warren_core::{Clock, Random};
+use warren_engine::Engine;
+use warren_store::TemplateStore;
+
+use crate::auth::{Attempts, Keyring};
+use crate::config::Config;
+use crate::metrics::Metrics;
+
+/// What every handler can reach. A clone is the same state.
+#[derive(Clone)]
+pub(crate) struct AppState(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    /// For the keys; everything else goes through the engine.
+    pub(crate) catalog: Arc<dyn Catalog>,
+    /// For imports; lists and look-ups go through the engine.
+    pub(crate) templates: TemplateStore,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) config: Config,
+    pub(crate) keyring: Keyring,
+    pub(crate) attempts: Attempts,
+    /// Cancelled when the server begins to shut down: streams end then, short requests are finished.
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) metrics: Metrics,
+}
+
+impl AppState {
+    pub(crate) fn new(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+}
+
+impl Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl fmt::Debug for AppState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppState").finish_non_exhaustive()
+    }
+}
