@@ -18,6 +18,7 @@ mod engine;
 mod entry;
 mod error;
 mod files;
+mod guest;
 mod processes;
 mod runs;
 mod sandboxes;
@@ -30,8 +31,8 @@ pub use engine::{Engine, Mode, OpenError, Parts, ShutdownPolicy};
 pub use error::{EngineError, Missing};
 pub use files::{FileReader, FileWriter, Listing, Watch};
 pub use processes::{
-    ExecResult, LaunchStatus, Launched, Output, OutputCaps, Process, ProcessEvent, ProcessHandle,
-    ProcessReader, ProcessSpec, ProcessWriter,
+    ExecResult, LaunchStatus, Launched, Output, OutputCaps, PortStream, Process, ProcessEvent, ProcessHandle,
+    ProcessReader, ProcessSpec, ProcessWriter, port_of,
 };
 pub use runs::{Allowance, SessionDetails};
 pub use sandboxes::{EventStream, Health, HealthStatus, Patch, Stats, StoppedFiles};
