@@ -22,7 +22,7 @@ use crate::owner::Owner;
 use crate::run::{RunLimits, RunTotals};
 use crate::sandbox::SandboxKind;
 use crate::unique::SessionId;
-use crate::world::Deadline;
+use crate::world::{Clock, Deadline};
 
 /// A client's lease on a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,18 @@ pub struct SessionRecord {
     pub detached_until: Option<Deadline>,
     /// Until then the client's model works, and the sandbox does not count as idle.
     pub thinking_until: Option<Deadline>,
+}
+
+impl SessionRecord {
+    /// Puts the session into a state, with the deadlines that belong to it. What [`decide_session`] thinks of it is the caller's
+    /// business.
+    pub fn enter(&mut self, state: SessionState, clock: &dyn Clock) {
+        self.state = state;
+        self.last_activity_unix_ms = clock.unix_ms();
+        self.thinking_until = None;
+        self.detached_until = (state == SessionState::Detached)
+            .then(|| Deadline::after(clock, self.timeouts.detached_s.saturating_mul(1000)));
+    }
 }
 
 /// Where a session stands.

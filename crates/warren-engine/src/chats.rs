@@ -1,8 +1,26 @@
-use std::path::PathBuf;
+//! The chat service's sandboxes: one for each chat, which lives for a fixed time and has the chat's volume at `/workspace`.
+//!
+//! A chat's sandbox is an ordinary one. Its session's client is `chat:` and the chat's id, and the session's metadata say which
+//! agent it was made for, so that nothing beside the catalog has to be remembered over a restart.
 
-use warren_core::{Owner, SandboxId, SessionId};
+mod volume;
 
-use crate::{Engine, EngineError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use warren_core::catalog::SessionFilter;
+use warren_core::{
+    Limits, Mount, MountAccess, OnExpiry, Owner, PageRequest, SandboxId, SandboxKind, SandboxRecord,
+    SandboxSpec, SessionId, SessionRecord, Status,
+};
+
+use crate::blocking::blocking;
+use crate::{Acquire, Engine, EngineError, NewSandbox, Requirements, StoppedFiles};
+
+/// Where the volume is in the sandbox.
+const WORKSPACE: &str = "/workspace";
+const AGENT: &str = "agent_id";
+const VOLUME: &str = "volume_host_path";
 
 /// A chat's sandbox, as the chat service asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +28,7 @@ pub struct ChatRequest {
     /// A lower-case uuid.
     pub chat: String,
     pub agent: String,
-    /// Absolute; canonicalised and checked against the allowed mounts by the engine.
+    /// Absolute; canonicalised and checked against the allowed mounts by the engine. Readable and writable at `/workspace`.
     pub volume: PathBuf,
 }
 
@@ -20,11 +38,12 @@ pub struct ChatSandbox {
     pub session: SessionId,
     pub chat: String,
     pub agent: String,
+    /// Where the volume really is.
     pub volume: PathBuf,
     pub sandbox: SandboxId,
-    /// Where the service in the sandbox answers.
-    pub ip: String,
+    /// The port inside the sandbox on which its service answers; see [`Engine::connect`].
     pub port: u16,
+    pub status: Status,
     pub expires_unix_ms: u64,
 }
 
@@ -51,9 +70,21 @@ pub enum ChatError {
 
 impl Engine {
     /// The chat's sandbox: the one it has, if agent and volume are the same and its time is not over, else a fresh one.
-    /// Calls for one chat are served one after the other.
+    /// Calls for one chat are served one after the other, and one that was begun is finished whether or not the caller waits.
     pub async fn chat_sandbox(&self, owner: &Owner, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
-        unimplemented!()
+        self.may_change()?;
+        check_chat(&request.chat)?;
+        check_agent(&request.agent)?;
+        let (allowed, asked) = (self.shared.settings.allowed_mounts.clone(), request.volume);
+        let volume = blocking(move || volume::allowed(&allowed, &asked)).await?;
+        let request = ChatRequest { volume, ..request };
+        let (engine, owner) = (self.clone(), owner.clone());
+        let served = tokio::spawn(async move { engine.serve_chat(&owner, request).await });
+        match served.await {
+            Ok(result) => result,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(EngineError::ShuttingDown.into()),
+        }
     }
 
     /// Ends the chat's sandbox; `None` when it has none.
@@ -63,6 +94,159 @@ impl Engine {
         chat: &str,
         by: &str,
     ) -> Result<Option<ChatEnded>, ChatError> {
-        unimplemented!()
+        self.may_change()?;
+        check_chat(chat)?;
+        let _turn = self.shared.leases.chats.hold((owner.clone(), chat.to_owned())).await;
+        let mut ended = None;
+        for session in self.chat_sessions(owner, chat).await? {
+            let alive = self.destroy_chat(&session, by).await?;
+            if alive && ended.is_none() {
+                ended = Some(ChatEnded { session: session.id, sandbox: session.sandbox });
+            }
+        }
+        Ok(ended)
+    }
+
+    async fn serve_chat(&self, owner: &Owner, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
+        let _turn = self.shared.leases.chats.hold((owner.clone(), request.chat.clone())).await;
+        for session in self.chat_sessions(owner, &request.chat).await? {
+            match self.current(&session).await? {
+                Some(sandbox) if is_same(&session, &sandbox, &request) => {
+                    return Ok(self.chat(&session, &self.awake(sandbox).await?, request));
+                }
+                Some(_) => return Err(ChatError::Conflict),
+                None => {
+                    self.destroy_chat(&session, "chat service: its time was over").await?;
+                }
+            }
+        }
+        let acquired =
+            self.acquire(owner, self.chat_acquire(&request)).await.map_err(ChatError::StartFailed)?;
+        Ok(self.chat(&acquired.session, &acquired.sandbox, request))
+    }
+
+    /// The session's sandbox while it lives and its time is not over.
+    async fn current(&self, session: &SessionRecord) -> Result<Option<SandboxRecord>, EngineError> {
+        let sandbox = match self.sandbox(&session.owner, &session.sandbox).await {
+            Ok(sandbox) => sandbox,
+            Err(EngineError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let clock = self.shared.parts.clock.as_ref();
+        let usable =
+            matches!(sandbox.status, Status::Creating | Status::Syncing | Status::Ready | Status::Paused);
+        Ok(Some(sandbox).filter(|sandbox| usable && !sandbox.deadline.is_due(clock)))
+    }
+
+    /// A chat that is asked for is in use, so its sandbox does not rest.
+    async fn awake(&self, sandbox: SandboxRecord) -> Result<SandboxRecord, EngineError> {
+        match sandbox.status {
+            Status::Paused => self.resume(&sandbox.owner, &sandbox.id).await,
+            Status::Creating
+            | Status::Syncing
+            | Status::Ready
+            | Status::Stopping
+            | Status::Stopped
+            | Status::Failed => Ok(sandbox),
+        }
+    }
+
+    /// Says whether there was anything left of it.
+    async fn destroy_chat(&self, session: &SessionRecord, by: &str) -> Result<bool, EngineError> {
+        let live = self.current(session).await?.is_some();
+        match self.stop(&session.owner, &session.sandbox, StoppedFiles::Delete, by).await {
+            Ok(_) | Err(EngineError::NotFound { .. }) => Ok(live),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The chat's open sessions, the newest first. There is one at most, unless the server ended at a bad moment.
+    async fn chat_sessions(&self, owner: &Owner, chat: &str) -> Result<Vec<SessionRecord>, EngineError> {
+        let filter = SessionFilter { client: Some(client(chat)), ..SessionFilter::default() };
+        Ok(self.sessions(owner, &filter, &PageRequest::default()).await?.items)
+    }
+
+    fn chat_acquire(&self, request: &ChatRequest) -> Acquire {
+        Acquire {
+            client: client(&request.chat),
+            sandbox: self.chat_spec(request),
+            preferred: None,
+            fresh: true,
+            required: Requirements::default(),
+            backend: None,
+            timeouts: None,
+            limits: None,
+            tier: None,
+            labels: BTreeMap::new(),
+            metadata: BTreeMap::from([
+                (AGENT.to_owned(), request.agent.clone()),
+                (VOLUME.to_owned(), request.volume.display().to_string().chars().take(250).collect()),
+            ]),
+            background: false,
+            idempotency: None,
+        }
+    }
+
+    fn chat_spec(&self, request: &ChatRequest) -> NewSandbox {
+        let settings = &self.shared.settings;
+        let mut spec = SandboxSpec::new(settings.template_of(SandboxKind::Terminal));
+        spec.limits = Limits { lifetime_s: settings.chat_ttl_s, ..settings.default_limits.clone() };
+        spec.env.clone_from(&settings.chat_env);
+        spec.env.insert("AGENT_ID".to_owned(), request.agent.clone());
+        spec.mounts = vec![Mount {
+            source: request.volume.clone(),
+            target: WORKSPACE.into(),
+            access: MountAccess::ReadWrite,
+        }];
+        NewSandbox {
+            spec,
+            disk_limit_required: false,
+            kind: SandboxKind::Terminal,
+            metadata: BTreeMap::new(),
+            on_expiry: OnExpiry::Delete,
+        }
+    }
+
+    fn chat(&self, session: &SessionRecord, sandbox: &SandboxRecord, request: ChatRequest) -> ChatSandbox {
+        ChatSandbox {
+            session: session.id.clone(),
+            chat: request.chat,
+            agent: request.agent,
+            volume: request.volume,
+            sandbox: sandbox.id.clone(),
+            port: self.shared.settings.chat_port,
+            status: sandbox.status,
+            expires_unix_ms: sandbox.deadline.unix_ms,
+        }
     }
 }
+
+/// What the sandbox was made of decides; the session's metadata are for people to read.
+fn is_same(session: &SessionRecord, sandbox: &SandboxRecord, request: &ChatRequest) -> bool {
+    let volume = sandbox.spec.mounts.iter().find(|mount| mount.target == Path::new(WORKSPACE));
+    session.metadata.get(AGENT) == Some(&request.agent)
+        && volume.is_some_and(|mount| mount.source == request.volume)
+}
+
+fn client(chat: &str) -> String {
+    format!("chat:{chat}")
+}
+
+fn check_chat(chat: &str) -> Result<(), EngineError> {
+    // A session's id is a uuid behind a prefix, and knows what a uuid is.
+    match format!("sess-{chat}").parse::<SessionId>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(EngineError::invalid("chat_id", "chat_id is not a lower-case uuid")),
+    }
+}
+
+fn check_agent(agent: &str) -> Result<(), EngineError> {
+    let visible = !agent.trim().is_empty() && !agent.chars().any(char::is_control);
+    if visible && agent.chars().count() <= 200 {
+        return Ok(());
+    }
+    Err(EngineError::invalid("agent_id", "agent_id takes 1 to 200 visible characters"))
+}
+
+#[cfg(test)]
+mod tests;

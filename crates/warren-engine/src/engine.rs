@@ -18,6 +18,8 @@ pub struct Engine {
 pub(crate) struct Shared {
     pub(crate) parts: Parts,
     pub(crate) settings: Settings,
+    /// `Leases::default()`, filled by the first sweep.
+    pub(crate) leases: crate::sessions::Leases,
 }
 
 /// What the engine stands on.

@@ -1,6 +1,20 @@
-use warren_core::{NewRun, Owner, RunDenied, RunRecord, SessionId, SessionRecord};
+//! Runs that clients record with their sessions, and the limits that decide whether there may be another.
 
+use warren_core::catalog::{Durability, UpdateSessionError};
+use warren_core::{
+    Event, NewRun, Owner, Provision, RunDenied, RunId, RunRecord, SessionId, SessionRecord, SessionRequest,
+    Status, can_run, record_run,
+};
+
+use crate::sessions::not_found_or;
 use crate::{Engine, EngineError, SessionView};
+
+const MOST_TASK_BYTES: usize = 64 << 10;
+const MOST_RESULT_BYTES: usize = 1 << 20;
+const MOST_SCREENSHOTS: usize = 100;
+const MOST_SCREENSHOT_BYTES: usize = 2048;
+const MOST_PROVIDER_BYTES: usize = 200;
+const MOST_REASON_BYTES: usize = 4096;
 
 /// Whether a session may have another run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,22 +34,54 @@ pub struct SessionDetails {
 }
 
 impl Engine {
-    /// Appends a run; sums are exact however many do so at once.
+    /// Appends a run; sums are exact however many do so at once. What is returned survives a power cut.
     pub async fn record_run(
         &self,
         owner: &Owner,
         id: &SessionId,
         run: NewRun,
     ) -> Result<RunRecord, EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        check_run(&run)?;
+        let run_id = RunId::from_random(self.shared.parts.random.bits());
+        let (clock, owner, id) = (self.shared.parts.clock.clone(), owner.clone(), id.clone());
+        let (session, recorded) = self
+            .catalog(move |catalog| {
+                let mut recorded = None;
+                let updated = catalog.update_session(&owner, &id, Durability::Disk, &mut |session| {
+                    let record = record_run(session, run_id.clone(), run.clone(), clock.as_ref())?;
+                    recorded = Some(record.clone());
+                    Ok(Some(record))
+                });
+                match (updated, recorded) {
+                    (Ok(session), Some(recorded)) => Ok((session, recorded)),
+                    (Err(UpdateSessionError::Denied(denied)), _) => Err(EngineError::RunDenied(denied)),
+                    (Err(UpdateSessionError::Catalog(error)), _) => Err(not_found_or(error, &id)),
+                    (Ok(_), None) => Err(EngineError::session_not_found(&id)),
+                }
+            })
+            .await?;
+        let (number, tokens, duration_ms) = (recorded.number, recorded.run.tokens, recorded.run.duration_ms);
+        self.tell(&session, Event::RunRecorded { number, tokens, duration_ms });
+        Ok(recorded)
     }
 
     pub async fn can_run(&self, owner: &Owner, id: &SessionId) -> Result<Allowance, EngineError> {
-        unimplemented!()
+        let session = self.session_record(owner, id).await?;
+        let clock = self.shared.parts.clock.as_ref();
+        Ok(Allowance {
+            denied: can_run(&session, clock).err(),
+            runs_left: session.limits.runs.saturating_sub(session.totals.runs),
+            tokens_left: session.limits.tokens.saturating_sub(session.totals.tokens),
+            seconds_left: session.deadline.as_ref().map(|deadline| deadline.remaining_ms(clock) / 1000),
+        })
     }
 
+    /// A session's runs, the first one first.
     pub async fn runs(&self, owner: &Owner, id: &SessionId) -> Result<Vec<RunRecord>, EngineError> {
-        unimplemented!()
+        self.session_record(owner, id).await?;
+        let (owner, id) = (owner.clone(), id.clone());
+        Ok(self.catalog(move |catalog| catalog.runs(&owner, &id)).await?)
     }
 
     pub async fn session_details(
@@ -43,10 +89,12 @@ impl Engine {
         owner: &Owner,
         id: &SessionId,
     ) -> Result<SessionDetails, EngineError> {
-        unimplemented!()
+        let view = self.session(owner, id).await?;
+        let runs = self.runs(owner, id).await?;
+        Ok(SessionDetails { view, runs })
     }
 
-    /// What the session needs is there, at this address.
+    /// What the session needs is there, at this address. Denied while its sandbox is being made, and once it failed.
     pub async fn mark_ready(
         &self,
         owner: &Owner,
@@ -54,20 +102,102 @@ impl Engine {
         url: Option<String>,
         job: Option<String>,
     ) -> Result<SessionRecord, EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        check_text("url", url.as_deref(), MOST_SCREENSHOT_BYTES)?;
+        check_text("job_id", job.as_deref(), MOST_PROVIDER_BYTES)?;
+        let sandbox = self.session_record(owner, id).await?.sandbox;
+        let sandbox = self.sandbox(owner, &sandbox).await?;
+        if sandbox.status == Status::Creating {
+            let reason = warren_core::DenyReason::StillCreating;
+            return Err(EngineError::Denied { id: sandbox.id, status: sandbox.status, reason });
+        }
+        self.provision(owner, id, Provision::Ready { url, job }).await
     }
 
+    /// What the session needs cannot be had, and why. The first reason stays.
     pub async fn mark_failed(
         &self,
         owner: &Owner,
         id: &SessionId,
         reason: String,
     ) -> Result<SessionRecord, EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        if reason.trim().is_empty() || reason.len() > MOST_REASON_BYTES {
+            let message = format!("reason takes 1 to {MOST_REASON_BYTES} bytes of text");
+            return Err(EngineError::invalid("reason", message));
+        }
+        self.provision(owner, id, Provision::Failed { reason }).await
     }
 
     /// Marks the session expired; its sandbox is stopped in the background, files kept as the sandbox was told.
     pub async fn expire(&self, owner: &Owner, id: &SessionId) -> Result<SessionRecord, EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        let changed = self.step(owner, id, SessionRequest::Expire).await?;
+        if changed.written {
+            let reason = "the session was told that its time is over";
+            self.tell(&changed.session, Event::SessionExpired { reason: reason.to_owned() });
+            let (engine, session) = (self.clone(), changed.session.clone());
+            tokio::spawn(async move { engine.stop_expired(&session, reason.to_owned()).await });
+        }
+        Ok(changed.session)
+    }
+
+    async fn provision(
+        &self,
+        owner: &Owner,
+        id: &SessionId,
+        next: Provision,
+    ) -> Result<SessionRecord, EngineError> {
+        let word = if matches!(next, Provision::Failed { .. }) { "failed" } else { "ready" };
+        let clock = self.shared.parts.clock.clone();
+        let changed = self
+            .change(owner, id, move |session| {
+                let denied = |session: &SessionRecord, advice| EngineError::SessionState {
+                    id: session.id.clone(),
+                    state: session.state,
+                    advice,
+                };
+                if !session.state.is_open() {
+                    return Err(denied(session, "it no longer holds a sandbox"));
+                }
+                let next =
+                    session.provision.decide(next.clone()).map_err(|advice| denied(session, advice))?;
+                let changes = next.is_some();
+                if let Some(next) = next {
+                    session.provision = next;
+                    session.last_activity_unix_ms = clock.unix_ms();
+                }
+                Ok(changes)
+            })
+            .await?;
+        if changed.written {
+            self.tell(&changed.session, Event::SessionProvisioned { state: word.to_owned() });
+        }
+        Ok(changed.session)
     }
 }
+
+fn check_run(run: &NewRun) -> Result<(), EngineError> {
+    if run.task.trim().is_empty() {
+        return Err(EngineError::invalid("task", "task says what was to be done, and must not be empty"));
+    }
+    check_text("task", Some(&run.task), MOST_TASK_BYTES)?;
+    check_text("result", run.result.as_deref(), MOST_RESULT_BYTES)?;
+    check_text("provider", run.provider.as_deref(), MOST_PROVIDER_BYTES)?;
+    if run.screenshots.len() > MOST_SCREENSHOTS {
+        let message = format!("screenshots takes {MOST_SCREENSHOTS} at most");
+        return Err(EngineError::invalid("screenshots", message));
+    }
+    run.screenshots.iter().try_for_each(|shot| check_text("screenshots", Some(shot), MOST_SCREENSHOT_BYTES))
+}
+
+fn check_text(field: &str, text: Option<&str>, most: usize) -> Result<(), EngineError> {
+    if text.is_some_and(|text| text.len() > most) {
+        return Err(EngineError::invalid(field, format!("{field} takes at most {most} bytes of text")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "runs_tests.rs"]
+mod tests;

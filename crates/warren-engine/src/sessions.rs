@@ -1,13 +1,53 @@
+//! Sessions: a client's lease on a sandbox, from [`Engine::acquire`] to its end.
+//!
+//! What may be asked of a session in which state is [`warren_core::decide_session`]'s table. What that means for the sandbox:
+//!
+//! | request   | the session's sandbox |
+//! |-----------|-----------------------|
+//! | acquire   | is the preferred one if it fits, made to run if it does not; else a fresh one |
+//! | attach    | is made to run |
+//! | detach    | is left alone; once the session's `detached` time is over and nobody else holds it, it is stopped and its files stay |
+//! | suspend   | is frozen; denied while another active session holds it |
+//! | resume    | is made to run, from its kept files if it had ended |
+//! | think     | does not count as idle for a while |
+//! | release   | is stopped with its files kept, or destroyed, unless another open session holds it |
+//! | expire    | is stopped as it was told to be when its time is over, unless another open session holds it |
+//! | terminate | is destroyed with its files, and all its sessions end |
+//!
+//! The other way round, a sandbox that ends takes its sessions along: they expire if its files stay, and can be resumed; else they
+//! are terminated.
+
+mod acquire;
+mod attach;
+mod change;
+mod fits;
+mod keyed;
+mod sweep;
+mod thinking;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    ByteSize, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxKind, SandboxRecord,
-    SandboxSpec, SessionId, SessionRecord, Timeouts,
+    ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxKind, SandboxRecord,
+    SandboxSpec, SessionId, SessionRecord, Timeouts, check_labels,
 };
 
-use crate::{Engine, EngineError};
+pub(crate) use self::change::not_found_or;
+use self::keyed::Keyed;
+use self::thinking::Thinking;
+use crate::{Engine, EngineError, Missing};
+
+/// What the engine remembers of sessions beside the catalog; all of it can be lost.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    /// Those who act on a sandbox for the sake of one of its sessions do so one after the other.
+    turns: Keyed<SandboxId>,
+    /// Those who ask for one chat's sandbox, likewise.
+    pub(crate) chats: Keyed<(Owner, String)>,
+    thinking: Thinking,
+}
 
 /// What a fresh sandbox is to be.
 #[derive(Debug, Clone)]
@@ -87,7 +127,7 @@ pub struct Attach {
 /// What becomes of the sandbox of a released session that no other session holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// It is stopped and its files stay. (With a pool: it goes back there after a reset.)
+    /// It is stopped and its files stay.
     KeepAlive,
     Destroy,
 }
@@ -101,101 +141,89 @@ pub struct SessionView {
 }
 
 impl Engine {
-    /// A session with a sandbox: the preferred one, else a fresh one.
-    pub async fn acquire(&self, owner: &Owner, request: Acquire) -> Result<Acquired, EngineError> {
-        unimplemented!()
-    }
-
-    pub async fn attach(&self, owner: &Owner, request: Attach) -> Result<Acquired, EngineError> {
-        unimplemented!()
-    }
-
-    pub async fn detach(&self, owner: &Owner, id: &SessionId) -> Result<SessionRecord, EngineError> {
-        unimplemented!()
-    }
-
-    pub async fn suspend(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
-        unimplemented!()
-    }
-
-    /// Makes a detached, suspended or expired session active again, and its sandbox run.
-    pub async fn resume_session(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
-        unimplemented!()
-    }
-
-    pub async fn release(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        release: Release,
-    ) -> Result<SessionRecord, EngineError> {
-        unimplemented!()
-    }
-
-    /// Ends the session and, whoever else uses it, its sandbox with all files.
-    pub async fn terminate(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        by: &str,
-    ) -> Result<SessionRecord, EngineError> {
-        unimplemented!()
-    }
-
+    /// A session and its sandbox, whatever their state.
     pub async fn session(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
-        unimplemented!()
+        let session = self.session_record(owner, id).await?;
+        let sandbox = match self.sandbox(owner, &session.sandbox).await {
+            Ok(sandbox) => Some(sandbox),
+            Err(EngineError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(SessionView { session, sandbox })
     }
 
+    /// The owner's sessions, the newest first: of a sandbox, of a client, or all.
     pub async fn sessions(
         &self,
         owner: &Owner,
         filter: &SessionFilter,
         page: &PageRequest,
     ) -> Result<Page<SessionRecord>, EngineError> {
-        unimplemented!()
+        let (owner, filter, page) = (owner.clone(), filter.clone(), page.clone());
+        Ok(self.catalog(move |catalog| catalog.sessions(&owner, &filter, &page)).await?)
     }
 
-    /// The client's model works for up to `seconds`: the sandbox does not count as idle. Zero ends the lease.
-    pub async fn think(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        seconds: u64,
-    ) -> Result<SessionRecord, EngineError> {
-        unimplemented!()
-    }
-
+    /// The sandbox that the owner uses when none is named. One that ended for good is nobody's default any more.
     pub async fn default_sandbox(&self, owner: &Owner) -> Result<SandboxRecord, EngineError> {
-        unimplemented!()
+        let missing = || EngineError::NotFound { what: Missing::DefaultSandbox, id: owner.to_string() };
+        let name = default_of(owner);
+        let id = self.catalog(move |catalog| catalog.setting(&name)).await?.ok_or_else(missing)?;
+        let id = id.parse::<SandboxId>().map_err(|_| missing())?;
+        match self.sandbox(owner, &id).await {
+            Ok(sandbox) if sandbox.is_live() || sandbox.files_kept() => Ok(sandbox),
+            Ok(_) | Err(EngineError::NotFound { .. }) => Err(missing()),
+            Err(error) => Err(error),
+        }
     }
 
+    /// Sets the owner's default sandbox, or with `None` forgets it.
     pub async fn set_default_sandbox(
         &self,
         owner: &Owner,
         id: Option<&SandboxId>,
     ) -> Result<(), EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        if let Some(id) = id {
+            let sandbox = self.sandbox(owner, id).await?;
+            if !sandbox.is_live() && !sandbox.files_kept() {
+                return Err(EngineError::SandboxEnded { id: id.clone(), detail: ended(&sandbox) });
+            }
+        }
+        let (name, value) = (default_of(owner), id.map(ToString::to_string));
+        Ok(self.catalog(move |catalog| catalog.set_setting(&name, value.as_deref())).await?)
+    }
+
+    pub(crate) async fn session_record(
+        &self,
+        owner: &Owner,
+        id: &SessionId,
+    ) -> Result<SessionRecord, EngineError> {
+        let (owner, wanted) = (owner.clone(), id.clone());
+        let session = self.catalog(move |catalog| catalog.session(&owner, &wanted)).await?;
+        session.ok_or_else(|| EngineError::session_not_found(id))
+    }
+
+    /// Tells followers what happened to a session.
+    pub(crate) fn tell(&self, session: &SessionRecord, event: Event) {
+        self.emit(&session.owner, Some(&session.sandbox), Some(&session.id), event);
     }
 }
 
-impl Engine {
-    /// The sandbox has ended or could not be made: its sessions no longer hold it. Called by its driver, once the record says so.
-    pub(crate) async fn sandbox_ended(&self, sandbox: &SandboxRecord) {
-        unimplemented!()
-    }
+fn default_of(owner: &Owner) -> String {
+    format!("default-sandbox/{owner}")
+}
 
-    /// The sandbox was made or started again. Called by its driver, once the record says so.
-    pub(crate) async fn sandbox_ready(&self, sandbox: &SandboxRecord) {
-        unimplemented!()
-    }
+fn check_words(field: &str, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    check_labels(words).map_err(|reason| EngineError::invalid(field, format!("{field}: {reason}")))
+}
 
-    /// Ends sessions whose time is over. Part of every sweep.
-    pub(crate) async fn sweep_sessions(&self) {
-        unimplemented!()
-    }
-
-    /// Whether a client's model works, so that the sandbox does not count as idle. Must not wait.
-    pub(crate) fn is_thinking(&self, id: &SandboxId) -> bool {
-        unimplemented!()
+/// How a sandbox ended, in a sentence.
+fn ended(sandbox: &SandboxRecord) -> String {
+    match &sandbox.death {
+        Some(death) => death.detail.clone(),
+        None => "it is being stopped".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

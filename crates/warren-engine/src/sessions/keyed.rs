@@ -37,7 +37,9 @@ impl<K: Eq + Hash> Default for Keyed<K> {
 
 impl<K: Eq + Hash + Clone> Keyed<K> {
     pub(crate) async fn hold(&self, key: K) -> Held<K> {
-        let turn = Arc::clone(self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default());
+        let turn = Arc::clone(
+            self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default(),
+        );
         let claim = Claim { key, turn: Some(Arc::clone(&turn)), turns: Arc::clone(&self.turns) };
         Held { _turn: turn.lock_owned().await, _claim: claim }
     }

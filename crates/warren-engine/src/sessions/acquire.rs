@@ -1,0 +1,336 @@
+//! How a request for a session becomes one: the preferred sandbox if it fits, else a fresh one on the first backend that can
+//! serve it.
+
+use std::collections::BTreeMap;
+
+use warren_core::catalog::Idempotency;
+use warren_core::{
+    Deadline, Owner, OwnerBond, Provision, RunLimits, SandboxId, SandboxKind, SandboxRecord, SandboxSpec,
+    SessionId, SessionRecord, SessionState, Status, Timeouts,
+};
+
+use super::attach::Usable;
+use super::check_words;
+use crate::blocking::blocking;
+use crate::create::{MakeError, MakeSandbox};
+use crate::{Acquire, Acquired, Engine, EngineError, Expected, NewSandbox, Requirements, Settings};
+
+/// How long at a time a sandbox that is being made is watched.
+const PATIENCE_MS: u64 = 10_000;
+
+/// What a session is to be, before it has a sandbox.
+pub(super) struct Terms {
+    pub(super) client: String,
+    pub(super) timeouts: Timeouts,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) metadata: BTreeMap<String, String>,
+    pub(super) limits: RunLimits,
+    pub(super) tier: Option<String>,
+    /// The session ends by itself after `limits.duration_s`.
+    pub(super) limited: bool,
+}
+
+/// What a fresh sandbox takes beside its spec.
+#[derive(Default)]
+pub(super) struct Fresh {
+    pub(super) backend: Option<String>,
+    pub(super) idempotency: Option<Expected>,
+    pub(super) background: bool,
+}
+
+impl Engine {
+    /// A session with a sandbox: the preferred one, else a fresh one. A preferred sandbox that is paused or was stopped with its
+    /// files kept is made to run again.
+    pub async fn acquire(&self, owner: &Owner, request: Acquire) -> Result<Acquired, EngineError> {
+        self.may_change()?;
+        let terms = Terms::of(&request, &self.shared.settings)?;
+        request.required.validate()?;
+        if let Some(expected) = &request.idempotency
+            && let Some(earlier) = self.earlier(owner, expected).await?
+        {
+            return self.repeat(owner, earlier, expected, request.background).await;
+        }
+        let mut against = Vec::new();
+        if let Some(preferred) = request.preferred.clone().filter(|_| !request.fresh) {
+            match self.fitting(owner, &preferred, &request).await? {
+                Ok(sandbox) => return self.join(owner, sandbox, terms).await,
+                Err(reason) => against.push((preferred.to_string(), reason)),
+            }
+        }
+        let new = self.fitting_spec(request.sandbox, &request.required).await?;
+        let fresh = Fresh {
+            backend: request.backend,
+            idempotency: request.idempotency,
+            background: request.background,
+        };
+        self.make_fresh(owner, new, terms, fresh).await.map_err(|error| with_reasons(error, against))
+    }
+
+    /// A session with a sandbox that is made for it.
+    pub(super) async fn make_fresh(
+        &self,
+        owner: &Owner,
+        new: NewSandbox,
+        terms: Terms,
+        fresh: Fresh,
+    ) -> Result<Acquired, EngineError> {
+        let id = SandboxId::from_random(self.shared.parts.random.bits());
+        let (client, timeouts) = (terms.client.clone(), terms.timeouts);
+        let session = self.new_session(owner, &id, new.kind, Provision::Pending, terms);
+        let session_id = session.id.clone();
+        let make = MakeSandbox {
+            owner: owner.clone(),
+            id,
+            new,
+            timeouts,
+            idempotency: fresh.idempotency.as_ref().map(|expected| self.promise(owner, &session, expected)),
+            session,
+            backend: fresh.backend,
+            background: fresh.background,
+        };
+        let sandbox = match (self.make(make).await, fresh.idempotency) {
+            (Ok(sandbox), _) => sandbox,
+            (Err(MakeError::Repeated(earlier)), Some(expected)) => {
+                return self.repeat(owner, earlier, &expected, fresh.background).await;
+            }
+            (Err(MakeError::Repeated(_)), None) => return Err(EngineError::IdempotencyMismatch),
+            (Err(MakeError::Engine(error)), _) => return Err(error),
+        };
+        let session = self.session_record(owner, &session_id).await?;
+        self.tell(&session, warren_core::Event::SessionAcquired { client });
+        Ok(Acquired { session, sandbox, fresh: true, repeated: false })
+    }
+
+    /// A session's record as it begins.
+    pub(super) fn new_session(
+        &self,
+        owner: &Owner,
+        sandbox: &SandboxId,
+        kind: SandboxKind,
+        provision: Provision,
+        terms: Terms,
+    ) -> SessionRecord {
+        let (clock, random) = (self.shared.parts.clock.as_ref(), &self.shared.parts.random);
+        let duration_ms = terms.limits.duration_s.saturating_mul(1000);
+        SessionRecord {
+            id: SessionId::from_random(random.bits()),
+            owner: owner.clone(),
+            sandbox: sandbox.clone(),
+            client: terms.client,
+            kind,
+            state: SessionState::Active,
+            timeouts: terms.timeouts,
+            labels: terms.labels,
+            metadata: terms.metadata,
+            provision,
+            limits: terms.limits,
+            tier: terms.tier,
+            totals: warren_core::RunTotals::default(),
+            created_unix_ms: clock.unix_ms(),
+            last_activity_unix_ms: clock.unix_ms(),
+            deadline: terms.limited.then(|| Deadline::after(clock, duration_ms)),
+            detached_until: None,
+            thinking_until: None,
+        }
+    }
+
+    /// The preferred sandbox if it can be used for this, else why not.
+    async fn fitting(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        request: &Acquire,
+    ) -> Result<Result<SandboxRecord, String>, EngineError> {
+        let sandbox = match self.usable(owner, id).await? {
+            Usable::Yes(sandbox) => sandbox,
+            Usable::Unknown => return Ok(Err("there is no such sandbox".to_owned())),
+            Usable::Over(sandbox) => return Ok(Err(super::ended(&sandbox))),
+        };
+        if let Some(backend) = request.backend.as_ref().filter(|name| **name != sandbox.backend) {
+            return Ok(Err(format!("it runs on `{}` and not on `{backend}`", sandbox.backend)));
+        }
+        let unmet = match request.required.unmet_by(&sandbox.spec) {
+            Some(reason) => Some(reason),
+            None => self.unwritable(&request.required, &sandbox.spec).await?,
+        };
+        Ok(unmet.map_or(Ok(*sandbox), Err))
+    }
+
+    async fn fitting_spec(
+        &self,
+        mut new: NewSandbox,
+        required: &Requirements,
+    ) -> Result<NewSandbox, EngineError> {
+        required.complete(&mut new.spec, self.shared.settings.most_limits.memory)?;
+        match self.unwritable(required, &new.spec).await? {
+            Some(reason) => Err(EngineError::invalid("required.writable", reason)),
+            None => Ok(new),
+        }
+    }
+
+    async fn unwritable(
+        &self,
+        required: &Requirements,
+        spec: &SandboxSpec,
+    ) -> Result<Option<String>, EngineError> {
+        if !required.asks_for_paths() {
+            return Ok(None);
+        }
+        let (templates, spec) = (self.shared.parts.templates.clone(), spec.clone());
+        let required = required.clone();
+        let nobody = SandboxId::from_random([0; 16]);
+        blocking(move || {
+            let request =
+                templates.request(&nobody, &spec, OwnerBond::Outlives).map_err(EngineError::Template)?;
+            Ok(required.unwritable_in(&request.root, &spec.mounts))
+        })
+        .await
+    }
+
+    async fn earlier(&self, owner: &Owner, expected: &Expected) -> Result<Option<Idempotency>, EngineError> {
+        let visible = |key: &str| key.bytes().all(|byte| byte.is_ascii_graphic());
+        if !(1..=255).contains(&expected.key.len()) || !visible(&expected.key) {
+            let message = "an idempotency key takes 1 to 255 visible ASCII characters";
+            return Err(EngineError::invalid("idempotency_key", message));
+        }
+        let (owner, key) = (owner.clone(), expected.key.clone());
+        Ok(self.catalog(move |catalog| catalog.remembered(&owner, &key)).await?)
+    }
+
+    /// What an earlier request with the same key made, once that is done.
+    async fn repeat(
+        &self,
+        owner: &Owner,
+        earlier: Idempotency,
+        expected: &Expected,
+        background: bool,
+    ) -> Result<Acquired, EngineError> {
+        if earlier.fingerprint != expected.fingerprint {
+            return Err(EngineError::IdempotencyMismatch);
+        }
+        let sandbox = self.session_record(owner, &earlier.session).await?.sandbox;
+        let sandbox = if background {
+            self.sandbox(owner, &sandbox).await?
+        } else {
+            self.made(owner, &sandbox).await?
+        };
+        let session = self.session_record(owner, &earlier.session).await?;
+        if !background
+            && matches!(session.provision, Provision::Failed { .. })
+            && sandbox.status == Status::Failed
+        {
+            return Err(EngineError::SandboxEnded { detail: super::ended(&sandbox), id: sandbox.id });
+        }
+        Ok(Acquired { session, sandbox, fresh: true, repeated: true })
+    }
+
+    /// The sandbox, once it is no longer being made.
+    pub(super) async fn made(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
+        let mut sandbox = self.sandbox(owner, id).await?;
+        while sandbox.status == Status::Creating {
+            sandbox = self.changed(owner, id, sandbox.generation, PATIENCE_MS).await?;
+        }
+        Ok(sandbox)
+    }
+
+    fn promise(&self, owner: &Owner, session: &SessionRecord, expected: &Expected) -> Idempotency {
+        Idempotency {
+            owner: owner.clone(),
+            key: expected.key.clone(),
+            fingerprint: expected.fingerprint.clone(),
+            session: session.id.clone(),
+            at_unix_ms: self.shared.parts.clock.unix_ms(),
+        }
+    }
+}
+
+/// A failed search names the sandboxes that were looked at, too.
+fn with_reasons(error: EngineError, mut against: Vec<(String, String)>) -> EngineError {
+    match error {
+        EngineError::NothingFits(backends) => {
+            against.extend(backends);
+            EngineError::NothingFits(against)
+        }
+        error => error,
+    }
+}
+
+impl Terms {
+    fn of(request: &Acquire, settings: &Settings) -> Result<Self, EngineError> {
+        let limited = request.limits.is_some()
+            || request.tier.is_some()
+            || request.sandbox.kind != SandboxKind::default();
+        let mut terms = Self::plain(request.client.clone(), request.timeouts, settings)?;
+        check_words("labels", &request.labels)?;
+        check_words("metadata", &request.metadata)?;
+        check_words("sandbox.metadata", &request.sandbox.metadata)?;
+        terms.limits = run_limits(request, settings)?;
+        terms.tier.clone_from(&request.tier);
+        terms.labels.clone_from(&request.labels);
+        terms.metadata.clone_from(&request.metadata);
+        terms.limited = limited;
+        Ok(terms)
+    }
+
+    /// A session of which nothing but its client is known.
+    pub(super) fn plain(
+        client: String,
+        timeouts: Option<Timeouts>,
+        settings: &Settings,
+    ) -> Result<Self, EngineError> {
+        check_client(&client)?;
+        let timeouts = timeouts.unwrap_or(settings.timeouts);
+        check_timeouts(timeouts)?;
+        Ok(Self {
+            client,
+            timeouts,
+            labels: BTreeMap::new(),
+            metadata: BTreeMap::new(),
+            limits: settings.run_limits,
+            tier: None,
+            limited: false,
+        })
+    }
+}
+
+/// What was asked for, else what the tier has, else what everybody has.
+fn run_limits(request: &Acquire, settings: &Settings) -> Result<RunLimits, EngineError> {
+    let tier = match &request.tier {
+        Some(name) => Some(*settings.tiers.get(name).ok_or_else(|| {
+            let known = settings.tiers.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            EngineError::invalid("tier", format!("there is no tier of that name: there are [{known}]"))
+        })?),
+        None => None,
+    };
+    let limits = request.limits.or(tier).unwrap_or(settings.run_limits);
+    within("limits.runs", limits.runs.into(), MOST_RUNS)?;
+    within("limits.run_s", limits.run_s, MOST_SECONDS)?;
+    within("limits.tokens", limits.tokens, u64::MAX)?;
+    within("limits.duration_s", limits.duration_s, MOST_SECONDS)?;
+    Ok(limits)
+}
+
+/// Details list every run of a session.
+const MOST_RUNS: u64 = 100_000;
+const MOST_SECONDS: u64 = 366 * 86_400;
+
+fn check_timeouts(timeouts: Timeouts) -> Result<(), EngineError> {
+    within("timeouts.active_s", timeouts.active_s, MOST_SECONDS)?;
+    within("timeouts.detached_s", timeouts.detached_s, MOST_SECONDS)?;
+    within("timeouts.suspended_s", timeouts.suspended_s, MOST_SECONDS)
+}
+
+fn within(field: &str, got: u64, most: u64) -> Result<(), EngineError> {
+    if (1..=most).contains(&got) {
+        return Ok(());
+    }
+    Err(EngineError::invalid(field, format!("{field} must be between 1 and {most}, got {got}")))
+}
+
+fn check_client(client: &str) -> Result<(), EngineError> {
+    let count = client.chars().count();
+    if (1..=200).contains(&count) && !client.trim().is_empty() && !client.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(EngineError::invalid("client", "client takes 1 to 200 visible characters"))
+}

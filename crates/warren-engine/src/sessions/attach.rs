@@ -1,0 +1,82 @@
+use warren_core::{Event, Owner, Provision, SandboxId, SandboxRecord, Status};
+
+use super::acquire::{Fresh, Terms};
+use crate::{Acquired, Attach, Engine, EngineError};
+
+/// Whether a sandbox can take another session.
+pub(super) enum Usable {
+    /// It runs, or can be made to run again.
+    Yes(Box<SandboxRecord>),
+    /// It ended for good, or is about to end.
+    Over(Box<SandboxRecord>),
+    /// There is none of that id, or it is another owner's.
+    Unknown,
+}
+
+impl Engine {
+    /// Another session on a sandbox that exists, which is made to run if it does not. Where there is none of that id any more,
+    /// whoever's it was, a fresh one is made if the caller wants that; it has an id of its own.
+    pub async fn attach(&self, owner: &Owner, request: Attach) -> Result<Acquired, EngineError> {
+        self.may_change()?;
+        let terms = Terms::plain(request.client, request.timeouts, &self.shared.settings)?;
+        match (self.usable(owner, &request.sandbox).await?, request.create_if_missing) {
+            (Usable::Yes(sandbox), _) => self.join(owner, *sandbox, terms).await,
+            (Usable::Over(_) | Usable::Unknown, Some(new)) => {
+                super::check_words("create.metadata", &new.metadata)?;
+                self.make_fresh(owner, new, terms, Fresh::default()).await
+            }
+            (Usable::Over(sandbox), None) => {
+                Err(EngineError::SandboxEnded { detail: super::ended(&sandbox), id: sandbox.id })
+            }
+            (Usable::Unknown, None) => Err(EngineError::sandbox_not_found(&request.sandbox)),
+        }
+    }
+
+    pub(super) async fn usable(&self, owner: &Owner, id: &SandboxId) -> Result<Usable, EngineError> {
+        let sandbox = match self.made(owner, id).await {
+            Ok(sandbox) => Box::new(sandbox),
+            Err(EngineError::NotFound { .. }) => return Ok(Usable::Unknown),
+            Err(error) => return Err(error),
+        };
+        Ok(match sandbox.status {
+            Status::Creating | Status::Syncing | Status::Ready | Status::Paused => Usable::Yes(sandbox),
+            Status::Stopping => Usable::Over(sandbox),
+            Status::Stopped | Status::Failed if sandbox.files_kept() => Usable::Yes(sandbox),
+            Status::Stopped | Status::Failed => Usable::Over(sandbox),
+        })
+    }
+
+    /// Adds a session to a sandbox that can take one, and makes the sandbox run.
+    pub(super) async fn join(
+        &self,
+        owner: &Owner,
+        sandbox: SandboxRecord,
+        terms: Terms,
+    ) -> Result<Acquired, EngineError> {
+        let _turn = self.shared.leases.turns.hold(sandbox.id.clone()).await;
+        self.resume(owner, &sandbox.id).await?;
+        let client = terms.client.clone();
+        let ready = Provision::Ready { url: None, job: None };
+        let session = self.new_session(owner, &sandbox.id, sandbox.kind, ready, terms);
+        let record = session.clone();
+        self.catalog(move |catalog| catalog.insert_session(&record)).await?;
+        let sandbox = self.still_alive(owner, &sandbox.id).await?;
+        self.tell(&session, Event::SessionAttached { client });
+        Ok(Acquired { session, sandbox, fresh: false, repeated: false })
+    }
+
+    /// The sandbox of a session that was just written down. One that ended in the meantime had nobody to tell, so its sessions are
+    /// told now.
+    pub(super) async fn still_alive(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+    ) -> Result<SandboxRecord, EngineError> {
+        let sandbox = self.sandbox(owner, id).await?;
+        if sandbox.is_live() {
+            return Ok(sandbox);
+        }
+        self.sandbox_ended(&sandbox).await;
+        Err(EngineError::SandboxEnded { detail: super::ended(&sandbox), id: sandbox.id })
+    }
+}

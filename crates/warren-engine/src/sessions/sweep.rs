@@ -1,0 +1,281 @@
+//! Ends that nobody asked for: of time, and of the sandbox under a session.
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use warren_core::catalog::{Catalog, CatalogError, SessionFilter};
+use warren_core::{
+    Clock, DeathCause, Event, OnExpiry, PageRequest, Provision, SandboxId, SandboxRecord, SessionRecord,
+    SessionRequest, SessionState,
+};
+
+use crate::{Engine, EngineError, StoppedFiles};
+
+/// How many sandboxes are stopped at once.
+const AT_ONCE: usize = 8;
+
+/// What a sweep does about a session.
+enum Due {
+    /// Its time is over: why, and whether its sandbox's files stay whatever the sandbox was told.
+    Expired {
+        reason: String,
+        keep: bool,
+    },
+    /// Its sandbox ended, and nobody has told the session.
+    Orphaned,
+    LeaseOver,
+}
+
+impl Engine {
+    /// The sandbox has ended or could not be made: its sessions no longer hold it. Called by its driver, once the record says so.
+    pub(crate) async fn sandbox_ended(&self, sandbox: &SandboxRecord) {
+        self.shared.leases.thinking.forget(&sandbox.id);
+        let (owner, id) = (sandbox.owner.clone(), sandbox.id.clone());
+        match self.catalog(move |catalog| all_sessions(catalog, &owner, &id)).await {
+            Ok(sessions) => {
+                for session in sessions {
+                    self.lose(&session, sandbox).await;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(sandbox.id = %sandbox.id, %error, "sessions of an ended sandbox are left to the sweep");
+            }
+        }
+    }
+
+    /// The sandbox was made or started again: what its sessions waited for is there. Called by its driver, once the record says so.
+    pub(crate) async fn sandbox_ready(&self, sandbox: &SandboxRecord) {
+        let waiting = match self.holders(&sandbox.owner, &sandbox.id).await {
+            Ok(sessions) => sessions.into_iter().filter(|session| session.provision == Provision::Pending),
+            Err(error) => {
+                tracing::warn!(sandbox.id = %sandbox.id, %error, "sessions were not told that their sandbox is ready");
+                return;
+            }
+        };
+        for session in waiting {
+            let told = self.change(&session.owner, &session.id, |session| {
+                let pending = session.provision == Provision::Pending;
+                if pending {
+                    session.provision = Provision::Ready { url: None, job: None };
+                }
+                Ok(pending)
+            });
+            match told.await {
+                Ok(changed) if changed.written => {
+                    self.tell(&changed.session, Event::SessionProvisioned { state: "ready".to_owned() });
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(session.id = %session.id, %error, "a session was not told that its sandbox is ready");
+                }
+            }
+        }
+    }
+
+    /// Ends sessions whose time is over. Part of every sweep.
+    pub(crate) async fn sweep_sessions(&self) {
+        let clock = self.shared.parts.clock.clone();
+        let due = self.catalog(move |catalog| due_sessions(catalog, clock.as_ref())).await;
+        let due = match due {
+            Ok((open, due)) => {
+                open.iter().for_each(|session| self.shared.leases.thinking.note(session));
+                due
+            }
+            Err(error) => {
+                tracing::warn!(%error, "sessions could not be swept");
+                return;
+            }
+        };
+        stream::iter(due)
+            .for_each_concurrent(AT_ONCE, |(session, due)| async move {
+                match due {
+                    Due::Expired { reason, keep } => self.time_over(&session, reason, keep).await,
+                    Due::Orphaned => self.orphaned(&session).await,
+                    Due::LeaseOver => self.end_lease(&session).await,
+                }
+            })
+            .await;
+    }
+
+    /// Whether a client's model works, so that the sandbox does not count as idle. Must not wait.
+    pub(crate) fn is_thinking(&self, id: &SandboxId) -> bool {
+        self.shared.leases.thinking.about(id, self.shared.parts.clock.as_ref())
+    }
+
+    /// Marks a session expired and stops the sandbox if nobody else holds it.
+    async fn time_over(&self, session: &SessionRecord, reason: String, keep: bool) {
+        let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
+        match self.mark_expired(session, &reason).await {
+            Ok(Some(session)) => self.stop_unheld(&session, reason, keep).await,
+            Ok(None) => {}
+            Err(error) => tracing::warn!(session.id = %session.id, %error, "a session could not be expired"),
+        }
+    }
+
+    /// `None` when the session came back, or ended, before its turn came.
+    async fn mark_expired(
+        &self,
+        session: &SessionRecord,
+        reason: &str,
+    ) -> Result<Option<SessionRecord>, EngineError> {
+        let clock = self.shared.parts.clock.clone();
+        let changed = self
+            .change(&session.owner, &session.id, move |session| {
+                let over = over(session, clock.as_ref()).is_some();
+                if over {
+                    session.enter(SessionState::Expired, clock.as_ref());
+                }
+                Ok(over)
+            })
+            .await?;
+        if !changed.written {
+            return Ok(None);
+        }
+        self.tell(&changed.session, Event::SessionExpired { reason: reason.to_owned() });
+        Ok(Some(changed.session))
+    }
+
+    /// Stops the sandbox of a session that was told that its time is over, unless another session holds it.
+    pub(crate) async fn stop_expired(&self, session: &SessionRecord, reason: String) {
+        let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
+        self.stop_unheld(session, reason, false).await;
+    }
+
+    async fn stop_unheld(&self, session: &SessionRecord, reason: String, keep: bool) {
+        if let Err(error) = self.try_stop_unheld(session, reason, keep).await {
+            tracing::warn!(session.id = %session.id, sandbox.id = %session.sandbox, %error, "the sandbox of an expired session runs on");
+        }
+    }
+
+    async fn try_stop_unheld(
+        &self,
+        session: &SessionRecord,
+        reason: String,
+        keep: bool,
+    ) -> Result<(), EngineError> {
+        let (owner, id) = (&session.owner, &session.sandbox);
+        if !self.holders(owner, id).await?.is_empty() {
+            return Ok(());
+        }
+        let sandbox = self.sandbox(owner, id).await?;
+        let files = match sandbox.on_expiry {
+            OnExpiry::Delete if !keep => StoppedFiles::Delete,
+            OnExpiry::Delete | OnExpiry::Keep => StoppedFiles::Keep,
+        };
+        self.stop_because(owner, id, DeathCause::Timeout, reason, files).await.map(drop)
+    }
+
+    /// Takes a session's sandbox away from it.
+    async fn lose(&self, session: &SessionRecord, sandbox: &SandboxRecord) {
+        let (kept, reason) = (sandbox.files_kept(), super::ended(sandbox));
+        let (clock, failed) = (self.shared.parts.clock.clone(), reason.clone());
+        let lost = self.change(&session.owner, &session.id, move |session| {
+            let next = if kept { SessionState::Expired } else { SessionState::Terminated };
+            let lost = session.state.is_open() || session.state == SessionState::Expired && !kept;
+            if lost {
+                session.enter(next, clock.as_ref());
+                if session.provision == Provision::Pending {
+                    session.provision = Provision::Failed { reason: failed.clone() };
+                }
+            }
+            Ok(lost)
+        });
+        match lost.await {
+            Ok(changed) if changed.written && kept => {
+                self.tell(&changed.session, Event::SessionExpired { reason })
+            }
+            Ok(changed) if changed.written => {
+                self.tell(&changed.session, Event::SessionTerminated { by: ended_by(sandbox) });
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(session.id = %session.id, %error, "a session kept its ended sandbox")
+            }
+        }
+    }
+
+    /// The process ended between the end of a sandbox and the word of it to this session.
+    async fn orphaned(&self, session: &SessionRecord) {
+        let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
+        match self.sandbox(&session.owner, &session.sandbox).await {
+            Ok(sandbox) if !sandbox.is_live() => self.lose(session, &sandbox).await,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(session.id = %session.id, %error, "the sandbox of a session cannot be seen")
+            }
+        }
+    }
+
+    async fn end_lease(&self, session: &SessionRecord) {
+        let clock = self.shared.parts.clock.clone();
+        let ended = self.change(&session.owner, &session.id, move |session| {
+            let over = session.thinking_until.as_ref().is_some_and(|until| until.is_due(clock.as_ref()));
+            if over {
+                session.thinking_until = None;
+            }
+            Ok(over)
+        });
+        if let Err(error) = ended.await {
+            tracing::warn!(session.id = %session.id, %error, "a lease that is over stays written down");
+        }
+    }
+}
+
+fn ended_by(sandbox: &SandboxRecord) -> String {
+    match sandbox.death.as_ref().map(|death| &death.cause) {
+        Some(DeathCause::Killed { by }) => by.clone(),
+        Some(cause) => cause.word().to_owned(),
+        None => "warren".to_owned(),
+    }
+}
+
+/// Every session that a sandbox has or had.
+fn all_sessions(
+    catalog: &dyn Catalog,
+    owner: &warren_core::Owner,
+    sandbox: &SandboxId,
+) -> Result<Vec<SessionRecord>, CatalogError> {
+    let filter = SessionFilter { sandbox: Some(sandbox.clone()), client: None, ended: true };
+    let mut request = PageRequest { limit: PageRequest::MOST, after: None };
+    let mut sessions = Vec::new();
+    loop {
+        let page = catalog.sessions(owner, &filter, &request)?;
+        sessions.extend(page.items);
+        match page.next {
+            Some(next) => request.after = Some(next),
+            None => return Ok(sessions),
+        }
+    }
+}
+
+type Swept = (Vec<SessionRecord>, Vec<(SessionRecord, Due)>);
+
+fn due_sessions(catalog: &dyn Catalog, clock: &dyn Clock) -> Result<Swept, CatalogError> {
+    let open = catalog.open_sessions()?;
+    let mut due = Vec::new();
+    for session in &open {
+        let sandbox = catalog.sandbox(&session.owner, &session.sandbox)?;
+        if sandbox.is_some_and(|sandbox| !sandbox.is_live()) {
+            due.push((session.clone(), Due::Orphaned));
+        } else if let Some((reason, keep)) = over(session, clock) {
+            due.push((session.clone(), Due::Expired { reason, keep }));
+        } else if session.thinking_until.as_ref().is_some_and(|until| until.is_due(clock)) {
+            due.push((session.clone(), Due::LeaseOver));
+        }
+    }
+    Ok((open, due))
+}
+
+/// Whether a session's time is over, with the reason and whether that leaves its sandbox's files whatever the sandbox was told: a
+/// client that went away may come back for its work.
+fn over(session: &SessionRecord, clock: &dyn Clock) -> Option<(String, bool)> {
+    if warren_core::decide_session(session.state, SessionRequest::Expire)
+        != warren_core::SessionVerdict::Enter(SessionState::Expired)
+    {
+        return None;
+    }
+    if session.deadline.as_ref().is_some_and(|deadline| deadline.is_due(clock)) {
+        return Some((format!("the session lasted {} s", session.limits.duration_s), false));
+    }
+    let detached = session.detached_until.as_ref().is_some_and(|until| until.is_due(clock));
+    detached.then(|| (format!("the session was detached for {} s", session.timeouts.detached_s), true))
+}
