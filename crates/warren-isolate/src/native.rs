@@ -16,6 +16,7 @@
 
 mod agent;
 mod cgroup;
+mod clones;
 mod create;
 mod data;
 mod destroy;
@@ -55,7 +56,7 @@ pub use self::data::OpenError;
 pub use self::step::{CrashPoint, CrashPointError};
 
 use self::cgroup::{Cgroups, Layout};
-use self::data::DataDirectory;
+use self::data::{DataDirectory, Lock};
 use self::machine::Machines;
 use self::networks::Networks;
 use self::quota::Quotas;
@@ -123,7 +124,7 @@ struct Hold {
     /// To be taken off the process table when it has ended.
     child: Option<sys::Child>,
     /// On the directory of a sandbox that dies with this process.
-    lock: Option<OwnedFd>,
+    lock: Option<Lock>,
     /// Present if nothing but this process holds the sandbox to its disk limit.
     watched: Option<Watched>,
 }

@@ -80,8 +80,11 @@ impl<'env> Backend<'env> {
         self.create(spec, OwnerBond::DiesWithOwner)
     }
 
+    #[track_caller]
     pub fn create(&self, spec: SandboxSpec, owner: OwnerBond) -> SandboxId {
-        self.port.create(self.request(spec, owner)).expect("the sandbox is made").id
+        let request = self.request(spec, owner);
+        let made = self.port.create(request);
+        made.unwrap_or_else(|error| panic!("the sandbox is not made: {}", causes(&error))).id
     }
 
     pub fn request(&self, spec: SandboxSpec, owner: OwnerBond) -> CreateRequest {
@@ -142,4 +145,10 @@ impl<'env> Backend<'env> {
 
 fn start<W: AsRef<str>>(argv: impl IntoIterator<Item = W>) -> Start {
     Start { argv: argv.into_iter().map(|word| word.as_ref().into()).collect(), ..Start::default() }
+}
+
+/// An error with all that led to it.
+pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -21,7 +21,7 @@ mod notes;
 mod output;
 mod probe;
 
-pub use backend::{Backend, ExecResult};
+pub use backend::{Backend, ExecResult, causes};
 pub use census::{count_descriptors, processes_of, resident_bytes};
 pub use env::TestEnv;
 pub use notes::{note, notes};

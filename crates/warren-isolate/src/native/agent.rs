@@ -35,7 +35,9 @@ fn open_complete(path: &Path) -> io::Result<OwnedFd> {
 fn place(path: &Path) -> io::Result<()> {
     let staging = path.with_extension(format!("{:x}", getrandom::u64().map_err(io::Error::other)?));
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o555).open(&staging)?;
-    let placed =
-        file.write_all(BINARY).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&staging, path));
+    let written = file.write_all(BINARY).and_then(|()| file.sync_all());
+    // Nothing that is open for writing can be executed.
+    drop(file);
+    let placed = written.and_then(|()| fs::rename(&staging, path));
     placed.inspect_err(|_| drop(fs::remove_file(&staging)))
 }

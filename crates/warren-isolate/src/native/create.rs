@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use warren_core::{
     CreateRequest, Created, IsolationError, IsolationErrorKind, MountAccess, NetworkMode, OwnerBond,
 };
@@ -15,6 +16,7 @@ use warren_wire::guest::{
 };
 
 use super::cgroup::{Entrance, Gauges};
+use super::data::Lock;
 use super::layers::{self, Bind, LayerError, Tree};
 use super::quota::{Area, QuotaKind};
 use super::ranges::RangeError;
@@ -24,7 +26,7 @@ use super::step::CrashPoint;
 use super::sys::{self, Program};
 use super::userns::{self, Mapping};
 use super::warden::Watched;
-use super::{Hold, Shared, destroy, users};
+use super::{Hold, Shared, clones, destroy, users};
 
 /// Capabilities that stay: what package managers and ordinary services need over the sandbox's own ids.
 const KEPT_CAPABILITIES: u64 = 1 << 0 // CHOWN
@@ -87,7 +89,7 @@ fn refuse_unsupported(request: &CreateRequest) -> Result<(), IsolationError> {
 
 fn build(
     shared: &Shared,
-    lock: &OwnedFd,
+    lock: &Lock,
     request: &CreateRequest,
     hold: &mut Hold,
 ) -> Result<u32, IsolationError> {
@@ -238,7 +240,8 @@ impl Boot {
         };
         let flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
         let cgroup = self.entrance.clone_into.as_ref().map(AsFd::as_fd);
-        let child = sys::spawn(&program, flags.unsigned_abs().into(), cgroup)
+        let spawn = || sys::spawn(&program, flags.unsigned_abs().into(), cgroup);
+        let child = clones::outwait(Errno::TXTBSY, spawn)
             .map_err(|errno| layer("namespaces", io::Error::from(errno)))?;
         let pid = child.pid;
         hold.child = Some(child);

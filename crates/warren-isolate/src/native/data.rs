@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -87,7 +87,7 @@ impl DataDirectory {
     }
 
     /// Makes a new sandbox's directory and takes the lock on it.
-    pub(super) fn register(&self, id: &SandboxId) -> io::Result<OwnedFd> {
+    pub(super) fn register(&self, id: &SandboxId) -> io::Result<Lock> {
         let gate = self.gate(FlockOperation::LockShared)?;
         let directory = self.sandbox(id);
         fs::DirBuilder::new().mode(0o700).create(&directory)?;
@@ -97,15 +97,15 @@ impl DataDirectory {
     }
 
     /// While this is held exclusively no directory is made without its lock.
-    pub(super) fn gate(&self, how: FlockOperation) -> io::Result<OwnedFd> {
+    pub(super) fn gate(&self, how: FlockOperation) -> io::Result<Lock> {
         let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::CLOEXEC;
         let gate = rustix::fs::open(self.root.join("gate"), flags, Mode::from_raw_mode(0o600))?;
         rustix::fs::flock(&gate, how)?;
-        Ok(gate)
+        Ok(Lock(gate))
     }
 
     /// The socket on which a sandbox's agent will listen.
-    pub(super) fn listen(&self, directory: &OwnedFd) -> io::Result<OwnedFd> {
+    pub(super) fn listen(&self, directory: &Lock) -> io::Result<OwnedFd> {
         let socket = stream_socket()?;
         rustix::net::bind(&socket, &address(directory)?)?;
         rustix::net::listen(&socket, 128)?;
@@ -121,12 +121,29 @@ impl DataDirectory {
     }
 }
 
+/// A lock that is held until this is dropped.
+#[derive(Debug)]
+pub(super) struct Lock(OwnedFd);
+
+impl Drop for Lock {
+    /// Closing would not do: a child that another thread is just cloning has copies of all descriptors until it executes.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+impl AsRawFd for Lock {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 /// Takes the lock on a directory; `None` if another holds it.
-pub(super) fn try_lock(directory: &Path) -> io::Result<Option<OwnedFd>> {
+pub(super) fn try_lock(directory: &Path) -> io::Result<Option<Lock>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let lock = rustix::fs::open(directory, flags, Mode::empty())?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(lock)),
+        Ok(()) => Ok(Some(Lock(lock))),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
@@ -138,7 +155,7 @@ pub(super) fn open_null() -> Result<OwnedFd, OpenError> {
 }
 
 /// A socket's address has room for 107 bytes; going through the directory's descriptor makes any path fit.
-fn address(directory: &OwnedFd) -> io::Result<SocketAddrUnix> {
+fn address(directory: &impl AsRawFd) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))?)
 }
 

@@ -3,12 +3,11 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 
 use rustix::fs::FlockOperation;
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 
-use super::data::try_lock;
+use super::data::{Lock, try_lock};
 use super::reaper::{Reaper, Remains};
 use super::step::CrashPoint;
 use super::{Hold, Shared, not_found};
@@ -31,7 +30,7 @@ pub(super) fn destroy(shared: &Shared, reaper: &Reaper, id: &SandboxId) -> Resul
 
 /// A search for orphans holds the lock of every sandbox it looks at for a moment, and the gate all along: behind the
 /// gate, a lock that is held has an owner.
-pub(super) fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+pub(super) fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<Lock, IsolationError> {
     let lock = || {
         let gate = shared.data.gate(FlockOperation::LockShared)?;
         let lock = try_lock(&shared.data.sandbox(id));
@@ -51,7 +50,7 @@ pub(super) fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<Owned
 
 /// Removes whatever exists of a sandbox whose directory's lock is held. Never fails: what cannot be done now is tried again
 /// by the reaper, and by the next process that opens the data directory.
-pub(super) fn discard(shared: &Shared, reaper: &Reaper, id: &SandboxId, hold: Hold, lock: OwnedFd) {
+pub(super) fn discard(shared: &Shared, reaper: &Reaper, id: &SandboxId, hold: Hold, lock: Lock) {
     drop(shared.cgroups.kill(id.as_str()));
     shared.passed(CrashPoint::DestroyKill);
     drop(fs::rename(shared.data.sandbox(id), shared.data.trash(id)));

@@ -1,10 +1,10 @@
 //! Ending a sandbox's processes and keeping its files.
 
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 
+use super::data::Lock;
 use super::record::Record;
 use super::{Hold, Shared, destroy, reaper};
 
@@ -52,7 +52,7 @@ fn end(shared: &Shared, id: &SandboxId, hold: &mut Hold) -> Result<(), Isolation
 }
 
 /// The files of a sandbox that dies with this process stay its own: its lock says so.
-fn keep_files(shared: &Shared, id: &SandboxId, mut hold: Hold, lock: OwnedFd) {
+fn keep_files(shared: &Shared, id: &SandboxId, mut hold: Hold, lock: Lock) {
     let outlives = Record::load(&shared.data.sandbox(id))
         .is_some_and(|record| record.owner == warren_core::OwnerBond::Outlives);
     if !outlives {

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 
-use super::{layers, sys};
+use super::{clones, layers, sys};
 
 /// Where C libraries count processors, and all that a sandbox has of `/sys`. Anything else there would tell of the host.
 const PROCESSORS: &str = "sys/devices/system/cpu";
@@ -80,7 +80,7 @@ fn prepare(cpus: u32) -> Result<OwnedFd, Errno> {
     for name in ["online", "possible", "present"] {
         write(&tree, &format!("{PROCESSORS}/{name}"), &range(cpus))?;
     }
-    sys::set_mount(tree.as_fd(), libc::MOUNT_ATTR_RDONLY, None)?;
+    clones::outwait(Errno::BUSY, || sys::set_mount(tree.as_fd(), libc::MOUNT_ATTR_RDONLY, None))?;
     Ok(tree)
 }
 

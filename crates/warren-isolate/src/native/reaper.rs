@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::PidfdFlags;
 use warren_core::SandboxId;
 
+use super::data::Lock;
 use super::record::Record;
 use super::step::CrashPoint;
 use super::sys::{self, Child};
@@ -44,7 +44,7 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Remains {
     id: SandboxId,
-    _lock: OwnedFd,
+    _lock: Lock,
     /// The sandbox's first process, if it is this process's child.
     child: Option<Child>,
     not_before: Instant,
@@ -56,7 +56,7 @@ impl Remains {
         &self.id
     }
 
-    pub(super) fn new(id: SandboxId, lock: OwnedFd, child: Option<Child>) -> Self {
+    pub(super) fn new(id: SandboxId, lock: Lock, child: Option<Child>) -> Self {
         Self { id, _lock: lock, child, not_before: Instant::now(), attempts: 0 }
     }
 }

@@ -63,8 +63,8 @@ pub(super) fn spawn(
 ) -> Result<Child, Errno> {
     let argv = program.arguments.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
     let launch = Launch { program, argv, failure: AtomicI32::new(0) };
-    let mask = block_signals()?;
     let flags = flags | (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
+    let mask = block_signals()?;
     let child = clone(flags, cgroup, libc::SIGCHLD, launch_child, (&raw const launch).cast());
     restore_signals(&mask);
     let child = child?;
@@ -123,7 +123,8 @@ impl NamespaceHolder {
         let child = as_user(owner, || {
             // It does nothing, so it may as well share the descriptors: there may be thousands to copy.
             let shared = (libc::CLONE_VM | libc::CLONE_FILES) as u64;
-            clone(flags | shared, None, 0, hold_namespace, std::ptr::null())
+            let parent = std::ptr::without_provenance(std::process::id() as usize);
+            clone(flags | shared, None, 0, hold_namespace, parent)
         });
         restore_signals(&mask);
         let (child, stack) = child?;
@@ -156,12 +157,16 @@ fn as_user<T>(user: u32, action: impl FnOnce() -> Result<T, Errno>) -> Result<T,
     outcome
 }
 
-/// Runs in the holder: sleeps until it is killed, or until its parent dies.
-extern "C" fn hold_namespace(_: *const c_void) -> ! {
+/// Runs in the holder: sleeps until it is killed, or until its parent, whose number it is given, dies.
+extern "C" fn hold_namespace(parent: *const c_void) -> ! {
     loop {
         // SAFETY: plain system calls without memory; the process does nothing else until SIGKILL.
         unsafe {
             libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+            // A parent that died before that sends no signal.
+            if libc::syscall(libc::SYS_getppid) as usize != parent.addr() {
+                libc::syscall(libc::SYS_exit_group, 0);
+            }
             libc::syscall(libc::SYS_pause);
         }
     }

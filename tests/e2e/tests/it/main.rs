@@ -18,6 +18,7 @@ mod privileges;
 mod run;
 mod templates;
 mod terminal;
+mod together;
 
 use std::io::Write;
 
