@@ -1,4 +1,4 @@
-use super::{CatalogError, Durability};
+use super::{CatalogError, Durability, Idempotency, InsertError};
 use crate::id::SandboxId;
 use crate::owner::Owner;
 use crate::page::{Page, PageRequest};
@@ -13,8 +13,13 @@ pub type ChangeSession<'a> =
 
 /// Records of sessions and their runs.
 pub trait SessionCatalog: Send + Sync {
-    /// Another session on a sandbox that exists.
-    fn insert_session(&self, record: &SessionRecord) -> Result<(), CatalogError>;
+    /// Another session on a sandbox that exists, with the caller's idempotency key, both or none. Acknowledged with
+    /// [`Durability::Process`].
+    fn insert_session(
+        &self,
+        record: &SessionRecord,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<(), InsertError>;
 
     /// Changes a session, and appends a run if the change made one. Changes of one session happen one after the other, so
     /// sums are exact. Owner, id and creation time must not be changed.

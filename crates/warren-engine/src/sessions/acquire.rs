@@ -53,7 +53,7 @@ impl Engine {
         let mut against = Vec::new();
         if let Some(preferred) = request.preferred.clone().filter(|_| !request.fresh) {
             match self.fitting(owner, &preferred, &request).await? {
-                Ok(sandbox) => return self.join(owner, sandbox, terms).await,
+                Ok(sandbox) => return self.join(owner, sandbox, terms, request.idempotency.as_ref()).await,
                 Err(reason) => against.push((preferred.to_string(), reason)),
             }
         }
@@ -198,7 +198,7 @@ impl Engine {
     }
 
     /// What an earlier request with the same key made, once that is done.
-    async fn repeat(
+    pub(super) async fn repeat(
         &self,
         owner: &Owner,
         earlier: Idempotency,
@@ -221,7 +221,9 @@ impl Engine {
         {
             return Err(EngineError::SandboxEnded { detail: super::ended(&sandbox), id: sandbox.id });
         }
-        Ok(Acquired { session, sandbox, fresh: true, repeated: true })
+        // The first session is written down before anything of its sandbox is.
+        let fresh = session.created_unix_ms <= sandbox.created_unix_ms;
+        Ok(Acquired { session, sandbox, fresh, repeated: true })
     }
 
     /// The sandbox, once it is no longer being made.
@@ -233,7 +235,7 @@ impl Engine {
         Ok(sandbox)
     }
 
-    fn promise(&self, owner: &Owner, session: &SessionRecord, expected: &Expected) -> Idempotency {
+    pub(super) fn promise(&self, owner: &Owner, session: &SessionRecord, expected: &Expected) -> Idempotency {
         Idempotency {
             owner: owner.clone(),
             key: expected.key.clone(),

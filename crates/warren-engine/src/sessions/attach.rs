@@ -1,7 +1,8 @@
+use warren_core::catalog::InsertError;
 use warren_core::{Event, Owner, Provision, SandboxId, SandboxRecord, Status};
 
 use super::acquire::{Fresh, Terms};
-use crate::{Acquired, Attach, Engine, EngineError};
+use crate::{Acquired, Attach, Engine, EngineError, Expected};
 
 /// Whether a sandbox can take another session.
 pub(super) enum Usable {
@@ -20,7 +21,7 @@ impl Engine {
         self.may_change()?;
         let terms = Terms::plain(request.client, request.timeouts, &self.shared.settings)?;
         match (self.usable(owner, &request.sandbox).await?, request.create_if_missing) {
-            (Usable::Yes(sandbox), _) => self.join(owner, *sandbox, terms).await,
+            (Usable::Yes(sandbox), _) => self.join(owner, *sandbox, terms, None).await,
             (Usable::Over(_) | Usable::Unknown, Some(new)) => {
                 super::check_words("create.metadata", &new.metadata)?;
                 self.make_fresh(owner, new, terms, Fresh::default()).await
@@ -52,14 +53,23 @@ impl Engine {
         owner: &Owner,
         sandbox: SandboxRecord,
         terms: Terms,
+        idempotency: Option<&Expected>,
     ) -> Result<Acquired, EngineError> {
         let _turn = self.shared.leases.turns.hold(sandbox.id.clone()).await;
         self.resume(owner, &sandbox.id).await?;
         let client = terms.client.clone();
         let ready = Provision::Ready { url: None, job: None };
         let session = self.new_session(owner, &sandbox.id, sandbox.kind, ready, terms);
+        let promise = idempotency.map(|expected| self.promise(owner, &session, expected));
         let record = session.clone();
-        self.catalog(move |catalog| catalog.insert_session(&record)).await?;
+        match self.catalog(move |catalog| catalog.insert_session(&record, promise.as_ref())).await {
+            Ok(()) => {}
+            Err(InsertError::Catalog(error)) => return Err(error.into()),
+            Err(InsertError::Repeated(earlier)) => {
+                let expected = idempotency.ok_or(EngineError::IdempotencyMismatch)?;
+                return self.repeat(owner, earlier, expected, false).await;
+            }
+        }
         let sandbox = self.still_alive(owner, &sandbox.id).await?;
         self.tell(&session, Event::SessionAttached { client });
         Ok(Acquired { session, sandbox, fresh: false, repeated: false })
