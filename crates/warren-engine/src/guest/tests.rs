@@ -96,7 +96,7 @@ async fn frames_of_all_sizes_arrive_whole_however_they_are_cut() {
         let mut bytes = Vec::new();
         for size in sizes {
             bytes.extend(Frame::header(FrameKind::Data, size));
-            bytes.extend((0..size).map(|at| (at % 251) as u8));
+            bytes.extend((0..251).cycle().take(size));
         }
         bytes.extend(Frame::header(FrameKind::End, 0));
         for piece in bytes.chunks(33_331) {
@@ -107,7 +107,7 @@ async fn frames_of_all_sizes_arrive_whole_however_they_are_cut() {
     for size in sizes {
         let Piece::Data(bytes) = call.next(ANSWER).await.unwrap() else { panic!("not data") };
         assert_eq!(bytes.len(), size);
-        assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8));
+        assert!(bytes.iter().copied().eq((0..251).cycle().take(size)));
     }
     assert!(matches!(call.next(ANSWER).await.unwrap(), Piece::End));
 }
