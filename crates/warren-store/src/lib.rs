@@ -15,6 +15,7 @@
 //! archives are hostile input: each of their paths is resolved by the kernel inside the staging directory, and no
 //! program of theirs is ever run.
 
+mod catalog;
 mod digest;
 mod host;
 mod import;
@@ -25,6 +26,7 @@ mod store;
 mod template;
 mod tree;
 
+pub use catalog::{CatalogOpenError, DamageFound, IdentityError, MakeError, SqliteCatalog};
 pub use digest::{Digest, DigestError};
 pub use host::HostError;
 pub use import::archive::ArchiveError;

@@ -1,0 +1,235 @@
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
+use warren_core::catalog::{
+    CatalogError, CatalogErrorKind, Durability, Idempotency, InsertError, NewRecords, SandboxCatalog,
+    SandboxFilter,
+};
+use warren_core::{Owner, Page, PageRequest, SandboxId, SandboxRecord, Status};
+
+use super::failure::JobError;
+use super::{SqliteCatalog, idempotency, integer, page, sessions};
+
+impl SandboxCatalog for SqliteCatalog {
+    fn insert(&self, new: NewRecords) -> Result<(), InsertError> {
+        let action = format!("insert sandbox `{}`", new.sandbox.id);
+        let earlier = self.writer.write(&action, Durability::Process, |connection| {
+            idempotency::once(connection, new.idempotency.as_ref(), || {
+                insert(connection, &new.sandbox)?;
+                sessions::insert(connection, &new.session)
+            })
+        })?;
+        earlier.map_or(Ok(()), |earlier| Err(InsertError::Repeated(earlier)))
+    }
+
+    fn update_sandbox(&self, record: &SandboxRecord, durability: Durability) -> Result<(), CatalogError> {
+        let action = format!("update sandbox `{}`", record.id);
+        self.writer.write(&action, durability, |connection| update(connection, record))
+    }
+
+    fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<Option<SandboxRecord>, CatalogError> {
+        self.readers.read(&format!("read sandbox `{id}`"), |connection| {
+            connection
+                .prepare_cached("SELECT record FROM sandboxes WHERE id = ?1 AND owner = ?2")?
+                .query_row([id.as_str(), owner.as_str()], text)
+                .optional()?
+                .map(|record| Ok(serde_json::from_str(&record)?))
+                .transpose()
+        })
+    }
+
+    fn sandboxes(
+        &self,
+        owner: &Owner,
+        filter: &SandboxFilter,
+        page: &PageRequest,
+    ) -> Result<Page<SandboxRecord>, CatalogError> {
+        self.readers.read(&format!("list the sandboxes of `{owner}`"), |connection| {
+            let found = select(connection, owner, filter, page)?;
+            Ok(page::finish(found, page, |record| (record.created_unix_ms, record.id.to_string())))
+        })
+    }
+
+    fn unfinished_sandboxes(&self) -> Result<Vec<SandboxRecord>, CatalogError> {
+        self.readers.read("list the sandboxes that are not over", |connection| {
+            let mut statement = connection
+                .prepare_cached("SELECT record FROM sandboxes WHERE over = 0 ORDER BY owner, created DESC")?;
+            let rows = statement.query_map([], text)?;
+            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+        })
+    }
+
+    fn forget_sandboxes(&self, ended_before_unix_ms: u64) -> Result<u64, CatalogError> {
+        self.writer.write("forget old sandboxes", Durability::Process, |connection| {
+            // The caller's moment is in the past, so what is a day older than it is certainly a day old.
+            idempotency::forget(connection, ended_before_unix_ms)?;
+            let forgotten = connection
+                .prepare_cached("DELETE FROM sandboxes WHERE over = 1 AND ended < ?1")?
+                .execute([integer(ended_before_unix_ms)])?;
+            Ok(forgotten as u64)
+        })
+    }
+
+    fn remembered(&self, owner: &Owner, key: &str) -> Result<Option<Idempotency>, CatalogError> {
+        self.readers
+            .read("look for an idempotency key", |connection| idempotency::find(connection, owner, key))
+    }
+
+    fn setting(&self, name: &str) -> Result<Option<String>, CatalogError> {
+        self.readers.read(&format!("read setting `{name}`"), |connection| {
+            let mut statement = connection.prepare_cached("SELECT value FROM settings WHERE name = ?1")?;
+            Ok(statement.query_row([name], text).optional()?)
+        })
+    }
+
+    fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), CatalogError> {
+        self.writer.write(&format!("write setting `{name}`"), Durability::Disk, |connection| {
+            match value {
+                Some(value) => connection
+                    .prepare_cached("INSERT OR REPLACE INTO settings (name, value) VALUES (?1, ?2)")?
+                    .execute([name, value])?,
+                None => connection.prepare_cached("DELETE FROM settings WHERE name = ?1")?.execute([name])?,
+            };
+            Ok(())
+        })
+    }
+}
+
+/// What a record says that queries look for.
+struct Columns {
+    status: &'static str,
+    over: bool,
+    ended: i64,
+}
+
+impl Columns {
+    fn of(record: &SandboxRecord) -> Self {
+        let ended = record.death.as_ref().map_or(record.created_unix_ms, |death| death.at_unix_ms);
+        Self {
+            status: word(record.status),
+            over: !record.is_live() && !record.files_kept(),
+            ended: integer(ended),
+        }
+    }
+}
+
+fn word(status: Status) -> &'static str {
+    match status {
+        Status::Creating => "creating",
+        Status::Syncing => "syncing",
+        Status::Ready => "ready",
+        Status::Paused => "paused",
+        Status::Stopping => "stopping",
+        Status::Stopped => "stopped",
+        Status::Failed => "failed",
+    }
+}
+
+fn insert(connection: &Connection, record: &SandboxRecord) -> Result<(), JobError> {
+    let columns = Columns::of(record);
+    connection
+        .prepare_cached(
+            "INSERT INTO sandboxes (id, owner, created, generation, status, over, ended, record)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![
+            record.id.as_str(),
+            record.owner.as_str(),
+            integer(record.created_unix_ms),
+            integer(record.generation),
+            columns.status,
+            columns.over,
+            columns.ended,
+            serde_json::to_string(record)?,
+        ])?;
+    Ok(())
+}
+
+fn update(connection: &Connection, record: &SandboxRecord) -> Result<(), JobError> {
+    let columns = Columns::of(record);
+    let changed = connection
+        .prepare_cached(
+            "UPDATE sandboxes SET generation = :generation, status = :status, over = :over, ended = :ended,
+                 record = :record
+             WHERE id = :id AND owner = :owner AND created = :created AND generation = :generation - 1",
+        )?
+        .execute(named_params! {
+            ":id": record.id.as_str(),
+            ":owner": record.owner.as_str(),
+            ":created": integer(record.created_unix_ms),
+            ":generation": integer(record.generation),
+            ":status": columns.status,
+            ":over": columns.over,
+            ":ended": columns.ended,
+            ":record": serde_json::to_string(record)?,
+        })?;
+    if changed == 1 {
+        return Ok(());
+    }
+    let exists = connection
+        .prepare_cached("SELECT 1 FROM sandboxes WHERE id = ?1 AND owner = ?2")?
+        .exists([record.id.as_str(), record.owner.as_str()])?;
+    Err(if exists {
+        JobError::refused(CatalogErrorKind::Stale, "it was changed since it was read")
+    } else {
+        JobError::refused(CatalogErrorKind::NotFound, "there is no such sandbox")
+    })
+}
+
+fn select(
+    connection: &Connection,
+    owner: &Owner,
+    filter: &SandboxFilter,
+    page: &PageRequest,
+) -> Result<Vec<SandboxRecord>, JobError> {
+    let (created, id) = page::start(page);
+    let statuses: Vec<&str> = filter.statuses.iter().map(|status| word(*status)).collect();
+    let mut statement =
+        connection.prepare_cached(if filter.ended { SELECT_ALL } else { SELECT_UNFINISHED })?;
+    let rows = statement.query_map(
+        named_params! {
+            ":owner": owner.as_str(),
+            ":created": created,
+            ":id": id,
+            ":statuses": serde_json::to_string(&statuses)?,
+            ":labels": wanted(&filter.labels)?,
+            ":metadata": wanted(&filter.metadata)?,
+            ":limit": page::fetched(page),
+        },
+        text,
+    )?;
+    rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+}
+
+macro_rules! select_sandboxes {
+    ($which:literal) => {
+        concat!(
+            "SELECT record FROM sandboxes
+             WHERE owner = :owner AND (created, id) < (:created, :id) AND ",
+            $which,
+            "
+             AND (:statuses = '[]' OR status IN (SELECT value FROM json_each(:statuses)))
+             AND (:labels = '' OR NOT EXISTS (
+                 SELECT key, value FROM json_each(:labels)
+                 EXCEPT SELECT key, value FROM json_each(record, '$.spec.labels')))
+             AND (:metadata = '' OR NOT EXISTS (
+                 SELECT key, value FROM json_each(:metadata)
+                 EXCEPT SELECT key, value FROM json_each(record, '$.metadata')))
+             ORDER BY created DESC, id DESC LIMIT :limit"
+        )
+    };
+}
+
+/// Two texts, so that each is planned with its own index.
+const SELECT_ALL: &str = select_sandboxes!("true");
+const SELECT_UNFINISHED: &str = select_sandboxes!("over = 0");
+
+/// The entries as JSON; nothing when none is asked for.
+fn wanted(entries: &BTreeMap<String, String>) -> Result<String, JobError> {
+    if entries.is_empty() { Ok(String::new()) } else { Ok(serde_json::to_string(entries)?) }
+}
+
+/// A query's only column.
+pub(super) fn text(row: &Row<'_>) -> rusqlite::Result<String> {
+    row.get(0)
+}

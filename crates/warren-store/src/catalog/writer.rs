@@ -1,0 +1,220 @@
+//! The one connection that writes, and how its callers share commits.
+//!
+//! A caller takes its turn at the connection, on its own thread, and runs its change in a savepoint of the transaction that
+//! is open. If another waits for its turn it leaves the transaction open for that one; the last in line commits for all.
+//! Everybody waits for that commit, so nothing is acknowledged early, and a change that fails takes nobody else's with it.
+//! With one caller every change is a commit; with many, one commit (and one `fsync`) serves as many as were waiting.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use rusqlite::Connection;
+use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability};
+
+use super::PATIENCE;
+use super::failure::{JobError, kind_of};
+
+/// Keeps those who came first from waiting for ever while others keep coming.
+const MOST_JOBS: u32 = 256;
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    waiting: AtomicUsize,
+    turn: Mutex<Turn>,
+}
+
+#[derive(Debug)]
+struct Turn {
+    connection: Connection,
+    /// What `PRAGMA synchronous` says now.
+    durability: Durability,
+    batch: Option<Batch>,
+    /// When somebody last waited in vain for the database. Who stood in line meanwhile has waited long enough too.
+    gave_up: Option<Instant>,
+}
+
+/// The transaction that is open.
+#[derive(Debug)]
+struct Batch {
+    jobs: u32,
+    fate: Arc<Fate>,
+}
+
+/// What became of a transaction, for everybody with a change in it.
+#[derive(Debug, Default)]
+struct Fate {
+    result: Mutex<Option<Result<(), Arc<rusqlite::Error>>>>,
+    known: Condvar,
+}
+
+impl Writer {
+    pub(super) fn new(connection: Connection) -> Self {
+        // What SQLite starts with is FULL.
+        let turn = Turn { connection, durability: Durability::Disk, batch: None, gave_up: None };
+        Self { waiting: AtomicUsize::new(0), turn: Mutex::new(turn) }
+    }
+
+    /// Runs a change. It is committed, as safely as asked for, when this returns; an error leaves nothing of it.
+    pub(super) fn write<T>(
+        &self,
+        action: &str,
+        durability: Durability,
+        job: impl FnOnce(&Connection) -> Result<T, JobError>,
+    ) -> Result<T, CatalogError> {
+        let asked = Instant::now();
+        let mut turn = self.take_turn();
+        let fate = turn.begin(durability, asked).map_err(|error| error.during(action))?;
+        let result = turn.run(job);
+        if turn.may_leave_open() && self.waiting.load(Ordering::SeqCst) > 0 {
+            // The next in line goes on with this transaction.
+            drop(turn);
+        } else {
+            turn.commit();
+            drop(turn);
+        }
+        fate.wait().map_err(|error| error.during(action))?;
+        match result {
+            Ok(result) => result.map_err(|error| error.during(action)),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// With nobody else left: moves what the log holds into the database. Says whether all of it went.
+    pub(super) fn checkpoint(&self) -> bool {
+        let turn = self.take_turn();
+        let busy =
+            turn.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        busy.is_ok_and(|busy| busy == 0)
+    }
+
+    fn take_turn(&self) -> MutexGuard<'_, Turn> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        turn
+    }
+}
+
+/// What every connection has: waits a while for others, and holds its references.
+pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch(
+        "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 67108864",
+    )
+}
+
+impl Turn {
+    /// Opens a transaction unless a suitable one is open. SQLite fixes how a transaction is synchronised when it begins, so
+    /// one that was to be cheap is committed before one that has to last.
+    fn begin(&mut self, durability: Durability, asked: Instant) -> Result<Arc<Fate>, JobError> {
+        if durability > self.durability {
+            self.commit();
+        }
+        if let Some(batch) = &mut self.batch {
+            batch.jobs += 1;
+            return Ok(Arc::clone(&batch.fate));
+        }
+        if self.gave_up.is_some_and(|moment| moment > asked) {
+            return Err(JobError::refused(CatalogErrorKind::Busy, "another program holds the database"));
+        }
+        self.synchronise(durability)?;
+        if let Err(error) = execute(&self.connection, "BEGIN IMMEDIATE") {
+            if kind_of(&error) == CatalogErrorKind::Busy {
+                self.gave_up = Some(Instant::now());
+            }
+            return Err(error.into());
+        }
+        let fate = Arc::<Fate>::default();
+        self.batch = Some(Batch { jobs: 1, fate: Arc::clone(&fate) });
+        Ok(fate)
+    }
+
+    fn synchronise(&mut self, durability: Durability) -> rusqlite::Result<()> {
+        if durability != self.durability {
+            // In WAL mode NORMAL hands each commit to the kernel, and FULL waits for the disk.
+            let level = match durability {
+                Durability::Process => "NORMAL",
+                Durability::Disk => "FULL",
+            };
+            self.connection.execute_batch(&format!("PRAGMA synchronous = {level}"))?;
+            self.durability = durability;
+        }
+        Ok(())
+    }
+
+    /// Runs one change in a savepoint. A panic of the caller's own code is handed back, to go on when the others are served.
+    fn run<T>(
+        &mut self,
+        job: impl FnOnce(&Connection) -> Result<T, JobError>,
+    ) -> thread::Result<Result<T, JobError>> {
+        let connection = &self.connection;
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            execute(connection, "SAVEPOINT job")?;
+            job(connection)
+        }));
+        let settled = match &result {
+            Ok(Ok(_)) => execute(connection, "RELEASE job"),
+            // SQLite itself ends the whole transaction when the disk is full or fails; its reason is everybody's.
+            Ok(Err(JobError::Sqlite(rusqlite::Error::SqliteFailure(failure, text))))
+                if connection.is_autocommit() =>
+            {
+                Err(rusqlite::Error::SqliteFailure(*failure, text.clone()))
+            }
+            _ => execute(connection, "ROLLBACK TO job").and_then(|()| execute(connection, "RELEASE job")),
+        };
+        if let Err(error) = settled {
+            self.abandon(error);
+        }
+        result
+    }
+
+    fn may_leave_open(&self) -> bool {
+        self.batch.as_ref().is_some_and(|batch| batch.jobs < MOST_JOBS)
+    }
+
+    fn commit(&mut self) {
+        let Some(batch) = self.batch.take() else { return };
+        match execute(&self.connection, "COMMIT") {
+            Ok(()) => batch.fate.settle(Ok(())),
+            Err(error) => {
+                self.batch = Some(batch);
+                self.abandon(error);
+            }
+        }
+    }
+
+    fn abandon(&mut self, error: rusqlite::Error) {
+        if !self.connection.is_autocommit() {
+            // If even this fails the connection is unusable, and the next `BEGIN` says so.
+            drop(execute(&self.connection, "ROLLBACK"));
+        }
+        if let Some(batch) = self.batch.take() {
+            batch.fate.settle(Err(Arc::new(error)));
+        }
+    }
+}
+
+impl Fate {
+    fn settle(&self, result: Result<(), Arc<rusqlite::Error>>) {
+        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        self.known.notify_all();
+    }
+
+    fn wait(&self) -> Result<(), JobError> {
+        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match &*result {
+                Some(result) => return result.clone().map_err(JobError::Batch),
+                None => result = self.known.wait(result).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
