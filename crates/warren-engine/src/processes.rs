@@ -3,6 +3,7 @@
 mod calls;
 mod exec;
 mod follow;
+mod input;
 mod launch;
 mod port;
 
@@ -13,6 +14,7 @@ use warren_wire::guest::{Exit, ProcessInfo, ProcessSelector, Reader, Start, Star
 use crate::{Engine, EngineError};
 
 pub use follow::{ProcessHandle, ProcessReader, ProcessWriter};
+pub use input::ProcessInput;
 pub use launch::port_of;
 pub use port::PortStream;
 
@@ -189,6 +191,17 @@ impl Engine {
         close: bool,
     ) -> Result<(), EngineError> {
         self.guest(owner, id, Request::Execute).await?.input(process, bytes, close).await
+    }
+
+    /// As [`Engine::input`], for what arrives in pieces.
+    pub async fn open_input(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        process: ProcessSelector,
+        close: bool,
+    ) -> Result<ProcessInput, EngineError> {
+        self.guest(owner, id, Request::Execute).await?.open_input(process, close).await
     }
 
     pub async fn resize(

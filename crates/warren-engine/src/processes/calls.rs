@@ -1,4 +1,3 @@
-use bytes::Bytes;
 use warren_wire::guest::{
     ByteString, Exit, FailureCode, ProcessId, ProcessInfo, ProcessSelector, Reply, Request, SignalCall,
     Start, TerminalSize,
@@ -60,35 +59,6 @@ impl Guest {
     ) -> Result<(), EngineError> {
         let request = Request::Resize { process: process.clone(), size };
         self.tell(&request, ANSWER).await.map_err(|error| about(&process, error))
-    }
-
-    /// Writes to a process's input. The agent may refuse at any moment, and then reads no more of it.
-    pub(super) async fn input(
-        &self,
-        process: ProcessSelector,
-        bytes: Bytes,
-        close: bool,
-    ) -> Result<(), EngineError> {
-        let request = Request::Input { process: process.clone(), keep_open: !close };
-        let mut call = self.open(&request).await?;
-        let feed = async {
-            let sent = call.sender.data(bytes).await;
-            // A refusal explains more than the write that failed because of it.
-            match sent {
-                Ok(()) => call.sender.end().await.ok(),
-                Err(_) => None,
-            };
-            std::future::pending::<()>().await;
-        };
-        let answer = tokio::select! {
-            answer = call.receiver.reply() => answer,
-            () = feed => return Err(self.unexpected("nothing")),
-        };
-        match answer {
-            Ok(Reply::Done) => Ok(()),
-            Ok(_) => Err(self.unexpected("something other than that it is done")),
-            Err(error) => Err(about(&process, self.explain(error).await)),
-        }
     }
 
     /// Waits as long as the process runs.
