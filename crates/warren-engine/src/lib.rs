@@ -32,7 +32,7 @@ pub use error::{EngineError, Missing};
 pub use files::{FileReader, FileWriter, Listing, Watch};
 pub use processes::{
     ExecResult, LaunchStatus, Launched, Output, OutputCaps, PortStream, Process, ProcessEvent, ProcessHandle,
-    ProcessReader, ProcessSpec, ProcessWriter, port_of,
+    ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, port_of,
 };
 pub use runs::{Allowance, SessionDetails};
 pub use sandboxes::{EventStream, Health, HealthStatus, Patch, Stats, StoppedFiles};
