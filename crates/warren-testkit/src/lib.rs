@@ -5,6 +5,7 @@
 //! behind the engine's ports, and are stricter than it. The rules of the house that no compiler knows
 //! (which crate may use which, how long a file may be, where `unsafe` may stand) are in `tests/tidy/`.
 
+mod catalog;
 mod census;
 mod groups;
 mod guest;
@@ -12,6 +13,7 @@ mod isolation;
 mod scratch;
 mod world;
 
+pub use catalog::{MemoryCatalog, catalog_conformance, sample_key, sample_sandbox, sample_session};
 pub use census::Census;
 pub use isolation::{Call, FakeIsolation, Hold, Standing};
 pub use scratch::ScratchData;

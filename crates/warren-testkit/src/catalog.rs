@@ -1,0 +1,9 @@
+//! The catalog's twin in memory, and what every catalog has to hold to.
+
+mod conformance;
+mod memory;
+mod records;
+
+pub use conformance::catalog_conformance;
+pub use memory::MemoryCatalog;
+pub use records::{sample_key, sample_sandbox, sample_session};

@@ -1,0 +1,383 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warren_core::catalog::{
+    CatalogError, CatalogErrorKind, ChangeSession, Durability, EventLog, Idempotency, InsertError,
+    KeyCatalog, NewRecords, SandboxCatalog, SandboxFilter, SessionCatalog, SessionFilter, UpdateSessionError,
+};
+use warren_core::{
+    Cursor, EventRecord, KeyId, KeyRecord, Owner, Page, PageRequest, RunRecord, SandboxId, SandboxRecord,
+    SessionId, SessionRecord,
+};
+
+const DAY_MS: u64 = 24 * 3600 * 1000;
+
+/// A catalog that keeps nothing. It is stricter than one on disk: it panics where a caller changes what never changes, leaps a
+/// generation or leaves a status without its death certificate, and it calls each change of a session twice, because any
+/// catalog may.
+#[derive(Default)]
+pub struct MemoryCatalog {
+    records: Mutex<Records>,
+    faults: Mutex<VecDeque<Fault>>,
+    before: Mutex<Option<Arc<Before>>>,
+}
+
+type Before = dyn Fn(&'static str) + Send + Sync;
+
+struct Fault {
+    /// `None`: whatever is called next.
+    method: Option<&'static str>,
+    kind: CatalogErrorKind,
+}
+
+#[derive(Default)]
+struct Records {
+    sandboxes: BTreeMap<SandboxId, SandboxRecord>,
+    sessions: BTreeMap<SessionId, SessionRecord>,
+    runs: BTreeMap<SessionId, Vec<RunRecord>>,
+    idempotency: BTreeMap<(Owner, String), Idempotency>,
+    settings: BTreeMap<String, String>,
+    keys: BTreeMap<KeyId, KeyRecord>,
+    events: Vec<EventRecord>,
+    last_event: u64,
+}
+
+impl MemoryCatalog {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next call of any method fails and changes nothing. Asked for twice, two calls fail.
+    pub fn fail_next(&self, kind: CatalogErrorKind) {
+        locked(&self.faults).push_back(Fault { method: None, kind });
+    }
+
+    /// The next call of this method fails and changes nothing.
+    pub fn fail_next_call(&self, method: &'static str, kind: CatalogErrorKind) {
+        locked(&self.faults).push_back(Fault { method: Some(method), kind });
+    }
+
+    /// Called with the method's name before each call, on its thread: it may wait.
+    pub fn before_each(&self, hook: impl Fn(&'static str) + Send + Sync + 'static) {
+        *locked(&self.before) = Some(Arc::new(hook));
+    }
+
+    fn enter(&self, method: &'static str) -> Result<MutexGuard<'_, Records>, CatalogError> {
+        let before = locked(&self.before).clone();
+        if let Some(before) = before {
+            before(method);
+        }
+        let mut faults = locked(&self.faults);
+        let meant = |fault: &Fault| fault.method.is_none_or(|name| name == method);
+        if let Some(fault) = faults.iter().position(meant).and_then(|index| faults.remove(index)) {
+            return Err(CatalogError::new(fault.kind, format!("{method}, which was told to fail")));
+        }
+        Ok(locked(&self.records))
+    }
+}
+
+impl fmt::Debug for MemoryCatalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryCatalog").finish_non_exhaustive()
+    }
+}
+
+impl SandboxCatalog for MemoryCatalog {
+    fn insert(&self, new: NewRecords) -> Result<(), InsertError> {
+        let mut records = self.enter("insert")?;
+        let NewRecords { sandbox, session, idempotency } = new;
+        assert_eq!(
+            (&session.sandbox, &session.owner),
+            (&sandbox.id, &sandbox.owner),
+            "the session is another's"
+        );
+        check_death(&sandbox);
+        records.check_key(&session.id, idempotency.as_ref())?;
+        if records.sandboxes.contains_key(&sandbox.id) || records.sessions.contains_key(&session.id) {
+            return Err(failure(CatalogErrorKind::AlreadyExists, &sandbox.id).into());
+        }
+        records.sandboxes.insert(sandbox.id.clone(), sandbox);
+        records.sessions.insert(session.id.clone(), session);
+        records.remember(idempotency);
+        Ok(())
+    }
+
+    fn update_sandbox(&self, record: &SandboxRecord, _: Durability) -> Result<(), CatalogError> {
+        let mut records = self.enter("update_sandbox")?;
+        let stored = records.sandboxes.get_mut(&record.id).filter(|stored| stored.owner == record.owner);
+        let stored = stored.ok_or_else(|| failure(CatalogErrorKind::NotFound, &record.id))?;
+        assert_eq!(stored.created_unix_ms, record.created_unix_ms, "the creation time never changes");
+        assert!(record.generation <= stored.generation + 1, "generation {} is leapt to", record.generation);
+        check_death(record);
+        if record.generation <= stored.generation {
+            return Err(failure(CatalogErrorKind::Stale, &record.id));
+        }
+        *stored = record.clone();
+        Ok(())
+    }
+
+    fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<Option<SandboxRecord>, CatalogError> {
+        let records = self.enter("sandbox")?;
+        Ok(records.sandboxes.get(id).filter(|record| record.owner == *owner).cloned())
+    }
+
+    fn sandboxes(
+        &self,
+        owner: &Owner,
+        filter: &SandboxFilter,
+        page: &PageRequest,
+    ) -> Result<Page<SandboxRecord>, CatalogError> {
+        let records = self.enter("sandboxes")?;
+        let found = records.sandboxes.values().filter(|record| {
+            let has = |wanted: &BTreeMap<String, String>, found: &BTreeMap<String, String>| {
+                wanted.iter().all(|(name, value)| found.get(name) == Some(value))
+            };
+            record.owner == *owner
+                && (filter.ended || !is_over(record))
+                && (filter.statuses.is_empty() || filter.statuses.contains(&record.status))
+                && has(&filter.labels, &record.spec.labels)
+                && has(&filter.metadata, &record.metadata)
+        });
+        Ok(part(found, page, |record| place(record.created_unix_ms, &record.id)))
+    }
+
+    fn unfinished_sandboxes(&self) -> Result<Vec<SandboxRecord>, CatalogError> {
+        let records = self.enter("unfinished_sandboxes")?;
+        Ok(records.sandboxes.values().filter(|record| !is_over(record)).cloned().collect())
+    }
+
+    fn forget_sandboxes(&self, ended_before_unix_ms: u64) -> Result<u64, CatalogError> {
+        let mut records = self.enter("forget_sandboxes")?;
+        let before = records.sandboxes.len();
+        records.sandboxes.retain(|_, record| {
+            let ended = record.death.as_ref().map_or(record.created_unix_ms, |death| death.at_unix_ms);
+            !is_over(record) || ended >= ended_before_unix_ms
+        });
+        let forgotten = before - records.sandboxes.len();
+        let Records { sandboxes, sessions, runs, idempotency, .. } = &mut *records;
+        sessions.retain(|_, session| sandboxes.contains_key(&session.sandbox));
+        runs.retain(|session, _| sessions.contains_key(session));
+        idempotency.retain(|_, key| {
+            sessions.contains_key(&key.session)
+                && key.at_unix_ms >= ended_before_unix_ms.saturating_sub(DAY_MS)
+        });
+        Ok(forgotten as u64)
+    }
+
+    fn remembered(&self, owner: &Owner, key: &str) -> Result<Option<Idempotency>, CatalogError> {
+        let records = self.enter("remembered")?;
+        Ok(records.idempotency.get(&(owner.clone(), key.to_owned())).cloned())
+    }
+
+    fn setting(&self, name: &str) -> Result<Option<String>, CatalogError> {
+        Ok(self.enter("setting")?.settings.get(name).cloned())
+    }
+
+    fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), CatalogError> {
+        let mut records = self.enter("set_setting")?;
+        match value {
+            Some(value) => records.settings.insert(name.to_owned(), value.to_owned()),
+            None => records.settings.remove(name),
+        };
+        Ok(())
+    }
+}
+
+impl SessionCatalog for MemoryCatalog {
+    fn insert_session(
+        &self,
+        record: &SessionRecord,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<(), InsertError> {
+        let mut records = self.enter("insert_session")?;
+        records.check_key(&record.id, idempotency)?;
+        if records.sandboxes.get(&record.sandbox).is_none_or(|sandbox| sandbox.owner != record.owner) {
+            return Err(failure(CatalogErrorKind::NotFound, &record.sandbox).into());
+        }
+        if records.sessions.contains_key(&record.id) {
+            return Err(failure(CatalogErrorKind::AlreadyExists, &record.id).into());
+        }
+        records.sessions.insert(record.id.clone(), record.clone());
+        records.remember(idempotency.cloned());
+        Ok(())
+    }
+
+    fn update_session(
+        &self,
+        owner: &Owner,
+        id: &SessionId,
+        _: Durability,
+        change: &mut ChangeSession<'_>,
+    ) -> Result<SessionRecord, UpdateSessionError> {
+        let mut records = self.enter("update_session")?;
+        let stored = records.sessions.get(id).filter(|record| record.owner == *owner);
+        let stored = stored.ok_or_else(|| failure(CatalogErrorKind::NotFound, id))?.clone();
+        change(&mut stored.clone()).map(drop).map_err(UpdateSessionError::Denied)?;
+        let mut record = stored.clone();
+        let run = change(&mut record).map_err(UpdateSessionError::Denied)?;
+        let fixed = |record: &SessionRecord| {
+            (record.id.clone(), record.owner.clone(), record.sandbox.clone(), record.created_unix_ms)
+        };
+        assert_eq!(fixed(&stored), fixed(&record), "id, owner, sandbox and creation time never change");
+        if let Some(run) = run {
+            let runs = records.runs.entry(id.clone()).or_default();
+            assert_eq!(run.session, *id, "the run is another session's");
+            assert_eq!(run.number as usize, runs.len() + 1, "runs are numbered in turn");
+            assert_eq!(run.number, record.totals.runs, "the totals count the run");
+            runs.push(run);
+        }
+        records.sessions.insert(id.clone(), record.clone());
+        Ok(record)
+    }
+
+    fn session(&self, owner: &Owner, id: &SessionId) -> Result<Option<SessionRecord>, CatalogError> {
+        let records = self.enter("session")?;
+        Ok(records.sessions.get(id).filter(|record| record.owner == *owner).cloned())
+    }
+
+    fn sessions(
+        &self,
+        owner: &Owner,
+        filter: &SessionFilter,
+        page: &PageRequest,
+    ) -> Result<Page<SessionRecord>, CatalogError> {
+        let records = self.enter("sessions")?;
+        let found = records.sessions.values().filter(|record| {
+            record.owner == *owner
+                && (filter.ended || record.state.is_open())
+                && filter.sandbox.as_ref().is_none_or(|sandbox| record.sandbox == *sandbox)
+                && filter.client.as_ref().is_none_or(|client| record.client == *client)
+        });
+        Ok(part(found, page, |record| place(record.created_unix_ms, &record.id)))
+    }
+
+    fn open_sessions(&self) -> Result<Vec<SessionRecord>, CatalogError> {
+        let records = self.enter("open_sessions")?;
+        Ok(records.sessions.values().filter(|record| record.state.is_open()).cloned().collect())
+    }
+
+    fn runs(&self, owner: &Owner, id: &SessionId) -> Result<Vec<RunRecord>, CatalogError> {
+        let records = self.enter("runs")?;
+        let is_theirs = records.sessions.get(id).is_some_and(|record| record.owner == *owner);
+        Ok(records.runs.get(id).filter(|_| is_theirs).cloned().unwrap_or_default())
+    }
+}
+
+impl KeyCatalog for MemoryCatalog {
+    fn insert_key(&self, record: &KeyRecord) -> Result<(), CatalogError> {
+        let mut records = self.enter("insert_key")?;
+        let same = |known: &KeyRecord| known.id == record.id || known.hash == record.hash;
+        if records.keys.values().any(same) {
+            return Err(failure(CatalogErrorKind::AlreadyExists, &record.id));
+        }
+        records.keys.insert(record.id.clone(), record.clone());
+        Ok(())
+    }
+
+    fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRecord>, CatalogError> {
+        Ok(self.enter("key_by_hash")?.keys.values().find(|record| record.hash == hash).cloned())
+    }
+
+    fn keys(&self, owner: Option<&Owner>) -> Result<Vec<KeyRecord>, CatalogError> {
+        let records = self.enter("keys")?;
+        let wanted = |record: &&KeyRecord| owner.is_none_or(|owner| record.owner == *owner);
+        let mut found: Vec<KeyRecord> = records.keys.values().filter(wanted).cloned().collect();
+        found.sort_by_key(|record| (record.created_unix_ms, record.id.clone()));
+        Ok(found)
+    }
+
+    fn revoke_key(&self, id: &KeyId, at_unix_ms: u64) -> Result<KeyRecord, CatalogError> {
+        let mut records = self.enter("revoke_key")?;
+        let record = records.keys.get_mut(id).ok_or_else(|| failure(CatalogErrorKind::NotFound, id))?;
+        record.revoked_unix_ms.get_or_insert(at_unix_ms);
+        Ok(record.clone())
+    }
+}
+
+impl EventLog for MemoryCatalog {
+    fn append_events(&self, events: &[EventRecord]) -> Result<(), CatalogError> {
+        let mut records = self.enter("append_events")?;
+        let mut last = records.last_event;
+        for event in events {
+            if event.number <= last {
+                return Err(failure(CatalogErrorKind::Stale, &event.number));
+            }
+            last = event.number;
+        }
+        records.last_event = last;
+        records.events.extend_from_slice(events);
+        Ok(())
+    }
+
+    fn events(&self, owner: &Owner, after: u64, limit: u32) -> Result<Vec<EventRecord>, CatalogError> {
+        let records = self.enter("events")?;
+        let found = records.events.iter().filter(|event| event.owner == *owner && event.number > after);
+        Ok(found.take(limit as usize).cloned().collect())
+    }
+
+    fn last_event(&self) -> Result<u64, CatalogError> {
+        Ok(self.enter("last_event")?.last_event)
+    }
+
+    fn forget_events(&self, before_unix_ms: u64) -> Result<u64, CatalogError> {
+        let mut records = self.enter("forget_events")?;
+        let before = records.events.len();
+        records.events.retain(|event| event.at_unix_ms >= before_unix_ms);
+        Ok((before - records.events.len()) as u64)
+    }
+}
+
+impl Records {
+    fn check_key(&mut self, session: &SessionId, key: Option<&Idempotency>) -> Result<(), InsertError> {
+        let Some(key) = key else { return Ok(()) };
+        assert_eq!(key.session, *session, "the key is to remember another session");
+        self.idempotency.retain(|_, known| known.at_unix_ms >= key.at_unix_ms.saturating_sub(DAY_MS));
+        match self.idempotency.get(&(key.owner.clone(), key.key.clone())) {
+            Some(earlier) => Err(InsertError::Repeated(earlier.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn remember(&mut self, key: Option<Idempotency>) {
+        if let Some(key) = key {
+            self.idempotency.insert((key.owner.clone(), key.key.clone()), key);
+        }
+    }
+}
+
+/// Whether it ended for good.
+fn is_over(record: &SandboxRecord) -> bool {
+    !record.is_live() && !record.files_kept()
+}
+
+fn check_death(record: &SandboxRecord) {
+    assert!(record.is_live() || record.death.is_some(), "{}: a death has its certificate", record.id);
+}
+
+fn place(created_unix_ms: u64, id: &impl ToString) -> Cursor {
+    Cursor { created_unix_ms, id: id.to_string() }
+}
+
+fn part<'a, T: Clone + 'a>(
+    found: impl Iterator<Item = &'a T>,
+    page: &PageRequest,
+    place: impl Fn(&T) -> Cursor,
+) -> Page<T> {
+    assert!((1..=PageRequest::MOST).contains(&page.limit), "a page has 1 to {} items", PageRequest::MOST);
+    let mut places: Vec<(Cursor, &T)> = found.map(|record| (place(record), record)).collect();
+    places.retain(|(place, _)| page.after.as_ref().is_none_or(|after| place < after));
+    places.sort_by(|(a, _), (b, _)| b.cmp(a));
+    let more = places.len() > page.limit as usize;
+    places.truncate(page.limit as usize);
+    let next = places.last().filter(|_| more).map(|(place, _)| place.clone());
+    Page { items: places.into_iter().map(|(_, record)| record.clone()).collect(), next }
+}
+
+fn failure(kind: CatalogErrorKind, what: &dyn fmt::Display) -> CatalogError {
+    CatalogError::new(kind, format!("{kind:?}: {what}"))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

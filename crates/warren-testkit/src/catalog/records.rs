@@ -1,0 +1,72 @@
+use std::collections::BTreeMap;
+
+use warren_core::{
+    Deadline, KeyId, KeyRecord, OnExpiry, Owner, Provision, RunLimits, RunTotals, SandboxId, SandboxKind,
+    SandboxRecord, SandboxSpec, Scope, SessionId, SessionRecord, SessionState, Status, TemplateName,
+    Timeouts,
+};
+
+/// A sandbox that was just asked for. The number makes the id; it is created that many seconds after 1970.
+pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
+    SandboxRecord {
+        id: SandboxId::from_random(bits(number)),
+        owner: owner.clone(),
+        generation: 1,
+        status: Status::Creating,
+        paused: None,
+        spec: SandboxSpec::new(TemplateName::host()),
+        disk_limit_required: false,
+        kind: SandboxKind::Terminal,
+        backend: "fake".to_owned(),
+        metadata: BTreeMap::new(),
+        created_unix_ms: u64::from(number) * 1000,
+        made_in_ms: 0,
+        deadline: Deadline { boot_id: "boot".to_owned(), boot_ms: 1, unix_ms: 1 },
+        on_expiry: OnExpiry::Keep,
+        timeouts: Timeouts::default(),
+        death: None,
+    }
+}
+
+/// A session on that sandbox, ready to run. The number makes the id; it is created that many seconds after 1970.
+pub fn sample_session(sandbox: &SandboxRecord, number: u32) -> SessionRecord {
+    SessionRecord {
+        id: SessionId::from_random(bits(number)),
+        owner: sandbox.owner.clone(),
+        sandbox: sandbox.id.clone(),
+        client: "client".to_owned(),
+        kind: sandbox.kind,
+        state: SessionState::Active,
+        timeouts: Timeouts::default(),
+        labels: BTreeMap::new(),
+        metadata: BTreeMap::new(),
+        provision: Provision::Ready { url: None, job: None },
+        limits: RunLimits::default(),
+        tier: None,
+        totals: RunTotals::default(),
+        created_unix_ms: u64::from(number) * 1000,
+        last_activity_unix_ms: 0,
+        deadline: None,
+        detached_until: None,
+        thinking_until: None,
+    }
+}
+
+/// A key; the number makes its id and hash, and it is created that many seconds after 1970.
+pub fn sample_key(owner: &Owner, number: u32) -> KeyRecord {
+    KeyRecord {
+        id: KeyId::from_random(bits(number)),
+        owner: owner.clone(),
+        name: format!("key {number}"),
+        scope: Scope::Use,
+        hash: format!("{number:064x}"),
+        hint: "0123".to_owned(),
+        created_unix_ms: u64::from(number) * 1000,
+        revoked_unix_ms: None,
+    }
+}
+
+/// Enough for an id that differs from every other number's.
+pub(crate) fn bits(number: u32) -> [u8; 16] {
+    u128::from(number).to_be_bytes()
+}
