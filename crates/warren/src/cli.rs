@@ -2,18 +2,23 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, doctor, exec, list, remove, run, shell, template};
+use crate::commands::{
+    bench, completions, copy, create, doctor, events, exec, keys, list, logs, pause, processes, remove, run,
+    sessions, shell, stats, template, why,
+};
 
 const EXAMPLES: &str = "\
 Try:
   warren run -- python3 -c 'print(\"hello\")'
   warren shell
+  warren serve
   warren doctor";
 
 /// Every agent its own computer.
 ///
 /// Warren runs programs in isolated machines that start in milliseconds. `warren run` needs no server, no image and no
-/// download: it makes a fresh machine, runs one command in it, and takes it away again.
+/// download: it makes a fresh machine, runs one command in it, and takes it away again. `warren serve` keeps machines for
+/// as long as they are needed; most other commands talk to it.
 #[derive(Debug, Parser)]
 #[command(name = "warren", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -28,22 +33,46 @@ pub(crate) struct Global {
     /// Where sandboxes and templates are kept [default: /var/lib/warren for root, else ~/.local/share/warren]
     #[arg(long, global = true, env = "WARREN_DATA_DIR", value_name = "DIR", hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
+    /// The server to talk to, such as http://127.0.0.1:7777 [default: the one of the data directory]
+    #[arg(long, global = true, env = "WARREN_URL", value_name = "URL", hide_env_values = true)]
+    pub(crate) url: Option<String>,
+    /// The key to show to the server [default: the local server's]
+    #[arg(long, global = true, env = "WARREN_API_KEY", value_name = "KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
     /// End the process right after the named step (tests of crash recovery; debug builds only)
     #[arg(long, global = true, env = "WARREN_CRASH_AT", hide = true)]
-    pub(crate) crash_at: Option<warren_isolate::CrashPoint>,
+    pub(crate) crash_at: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Run),
     Shell(shell::Shell),
+    #[command(visible_alias = "up")]
+    Create(create::Create),
     Exec(exec::Exec),
     Ls(list::List),
+    Ps(processes::Processes),
+    Kill(processes::Kill),
+    Cp(copy::Copy),
+    Logs(logs::Logs),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
+    Stop(pause::Stop),
     Rm(remove::Remove),
+    Why(why::Why),
+    Sessions(sessions::Sessions),
+    Runs(sessions::Runs),
+    Events(events::Events),
+    #[command(subcommand)]
+    Keys(keys::Keys),
+    Stats(stats::Stats),
+    Health(stats::Health),
     #[command(subcommand)]
     Template(template::Template),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
+    Completions(completions::Completions),
 }
 
 #[cfg(test)]

@@ -1,13 +1,26 @@
 pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod copy;
+pub(crate) mod create;
 pub(crate) mod doctor;
+pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod keys;
 pub(crate) mod list;
+pub(crate) mod logs;
+pub(crate) mod pause;
+pub(crate) mod processes;
 pub(crate) mod remove;
 pub(crate) mod run;
+pub(crate) mod sessions;
 pub(crate) mod shell;
+pub(crate) mod stats;
 pub(crate) mod template;
+pub(crate) mod why;
 
 use std::process::ExitCode;
+
+use serde::Serialize;
 
 use crate::cli::{Cli, Command};
 use crate::error::CliError;
@@ -17,11 +30,35 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     match cli.command {
         Command::Run(args) => args.run(global),
         Command::Shell(args) => args.run(global),
+        Command::Create(args) => args.run(global),
         Command::Exec(args) => args.run(global),
         Command::Ls(args) => args.run(global),
+        Command::Ps(args) => args.run(global),
+        Command::Kill(args) => args.run(global),
+        Command::Cp(args) => args.run(global),
+        Command::Logs(args) => args.run(global),
+        Command::Pause(args) => args.run(global),
+        Command::Resume(args) => args.run(global),
+        Command::Stop(args) => args.run(global),
         Command::Rm(args) => args.run(global),
+        Command::Why(args) => args.run(global),
+        Command::Sessions(args) => args.run(global),
+        Command::Runs(args) => args.run(global),
+        Command::Events(args) => args.run(global),
+        Command::Keys(args) => args.run(global),
+        Command::Stats(args) => args.run(global),
+        Command::Health(args) => args.run(global),
         Command::Template(args) => args.run(global),
         Command::Doctor(args) => args.run(global),
         Command::Bench(args) => args.run(global),
+        Command::Completions(args) => args.run(),
+    }
+}
+
+/// A value of the interface as its own word, such as `paused`.
+fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
     }
 }

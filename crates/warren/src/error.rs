@@ -3,6 +3,7 @@ use std::io;
 use std::process::ExitCode;
 
 use warren_core::IsolationErrorKind;
+use warren_wire::client::ClientError;
 use warren_wire::guest::FailureCode;
 
 use crate::ui;
@@ -59,6 +60,62 @@ impl CliError {
             ui::say(&format!("  {hint}"));
         }
         ExitCode::from(self.code)
+    }
+}
+
+impl CliError {
+    /// What a server says, by its code.
+    pub(crate) fn from_problem(code: &str, detail: impl Into<String>) -> Self {
+        let exit = match code {
+            "path_not_found" => NOT_FOUND,
+            "permission_denied" | "wrong_kind" => NOT_EXECUTABLE,
+            _ => FAILED,
+        };
+        let error = Self { code: exit, ..Self::new(detail.into()) };
+        match hint_for(code) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// What to type next, by the server's word for what is wrong.
+fn hint_for(code: &str) -> Option<&'static str> {
+    match code {
+        "unauthorized" => {
+            Some("give the right key with --key or WARREN_API_KEY; `warren keys ls` lists keys")
+        }
+        "forbidden" => {
+            Some("the key's scope does not allow this: `warren keys create --scope use` makes another")
+        }
+        "sandbox_not_found" => {
+            Some("`warren ls` lists the sandboxes there are, `warren ls --all` those that ended too")
+        }
+        "session_not_found" => Some("`warren sessions` lists the sessions there are"),
+        "process_not_found" => Some("`warren ps ID` lists the sandbox's processes"),
+        "max_sandboxes" => Some("`warren ls` lists sandboxes, `warren rm` removes them"),
+        "read_only" => {
+            Some("`warren health` says why; `warren health --accept-losses` goes on without what is missing")
+        }
+        _ => None,
+    }
+}
+
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        match &error {
+            ClientError::Refused(problem) => {
+                let text = match &problem.field {
+                    Some(field) if !problem.detail.contains(field) => format!("{field}: {}", problem.detail),
+                    _ => problem.detail.clone(),
+                };
+                Self::from_problem(&problem.code, text)
+            }
+            ClientError::Connect { .. } | ClientError::Stream { .. } => {
+                Self::new(error).hint("is the server running? `warren serve` starts one, --url names another")
+            }
+            _ => Self::new(error),
+        }
     }
 }
 

@@ -34,11 +34,17 @@ impl Local {
             .hint("run it as root: sudo warren …"));
         }
         let doctor = "`warren doctor` checks what sandboxes need";
-        let options =
-            NativeOptions { data_dir: data_dir.clone(), prepared_networks: 0, crash_at: global.crash_at };
+        let crash_at = global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?;
+        let options = NativeOptions { data_dir: data_dir.clone(), prepared_networks: 0, crash_at };
         let backend = Native::open(options).map_err(|error| CliError::new(error).hint(doctor))?;
         let templates = TemplateStore::open(&data_dir).map_err(CliError::new)?;
         Ok(Self { templates, backend })
+    }
+
+    /// This machine's own, if it has the sandbox and this user may use it.
+    pub(crate) fn holding(global: &Global, id: &SandboxId) -> Result<Option<Self>, CliError> {
+        let here = global.url.is_none() && data_dir(global)?.join("sandboxes").join(id.as_str()).is_dir();
+        if here { Self::open(global).map(Some) } else { Ok(None) }
     }
 
     /// Makes a sandbox from a spec.

@@ -1,4 +1,5 @@
-//! The `warren` command. Each subcommand is a file in `commands/`; `local.rs` opens this machine's data directory.
+//! The `warren` command. Each subcommand is a file in `commands/`; `local.rs` opens this machine's data directory, and
+//! `service.rs` finds the server.
 
 mod bench;
 mod cli;
@@ -6,6 +7,8 @@ mod commands;
 mod error;
 mod local;
 mod relay;
+mod service;
+mod time;
 mod ui;
 
 use std::process::ExitCode;

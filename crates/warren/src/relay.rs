@@ -1,18 +1,21 @@
-//! Between this process's standard streams and a command in a sandbox.
+//! Between this process's standard streams and a command in a sandbox, whether the way there is a socket of the agent or a
+//! stream of the server.
+
+mod agent;
+mod service;
+mod terminal;
 
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::termios::{OptionalActions, Termios};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
-use warren_wire::guest::{
-    CHUNK, CallSender, Connection, Control, Exit, ExitCause, FrameKind, Reader, Reply, Request, Start, Stdin,
-    TerminalSize, parse_reply,
-};
+use warren_wire::guest::{CHUNK, Exit, ExitCause, TerminalSize};
 
+pub(crate) use agent::{follow, start_of};
+pub(crate) use service::follow_service;
+
+use self::terminal::{RawTerminal, terminal_size};
 use crate::error::CliError;
 
 /// What becomes of the command's output.
@@ -52,71 +55,70 @@ impl Outcome {
 /// Most that is kept of each captured stream.
 const MOST_CAPTURED: usize = 16 << 20;
 
-type Sender = Arc<Mutex<CallSender<UnixStream>>>;
-
-/// A start of this command with standard input open, not yet fitted to the terminal.
-pub(crate) fn start_of(command: &[String], timeout: Option<Duration>) -> Start {
-    Start {
-        argv: command.iter().map(|word| word.as_str().into()).collect(),
-        stdin: Stdin::Piped,
-        timeout_ms: timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
-        follow: Some(Reader::Holds),
-        ..Start::default()
-    }
+/// The way to a command: what it is told.
+trait Outbound: Send {
+    fn data(&mut self, bytes: &[u8]) -> Result<(), CliError>;
+    fn end(&mut self) -> Result<(), CliError>;
+    fn resize(&mut self, size: TerminalSize) -> Result<(), CliError>;
+    fn signal(&mut self, signal: i32) -> Result<(), CliError>;
 }
 
-/// Starts the command on a freshly dialled stream and relays until it ends.
-pub(crate) fn follow(stream: UnixStream, start: &mut Start, streams: Streams) -> Result<Outcome, CliError> {
-    let on_terminal =
-        streams == Streams::PassThrough && io::stdin().is_terminal() && io::stdout().is_terminal();
-    if on_terminal {
-        start.terminal = Some(terminal_size());
-        start.env.extend(std::env::var("TERM").ok().map(|term| format!("TERM={term}").into()));
-    }
-    let sender = stream.try_clone().map_err(CliError::new)?;
-    let mut call = Connection::open(stream, &Request::Start(start.clone()))?;
-    match call.reply()? {
-        Reply::Started(_) => {}
-        _ => return Err(CliError::new("the agent answered a start with something else")),
-    }
-    let sender: Sender = Arc::new(Mutex::new(CallSender::new(sender)));
+/// The way from a command: what is seen of it. `None` when the sandbox ended first.
+trait Inbound {
+    fn next_seen(&mut self) -> Result<Option<Seen>, CliError>;
+}
+
+/// What comes from a command, in order.
+enum Seen {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    Missed,
+    Exited(Exit),
+}
+
+type Sender = Arc<Mutex<dyn Outbound>>;
+
+/// Whether the command gets a terminal: if this process has one at both ends.
+fn has_terminal(streams: Streams) -> bool {
+    streams == Streams::PassThrough && io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Relays until the command ends.
+fn relay(
+    sender: Sender,
+    inbound: &mut dyn Inbound,
+    streams: Streams,
+    on_terminal: bool,
+) -> Result<Outcome, CliError> {
     let raw = on_terminal.then(RawTerminal::enter).flatten();
     forward_signals(&sender, on_terminal)?;
     forward_input(&sender);
-    let outcome = relay_output(&mut call, streams);
+    let outcome = relay_output(inbound, streams);
     drop(raw);
     outcome
 }
 
-fn relay_output(call: &mut Connection<UnixStream>, streams: Streams) -> Result<Outcome, CliError> {
+fn relay_output(inbound: &mut dyn Inbound, streams: Streams) -> Result<Outcome, CliError> {
     let mut outcome = Outcome::default();
     let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
-    loop {
-        let frame = match call.next_frame() {
-            Ok(Some(frame)) => frame,
-            // The sandbox was ended from outside, or its agent was killed.
-            Ok(None) | Err(_) => return Ok(outcome),
-        };
-        match (frame.kind, streams) {
-            (FrameKind::Stdout, Streams::PassThrough) => pass(&mut stdout, &frame.payload)?,
-            (FrameKind::Stderr, Streams::PassThrough) => pass(&mut stderr, &frame.payload)?,
-            (FrameKind::Stdout, Streams::Captured) => {
-                outcome.truncated |= keep(&mut outcome.stdout, &frame.payload)
+    while let Some(seen) = inbound.next_seen()? {
+        match (seen, streams) {
+            (Seen::Stdout(bytes), Streams::PassThrough) => pass(&mut stdout, &bytes)?,
+            (Seen::Stderr(bytes), Streams::PassThrough) => pass(&mut stderr, &bytes)?,
+            (Seen::Stdout(bytes), Streams::Captured) => {
+                outcome.truncated |= keep(&mut outcome.stdout, &bytes)
             }
-            (FrameKind::Stderr, Streams::Captured) => {
-                outcome.truncated |= keep(&mut outcome.stderr, &frame.payload)
+            (Seen::Stderr(bytes), Streams::Captured) => {
+                outcome.truncated |= keep(&mut outcome.stderr, &bytes)
             }
-            (FrameKind::Message, _) => match parse_reply(&frame.payload)? {
-                Reply::Exited(exit) => {
-                    outcome.exit = Some(exit);
-                    return Ok(outcome);
-                }
-                Reply::Missed { .. } => outcome.truncated = true,
-                _ => {}
-            },
-            (FrameKind::Data | FrameKind::End, _) => {}
+            (Seen::Missed, _) => outcome.truncated = true,
+            (Seen::Exited(exit), _) => {
+                outcome.exit = Some(exit);
+                return Ok(outcome);
+            }
         }
     }
+    Ok(outcome)
 }
 
 /// Whoever reads our output has gone away: the command is ended with us, like any program in a pipe.
@@ -139,10 +141,10 @@ fn forward_input(sender: &Sender) {
         loop {
             let sent = match io::stdin().read(&mut buffer) {
                 Ok(0) => {
-                    drop(lock(&sender).send_end());
+                    drop(lock(&sender).end());
                     return;
                 }
-                Ok(count) => lock(&sender).send_data(&buffer[..count]),
+                Ok(count) => lock(&sender).data(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
                 Err(_) => return,
             };
@@ -161,11 +163,11 @@ fn forward_signals(sender: &Sender, on_terminal: bool) -> Result<(), CliError> {
     let mut signals = Signals::new(watched).map_err(CliError::new)?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            let control = match signal {
-                SIGWINCH => Control::Resize(terminal_size()),
-                signal => Control::Signal { signal },
+            let sent = match signal {
+                SIGWINCH => lock(&sender).resize(terminal_size()),
+                signal => lock(&sender).signal(signal),
             };
-            if lock(&sender).send_control(&control).is_err() {
+            if sent.is_err() {
                 return;
             }
         }
@@ -173,36 +175,6 @@ fn forward_signals(sender: &Sender, on_terminal: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn lock(sender: &Sender) -> std::sync::MutexGuard<'_, CallSender<UnixStream>> {
+fn lock(sender: &Sender) -> MutexGuard<'_, dyn Outbound + 'static> {
     sender.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn terminal_size() -> TerminalSize {
-    let size =
-        rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
-    size.map_or(TerminalSize { columns: 80, rows: 24 }, |size| TerminalSize {
-        columns: size.ws_col,
-        rows: size.ws_row,
-    })
-}
-
-/// The terminal passes every key to the sandbox's terminal until this is dropped.
-struct RawTerminal {
-    before: Termios,
-}
-
-impl RawTerminal {
-    fn enter() -> Option<Self> {
-        let before = rustix::termios::tcgetattr(io::stdin()).ok()?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, &raw).ok()?;
-        Some(Self { before })
-    }
-}
-
-impl Drop for RawTerminal {
-    fn drop(&mut self) {
-        let _ = rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
-    }
 }

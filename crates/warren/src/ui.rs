@@ -1,8 +1,12 @@
 //! The one place that writes to the terminal.
 
-use std::io::{self, Write};
+use std::cell::Cell;
+use std::io::{self, IsTerminal, Read, Write};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
+
+use crate::error::CliError;
 
 /// A line on standard error that says what went wrong.
 pub(crate) fn complain(text: &str) {
@@ -17,6 +21,17 @@ pub(crate) fn say(text: &str) {
 /// A line on standard output.
 pub(crate) fn print(text: &str) {
     drop(writeln!(io::stdout(), "{text}"));
+}
+
+/// A line on standard output of text that came from a sandbox.
+pub(crate) fn print_plain(text: &str) {
+    print(&plain(text));
+}
+
+/// As [`print_plain`], for output that goes on and on: says when nobody reads it any more.
+pub(crate) fn print_line(text: &str) -> Result<(), CliError> {
+    let mut stdout = io::stdout();
+    writeln!(stdout, "{}", plain(text)).and_then(|()| stdout.flush()).map_err(CliError::output)
 }
 
 /// A line that the next one replaces, for work that takes a while.
@@ -56,4 +71,64 @@ pub(crate) fn print_table<const N: usize>(headings: [&str; N], rows: &[[String; 
 /// Text that came from a sandbox or a template must not steer the terminal.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// How far a transfer has come, on a terminal, once it takes longer than a moment.
+pub(crate) struct Progress {
+    started: Instant,
+    shown: Cell<Option<Instant>>,
+    bytes: Cell<u64>,
+    on_terminal: bool,
+}
+
+const MOMENT: Duration = Duration::from_millis(500);
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            shown: Cell::new(None),
+            bytes: Cell::new(0),
+            on_terminal: io::stderr().is_terminal(),
+        }
+    }
+
+    /// Counts what is read.
+    pub(crate) fn watch<'a>(&'a self, content: &'a mut dyn Read, name: &'a str) -> Watched<'a> {
+        Watched { content, progress: self, name }
+    }
+
+    fn count(&self, more: usize, name: &str) {
+        self.bytes.set(self.bytes.get() + more as u64);
+        let last = self.shown.get().unwrap_or(self.started);
+        if self.on_terminal && last.elapsed() > MOMENT {
+            self.shown.set(Some(Instant::now()));
+            let elapsed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+            let rate = warren_core::ByteSize(self.bytes.get().saturating_mul(1000) / elapsed_ms);
+            status(&format!("{} at {rate}/s  {name}", warren_core::ByteSize(self.bytes.get())));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.get().is_some() {
+            status("");
+        }
+    }
+}
+
+/// See [`Progress::watch`].
+pub(crate) struct Watched<'a> {
+    content: &'a mut dyn Read,
+    progress: &'a Progress,
+    name: &'a str,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read(buffer)?;
+        self.progress.count(count, self.name);
+        Ok(count)
+    }
 }

@@ -3,15 +3,21 @@ use std::time::Duration;
 
 use clap::Args;
 use warren_core::{SandboxId, parse_duration};
+use warren_wire::api::{Command, Exec as ExecBody, StartProcess};
+use warren_wire::client::{Client, ClientError};
 
+use super::run::parse_variable;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::local::Local;
-use crate::relay::{self, Streams};
+use crate::relay::{self, Outcome, Streams};
+use crate::service::Place;
+use crate::ui;
 
-/// Run a command in a sandbox that was kept.
+/// Run a command in a sandbox that runs.
 ///
-/// Streams and exit code as with `warren run`.
+/// Streams and exit code as with `warren run`. If the server restarts meanwhile, the command runs on and its output goes on
+/// where it was.
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
     /// The sandbox, as `warren ls` lists them
@@ -25,6 +31,18 @@ pub(crate) struct Exec {
     /// Where it starts
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<String>,
+    /// Set a variable (may be repeated)
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    env: Vec<(String, String)>,
+    /// Leave it running and print its number
+    #[arg(long, short)]
+    detach: bool,
+    /// A name to find it by, with `warren ps` and `warren logs`
+    #[arg(long, value_name = "NAME")]
+    tag: Option<String>,
+    /// Print one JSON document with output and exit code instead of passing output through
+    #[arg(long, conflicts_with = "detach")]
+    json: bool,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -32,11 +50,98 @@ pub(crate) struct Exec {
 
 impl Exec {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let local = Local::open(global)?;
-        let mut start = relay::start_of(&self.command, self.timeout);
-        start.user = self.user.map(Into::into);
-        start.cwd = self.workdir.map(Into::into);
-        let outcome = relay::follow(local.dial(&self.id)?, &mut start, Streams::PassThrough)?;
-        Ok(ExitCode::from(u8::try_from(outcome.exit_code() & 0xff).unwrap_or(1)))
+        match global.place()? {
+            Place::Server(client) => match self.through(&client) {
+                Err(Failure::Unknown(error)) => match Local::holding(global, &self.id)? {
+                    Some(local) => self.directly(&local),
+                    None => Err(error),
+                },
+                Err(Failure::Other(error)) => Err(error),
+                Ok(code) => Ok(code),
+            },
+            Place::Machine => self.directly(&Local::open(global)?),
+        }
     }
+
+    fn through(&self, client: &Client) -> Result<ExitCode, Failure> {
+        let id = self.id.as_str();
+        if self.json {
+            let result = client.exec(id, &self.body())?;
+            ui::print_json(&result);
+            return Ok(exit_code(result.exit_code));
+        }
+        // A sandbox that only this machine knows is recognised before anything is started.
+        client.sandbox(id)?;
+        if self.detach {
+            let process = client.start_process(id, &self.start())?;
+            ui::print(&process.process_id.to_string());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let outcome = relay::follow_service(client, id, self.start(), Streams::PassThrough);
+        Ok(exit_code(outcome.map_err(Failure::Other)?.exit_code()))
+    }
+
+    fn directly(&self, local: &Local) -> Result<ExitCode, CliError> {
+        if self.json || self.detach {
+            return Err(
+                CliError::new("--json and --detach need a server").hint("start one with `warren serve`")
+            );
+        }
+        let mut start = relay::start_of(&self.command, self.timeout);
+        start.user = self.user.clone().map(Into::into);
+        start.cwd = self.workdir.clone().map(Into::into);
+        start.env = self.env.iter().map(|(name, value)| format!("{name}={value}").into()).collect();
+        start.tag = self.tag.clone().map(Into::into);
+        let outcome: Outcome = relay::follow(local.dial(&self.id)?, &mut start, Streams::PassThrough)?;
+        Ok(exit_code(outcome.exit_code()))
+    }
+
+    fn start(&self) -> StartProcess {
+        StartProcess {
+            command: Command::Words(self.command.clone()),
+            env: self.env.iter().cloned().collect(),
+            cwd: self.workdir.clone(),
+            user: self.user.clone(),
+            timeout_s: self.timeout.map(whole_seconds),
+            tag: self.tag.clone(),
+            ..StartProcess::default()
+        }
+    }
+
+    fn body(&self) -> ExecBody {
+        ExecBody {
+            command: Command::Words(self.command.clone()),
+            env: self.env.iter().cloned().collect(),
+            cwd: self.workdir.clone(),
+            user: self.user.clone(),
+            timeout_s: self.timeout.map(whole_seconds),
+            tag: self.tag.clone(),
+            ..ExecBody::default()
+        }
+    }
+}
+
+/// Whether the server does not know the sandbox, which this machine may.
+enum Failure {
+    Unknown(CliError),
+    Other(CliError),
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        if error.code() == Some("sandbox_not_found") {
+            Self::Unknown(error.into())
+        } else {
+            Self::Other(error.into())
+        }
+    }
+}
+
+/// The server counts in seconds; a part of one is a whole one.
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX)
+}
+
+pub(crate) fn exit_code(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
 }

@@ -3,12 +3,17 @@ use std::time::Duration;
 
 use clap::Args;
 use warren_core::{Isolation, SandboxId};
+use warren_wire::client::Client;
 
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::local::Local;
+use crate::service::Place;
+use crate::ui;
 
 /// Remove sandboxes and all they hold.
+///
+/// What is left is the reason of their end: `warren why`. To end processes and keep files, use `warren stop`.
 #[derive(Debug, Args)]
 pub(crate) struct Remove {
     /// The sandboxes, as `warren ls` lists them
@@ -18,9 +23,41 @@ pub(crate) struct Remove {
 
 impl Remove {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let local = Local::open(global)?;
-        self.ids.iter().try_for_each(|id| local.backend.destroy(id))?;
-        local.backend.settle(Duration::from_secs(30));
-        Ok(ExitCode::SUCCESS)
+        match global.place()? {
+            Place::Server(client) => self.through(&client, global),
+            Place::Machine => {
+                let local = Local::open(global)?;
+                self.ids.iter().try_for_each(|id| local.backend.destroy(id))?;
+                local.backend.settle(Duration::from_secs(30));
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+
+    /// All that can be removed are, whatever becomes of the others.
+    fn through(&self, client: &Client, global: &Global) -> Result<ExitCode, CliError> {
+        let mut failed = None;
+        for id in &self.ids {
+            let removed = match client.delete_sandbox(id.as_str()) {
+                Err(error) if error.code() == Some("sandbox_not_found") => {
+                    remove_kept(global, id, error.into())
+                }
+                other => other.map(drop).map_err(CliError::from),
+            };
+            if let Err(error) = removed
+                && let Some(earlier) = failed.replace(error)
+            {
+                ui::complain(&earlier.chain());
+            }
+        }
+        failed.map_or(Ok(ExitCode::SUCCESS), Err)
+    }
+}
+
+/// One that `warren run --keep` left is not the server's.
+fn remove_kept(global: &Global, id: &SandboxId, unknown: CliError) -> Result<(), CliError> {
+    match Local::holding(global, id)? {
+        Some(local) => Ok(local.backend.destroy(id)?),
+        None => Err(unknown),
     }
 }

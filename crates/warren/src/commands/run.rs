@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use warren_core::{
     ByteSize, Cpus, Isolation, Limits, Mount, MountAccess, OwnerBond, Profile, SandboxSpec, TemplateName,
     Usage, parse_duration,
 };
+use warren_wire::api::{self, CreateSandbox};
 use warren_wire::guest::ExitCause;
 
 use crate::cli::Global;
@@ -50,9 +51,9 @@ pub(crate) struct Run {
 /// What the sandbox is made of.
 #[derive(Debug, Args)]
 pub(crate) struct Machine {
-    /// What the sandbox's root is made from
-    #[arg(long, default_value = "host", value_name = "NAME")]
-    template: TemplateName,
+    /// What the sandbox's root is made from [default: host]
+    #[arg(long, value_name = "NAME")]
+    template: Option<TemplateName>,
     /// Memory at most, such as 512m or 4g [default: 4g]
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
@@ -91,7 +92,7 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn spec(&self) -> Result<SandboxSpec, CliError> {
         let defaults = Limits::default();
-        let mut spec = SandboxSpec::new(self.template.clone());
+        let mut spec = SandboxSpec::new(self.template.clone().unwrap_or_else(TemplateName::host));
         spec.limits = Limits {
             memory: self.memory.unwrap_or(defaults.memory),
             cpus: self.cpus.unwrap_or(defaults.cpus),
@@ -107,6 +108,37 @@ impl Machine {
         spec.profile = if self.strict { Profile::Strict } else { Profile::Standard };
         spec.mounts = self.mount.iter().map(canonical).collect::<Result<_, _>>()?;
         Ok(spec)
+    }
+
+    /// The same for a server, which has its own defaults.
+    pub(crate) fn body(&self) -> Result<CreateSandbox, CliError> {
+        let mebibytes = |size: ByteSize| size.0.div_ceil(1 << 20);
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let mount = |mount: &Mount| {
+            // The server may be on another machine, where an absolute path is its own.
+            let source = if mount.source.is_absolute() { mount.clone() } else { canonical(mount)? };
+            let read_only = mount.access == MountAccess::ReadOnly;
+            Ok(api::Mount { source: text(&source.source), target: text(&mount.target), read_only })
+        };
+        Ok(CreateSandbox {
+            template: self.template.as_ref().map(ToString::to_string),
+            memory_mib: self.memory.map(mebibytes),
+            cpus: self.cpus.map(|cpus| f64::from(cpus.milli()) / 1000.0),
+            pids: self.pids,
+            disk_mib: self.disk.map(mebibytes),
+            inodes: self.inodes,
+            env: self.env.iter().cloned().collect(),
+            user: self.user.clone(),
+            workdir: self.workdir.as_deref().map(text),
+            hostname: self.hostname.clone(),
+            mounts: self.mount.iter().map(mount).collect::<Result<_, CliError>>()?,
+            profile: self.strict.then_some(api::Profile::Strict),
+            ..CreateSandbox::default()
+        })
+    }
+
+    pub(crate) fn user(&self) -> Option<String> {
+        self.user.clone()
     }
 
     pub(crate) fn creation(&self, owner: OwnerBond) -> Creation {
@@ -203,7 +235,7 @@ fn explain(cause: &str, timeout: Option<Duration>, limits: &Limits) -> Option<St
     }
 }
 
-fn parse_variable(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE".to_owned()),

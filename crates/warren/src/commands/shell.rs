@@ -2,17 +2,20 @@ use std::process::ExitCode;
 
 use clap::Args;
 use warren_core::{Isolation, OwnerBond, SandboxId};
+use warren_wire::api::{Command, StartProcess};
+use warren_wire::client::Client;
 
+use super::exec::exit_code;
+use super::run::Machine;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::local::Local;
 use crate::relay::{self, Streams};
-
-use super::run::Machine;
+use crate::service::Place;
 
 /// Open a shell in a fresh sandbox, or in one that runs.
 ///
-/// A fresh one is removed when the shell ends.
+/// A fresh one needs no server and is removed when the shell ends.
 #[derive(Debug, Args)]
 pub(crate) struct Shell {
     #[command(flatten)]
@@ -27,19 +30,43 @@ const SHELL: [&str; 3] = ["/bin/sh", "-c", "test -x \"$SHELL\" && exec \"$SHELL\
 
 impl Shell {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let local = Local::open(global)?;
-        let (id, fresh) = match self.id {
-            Some(id) => (id, false),
-            None => {
-                let spec = self.machine.spec()?;
-                (local.create(spec, self.machine.creation(OwnerBond::DiesWithOwner))?.id, true)
-            }
-        };
-        let mut start = relay::start_of(&SHELL.map(str::to_owned), None);
-        let outcome = relay::follow(local.dial(&id)?, &mut start, Streams::PassThrough);
-        if fresh {
-            local.backend.destroy(&id)?;
+        let Some(id) = &self.id else { return self.fresh(&Local::open(global)?) };
+        match global.place()? {
+            Place::Server(client) => match client.sandbox(id.as_str()) {
+                Ok(_) => through(&client, id, self.machine.user()),
+                Err(error) if error.code() == Some("sandbox_not_found") => {
+                    match Local::holding(global, id)? {
+                        Some(local) => self.directly(&local, id),
+                        None => Err(error.into()),
+                    }
+                }
+                Err(error) => Err(error.into()),
+            },
+            Place::Machine => self.directly(&Local::open(global)?, id),
         }
-        Ok(ExitCode::from(u8::try_from(outcome?.exit_code() & 0xff).unwrap_or(1)))
     }
+
+    fn fresh(&self, local: &Local) -> Result<ExitCode, CliError> {
+        let spec = self.machine.spec()?;
+        let id = local.create(spec, self.machine.creation(OwnerBond::DiesWithOwner))?.id;
+        let code = self.directly(local, &id);
+        local.backend.destroy(&id)?;
+        code
+    }
+
+    fn directly(&self, local: &Local, id: &SandboxId) -> Result<ExitCode, CliError> {
+        let mut start = relay::start_of(&SHELL.map(str::to_owned), None);
+        let outcome = relay::follow(local.dial(id)?, &mut start, Streams::PassThrough)?;
+        Ok(exit_code(outcome.exit_code()))
+    }
+}
+
+fn through(client: &Client, id: &SandboxId, user: Option<String>) -> Result<ExitCode, CliError> {
+    let start = StartProcess {
+        command: Command::Words(SHELL.map(str::to_owned).to_vec()),
+        user,
+        ..StartProcess::default()
+    };
+    let outcome = relay::follow_service(client, id.as_str(), start, Streams::PassThrough)?;
+    Ok(exit_code(outcome.exit_code()))
 }

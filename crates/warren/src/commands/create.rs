@@ -1,0 +1,103 @@
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use warren_core::parse_duration;
+use warren_wire::api::{CreateSandbox, Network, OnExpiry, SandboxType, TimeoutsRequest};
+
+use super::run::{Machine, parse_variable};
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  id=$(warren create)
+  warren create --ttl 10m --label task=tests --json | jq -r .sandbox_id
+  warren create --idle 30m --memory 8g";
+
+/// Make a sandbox that stays, and print its id.
+///
+/// It is frozen when it has nothing to do and goes on at the next request. When its time is over its processes end and its
+/// files stay: `warren resume` starts it again.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    machine: Machine,
+    /// Time to live, such as 10m or 4h [default: the server's]
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    ttl: Option<Duration>,
+    /// Freeze it after it did nothing for this long [default: the server's]
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    idle: Option<Duration>,
+    /// Delete its files when its time is over, instead of keeping them
+    #[arg(long)]
+    delete_on_expiry: bool,
+    /// What it is for: terminal or research
+    #[arg(long = "type", value_name = "TYPE", value_parser = parse_type)]
+    kind: Option<SandboxType>,
+    /// A label to find it by (may be repeated)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    label: Vec<(String, String)>,
+    /// Something to remember with it (may be repeated)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    metadata: Vec<(String, String)>,
+    /// The backend that must serve it
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// Let it reach the Internet, but nothing private
+    #[arg(long, value_name = "MODE", value_parser = parse_network)]
+    net: Option<Network>,
+    /// Asking again with the same word makes nothing new
+    #[arg(long, value_name = "WORD")]
+    idempotency_key: Option<String>,
+    /// Print all about it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Create {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        let made = client.create_sandbox(&self.body()?, self.idempotency_key.as_deref())?;
+        if self.json {
+            ui::print_json(&made);
+        } else {
+            ui::print(&made.sandbox_id);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn body(&self) -> Result<CreateSandbox, CliError> {
+        let timeouts =
+            self.idle.map(|idle| TimeoutsRequest { active_s: Some(idle.as_secs()), ..Default::default() });
+        Ok(CreateSandbox {
+            kind: self.kind,
+            ttl_s: self.ttl.map(|ttl| ttl.as_secs()),
+            labels: self.label.iter().cloned().collect(),
+            metadata: self.metadata.iter().cloned().collect(),
+            backend: self.backend.clone(),
+            network: self.net,
+            on_expiry: self.delete_on_expiry.then_some(OnExpiry::Delete),
+            timeouts,
+            ..self.machine.body()?
+        })
+    }
+}
+
+fn parse_type(text: &str) -> Result<SandboxType, String> {
+    match text {
+        "terminal" => Ok(SandboxType::Terminal),
+        "research" => Ok(SandboxType::Research),
+        _ => Err("write terminal or research".to_owned()),
+    }
+}
+
+fn parse_network(text: &str) -> Result<Network, String> {
+    match text {
+        "none" => Ok(Network::None),
+        "public" => Ok(Network::Public),
+        _ => Err("write none or public".to_owned()),
+    }
+}

@@ -1,0 +1,79 @@
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use warren_wire::guest::{
+    CallSender, Connection, Control, FrameKind, Reader, Reply, Request, Start, Stdin, TerminalSize,
+    parse_reply,
+};
+
+use super::terminal::terminal_size;
+use super::{Inbound, Outbound, Outcome, Seen, Streams, has_terminal, relay};
+use crate::error::CliError;
+
+/// A start of this command with standard input open, not yet fitted to the terminal.
+pub(crate) fn start_of(command: &[String], timeout: Option<Duration>) -> Start {
+    Start {
+        argv: command.iter().map(|word| word.as_str().into()).collect(),
+        stdin: Stdin::Piped,
+        timeout_ms: timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+        follow: Some(Reader::Holds),
+        ..Start::default()
+    }
+}
+
+/// Starts the command on a freshly dialled stream and relays until it ends.
+pub(crate) fn follow(stream: UnixStream, start: &mut Start, streams: Streams) -> Result<Outcome, CliError> {
+    let on_terminal = has_terminal(streams);
+    if on_terminal {
+        start.terminal = Some(terminal_size());
+        start.env.extend(std::env::var("TERM").ok().map(|term| format!("TERM={term}").into()));
+    }
+    let sender = CallSender::new(stream.try_clone().map_err(CliError::new)?);
+    let mut call = Connection::open(stream, &Request::Start(start.clone()))?;
+    match call.reply()? {
+        Reply::Started(_) => {}
+        _ => return Err(CliError::new("the agent answered a start with something else")),
+    }
+    relay(Arc::new(Mutex::new(sender)), &mut call, streams, on_terminal)
+}
+
+impl Outbound for CallSender<UnixStream> {
+    fn data(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        Ok(self.send_data(bytes)?)
+    }
+
+    fn end(&mut self) -> Result<(), CliError> {
+        Ok(self.send_end()?)
+    }
+
+    fn resize(&mut self, size: TerminalSize) -> Result<(), CliError> {
+        Ok(self.send_control(&Control::Resize(size))?)
+    }
+
+    fn signal(&mut self, signal: i32) -> Result<(), CliError> {
+        Ok(self.send_control(&Control::Signal { signal })?)
+    }
+}
+
+impl Inbound for Connection<UnixStream> {
+    fn next_seen(&mut self) -> Result<Option<Seen>, CliError> {
+        loop {
+            let frame = match self.next_frame() {
+                Ok(Some(frame)) => frame,
+                // The sandbox was ended from outside, or its agent was killed.
+                Ok(None) | Err(_) => return Ok(None),
+            };
+            match frame.kind {
+                FrameKind::Stdout => return Ok(Some(Seen::Stdout(frame.payload))),
+                FrameKind::Stderr => return Ok(Some(Seen::Stderr(frame.payload))),
+                FrameKind::Message => match parse_reply(&frame.payload)? {
+                    Reply::Exited(exit) => return Ok(Some(Seen::Exited(exit))),
+                    Reply::Missed { .. } => return Ok(Some(Seen::Missed)),
+                    _ => {}
+                },
+                FrameKind::Data | FrameKind::End => {}
+            }
+        }
+    }
+}

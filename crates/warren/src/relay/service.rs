@@ -1,0 +1,199 @@
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use warren_wire::api::{
+    ExitCause as WireCause, Signal, StartProcess, StreamAttach, StreamCommand, StreamNotice, StreamOpening,
+};
+use warren_wire::client::{Client, ClientError, ProcessReader, ProcessWriter, Seen as ClientSeen};
+use warren_wire::guest::{Exit, ExitCause, TerminalSize};
+
+use super::terminal::terminal_size;
+use super::{Inbound, Outbound, Outcome, Seen, Streams, has_terminal, relay};
+use crate::error::CliError;
+use crate::ui;
+
+/// How long a lost server is waited for. Its sandboxes and their processes run on meanwhile.
+const PATIENCE: Duration = Duration::from_secs(30);
+const BETWEEN_TRIES: Duration = Duration::from_millis(250);
+
+/// Starts the command through the server and relays until it ends. A connection that breaks is made again, and goes on where it
+/// was.
+pub(crate) fn follow_service(
+    client: &Client,
+    sandbox: &str,
+    mut start: StartProcess,
+    streams: Streams,
+) -> Result<Outcome, CliError> {
+    let on_terminal = has_terminal(streams);
+    if on_terminal {
+        let size = terminal_size();
+        start.terminal = Some(warren_wire::api::TerminalSize { columns: size.columns, rows: size.rows });
+        start.env.extend(std::env::var("TERM").ok().map(|term| ("TERM".to_owned(), term)));
+    }
+    start.stdin_open = true;
+    let (reader, writer) = client.stream(sandbox, &StreamOpening::Start(start))?.split();
+    let line = Arc::new(Line { writer: Mutex::new(Some(writer)), changed: Condvar::new() });
+    let mut follower =
+        Follower { client, sandbox, reader, line: Arc::clone(&line), process: None, position: 0 };
+    relay(Arc::new(Mutex::new(Keyboard { line })), &mut follower, streams, on_terminal)
+}
+
+/// The writing half of the connection that there is now, if there is one.
+struct Line {
+    writer: Mutex<Option<ProcessWriter>>,
+    changed: Condvar,
+}
+
+impl Line {
+    fn set(&self, writer: Option<ProcessWriter>) {
+        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = writer;
+        self.changed.notify_all();
+    }
+
+    /// Does it on the connection of the moment, and once more on the next one if this one is lost.
+    fn send(&self, send: impl Fn(&ProcessWriter) -> Result<(), ClientError>) -> Result<(), CliError> {
+        let until = Instant::now() + PATIENCE;
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(there) = writer.as_ref()
+                && send(there).is_ok()
+            {
+                return Ok(());
+            }
+            *writer = None;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(CliError::new(ClientError::Ended));
+            }
+            let waited = self.changed.wait_timeout(writer, left).unwrap_or_else(PoisonError::into_inner);
+            writer = waited.0;
+        }
+    }
+}
+
+/// What this process's user does.
+struct Keyboard {
+    line: Arc<Line>,
+}
+
+impl Outbound for Keyboard {
+    fn data(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        self.line.send(|writer| writer.send_data(bytes))
+    }
+
+    fn end(&mut self) -> Result<(), CliError> {
+        self.line.send(|writer| writer.send_command(&StreamCommand::StdinClose))
+    }
+
+    fn resize(&mut self, size: TerminalSize) -> Result<(), CliError> {
+        let command = StreamCommand::Resize { columns: size.columns, rows: size.rows };
+        self.line.send(|writer| writer.send_command(&command))
+    }
+
+    fn signal(&mut self, signal: i32) -> Result<(), CliError> {
+        let command = StreamCommand::Signal { signal: Signal::Number(signal) };
+        self.line.send(|writer| writer.send_command(&command))
+    }
+}
+
+/// What is seen of the process, over as many connections as it takes.
+struct Follower<'a> {
+    client: &'a Client,
+    sandbox: &'a str,
+    reader: ProcessReader,
+    line: Arc<Line>,
+    /// Known once the server has said that it started.
+    process: Option<u64>,
+    /// After the last byte that was seen.
+    position: u64,
+}
+
+impl Inbound for Follower<'_> {
+    fn next_seen(&mut self) -> Result<Option<Seen>, CliError> {
+        loop {
+            let seen = match self.reader.next_seen() {
+                Ok(Some(seen)) => seen,
+                Ok(None) | Err(ClientError::Read(_) | ClientError::Ended) => {
+                    self.come_back()?;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            match seen {
+                ClientSeen::Stdout(bytes) => {
+                    self.position += bytes.len() as u64;
+                    return Ok(Some(Seen::Stdout(bytes)));
+                }
+                ClientSeen::Stderr(bytes) => {
+                    self.position += bytes.len() as u64;
+                    return Ok(Some(Seen::Stderr(bytes)));
+                }
+                ClientSeen::Notice(notice) => {
+                    if let Some(seen) = self.noticed(notice)? {
+                        return Ok(seen);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Follower<'_> {
+    /// `Some(None)` is the end of the sandbox.
+    fn noticed(&mut self, notice: StreamNotice) -> Result<Option<Option<Seen>>, CliError> {
+        match notice {
+            StreamNotice::Started { process_id, position, .. } => {
+                self.process = Some(process_id);
+                self.position = position;
+                Ok(None)
+            }
+            StreamNotice::Missed { position, .. } => {
+                self.position = position;
+                Ok(Some(Some(Seen::Missed)))
+            }
+            StreamNotice::Exited { exit_code, cause, signal, duration_ms } => {
+                let cause = match cause {
+                    WireCause::Exited => ExitCause::Exited,
+                    WireCause::Signalled => ExitCause::Signalled { signal: signal.unwrap_or(0) },
+                    WireCause::TimedOut => ExitCause::TimedOut,
+                };
+                let exit = Exit { code: exit_code, cause, duration_ms, output_bytes: self.position };
+                Ok(Some(Some(Seen::Exited(exit))))
+            }
+            StreamNotice::Error { code, detail } if code == "sandbox_ended" => {
+                ui::complain(&detail);
+                Ok(Some(None))
+            }
+            // The server says good-bye; its successor is asked.
+            StreamNotice::Error { code, .. } if code == "shutting_down" && self.process.is_some() => Ok(None),
+            StreamNotice::Error { code, detail } => Err(CliError::from_problem(&code, detail)),
+        }
+    }
+
+    /// Dials again and joins the process where the last connection left it.
+    fn come_back(&mut self) -> Result<(), CliError> {
+        let Some(process) = self.process else { return Err(CliError::new(ClientError::Ended)) };
+        self.line.set(None);
+        let attach = StreamAttach { process: process.to_string(), from: self.position };
+        let until = Instant::now() + PATIENCE;
+        loop {
+            std::thread::sleep(BETWEEN_TRIES);
+            match self.client.stream(self.sandbox, &StreamOpening::Attach(attach.clone())) {
+                Ok(stream) => {
+                    let (reader, writer) = stream.split();
+                    self.reader = reader;
+                    self.line.set(Some(writer));
+                    return Ok(());
+                }
+                Err(error @ ClientError::Refused(_)) if !is_passing(&error) => return Err(error.into()),
+                Err(error) if Instant::now() >= until => return Err(error.into()),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// A server that starts or ends refuses for a moment.
+fn is_passing(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(problem) if problem.status >= 500)
+}

@@ -1,0 +1,76 @@
+//! Which server the commands talk to: the one that was named, else the one of this machine's data directory.
+
+use std::fs;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde::Deserialize;
+use warren_wire::client::Client;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::local::data_dir;
+
+/// Where a command is carried out.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Server(Client),
+    /// No server was named and none runs here: sandboxes that `warren run --keep` left are looked after by this process.
+    Machine,
+}
+
+/// What `warren serve` leaves in its data directory for whoever may read it.
+#[derive(Deserialize)]
+struct Announcement {
+    url: String,
+    key: String,
+}
+
+impl Global {
+    /// The server that was named, or the one that runs here, or none.
+    pub(crate) fn place(&self) -> Result<Place, CliError> {
+        match (&self.url, &self.key) {
+            (Some(url), Some(key)) => Ok(Place::Server(Client::new(url, key)?)),
+            (Some(url), None) => match self.announced()? {
+                Some(announced) if announced.url.trim_end_matches('/') == url.trim_end_matches('/') => {
+                    Ok(Place::Server(Client::new(url, &announced.key)?))
+                }
+                _ => Err(CliError::new(format!("there is no key for {url}"))
+                    .hint("give it with --key or WARREN_API_KEY")),
+            },
+            (None, key) => match self.announced()? {
+                Some(announced) if answers(&announced.url) => {
+                    let key = key.as_deref().unwrap_or(&announced.key);
+                    Ok(Place::Server(Client::new(&announced.url, key)?))
+                }
+                _ => Ok(Place::Machine),
+            },
+        }
+    }
+
+    /// The server, for commands that need one.
+    pub(crate) fn client(&self) -> Result<Client, CliError> {
+        match self.place()? {
+            Place::Server(client) => Ok(client),
+            Place::Machine => Err(CliError::new("no server runs on this machine's data directory")
+                .hint("start one with `warren serve`, or name one with --url and --key")),
+        }
+    }
+
+    fn announced(&self) -> Result<Option<Announcement>, CliError> {
+        let path = data_dir(self)?.join("server.json");
+        let Ok(text) = fs::read(&path) else { return Ok(None) };
+        let announced = serde_json::from_slice(&text).map_err(|error| {
+            CliError::new(error)
+                .hint(format!("{} is damaged: the next `warren serve` writes it anew", path.display()))
+        })?;
+        Ok(Some(announced))
+    }
+}
+
+/// Whether somebody listens there. What a server that was killed announced is still in its place.
+fn answers(url: &str) -> bool {
+    let authority = url.trim_start_matches("http://").trim_end_matches('/');
+    let address = authority.parse().ok();
+    address.is_some_and(|address| TcpStream::connect_timeout(&address, Duration::from_secs(2)).is_ok())
+}
