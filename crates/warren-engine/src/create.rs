@@ -1,6 +1,9 @@
+use tokio::sync::oneshot;
 use warren_core::catalog::Idempotency;
-use warren_core::{Owner, SandboxId, SandboxRecord, SessionRecord, Timeouts};
+use warren_core::{Deadline, Isolation, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts};
 
+use crate::admit::check_metadata;
+use crate::driver::{Driver, First, Making};
 use crate::{Engine, EngineError, NewSandbox};
 
 /// A sandbox that is to be made, with the first session that holds it.
@@ -31,8 +34,42 @@ pub(crate) enum MakeError {
 
 impl Engine {
     /// Makes a sandbox. Everything that can be known beforehand is checked before anything is written; the rest ends in a
-    /// record that says why it failed.
+    /// record that says why it failed. What has begun goes on when the caller goes away.
     pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
-        unimplemented!()
+        self.may_change()?;
+        self.check_spec(&make.new.spec)?;
+        check_metadata(&make.new.metadata)?;
+        let backend =
+            self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;
+        let seat = self.shared.seats.take()?;
+        let record = self.first_record(&make, backend.as_ref());
+        let (reply, answer) = oneshot::channel();
+        let MakeSandbox { session, idempotency, background, .. } = make;
+        let making = Making { session, idempotency, background, reply };
+        Driver::start(self, record, backend, Some(seat), First::Make(Box::new(making)));
+        answer.await.unwrap_or(Err(MakeError::Engine(EngineError::ShuttingDown)))
+    }
+
+    fn first_record(&self, make: &MakeSandbox, backend: &dyn Isolation) -> SandboxRecord {
+        let clock = self.shared.parts.clock.as_ref();
+        let lifetime_ms = make.new.spec.limits.lifetime_s.saturating_mul(1000);
+        SandboxRecord {
+            id: make.id.clone(),
+            owner: make.owner.clone(),
+            generation: 1,
+            status: Status::Creating,
+            paused: None,
+            spec: make.new.spec.clone(),
+            disk_limit_required: make.new.disk_limit_required,
+            kind: make.new.kind,
+            backend: backend.name().to_owned(),
+            metadata: make.new.metadata.clone(),
+            created_unix_ms: clock.unix_ms(),
+            made_in_ms: 0,
+            deadline: Deadline::after(clock, lifetime_ms),
+            on_expiry: make.new.on_expiry,
+            timeouts: make.timeouts,
+            death: None,
+        }
     }
 }

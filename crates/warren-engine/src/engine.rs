@@ -1,25 +1,67 @@
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
+use tokio::sync::{Semaphore, watch};
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
-    Clock, DiskGauge, Event, Isolation, IsolationError, Owner, Random, SandboxId, SessionId, Templates,
+    Clock, DeathCause, DiskGauge, Isolation, IsolationError, Random, SandboxRecord, Templates,
 };
 
+use crate::certificate::Ending;
+use crate::driver::Task;
+use crate::error::sentence;
+use crate::events::Events;
+use crate::health::Probes;
+use crate::reconcile;
+use crate::registry::{Registry, Seats};
+use crate::sessions::Leases;
 use crate::settings::Settings;
+use crate::stats::Figures;
 use crate::step::EngineStep;
+use crate::{EngineError, sweep};
 
-/// The engine. A clone is the same engine.
-#[derive(Clone)]
+/// Sandboxes that are started at the same time; more would only take turns on the machine's processors.
+const STARTS_AT_ONCE: usize = 8;
+/// Sandboxes that are stopped at the same time when the engine ends.
+const STOPS_AT_ONCE: usize = 16;
+/// How long drivers may take to finish what they are doing when the engine ends.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The engine. A clone is the same engine; when the last one is dropped its tasks end, and sandboxes run on.
+#[derive(Debug, Clone)]
 pub struct Engine {
     pub(crate) shared: Arc<Shared>,
+    /// Absent in what the engine's own tasks hold.
+    _handle: Option<Arc<Handle>>,
 }
 
 pub(crate) struct Shared {
     pub(crate) parts: Parts,
     pub(crate) settings: Settings,
-    /// `Leases::default()`, filled by the first sweep.
-    pub(crate) leases: crate::sessions::Leases,
+    /// What this catalog's sandboxes are marked with.
+    pub(crate) instance: String,
+    pub(crate) registry: Registry,
+    pub(crate) seats: Seats,
+    pub(crate) starts: Semaphore,
+    pub(crate) events: Events,
+    pub(crate) figures: Figures,
+    pub(crate) probes: Probes,
+    pub(crate) leases: Leases,
+    pub(crate) started_ms: u64,
+    /// Tasks end when this says so.
+    pub(crate) closing: watch::Sender<bool>,
+    pub(crate) reconciled: watch::Sender<bool>,
+    mode: Mutex<Mode>,
+    /// No new work is taken on.
+    refusing: AtomicBool,
+}
+
+/// Ends the engine's tasks when nobody can ask for anything any more.
+struct Handle {
+    closing: watch::Sender<bool>,
 }
 
 /// What the engine stands on.
@@ -70,51 +112,170 @@ impl Engine {
     /// Starts the engine: joins the catalog with what really runs, then answers. Returns as soon as requests can be served;
     /// what takes longer (removing remains) goes on in the background, see [`Engine::reconciled`].
     pub async fn open(parts: Parts, settings: Settings) -> Result<Self, OpenError> {
-        unimplemented!()
+        if parts.backends.is_empty() {
+            return Err(OpenError::NoBackend);
+        }
+        let catalog = Arc::clone(&parts.catalog);
+        let random = Arc::clone(&parts.random);
+        let (instance, last_event) = crate::blocking::blocking(move || {
+            let instance = reconcile::instance(catalog.as_ref(), random.as_ref())?;
+            Ok::<_, CatalogError>((instance, catalog.last_event()?))
+        })
+        .await?;
+        let closing = watch::Sender::new(false);
+        let shared = Shared {
+            instance,
+            registry: Registry::default(),
+            seats: Seats::new(settings.max_sandboxes),
+            starts: Semaphore::new(STARTS_AT_ONCE),
+            events: Events::after_log(last_event),
+            figures: Figures::default(),
+            probes: Probes::default(),
+            leases: Leases::default(),
+            started_ms: parts.clock.boot_ms(),
+            reconciled: watch::Sender::new(false),
+            mode: Mutex::new(Mode::Normal),
+            refusing: AtomicBool::new(false),
+            closing: closing.clone(),
+            settings,
+            parts,
+        };
+        let engine = Self { shared: Arc::new(shared), _handle: Some(Arc::new(Handle { closing })) };
+        reconcile::at_start(&engine).await?;
+        tokio::spawn(engine.inner().keep_writing_events());
+        tokio::spawn(sweep::keep_time(engine.inner()));
+        Ok(engine)
     }
 
     pub fn mode(&self) -> Mode {
-        unimplemented!()
+        self.shared.mode.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        *self.shared.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
     /// Whether anything may be changed now: not while only answering questions, not while shutting down.
-    pub(crate) fn may_change(&self) -> Result<(), crate::EngineError> {
-        unimplemented!()
+    pub(crate) fn may_change(&self) -> Result<(), EngineError> {
+        if self.shared.refusing.load(Ordering::Acquire) || self.is_closed() {
+            return Err(EngineError::ShuttingDown);
+        }
+        match self.mode() {
+            Mode::Normal => Ok(()),
+            Mode::ReadOnly { reason } => Err(EngineError::ReadOnly(reason)),
+        }
     }
 
-    /// Tells the followers of an owner's events, and the log.
-    pub(crate) fn emit(
-        &self,
-        owner: &Owner,
-        sandbox: Option<&SandboxId>,
-        session: Option<&SessionId>,
-        event: Event,
-    ) {
-        unimplemented!()
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.shared.closing.borrow()
     }
 
-    /// Where a host directory really is, if it may be mounted. Blocks.
-    pub(crate) fn allowed_mount(&self, field: &str, source: &Path) -> Result<PathBuf, crate::EngineError> {
-        unimplemented!()
+    /// The engine as its own tasks hold it: they do not keep it going.
+    pub(crate) fn inner(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), _handle: None }
+    }
+
+    /// Counts something that went wrong here and not with a caller.
+    pub(crate) fn fault(&self) {
+        self.shared.figures.fault();
+    }
+
+    /// The backend that made a sandbox.
+    pub(crate) fn backend_of(&self, record: &SandboxRecord) -> Result<Arc<dyn Isolation>, EngineError> {
+        let backends = &self.shared.parts.backends;
+        let found = backends.iter().find(|backend| backend.name() == record.backend);
+        found.cloned().ok_or_else(|| {
+            let why = "the sandbox was made by it, and it is not configured".to_owned();
+            EngineError::NothingFits(vec![(record.backend.clone(), why)])
+        })
     }
 
     /// Somebody has looked: whatever looked dead is dead. Leaves read-only mode.
-    pub async fn accept_losses(&self) -> Result<(), crate::EngineError> {
-        unimplemented!()
+    pub async fn accept_losses(&self) -> Result<(), EngineError> {
+        if self.shared.refusing.load(Ordering::Acquire) {
+            return Err(EngineError::ShuttingDown);
+        }
+        if self.mode() == Mode::Normal {
+            return Ok(());
+        }
+        reconcile::accepting_losses(self).await
     }
 
     /// Waits until start-up reconciliation is done.
     pub async fn reconciled(&self) {
-        unimplemented!()
-    }
-
-    /// Does at once what the sweep does every so often: expiries, idleness, forgetting.
-    pub async fn sweep(&self) {
-        unimplemented!()
+        let mut reconciled = self.shared.reconciled.subscribe();
+        // The sender lives as long as this engine does.
+        drop(reconciled.wait_for(|done| *done).await);
     }
 
     /// Refuses new work, waits for records to be written, and ends. Idempotent.
     pub async fn shutdown(&self, policy: ShutdownPolicy) {
-        unimplemented!()
+        self.shared.refusing.store(true, Ordering::Release);
+        if policy == ShutdownPolicy::Stop && !self.is_closed() && self.mode() == Mode::Normal {
+            self.stop_all().await;
+        }
+        self.shared.closing.send_replace(true);
+        let drivers_left = async {
+            while !self.shared.registry.is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, drivers_left).await.is_err() {
+            tracing::warn!(
+                "the engine ends while sandboxes are still being changed; its next start finishes that"
+            );
+        }
+        self.write_events().await;
+    }
+
+    async fn stop_all(&self) {
+        let by = "the server's shutdown".to_owned();
+        let detail = "the server was shut down".to_owned();
+        let ending = Ending { cause: DeathCause::Killed { by }, detail, files_kept: true };
+        stream::iter(self.shared.registry.all())
+            .for_each_concurrent(STOPS_AT_ONCE, |cell| {
+                let ending = ending.clone();
+                async move {
+                    if let Some(Err(error)) = cell.ask(Task::Stop(ending)).await {
+                        let error = sentence(&error);
+                        tracing::error!(sandbox.id = %cell.id, error, "cannot stop a sandbox");
+                    }
+                }
+            })
+            .await;
+    }
+}
+
+/// Returns when the engine ends.
+pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
+    // An error says the same: there is no engine any more.
+    drop(closing.wait_for(|closed| *closed).await);
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.closing.send_replace(true);
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("instance", &self.instance)
+            .field("sandboxes", &self.seats.taken())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let backends: Vec<_> = self.backends.iter().map(|backend| backend.name()).collect();
+        f.debug_struct("Parts").field("backends", &backends).finish_non_exhaustive()
     }
 }

@@ -1,3 +1,5 @@
+use std::error::Error;
+
 use warren_core::catalog::CatalogError;
 use warren_core::{
     DenyReason, IsolationError, RunDenied, SandboxId, SessionId, SessionState, Status, TemplateError,
@@ -90,4 +92,16 @@ impl EngineError {
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), message: message.into() }
     }
+}
+
+/// An error with all its causes, in one line.
+pub(crate) fn sentence(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }

@@ -11,31 +11,44 @@
 //!   └──► catalog ◄───────────┘
 //! ```
 
+mod admit;
 mod blocking;
+mod cell;
+mod certificate;
 mod chats;
 mod create;
+mod driver;
 mod engine;
 mod entry;
 mod error;
+mod events;
 mod files;
 mod guest;
+mod health;
 mod processes;
+mod reconcile;
+mod registry;
 mod runs;
 mod sandboxes;
 mod sessions;
 mod settings;
+mod stats;
 mod step;
+mod sweep;
 
 pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox};
 pub use engine::{Engine, Mode, OpenError, Parts, ShutdownPolicy};
 pub use error::{EngineError, Missing};
+pub use events::EventStream;
 pub use files::{FileReader, FileWriter, Listing, Watch};
+pub use health::{Health, HealthStatus};
 pub use processes::{
     ExecResult, LaunchStatus, Launched, Output, OutputCaps, PortStream, Process, ProcessEvent, ProcessHandle,
     ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, port_of,
 };
 pub use runs::{Allowance, SessionDetails};
-pub use sandboxes::{EventStream, Health, HealthStatus, Patch, Stats, StoppedFiles};
+pub use sandboxes::{Patch, StoppedFiles};
 pub use sessions::{Acquire, Acquired, Attach, Expected, NewSandbox, Release, Requirements, SessionView};
 pub use settings::{DiskThresholds, Settings, TierLimits};
+pub use stats::Stats;
 pub use step::EngineStep;

@@ -1,14 +1,24 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use futures_util::Stream;
-use serde::Serialize;
+use tokio::time::{Instant, sleep, timeout_at};
 use warren_core::catalog::SandboxFilter;
 use warren_core::{
-    DeathCause, DeathCertificate, DiskSpace, EventRecord, OnExpiry, Owner, Page, PageRequest, SandboxId, SandboxRecord,
-    TemplateInfo, TemplateName, Usage,
+    Activity, DeathCause, DeathCertificate, OnExpiry, Owner, Page, PageRequest, Request, SandboxId,
+    SandboxRecord, TemplateInfo, TemplateName, Usage, Verdict, decide,
 };
 
-use crate::{Engine, EngineError, Mode};
+use crate::admit::check_metadata;
+use crate::blocking::blocking;
+use crate::certificate::Ending;
+use crate::driver::Task;
+use crate::engine::closed;
+use crate::{Engine, EngineError};
+
+/// How often somebody who waits for a sandbox without a driver looks whether it has one.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The longest that anybody waits for a change at a time.
+const MOST_PATIENCE_MS: u64 = 3_600_000;
 
 /// Whether the files of a sandbox that is ended stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,60 +37,12 @@ pub struct Patch {
     pub on_expiry: Option<OnExpiry>,
 }
 
-/// Figures since the engine started, and of this moment.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Stats {
-    pub created: u64,
-    pub create_failed: u64,
-    pub destroyed: u64,
-    pub destroyed_by_timeout: u64,
-    pub active_sandboxes: u64,
-    pub paused_sandboxes: u64,
-    pub stopped_sandboxes: u64,
-    pub active_sessions: u64,
-    pub detached_sessions: u64,
-    pub pool_size: u64,
-    pub pool_hit_rate: f64,
-    pub mean_creation_ms: f64,
-    pub execs: u64,
-}
-
-/// Whether work can be done here.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Health {
-    pub status: HealthStatus,
-    /// What is wrong, in sentences. Empty when all is well.
-    pub problems: Vec<String>,
-    /// Each backend, and whether it can make sandboxes.
-    pub backends: BTreeMap<String, bool>,
-    pub disk: Option<DiskSpace>,
-    pub sandboxes: u64,
-    pub max_sandboxes: u64,
-    pub sessions: u64,
-    pub uptime_s: u64,
-    /// Errors of the engine's own making since it started.
-    pub errors: u64,
-    #[serde(skip)]
-    pub mode: Option<Mode>,
-}
-
-/// In order of gravity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HealthStatus {
-    Ok,
-    Warning,
-    /// New work is refused.
-    Critical,
-}
-
-/// Events as they happen. Ends when the engine does; a reader that falls behind goes on from the log and misses nothing
-/// that the log still has.
-pub type EventStream = std::pin::Pin<Box<dyn Stream<Item = EventRecord> + Send>>;
-
 impl Engine {
     pub async fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        unimplemented!()
+        match self.shared.registry.find(owner, id) {
+            Some(cell) => Ok(cell.record().as_ref().clone()),
+            None => self.recorded(owner, id).await,
+        }
     }
 
     pub async fn sandboxes(
@@ -89,7 +51,8 @@ impl Engine {
         filter: &SandboxFilter,
         page: &PageRequest,
     ) -> Result<Page<SandboxRecord>, EngineError> {
-        unimplemented!()
+        let (owner, filter, page) = (owner.clone(), filter.clone(), page.clone());
+        Ok(self.catalog(move |catalog| catalog.sandboxes(&owner, &filter, &page)).await?)
     }
 
     pub async fn update_sandbox(
@@ -98,17 +61,29 @@ impl Engine {
         id: &SandboxId,
         patch: Patch,
     ) -> Result<SandboxRecord, EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        let mut spec = self.sandbox(owner, id).await?.spec;
+        if let Some(labels) = &patch.labels {
+            spec.labels.clone_from(labels);
+        }
+        if let Some(ttl_s) = patch.ttl_s {
+            spec.limits.lifetime_s = ttl_s;
+        }
+        self.check_spec(&spec)?;
+        patch.metadata.as_ref().map_or(Ok(()), check_metadata)?;
+        self.ask(owner, id, Task::Patch(patch)).await
     }
 
     /// Freezes every process. Idempotent.
     pub async fn pause(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        self.ask(owner, id, Task::Pause).await
     }
 
     /// Thaws a paused sandbox, or starts again one that was stopped with its files kept. Idempotent.
     pub async fn resume(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        self.ask(owner, id, Task::Resume).await
     }
 
     /// Ends a sandbox and its sessions. With [`StoppedFiles::Delete`] also one that was stopped before. Idempotent.
@@ -119,7 +94,8 @@ impl Engine {
         files: StoppedFiles,
         by: &str,
     ) -> Result<SandboxRecord, EngineError> {
-        unimplemented!()
+        let cause = DeathCause::Killed { by: by.to_owned() };
+        self.stop_because(owner, id, cause, format!("{by} ended it"), files).await
     }
 
     /// Ends a sandbox for a reason of the engine's own; otherwise as [`Engine::stop`].
@@ -131,7 +107,9 @@ impl Engine {
         detail: String,
         files: StoppedFiles,
     ) -> Result<SandboxRecord, EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        let ending = Ending { cause, detail, files_kept: files == StoppedFiles::Keep };
+        self.ask(owner, id, Task::Stop(ending)).await
     }
 
     /// How it ended; `None` while it lives.
@@ -140,11 +118,26 @@ impl Engine {
         owner: &Owner,
         id: &SandboxId,
     ) -> Result<Option<DeathCertificate>, EngineError> {
-        unimplemented!()
+        let record = self.sandbox(owner, id).await?;
+        Ok(record.death.filter(|_| record.status.is_terminal()))
     }
 
+    /// What it uses; of one that has ended, what it had used.
     pub async fn usage(&self, owner: &Owner, id: &SandboxId) -> Result<Usage, EngineError> {
-        unimplemented!()
+        let record = self.sandbox(owner, id).await?;
+        if record.is_live() {
+            let (backend, id) = (self.backend_of(&record)?, id.clone());
+            return blocking(move || backend.usage(&id)).await.map_err(EngineError::Backend);
+        }
+        match record.death.and_then(|death| death.usage) {
+            Some(usage) => Ok(usage),
+            None => Err(match decide(record.status, Activity::default(), Request::Execute) {
+                Verdict::Denied(reason) => {
+                    EngineError::Denied { id: record.id, status: record.status, reason }
+                }
+                Verdict::AlreadySo | Verdict::Proceed(_) => EngineError::sandbox_not_found(id),
+            }),
+        }
     }
 
     /// Waits until the sandbox's record has a later generation than `seen`, or for `patience_ms`.
@@ -155,46 +148,48 @@ impl Engine {
         seen: u64,
         patience_ms: u64,
     ) -> Result<SandboxRecord, EngineError> {
-        unimplemented!()
+        let until = Instant::now() + Duration::from_millis(patience_ms.min(MOST_PATIENCE_MS));
+        let mut closing = self.shared.closing.subscribe();
+        loop {
+            let record = self.sandbox(owner, id).await?;
+            if record.generation > seen || Instant::now() >= until {
+                return Ok(record);
+            }
+            let change = self.next_change(owner, id, seen);
+            tokio::select! {
+                // Either way the record is read again.
+                waited = timeout_at(until, change) => drop(waited),
+                () = closed(&mut closing) => return Ok(record),
+            }
+        }
     }
 
-    pub async fn events(
-        &self,
-        owner: &Owner,
-        after: u64,
-        limit: u32,
-    ) -> Result<Vec<EventRecord>, EngineError> {
-        unimplemented!()
-    }
-
-    /// The owner's events after a number, then every new one.
-    pub async fn follow_events(&self, owner: &Owner, after: u64) -> Result<EventStream, EngineError> {
-        unimplemented!()
-    }
-
-    /// The number of the newest event.
-    pub fn last_event(&self) -> u64 {
-        unimplemented!()
+    /// Returns when a change may have happened.
+    async fn next_change(&self, owner: &Owner, id: &SandboxId, seen: u64) {
+        match self.shared.registry.find(owner, id) {
+            Some(cell) => {
+                let mut record = cell.follow_record();
+                drop(cell);
+                drop(record.wait_for(|record| record.generation > seen).await);
+            }
+            None => sleep(LOOK_EVERY).await,
+        }
     }
 
     pub async fn templates(&self) -> Result<Vec<TemplateInfo>, EngineError> {
-        unimplemented!()
+        let templates = self.shared.parts.templates.clone();
+        blocking(move || templates.templates()).await.map_err(EngineError::Template)
     }
 
     pub async fn remove_template(&self, name: &TemplateName) -> Result<(), EngineError> {
-        unimplemented!()
+        self.may_change()?;
+        let (templates, name) = (self.shared.parts.templates.clone(), name.clone());
+        let in_use = self.templates_in_use();
+        blocking(move || templates.remove_template(&name, &in_use)).await.map_err(EngineError::Template)
     }
 
     /// Templates that existing sandboxes were made from.
     pub fn templates_in_use(&self) -> Vec<TemplateName> {
-        unimplemented!()
-    }
-
-    pub async fn stats(&self) -> Stats {
-        unimplemented!()
-    }
-
-    pub async fn health(&self) -> Health {
-        unimplemented!()
+        self.shared.registry.templates_in_use()
     }
 }

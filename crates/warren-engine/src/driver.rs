@@ -1,0 +1,342 @@
+//! The driver: one task per sandbox, and the only writer of its status and its record.
+//!
+//! ```text
+//!                    mail                      watch (its first process ended)
+//!                     │                          │
+//!                     ▼                          ▼
+//!   First ───► ┌───────────────────────────────────────┐ ended, no mail
+//!   make,      │ decide ─► Isolation, on a thread      ├──────────────► leaves the registry
+//!   adopt,     │   │                                   │
+//!   settle     │   └─► record, generation + 1 ─► watch │
+//!              └───────────────────────────────────────┘
+//!                     ▲ opens and closes the gate
+//!                     │
+//!   Entry, Entry, Entry … come and go by the gate alone, and work at the same time
+//! ```
+//!
+//! A letter is dealt with before the next is read, so calls to a backend about one sandbox never overlap. Those who want to work
+//! in the sandbox do not queue here: the gate lets them in while the sandbox is ready, and only one that finds it paused for
+//! want of work writes a letter.
+//!
+//! When something fails, what was done is undone and the record stays as it was. An end cannot be undone: it is written
+//! down first, and tried again until it has happened and is written down too.
+
+mod end;
+mod look;
+mod pause;
+mod settle;
+mod start;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use warren_core::catalog::Durability;
+use warren_core::{Activity, Isolation, Pulse, Request, SandboxId, SandboxRecord, Verdict, decide};
+
+use crate::blocking::blocking;
+use crate::cell::Cell;
+use crate::certificate::Ending;
+use crate::engine::closed;
+use crate::registry::Seat;
+use crate::{Engine, EngineError, EngineStep, Patch};
+
+pub(crate) use settle::Remains;
+pub(crate) use start::Making;
+
+/// How long a driver waits for the letter it was started for.
+const LETTER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A letter to a driver. The answer is dropped when the driver left before reading it, and the caller asks the next one.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    pub(crate) task: Task,
+    pub(crate) reply: oneshot::Sender<Result<Arc<SandboxRecord>, EngineError>>,
+}
+
+/// What is asked of a driver.
+#[derive(Debug, Clone)]
+pub(crate) enum Task {
+    Pause,
+    Resume,
+    /// Somebody wants to work in a sandbox that paused for want of it.
+    Thaw,
+    Stop(Ending),
+    Patch(Patch),
+    /// Time has passed: see what is due.
+    Look(Option<Pulse>),
+}
+
+/// What a driver begins with.
+#[derive(Debug)]
+pub(crate) enum First {
+    /// Somebody is about to write: its life is over, but something is to be done with what it left.
+    Letter,
+    Make(Box<Making>),
+    /// It was found alive.
+    Adopt {
+        watch: OwnedFd,
+        frozen: bool,
+    },
+    /// A start of the engine found it half done or dead.
+    Settle(Remains),
+}
+
+/// A last record that is still to be written.
+#[derive(Debug, Clone)]
+struct Unwritten {
+    record: SandboxRecord,
+    /// A life ends with it, at this step.
+    end: Option<EngineStep>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    engine: Engine,
+    cell: Arc<Cell>,
+    mailbox: mpsc::Receiver<Mail>,
+    record: SandboxRecord,
+    seat: Option<Seat>,
+    watch: Option<AsyncFd<OwnedFd>>,
+    /// The last pulse, and when it was taken.
+    pulse: Option<(Pulse, u64)>,
+    life_began_ms: u64,
+    /// When it was last seen at work.
+    busy_ms: u64,
+    /// What the catalog could not be told yet.
+    unwritten: Option<Unwritten>,
+    /// What a start of the engine found and could not settle yet.
+    unsettled: Option<Remains>,
+    /// There is no record of it, and never will be.
+    unborn: bool,
+}
+
+impl Driver {
+    /// Registers a sandbox and starts its driver.
+    pub(crate) fn start(
+        engine: &Engine,
+        record: SandboxRecord,
+        backend: Arc<dyn Isolation>,
+        seat: Option<Seat>,
+        first: First,
+    ) -> Arc<Cell> {
+        let now_ms = engine.shared.parts.clock.boot_ms();
+        let (cell, mailbox) = Cell::new(record.clone(), backend, now_ms);
+        let seat = match first {
+            First::Adopt { .. } => Some(engine.shared.seats.take_anyway()),
+            First::Letter | First::Make(_) | First::Settle(_) => seat,
+        };
+        engine.shared.registry.enrol(&cell);
+        let driver = Self {
+            engine: engine.inner(),
+            cell: Arc::clone(&cell),
+            mailbox,
+            record,
+            seat,
+            watch: None,
+            pulse: None,
+            life_began_ms: now_ms,
+            busy_ms: now_ms,
+            unwritten: None,
+            unsettled: None,
+            unborn: false,
+        };
+        tokio::spawn(driver.run(first));
+        cell
+    }
+
+    async fn run(mut self, first: First) {
+        let _struck = Struck { engine: self.engine.inner(), cell: Arc::clone(&self.cell) };
+        let mut closing = self.engine.shared.closing.subscribe();
+        // Boxed, so that a driver that waits holds no room for what it may have to do.
+        Box::pin(self.begin(first)).await;
+        loop {
+            self.plan_next_look();
+            if self.is_over() && self.mailbox.is_empty() {
+                break;
+            }
+            tokio::select! {
+                biased;
+                () = closed(&mut closing) => break,
+                mail = self.mailbox.recv() => match mail {
+                    Some(mail) => Box::pin(self.answer(mail)).await,
+                    None => break,
+                },
+                () = first_process_ended(self.watch.as_ref()) => Box::pin(self.died()).await,
+            }
+        }
+    }
+
+    async fn begin(&mut self, first: First) {
+        match first {
+            First::Letter => {
+                if let Ok(Some(mail)) = timeout(LETTER_PATIENCE, self.mailbox.recv()).await {
+                    self.answer(mail).await;
+                }
+            }
+            First::Make(making) => self.make(*making).await,
+            First::Adopt { watch, frozen } => self.adopt(watch, frozen).await,
+            First::Settle(remains) => self.settle(remains).await,
+        }
+    }
+
+    async fn answer(&mut self, mail: Mail) {
+        let done = match mail.task {
+            Task::Pause => self.pause().await,
+            Task::Resume => self.resume().await,
+            Task::Thaw => self.thaw_for_work().await,
+            Task::Stop(ending) => self.stop(ending).await,
+            Task::Patch(patch) => self.patch(patch).await,
+            Task::Look(pulse) => self.look(pulse).await,
+        };
+        let answer = done.map(|()| Arc::new(self.record.clone()));
+        // Whoever asked may have gone away; what was asked for is done all the same.
+        drop(mail.reply.send(answer));
+    }
+
+    fn is_over(&self) -> bool {
+        self.unborn || self.record.status.is_terminal() && self.unwritten.is_none()
+    }
+
+    fn decide(&self, request: Request) -> Verdict {
+        let activity = Activity {
+            tools_in_flight: self.cell.life().inside(),
+            files_kept: self.record.files_kept(),
+            ..Activity::default()
+        };
+        decide(self.record.status, activity, request)
+    }
+
+    fn denied(&self, verdict: Verdict) -> Result<(), EngineError> {
+        match verdict {
+            Verdict::Denied(reason) => {
+                Err(EngineError::Denied { id: self.record.id.clone(), status: self.record.status, reason })
+            }
+            Verdict::AlreadySo | Verdict::Proceed(_) => Ok(()),
+        }
+    }
+
+    /// Writes the next generation of the record, then shows it to everybody.
+    async fn write(
+        &mut self,
+        durability: Durability,
+        change: impl FnOnce(&mut SandboxRecord),
+    ) -> Result<(), EngineError> {
+        let mut next = self.record.clone();
+        change(&mut next);
+        next.generation += 1;
+        let written = self
+            .engine
+            .catalog(move |catalog| catalog.update_sandbox(&next, durability).map(|()| next))
+            .await?;
+        self.show(written);
+        Ok(())
+    }
+
+    /// Takes over a record that is written.
+    fn show(&mut self, record: SandboxRecord) {
+        self.record = record;
+        self.reset_gate();
+        self.cell.publish(&self.record);
+        self.engine.shared.registry.note_files(&self.record);
+    }
+
+    /// Opens or closes the gate as the record says.
+    fn reset_gate(&self) {
+        let paused_by = self.record.paused.as_ref().map(|paused| paused.by);
+        self.cell.set_gate(self.record.status, paused_by);
+    }
+
+    /// Calls the backend on a thread.
+    async fn isolate<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Isolation, &SandboxId) -> R + Send + 'static,
+    ) -> R {
+        let (backend, id) = (Arc::clone(&self.cell.backend), self.record.id.clone());
+        blocking(move || work(backend.as_ref(), &id)).await
+    }
+
+    fn watch_over(&mut self, watch: OwnedFd) {
+        #[expect(
+            deprecated,
+            reason = "its successor needs unsafe for what an owned descriptor promises by its type"
+        )]
+        let registered = AsyncFd::with_interest(watch, Interest::READABLE);
+        match registered {
+            Ok(watch) => self.watch = Some(watch),
+            Err(error) => {
+                self.engine.fault();
+                tracing::error!(sandbox.id = %self.record.id, %error, "cannot wait for the end of a sandbox");
+            }
+        }
+    }
+
+    fn passed(&self, step: EngineStep) {
+        (self.engine.shared.parts.passed)(step);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.engine.shared.parts.clock.boot_ms()
+    }
+
+    fn plan_next_look(&self) {
+        self.cell.due_ms.store(self.next_look_ms(), Ordering::Relaxed);
+    }
+}
+
+async fn first_process_ended(watch: Option<&AsyncFd<OwnedFd>>) {
+    match watch {
+        Some(watch) => drop(watch.readable().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Takes the sandbox out of the registry when its driver ends, however that happens. The mailbox is closed after that, so
+/// whoever finds it closed finds the next driver, or none.
+struct Struck {
+    engine: Engine,
+    cell: Arc<Cell>,
+}
+
+impl Drop for Struck {
+    fn drop(&mut self) {
+        self.engine.shared.registry.strike(&self.cell);
+    }
+}
+
+impl Engine {
+    /// Asks the sandbox's driver, starting one if need be.
+    pub(crate) async fn ask(
+        &self,
+        owner: &warren_core::Owner,
+        id: &SandboxId,
+        task: Task,
+    ) -> Result<SandboxRecord, EngineError> {
+        loop {
+            let cell = self.wake(owner, id).await?;
+            if let Some(answer) = cell.ask(task.clone()).await {
+                return answer.map(Arc::unwrap_or_clone);
+            }
+            if self.is_closed() {
+                return Err(EngineError::ShuttingDown);
+            }
+            // The driver has left, and the next one is about to take its place.
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Cell {
+    /// Asks the driver; `None` when it has left.
+    pub(crate) async fn ask(&self, task: Task) -> Option<Result<Arc<SandboxRecord>, EngineError>> {
+        let (reply, answer) = oneshot::channel();
+        self.mail.send(Mail { task, reply }).await.ok()?;
+        answer.await.ok()
+    }
+}

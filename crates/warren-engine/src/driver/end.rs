@@ -1,0 +1,194 @@
+//! Ending a sandbox: the cause is written down, then its processes end, then the record says so.
+
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+use warren_core::catalog::Durability;
+use warren_core::{Event, IsolationErrorKind, Request, SandboxRecord, Status, Step, Usage, Verdict};
+
+use super::{Driver, Unwritten};
+use crate::certificate::{Ending, Evidence, cause_of_exit, processes};
+use crate::error::sentence;
+use crate::{EngineError, EngineStep};
+
+/// Counting a sandbox's files may take long; its end does not wait for that.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl Driver {
+    pub(super) async fn stop(&mut self, ending: Ending) -> Result<(), EngineError> {
+        self.write_unwritten().await?;
+        let delete = !ending.files_kept;
+        match self.decide(Request::Stop) {
+            Verdict::Proceed(Step::Enter(Status::Stopping)) => {
+                let evidence = self.evidence().await;
+                self.end(ending, evidence).await?;
+            }
+            // An earlier try did not get through.
+            _ if self.record.status == Status::Stopping => self.finish().await?,
+            verdict => self.denied(verdict)?,
+        }
+        if delete && self.record.files_kept() { self.remove_files().await } else { Ok(()) }
+    }
+
+    /// Its first process is gone, and nobody asked for that.
+    pub(super) async fn died(&mut self) {
+        self.watch = None;
+        if !self.record.is_live() || self.record.status == Status::Stopping {
+            return;
+        }
+        let usage = self.usage().await;
+        let (cause, detail) = cause_of_exit(usage.as_ref());
+        let evidence = Evidence { usage, last_output: self.cell.tail().text(), ..Evidence::default() };
+        if let Err(error) = self.end(Ending { cause, detail, files_kept: true }, evidence).await {
+            self.engine.fault();
+            tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot bury a sandbox that died");
+        }
+    }
+
+    /// Writes the end down, then brings it about.
+    pub(super) async fn end(&mut self, ending: Ending, evidence: Evidence) -> Result<(), EngineError> {
+        self.cell.set_gate(Status::Stopping, None);
+        let (detail, kept) = (ending.detail.clone(), ending.files_kept);
+        let death = ending.certificate(evidence, self.engine.shared.parts.clock.unix_ms());
+        let intent = |record: &mut SandboxRecord| {
+            record.status = Status::Stopping;
+            record.paused = None;
+            record.death = Some(death);
+        };
+        if let Err(error) = self.write(Durability::Process, intent).await {
+            self.reset_gate();
+            return Err(error);
+        }
+        self.passed(if kept { EngineStep::StopRecorded } else { EngineStep::DeleteRecorded });
+        self.cell.life().end(&detail);
+        self.finish().await
+    }
+
+    /// Brings about the end that the record tells of.
+    pub(super) async fn finish(&mut self) -> Result<(), EngineError> {
+        self.watch = None;
+        let keep = self.record.files_kept();
+        let done =
+            self.isolate(move |backend, id| if keep { backend.halt(id) } else { backend.destroy(id) }).await;
+        let kept = match done {
+            Ok(()) => keep,
+            Err(error) if error.kind == IsolationErrorKind::NotFound => false,
+            Err(error) => {
+                self.engine.fault();
+                return Err(EngineError::Backend(error));
+            }
+        };
+        let (ended, written) = if keep {
+            (EngineStep::StopHalted, EngineStep::StopWritten)
+        } else {
+            (EngineStep::DeleteDestroyed, EngineStep::DeleteWritten)
+        };
+        self.passed(ended);
+        let mut last = self.record.clone();
+        last.status = Status::Stopped;
+        if let Some(death) = &mut last.death {
+            death.files_kept = kept;
+        }
+        self.conclude(last, written).await
+    }
+
+    /// The last record of a life.
+    pub(super) async fn conclude(
+        &mut self,
+        mut last: SandboxRecord,
+        written: EngineStep,
+    ) -> Result<(), EngineError> {
+        last.generation = self.record.generation + 1;
+        self.seat = None;
+        self.unwritten = Some(Unwritten { record: last, end: Some(written) });
+        self.write_unwritten().await
+    }
+
+    /// Tells the catalog, and then everybody, what it could not be told when it happened.
+    pub(super) async fn write_unwritten(&mut self) -> Result<(), EngineError> {
+        let Some(Unwritten { record, end }) = self.unwritten.clone() else { return Ok(()) };
+        let durability = if record.files_kept() { Durability::Disk } else { Durability::Process };
+        let written = self
+            .engine
+            .catalog(move |catalog| catalog.update_sandbox(&record, durability).map(|()| record))
+            .await;
+        match written {
+            Ok(record) => {
+                self.unwritten = None;
+                self.show(record);
+            }
+            Err(error) => {
+                self.engine.fault();
+                return Err(error.into());
+            }
+        }
+        if let Some(step) = end {
+            self.passed(step);
+            self.tell_the_end();
+            self.engine.sandbox_ended(&self.record).await;
+        }
+        Ok(())
+    }
+
+    fn tell_the_end(&self) {
+        let Some(death) = &self.record.death else { return };
+        let (cause, detail, files_kept) = (death.cause.clone(), death.detail.clone(), death.files_kept);
+        tracing::info!(sandbox.id = %self.record.id, cause = cause.word(), detail, files_kept, "a sandbox ended");
+        self.engine.shared.figures.ended(&cause);
+        self.emit(Event::SandboxDied { cause, detail, files_kept });
+        if !files_kept {
+            self.emit(Event::SandboxRemoved);
+        }
+    }
+
+    /// Deletes what an ended sandbox left. The record gives the files up first: a crash in between leaves files without a
+    /// record, which the next start removes.
+    async fn remove_files(&mut self) -> Result<(), EngineError> {
+        self.write(Durability::Process, |record| set_files_kept(record, false)).await?;
+        self.passed(EngineStep::FilesGivenUp);
+        let done = self.isolate(|backend, id| backend.destroy(id)).await;
+        match done {
+            Err(error) if error.kind != IsolationErrorKind::NotFound => {
+                self.engine.fault();
+                self.write(Durability::Process, |record| set_files_kept(record, true)).await?;
+                return Err(EngineError::Backend(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        self.passed(EngineStep::FilesRemoved);
+        self.emit(Event::SandboxRemoved);
+        Ok(())
+    }
+
+    /// What can be seen of it before it ends. A frozen sandbox cannot be asked what it runs.
+    async fn evidence(&self) -> Evidence {
+        let asked = async {
+            if self.record.status != Status::Ready {
+                return Vec::new();
+            }
+            match self.dial() {
+                Some(stream) => processes(stream).await,
+                None => Vec::new(),
+            }
+        };
+        let (processes, usage) = tokio::join!(asked, self.usage());
+        Evidence { last_output: self.cell.tail().text(), processes, usage }
+    }
+
+    async fn usage(&self) -> Option<Usage> {
+        timeout(PATIENCE, self.isolate(|backend, id| backend.usage(id))).await.ok()?.ok()
+    }
+
+    fn dial(&self) -> Option<UnixStream> {
+        let stream = std::os::unix::net::UnixStream::from(self.cell.backend.dial(&self.record.id).ok()?);
+        stream.set_nonblocking(true).ok()?;
+        UnixStream::from_std(stream).ok()
+    }
+}
+
+fn set_files_kept(record: &mut SandboxRecord, kept: bool) {
+    if let Some(death) = &mut record.death {
+        death.files_kept = kept;
+    }
+}

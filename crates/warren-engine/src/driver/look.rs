@@ -1,0 +1,140 @@
+//! What is due: the end of a life, the end of a pause, rest for want of work.
+
+use warren_core::{DeathCause, OnExpiry, PausedBy, Pulse, Status};
+
+use super::Driver;
+use crate::EngineError;
+use crate::certificate::{Ending, did_something};
+use crate::error::sentence;
+
+/// What did not get through is tried again after this long.
+const RETRY_MS: u64 = 5000;
+
+impl Driver {
+    /// Looks at the clock and at what the sandbox has been doing.
+    pub(super) async fn look(&mut self, pulse: Option<Pulse>) -> Result<(), EngineError> {
+        self.write_unwritten().await?;
+        if let Some(remains) = self.unsettled {
+            self.settle(remains).await;
+            return Ok(());
+        }
+        if self.record.status == Status::Stopping {
+            return self.finish().await;
+        }
+        if let Some(ending) = self.overdue() {
+            return self.stop(ending).await;
+        }
+        if self.record.status == Status::Ready {
+            self.watch_if_blind().await;
+            if self.is_idle(pulse) {
+                self.rest().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// When there is something to look at, on the clock of the boot.
+    pub(super) fn next_look_ms(&self) -> u64 {
+        let now_ms = self.now_ms();
+        if self.is_behind() {
+            return now_ms.saturating_add(RETRY_MS);
+        }
+        if !self.record.is_live() {
+            return u64::MAX;
+        }
+        let clock = self.engine.shared.parts.clock.as_ref();
+        let mut remaining_ms = self.record.deadline.remaining_ms(clock);
+        if let Some(paused) = &self.record.paused {
+            remaining_ms = remaining_ms.min(paused.deadline.remaining_ms(clock));
+        }
+        let due_ms = now_ms.saturating_add(remaining_ms);
+        if self.record.status == Status::Ready && self.cell.backend.capabilities().freeze {
+            due_ms.min(self.idle_since_ms().saturating_add(self.active_ms()))
+        } else {
+            due_ms
+        }
+    }
+
+    /// Whether something did not get through and is to be tried again.
+    fn is_behind(&self) -> bool {
+        let blind = self.record.status == Status::Ready && self.watch.is_none();
+        self.unwritten.is_some()
+            || self.unsettled.is_some()
+            || self.record.status == Status::Stopping
+            || blind
+    }
+
+    /// Why it ends now, if it does.
+    fn overdue(&self) -> Option<Ending> {
+        if !self.record.is_live() {
+            return None;
+        }
+        let clock = self.engine.shared.parts.clock.as_ref();
+        if self.record.deadline.is_due(clock) {
+            let lived_s = self.record.spec.limits.lifetime_s;
+            let files_kept = self.record.on_expiry == OnExpiry::Keep;
+            return Some(Ending {
+                cause: DeathCause::Ttl,
+                detail: format!("its time to live of {lived_s} s is over"),
+                files_kept,
+            });
+        }
+        let paused = self.record.paused.as_ref().filter(|paused| paused.deadline.is_due(clock))?;
+        let suspended_s = self.record.timeouts.suspended_s;
+        let (cause, detail) = match paused.by {
+            PausedBy::Idleness => (
+                DeathCause::Idle,
+                format!("nobody used it for {suspended_s} s after it was frozen for want of work"),
+            ),
+            PausedBy::Request => (DeathCause::Timeout, format!("it was paused for {suspended_s} s")),
+        };
+        Some(Ending { cause, detail, files_kept: true })
+    }
+
+    /// Whether it has done nothing for long enough. Without a pulse nothing is known, and it goes on.
+    fn is_idle(&mut self, pulse: Option<Pulse>) -> bool {
+        let now_ms = self.now_ms();
+        let inside = self.cell.life().inside() > 0;
+        let worked = match pulse {
+            Some(now) => {
+                let before = self.pulse.replace((now, now_ms));
+                did_something(before, now, now_ms, self.life_began_ms)
+            }
+            None => true,
+        };
+        if inside || worked || self.engine.is_thinking(&self.record.id) {
+            self.busy_ms = now_ms;
+            return false;
+        }
+        now_ms.saturating_sub(self.idle_since_ms()) >= self.active_ms()
+    }
+
+    async fn rest(&mut self) {
+        let idle_since_ms = self.idle_since_ms();
+        if !self.cell.backend.capabilities().freeze || !self.cell.close_if_unused(idle_since_ms) {
+            return;
+        }
+        if let Err(error) = self.freeze(PausedBy::Idleness).await {
+            self.busy_ms = self.now_ms();
+            tracing::warn!(sandbox.id = %self.record.id, error = sentence(&error), "cannot freeze an idle sandbox");
+        }
+    }
+
+    /// An attempt to wait for its end failed earlier.
+    async fn watch_if_blind(&mut self) {
+        if self.watch.is_some() {
+            return;
+        }
+        if let Ok(watch) = self.isolate(|backend, id| backend.watch(id)).await {
+            self.watch_over(watch);
+        }
+    }
+
+    fn idle_since_ms(&self) -> u64 {
+        self.busy_ms.max(self.cell.life().used_ms())
+    }
+
+    fn active_ms(&self) -> u64 {
+        self.record.timeouts.active_s.saturating_mul(1000)
+    }
+}

@@ -1,0 +1,142 @@
+//! Freezing and thawing.
+
+use warren_core::catalog::Durability;
+use warren_core::{Deadline, Event, Paused, PausedBy, Request, Status, Step, Verdict};
+
+use super::Driver;
+use crate::{EngineError, EngineStep, Patch};
+
+impl Driver {
+    /// Somebody asked for it. A sandbox that rests for want of work now waits to be told.
+    pub(super) async fn pause(&mut self) -> Result<(), EngineError> {
+        match self.decide(Request::Pause) {
+            Verdict::Proceed(Step::Enter(Status::Paused)) => {
+                self.cell.set_gate(Status::Paused, Some(PausedBy::Request));
+                self.freeze(PausedBy::Request).await
+            }
+            Verdict::AlreadySo => {
+                let rests = self.record.paused.as_ref().is_some_and(|paused| paused.by == PausedBy::Idleness);
+                if rests { self.write_paused(PausedBy::Request).await } else { Ok(()) }
+            }
+            verdict => self.denied(verdict),
+        }
+    }
+
+    /// Goes on, or begins another life.
+    pub(super) async fn resume(&mut self) -> Result<(), EngineError> {
+        self.write_unwritten().await?;
+        match self.decide(Request::Resume) {
+            Verdict::Proceed(Step::Enter(Status::Ready)) => self.thaw().await,
+            Verdict::Proceed(Step::Enter(Status::Creating)) => self.start_again().await,
+            verdict => self.denied(verdict),
+        }
+    }
+
+    /// As [`Driver::resume`], but only where the sandbox waits for nothing else.
+    pub(super) async fn thaw_for_work(&mut self) -> Result<(), EngineError> {
+        match &self.record.paused {
+            Some(paused) if paused.by == PausedBy::Idleness => self.thaw().await,
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Freezes it. The gate is closed already.
+    pub(super) async fn freeze(&mut self, by: PausedBy) -> Result<(), EngineError> {
+        if !self.cell.backend.capabilities().freeze {
+            self.reset_gate();
+            let why = "it cannot pause a sandbox".to_owned();
+            return Err(EngineError::NothingFits(vec![(self.record.backend.clone(), why)]));
+        }
+        if let Err(error) = self.isolate(|backend, id| backend.freeze(id)).await {
+            self.reset_gate();
+            return Err(EngineError::Backend(error));
+        }
+        self.passed(EngineStep::PauseFrozen);
+        if let Err(error) = self.write_paused(by).await {
+            self.undo(Undo::Thaw).await;
+            return Err(error);
+        }
+        self.passed(EngineStep::PauseWritten);
+        self.emit(Event::SandboxPaused { by });
+        Ok(())
+    }
+
+    async fn write_paused(&mut self, by: PausedBy) -> Result<(), EngineError> {
+        let clock = self.engine.shared.parts.clock.clone();
+        let suspended_ms = self.record.timeouts.suspended_s.saturating_mul(1000);
+        let paused = Paused {
+            by,
+            since_unix_ms: clock.unix_ms(),
+            deadline: Deadline::after(clock.as_ref(), suspended_ms),
+        };
+        self.write(Durability::Process, |record| {
+            record.status = Status::Paused;
+            record.paused = Some(paused);
+        })
+        .await
+    }
+
+    async fn thaw(&mut self) -> Result<(), EngineError> {
+        let began_ms = self.now_ms();
+        self.isolate(|backend, id| backend.thaw(id)).await.map_err(EngineError::Backend)?;
+        self.passed(EngineStep::ThawThawed);
+        let running = |record: &mut warren_core::SandboxRecord| {
+            record.status = Status::Ready;
+            record.paused = None;
+        };
+        if let Err(error) = self.write(Durability::Process, running).await {
+            self.undo(Undo::Freeze).await;
+            return Err(error);
+        }
+        self.passed(EngineStep::ThawWritten);
+        self.busy_ms = self.now_ms();
+        self.emit(Event::SandboxResumed { took_ms: self.busy_ms.saturating_sub(began_ms) });
+        Ok(())
+    }
+
+    /// The record could not be written: the sandbox goes back to what it says.
+    async fn undo(&mut self, undo: Undo) {
+        let undone = self
+            .isolate(move |backend, id| match undo {
+                Undo::Freeze => backend.freeze(id),
+                Undo::Thaw => backend.thaw(id),
+            })
+            .await;
+        self.reset_gate();
+        if let Err(error) = undone {
+            self.engine.fault();
+            tracing::error!(sandbox.id = %self.record.id, %error, "a sandbox is not in the state that its record tells");
+        }
+    }
+
+    /// Changes what its owner may change.
+    pub(super) async fn patch(&mut self, patch: Patch) -> Result<(), EngineError> {
+        if !self.record.is_live() && !self.record.files_kept() {
+            return self.denied(self.decide(Request::Resume));
+        }
+        let clock = self.engine.shared.parts.clock.clone();
+        self.write(Durability::Disk, |record| {
+            if let Some(labels) = patch.labels {
+                record.spec.labels = labels;
+            }
+            if let Some(metadata) = patch.metadata {
+                record.metadata = metadata;
+            }
+            if let Some(on_expiry) = patch.on_expiry {
+                record.on_expiry = on_expiry;
+            }
+            if let Some(ttl_s) = patch.ttl_s {
+                record.spec.limits.lifetime_s = ttl_s;
+                record.deadline = Deadline::after(clock.as_ref(), ttl_s.saturating_mul(1000));
+            }
+        })
+        .await
+    }
+}
+
+/// How to get back.
+#[derive(Debug, Clone, Copy)]
+enum Undo {
+    Freeze,
+    Thaw,
+}

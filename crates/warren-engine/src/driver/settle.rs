@@ -1,0 +1,120 @@
+//! What a start of the engine finds: sandboxes to adopt, and changes to finish or undo.
+
+use std::os::fd::OwnedFd;
+
+use warren_core::catalog::Durability;
+use warren_core::{Deadline, DeathCause, Event, IsolationErrorKind, Paused, PausedBy, Status};
+
+use super::Driver;
+use crate::EngineError;
+use crate::certificate::{Ending, Evidence, cause_of_exit};
+use crate::error::sentence;
+
+/// What is left of a sandbox that does not live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remains {
+    /// It was being made.
+    HalfMade,
+    /// It was being started again; its files are there.
+    HalfResumed,
+    /// It was being ended, and the record says how.
+    HalfEnded,
+    /// Its processes are gone since this machine was last switched on.
+    Dead,
+    /// As [`Remains::Dead`], but the machine was off in between.
+    SwitchedOff,
+    /// Not even its files are there.
+    Gone,
+}
+
+impl Driver {
+    /// Takes over a sandbox that runs. What the machine says counts: a change of state that was not written down has happened.
+    pub(super) async fn adopt(&mut self, watch: OwnedFd, frozen: bool) {
+        self.watch_over(watch);
+        self.emit(Event::SandboxAdopted);
+        if let Err(error) = self.record_what_is(frozen).await {
+            self.engine.fault();
+            tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down how a sandbox was found");
+        }
+    }
+
+    async fn record_what_is(&mut self, frozen: bool) -> Result<(), EngineError> {
+        let clock = self.engine.shared.parts.clock.clone();
+        match (frozen, self.record.status) {
+            (true, Status::Paused) | (false, Status::Ready) => Ok(()),
+            (true, _) => {
+                let suspended_ms = self.record.timeouts.suspended_s.saturating_mul(1000);
+                let paused = Paused {
+                    by: PausedBy::Idleness,
+                    since_unix_ms: clock.unix_ms(),
+                    deadline: Deadline::after(clock.as_ref(), suspended_ms),
+                };
+                self.write(Durability::Process, |record| {
+                    record.status = Status::Paused;
+                    record.paused = Some(paused);
+                })
+                .await
+            }
+            (false, _) => {
+                self.write(Durability::Process, |record| {
+                    record.status = Status::Ready;
+                    record.paused = None;
+                })
+                .await
+            }
+        }
+    }
+
+    pub(super) async fn settle(&mut self, remains: Remains) {
+        self.cell.set_gate(Status::Stopping, None);
+        let settled = match remains {
+            Remains::HalfMade => self.undo_make().await,
+            Remains::HalfResumed => self.undo_resume().await,
+            Remains::HalfEnded => self.finish().await,
+            Remains::Dead | Remains::SwitchedOff | Remains::Gone => self.bury(remains).await,
+        };
+        self.unsettled = settled.is_err().then_some(remains);
+        if let Err(error) = settled {
+            self.engine.fault();
+            tracing::error!(sandbox.id = %self.record.id, ?remains, error = sentence(&error), "cannot settle what is left of a sandbox");
+        }
+    }
+
+    async fn undo_make(&mut self) -> Result<(), EngineError> {
+        match self.isolate(|backend, id| backend.destroy(id)).await {
+            Err(error) if error.kind != IsolationErrorKind::NotFound => {
+                return Err(EngineError::Backend(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        self.give_up("the server ended while it was being made".to_owned()).await;
+        Ok(())
+    }
+
+    async fn undo_resume(&mut self) -> Result<(), EngineError> {
+        self.isolate(|backend, id| backend.halt(id)).await.map_err(EngineError::Backend)?;
+        let mut back = self.record.clone();
+        back.status = Status::Stopped;
+        self.back_to_rest(back).await;
+        self.engine.sandbox_ended(&self.record).await;
+        Ok(())
+    }
+
+    async fn bury(&mut self, remains: Remains) -> Result<(), EngineError> {
+        let usage = self.isolate(|backend, id| backend.usage(id)).await.ok();
+        let (cause, detail) = match remains {
+            Remains::Dead => match cause_of_exit(usage.as_ref()) {
+                (DeathCause::Exit, _) => {
+                    (DeathCause::HostRestart, "it ended while no server was there to see it".to_owned())
+                }
+                known => known,
+            },
+            Remains::Gone => (DeathCause::HostRestart, "it is gone, and so are its files".to_owned()),
+            Remains::SwitchedOff | Remains::HalfMade | Remains::HalfResumed | Remains::HalfEnded => {
+                (DeathCause::HostRestart, "the machine was switched off".to_owned())
+            }
+        };
+        let ending = Ending { cause, detail, files_kept: remains != Remains::Gone };
+        self.end(ending, Evidence { usage, ..Evidence::default() }).await
+    }
+}

@@ -1,0 +1,182 @@
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+use warren_core::{Check, CheckStatus, DiskSpace};
+
+use crate::blocking::blocking;
+use crate::{Engine, Mode};
+
+/// How long what a backend said of the machine is believed: asking takes it some milliseconds.
+const BELIEVED_MS: u64 = 30_000;
+
+/// Whether work can be done here.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Health {
+    pub status: HealthStatus,
+    /// What is wrong, in sentences. Empty when all is well.
+    pub problems: Vec<String>,
+    /// Each backend, and whether it can make sandboxes.
+    pub backends: BTreeMap<String, bool>,
+    pub disk: Option<DiskSpace>,
+    pub sandboxes: u64,
+    pub max_sandboxes: u64,
+    pub sessions: u64,
+    pub uptime_s: u64,
+    /// Errors of the engine's own making since it started.
+    pub errors: u64,
+    #[serde(skip)]
+    pub mode: Option<Mode>,
+}
+
+/// In order of gravity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HealthStatus {
+    Ok,
+    Warning,
+    /// New work is refused.
+    Critical,
+}
+
+/// What each backend last said, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Probes {
+    last: Mutex<Option<(u64, Vec<Probe>)>>,
+}
+
+/// A backend, and the checks that failed.
+type Probe = (String, Vec<String>);
+
+/// Something that is wrong.
+struct Problem {
+    status: HealthStatus,
+    text: String,
+}
+
+impl Engine {
+    pub async fn health(&self) -> Health {
+        let probes = self.probe_backends().await;
+        let gauge = self.shared.parts.disk.clone();
+        let disk = blocking(move || gauge.space()).await.ok();
+        let (sandboxes, max_sandboxes) = (self.shared.seats.taken(), self.shared.settings.max_sandboxes);
+        let (active, detached) = self.count_sessions().await;
+        let mode = self.mode();
+        let problems = [
+            self.mode_problem(&mode),
+            self.disk_problem(disk),
+            backend_problem(&probes),
+            seats_problem(sandboxes, max_sandboxes),
+        ];
+        let problems: Vec<Problem> = problems.into_iter().flatten().collect();
+        let now_ms = self.shared.parts.clock.boot_ms();
+        Health {
+            status: problems.iter().map(|problem| problem.status).max().unwrap_or(HealthStatus::Ok),
+            problems: problems.into_iter().map(|problem| problem.text).collect(),
+            backends: probes.into_iter().map(|(name, failed)| (name, failed.is_empty())).collect(),
+            disk,
+            sandboxes: sandboxes as u64,
+            max_sandboxes: max_sandboxes as u64,
+            sessions: active + detached,
+            uptime_s: now_ms.saturating_sub(self.shared.started_ms) / 1000,
+            errors: self.shared.figures.faults(),
+            mode: Some(mode),
+        }
+    }
+
+    async fn probe_backends(&self) -> Vec<Probe> {
+        let now_ms = self.shared.parts.clock.boot_ms();
+        if let Some((at_ms, probes)) = self.shared.probes.last().as_ref()
+            && now_ms.saturating_sub(*at_ms) < BELIEVED_MS
+        {
+            return probes.clone();
+        }
+        let backends = self.shared.parts.backends.clone();
+        let probes: Vec<Probe> = blocking(move || {
+            backends.iter().map(|backend| (backend.name().to_owned(), failures(&backend.probe()))).collect()
+        })
+        .await;
+        *self.shared.probes.last() = Some((now_ms, probes.clone()));
+        probes
+    }
+
+    fn mode_problem(&self, mode: &Mode) -> Option<Problem> {
+        match mode {
+            Mode::ReadOnly { reason } => Some(Problem {
+                status: HealthStatus::Critical,
+                text: format!("only questions are answered: {reason}"),
+            }),
+            Mode::Normal => None,
+        }
+    }
+
+    fn disk_problem(&self, disk: Option<DiskSpace>) -> Option<Problem> {
+        let limits = self.shared.settings.disk;
+        let Some(space) = disk else {
+            let text = "the room on the disk cannot be seen".to_owned();
+            return Some(Problem { status: HealthStatus::Critical, text });
+        };
+        let free_mib = space.free_bytes >> 20;
+        if space.free_bytes < limits.critical_bytes {
+            let text = format!("the disk has {free_mib} MiB left, and new work is refused");
+            return Some(Problem { status: HealthStatus::Critical, text });
+        }
+        (space.free_bytes < limits.warn_bytes).then(|| Problem {
+            status: HealthStatus::Warning,
+            text: format!("the disk has {free_mib} MiB left"),
+        })
+    }
+}
+
+impl Probes {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<(u64, Vec<Probe>)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failures(checks: &[Check]) -> Vec<String> {
+    let failed = checks.iter().filter(|check| check.status == CheckStatus::Failed);
+    failed.map(|check| format!("{}: {}", check.name, check.found)).collect()
+}
+
+/// One backend that cannot is a warning; none that can is the end of work.
+fn backend_problem(probes: &[Probe]) -> Option<Problem> {
+    let failed: Vec<String> = probes
+        .iter()
+        .filter(|(_, failed)| !failed.is_empty())
+        .map(|(name, failed)| format!("{name} ({})", failed.join(", ")))
+        .collect();
+    let status = if failed.len() == probes.len() { HealthStatus::Critical } else { HealthStatus::Warning };
+    let text = format!("sandboxes cannot be made by {}", failed.join(", "));
+    (!failed.is_empty()).then_some(Problem { status, text })
+}
+
+fn seats_problem(taken: usize, most: usize) -> Option<Problem> {
+    let text = format!("{taken} sandboxes exist, and no more than {most} may");
+    (taken >= most).then_some(Problem { status: HealthStatus::Warning, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(name: &str, failed: &[&str]) -> Probe {
+        (name.to_owned(), failed.iter().map(|text| (*text).to_owned()).collect())
+    }
+
+    #[test]
+    fn work_goes_on_while_one_backend_is_well() {
+        assert!(backend_problem(&[probe("a", &[]), probe("b", &[])]).is_none());
+        let one = backend_problem(&[probe("a", &["cgroups: none"]), probe("b", &[])]).unwrap();
+        assert_eq!(one.status, HealthStatus::Warning);
+        assert_eq!(one.text, "sandboxes cannot be made by a (cgroups: none)");
+        let all = backend_problem(&[probe("a", &["cgroups: none"])]).unwrap();
+        assert_eq!(all.status, HealthStatus::Critical);
+    }
+
+    #[test]
+    fn a_full_house_is_a_warning() {
+        assert!(seats_problem(9, 10).is_none());
+        assert_eq!(seats_problem(10, 10).unwrap().status, HealthStatus::Warning);
+    }
+}

@@ -1,0 +1,196 @@
+//! A start: what the catalog says should be, joined with what the machine says is.
+//!
+//! | record        | found alive        | found dead              | not found |
+//! |---------------|--------------------|-------------------------|-----------|
+//! | ready, paused | adopted            | stopped, files kept     | stopped, nothing kept; most of them: ask first |
+//! | creating      | undone: failed     | undone: failed          | failed    |
+//! | creating, again (a resume) | undone: stopped, files kept | the same | the same |
+//! | stopping      | finished           | finished                | finished  |
+//! | none, or over | removed            | removed                 |           |
+//!
+//! Only what carries this catalog's mark is removed: sandboxes that others made on the same machine are left alone. When most
+//! of what should be there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier than the
+//! truth. Then nothing is removed or written, and the engine only answers questions until somebody has looked.
+
+mod plan;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use warren_core::catalog::{Catalog, CatalogError};
+use warren_core::{Found, Isolation, IsolationError, IsolationErrorKind, Random, SandboxId, SandboxRecord};
+
+use self::plan::{Plan, Therefore};
+use crate::blocking::blocking;
+use crate::driver::{Driver, First, Remains, Task};
+use crate::engine::OpenError;
+use crate::error::sentence;
+use crate::{Engine, EngineError, Mode};
+
+/// The label by which a start knows the sandboxes of its own catalog.
+pub(crate) const MARK: &str = "warren.engine";
+const INSTANCE: &str = "instance";
+/// Orphans that are removed at the same time.
+const REMOVALS_AT_ONCE: usize = 4;
+
+/// The catalog's own name, made at its first start.
+pub(crate) fn instance(catalog: &dyn Catalog, random: &dyn Random) -> Result<String, CatalogError> {
+    if let Some(instance) = catalog.setting(INSTANCE)? {
+        return Ok(instance);
+    }
+    let instance = format!("{:032x}", u128::from_be_bytes(random.bits()));
+    catalog.set_setting(INSTANCE, Some(&instance))?;
+    Ok(instance)
+}
+
+/// Adopts what runs, and sees to the rest in the background.
+pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
+    let world = World::look(engine).await.map_err(|error| match error {
+        LookError::Catalog(error) => OpenError::Catalog(error),
+        LookError::Backend(error) => OpenError::Backend(error),
+    })?;
+    let plan = world.plan(engine);
+    let doubt = plan.doubt();
+    if let Some(reason) = &doubt {
+        tracing::error!(reason, "the engine only answers questions until somebody has looked");
+        engine.set_mode(Mode::ReadOnly { reason: reason.clone() });
+    }
+    carry_out(engine, world, plan, doubt.is_none()).await;
+    Ok(())
+}
+
+/// Somebody has looked: the world is taken as it is now.
+pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError> {
+    let world = World::look(engine).await.map_err(|error| match error {
+        LookError::Catalog(error) => EngineError::Catalog(error),
+        LookError::Backend(error) => EngineError::Backend(error),
+    })?;
+    let plan = world.plan(engine);
+    tracing::warn!(missing = plan.missing, orphans = plan.orphans.len(), "losses were accepted");
+    engine.set_mode(Mode::Normal);
+    carry_out(engine, world, plan, true).await;
+    Ok(())
+}
+
+/// What the catalog and the machine say.
+struct World {
+    records: Vec<SandboxRecord>,
+    /// By id, with the backend that found it.
+    found: HashMap<SandboxId, (Arc<dyn Isolation>, Found)>,
+    /// For those that are alive: tells their end.
+    watches: HashMap<SandboxId, OwnedFd>,
+}
+
+enum LookError {
+    Catalog(CatalogError),
+    Backend(IsolationError),
+}
+
+impl World {
+    async fn look(engine: &Engine) -> Result<Self, LookError> {
+        let catalog = engine.shared.parts.catalog.clone();
+        let backends = engine.shared.parts.backends.clone();
+        blocking(move || {
+            let records = catalog.unfinished_sandboxes().map_err(LookError::Catalog)?;
+            let mut found = HashMap::new();
+            for backend in backends {
+                for sandbox in backend.list().map_err(LookError::Backend)? {
+                    found.insert(sandbox.id.clone(), (Arc::clone(&backend), sandbox));
+                }
+            }
+            let watches = watch_all(&records, &found);
+            Ok(Self { records, found, watches })
+        })
+        .await
+    }
+
+    fn plan(&self, engine: &Engine) -> Plan {
+        let found: HashMap<&SandboxId, &Found> =
+            self.found.iter().map(|(id, (_, found))| (id, found)).collect();
+        let known = |id: &SandboxId| engine.shared.registry.holds(id);
+        let clock = engine.shared.parts.clock.as_ref();
+        Plan::make(&self.records, &found, known, &engine.shared.instance, clock.boot_id())
+    }
+}
+
+fn watch_all(
+    records: &[SandboxRecord],
+    found: &HashMap<SandboxId, (Arc<dyn Isolation>, Found)>,
+) -> HashMap<SandboxId, OwnedFd> {
+    let alive = records.iter().filter_map(|record| found.get(&record.id)).filter(|(_, found)| found.alive);
+    alive
+        .filter_map(|(backend, found)| match backend.watch(&found.id) {
+            Ok(watch) => Some((found.id.clone(), watch)),
+            Err(error) => {
+                tracing::warn!(sandbox.id = %found.id, error = sentence(&error), "cannot watch a sandbox that was found");
+                None
+            }
+        })
+        .collect()
+}
+
+/// Starts drivers for all that is to be done; with `all` false only for what needs no change.
+async fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) {
+    for record in &world.records {
+        engine.shared.registry.note_files(record);
+    }
+    let mut settling = Vec::new();
+    for (record, therefore) in plan.steps {
+        let backend = match world.found.get(&record.id) {
+            Some((backend, _)) => Arc::clone(backend),
+            None => match engine.backend_of(&record) {
+                Ok(backend) => backend,
+                Err(error) => {
+                    engine.fault();
+                    tracing::error!(sandbox.id = %record.id, error = sentence(&error), "a sandbox is left as it is");
+                    continue;
+                }
+            },
+        };
+        let first = match (therefore, world.watches.remove(&record.id)) {
+            (Therefore::Adopt { frozen }, Some(watch)) => First::Adopt { watch, frozen },
+            // It ended after it was listed.
+            (Therefore::Adopt { .. }, None) if all => First::Settle(Remains::Dead),
+            (Therefore::Settle(remains), _) if all => First::Settle(remains),
+            (Therefore::Adopt { .. } | Therefore::Settle(_), _) => continue,
+        };
+        let settles = matches!(first, First::Settle(_));
+        let cell = Driver::start(engine, record, backend, None, first);
+        if settles {
+            settling.push(cell);
+        }
+    }
+    let orphans: Vec<_> = plan
+        .orphans
+        .into_iter()
+        .filter(|_| all)
+        .filter_map(|id| world.found.remove(&id).map(|(backend, _)| (backend, id)))
+        .collect();
+    let engine = engine.inner();
+    tokio::spawn(async move {
+        remove_orphans(&engine, orphans).await;
+        for cell in settling {
+            // It is answered, or its driver has left, once that is done.
+            drop(cell.ask(Task::Look(None)).await);
+        }
+        engine.shared.reconciled.send_replace(true);
+    });
+}
+
+async fn remove_orphans(engine: &Engine, orphans: Vec<(Arc<dyn Isolation>, SandboxId)>) {
+    stream::iter(orphans)
+        .for_each_concurrent(REMOVALS_AT_ONCE, |(backend, id)| async move {
+            tracing::warn!(sandbox.id = %id, "a sandbox that nobody knows is removed");
+            let which = id.clone();
+            match blocking(move || backend.destroy(&which)).await {
+                Err(error) if error.kind != IsolationErrorKind::NotFound => {
+                    engine.fault();
+                    tracing::error!(sandbox.id = %id, error = sentence(&error), "cannot remove a sandbox that nobody knows");
+                }
+                Ok(()) | Err(_) => {}
+            }
+        })
+        .await;
+}

@@ -1,0 +1,104 @@
+//! What follows from what was found. Pure.
+
+use std::collections::{HashMap, HashSet};
+
+use warren_core::{Found, OwnerBond, SandboxId, SandboxRecord, Status};
+
+use super::MARK;
+use crate::driver::Remains;
+
+/// Fewer than this that are missing are believed.
+const FEW: usize = 5;
+
+/// What a start does.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) steps: Vec<(SandboxRecord, Therefore)>,
+    /// Found, marked as ours, and in no record.
+    pub(super) orphans: Vec<SandboxId>,
+    /// Of those that should run, how many are gone with their files.
+    pub(super) missing: usize,
+    should_run: usize,
+    ours_found: usize,
+}
+
+/// What becomes of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Therefore {
+    Adopt { frozen: bool },
+    Settle(Remains),
+}
+
+impl Plan {
+    /// `known` are those that have a driver already.
+    pub(super) fn make(
+        records: &[SandboxRecord],
+        found: &HashMap<&SandboxId, &Found>,
+        known: impl Fn(&SandboxId) -> bool,
+        instance: &str,
+        boot_id: &str,
+    ) -> Self {
+        let mut plan = Self::default();
+        for record in records {
+            let seen = found.get(&record.id).copied();
+            if matches!(record.status, Status::Ready | Status::Paused | Status::Syncing) {
+                plan.should_run += 1;
+                plan.missing += usize::from(seen.is_none());
+            }
+            if record.is_live() && !known(&record.id) {
+                plan.steps.push((record.clone(), conclude(record, seen, boot_id)));
+            }
+        }
+        let recorded: HashSet<&SandboxId> = records.iter().map(|record| &record.id).collect();
+        for sandbox in found.values().filter(|found| is_ours(found, instance)) {
+            plan.ours_found += 1;
+            if !recorded.contains(&sandbox.id) && !known(&sandbox.id) {
+                plan.orphans.push(sandbox.id.clone());
+            }
+        }
+        plan
+    }
+
+    /// Why this is rather not to be believed; `None` when it is.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let most = |some: usize, all: usize| some >= FEW && some * 2 > all;
+        if most(self.missing, self.should_run) {
+            return Some(format!(
+                "{} of {} sandboxes that should run are gone with their files, as after a wrong mount; accept the losses, or \
+                 bring the files back and start again",
+                self.missing, self.should_run
+            ));
+        }
+        let orphans = self.orphans.len();
+        most(orphans, self.ours_found).then(|| {
+            format!(
+                "{orphans} of {} sandboxes on this machine are in no record, as after an old backup; accept the losses, which \
+                 removes them, or bring the catalog back and start again",
+                self.ours_found
+            )
+        })
+    }
+}
+
+fn conclude(record: &SandboxRecord, seen: Option<&Found>, boot_id: &str) -> Therefore {
+    match record.status {
+        Status::Creating if record.death.is_some() => Therefore::Settle(Remains::HalfResumed),
+        Status::Creating => Therefore::Settle(Remains::HalfMade),
+        Status::Stopping | Status::Stopped | Status::Failed => Therefore::Settle(Remains::HalfEnded),
+        Status::Ready | Status::Paused | Status::Syncing => match seen {
+            Some(found) if found.alive => Therefore::Adopt { frozen: found.frozen },
+            Some(_) if record.deadline.boot_id == boot_id => Therefore::Settle(Remains::Dead),
+            Some(_) => Therefore::Settle(Remains::SwitchedOff),
+            None => Therefore::Settle(Remains::Gone),
+        },
+    }
+}
+
+/// What dies with its maker belongs to somebody who is at work right now.
+fn is_ours(found: &Found, instance: &str) -> bool {
+    found.owner == OwnerBond::Outlives && found.spec.labels.get(MARK).is_some_and(|mark| mark == instance)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

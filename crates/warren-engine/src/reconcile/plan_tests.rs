@@ -1,0 +1,139 @@
+use std::collections::BTreeMap;
+
+use warren_core::{
+    Deadline, DeathCause, DeathCertificate, OnExpiry, Owner, SandboxKind, SandboxSpec, TemplateName, Timeouts,
+};
+
+use super::*;
+
+const INSTANCE: &str = "mine";
+const BOOT: &str = "this-boot";
+
+fn id(number: u8) -> SandboxId {
+    SandboxId::from_random([number; 16])
+}
+
+fn record(number: u8, status: Status) -> SandboxRecord {
+    SandboxRecord {
+        id: id(number),
+        owner: Owner::first(),
+        generation: 1,
+        status,
+        paused: None,
+        spec: SandboxSpec::new(TemplateName::host()),
+        disk_limit_required: false,
+        kind: SandboxKind::Terminal,
+        backend: "native".to_owned(),
+        metadata: BTreeMap::new(),
+        created_unix_ms: 0,
+        made_in_ms: 0,
+        deadline: Deadline { boot_id: BOOT.to_owned(), boot_ms: 1, unix_ms: 1 },
+        on_expiry: OnExpiry::Keep,
+        timeouts: Timeouts::default(),
+        death: None,
+    }
+}
+
+fn found(number: u8, alive: bool) -> Found {
+    let mut spec = SandboxSpec::new(TemplateName::host());
+    spec.labels.insert(MARK.to_owned(), INSTANCE.to_owned());
+    Found {
+        id: id(number),
+        pid: None,
+        alive,
+        frozen: false,
+        owner: OwnerBond::Outlives,
+        spec,
+        created_unix_ms: 0,
+    }
+}
+
+fn kept() -> Option<DeathCertificate> {
+    Some(DeathCertificate {
+        cause: DeathCause::Idle,
+        detail: String::new(),
+        at_unix_ms: 0,
+        last_output: String::new(),
+        processes: Vec::new(),
+        usage: None,
+        snapshot: None,
+        files_kept: true,
+    })
+}
+
+fn plan(records: &[SandboxRecord], found: &[Found]) -> Plan {
+    let found: HashMap<&SandboxId, &Found> = found.iter().map(|found| (&found.id, found)).collect();
+    Plan::make(records, &found, |_| false, INSTANCE, BOOT)
+}
+
+fn outcome(record: SandboxRecord, found: Option<Found>) -> Therefore {
+    let plan = plan(&[record], found.as_slice());
+    assert!(plan.orphans.is_empty());
+    plan.steps[0].1
+}
+
+#[test]
+fn what_was_found_decides_what_becomes_of_each() {
+    let settle = Therefore::Settle;
+    assert_eq!(outcome(record(1, Status::Ready), Some(found(1, true))), Therefore::Adopt { frozen: false });
+    assert_eq!(outcome(record(1, Status::Paused), Some(found(1, false))), settle(Remains::Dead));
+    assert_eq!(outcome(record(1, Status::Ready), None), settle(Remains::Gone));
+    assert_eq!(outcome(record(1, Status::Creating), Some(found(1, true))), settle(Remains::HalfMade));
+    assert_eq!(outcome(record(1, Status::Stopping), None), settle(Remains::HalfEnded));
+    let again = SandboxRecord { death: kept(), ..record(1, Status::Creating) };
+    assert_eq!(outcome(again, Some(found(1, true))), settle(Remains::HalfResumed));
+}
+
+#[test]
+fn a_sandbox_of_an_earlier_boot_was_switched_off() {
+    let mut old = record(1, Status::Ready);
+    old.deadline.boot_id = "earlier".to_owned();
+    assert_eq!(outcome(old, Some(found(1, false))), Therefore::Settle(Remains::SwitchedOff));
+}
+
+#[test]
+fn a_frozen_sandbox_is_adopted_frozen() {
+    let frozen = Found { frozen: true, ..found(1, true) };
+    assert_eq!(outcome(record(1, Status::Ready), Some(frozen)), Therefore::Adopt { frozen: true });
+}
+
+#[test]
+fn files_of_an_ended_sandbox_are_nobodys_orphans() {
+    let ended = SandboxRecord { death: kept(), ..record(1, Status::Stopped) };
+    let plan = plan(&[ended], &[found(1, false)]);
+    assert!(plan.steps.is_empty() && plan.orphans.is_empty());
+}
+
+#[test]
+fn only_what_carries_the_mark_and_outlives_its_maker_is_an_orphan() {
+    let mut stranger = found(2, true);
+    stranger.spec.labels.clear();
+    let mut others = found(3, true);
+    others.spec.labels.insert(MARK.to_owned(), "theirs".to_owned());
+    let run = Found { owner: OwnerBond::DiesWithOwner, ..found(4, true) };
+    assert_eq!(plan(&[], &[found(1, true), stranger, others, run]).orphans, [id(1)]);
+}
+
+#[test]
+fn most_sandboxes_gone_are_doubted_and_few_are_believed() {
+    let records: Vec<_> = (0..9).map(|number| record(number, Status::Ready)).collect();
+    let alive = |from: u8| (from..9).map(|number| found(number, true)).collect::<Vec<_>>();
+    assert!(plan(&records, &alive(5)).doubt().is_some());
+    assert!(plan(&records, &alive(4)).doubt().is_none());
+    assert!(plan(&records[..4], &[]).doubt().is_none());
+    assert!(plan(&records[..5], &[]).doubt().is_some());
+}
+
+#[test]
+fn sandboxes_that_a_reboot_ended_are_no_reason_for_doubt() {
+    let records: Vec<_> = (0..9).map(|number| record(number, Status::Ready)).collect();
+    let dead: Vec<_> = (0..9).map(|number| found(number, false)).collect();
+    assert!(plan(&records, &dead).doubt().is_none());
+}
+
+#[test]
+fn a_machine_full_of_strangers_to_the_catalog_is_doubted() {
+    let found: Vec<_> = (0..5).map(|number| found(number, true)).collect();
+    assert!(plan(&[], &found[..4]).doubt().is_none());
+    assert!(plan(&[], &found).doubt().is_some());
+}

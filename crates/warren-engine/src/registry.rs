@@ -1,0 +1,201 @@
+//! Which sandboxes have a driver, and how many may live.
+//!
+//! A sandbox that lives has a driver. One that ended has none: its record is read from the catalog, and a driver is started
+//! when something is to be done with what it left. There is never more than one for an id: the driver of a new sandbox is
+//! registered before the record is written, all others are started under one lock that is held from reading the record to
+//! registering, and a driver leaves only after its last write.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warren_core::{Owner, SandboxId, SandboxRecord, Status, TemplateName};
+
+use crate::blocking::blocking;
+use crate::cell::Cell;
+use crate::driver::{Driver, First};
+use crate::{Engine, EngineError};
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    cells: Mutex<HashMap<SandboxId, Arc<Cell>>>,
+    /// Ended sandboxes whose files are there, and what they were made from.
+    kept: Mutex<HashMap<SandboxId, TemplateName>>,
+    waking: tokio::sync::Mutex<()>,
+}
+
+impl Registry {
+    /// The owner's sandbox, if it has a driver.
+    pub(crate) fn find(&self, owner: &Owner, id: &SandboxId) -> Option<Arc<Cell>> {
+        self.cells().get(id).filter(|cell| cell.owner == *owner).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Cell>> {
+        self.cells().values().cloned().collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cells().is_empty()
+    }
+
+    pub(crate) fn holds(&self, id: &SandboxId) -> bool {
+        self.cells().contains_key(id)
+    }
+
+    pub(crate) fn enrol(&self, cell: &Arc<Cell>) {
+        self.cells().insert(cell.id.clone(), Arc::clone(cell));
+    }
+
+    /// Takes a driver's sandbox out, unless another driver has taken its place.
+    pub(crate) fn strike(&self, cell: &Arc<Cell>) {
+        let mut cells = self.cells();
+        if cells.get(&cell.id).is_some_and(|found| Arc::ptr_eq(found, cell)) {
+            cells.remove(&cell.id);
+        }
+    }
+
+    /// Remembers whether the files of an ended sandbox are there.
+    pub(crate) fn note_files(&self, record: &SandboxRecord) {
+        let mut kept = self.kept();
+        if record.status.is_terminal() && record.files_kept() {
+            kept.insert(record.id.clone(), record.spec.template.clone());
+        } else {
+            kept.remove(&record.id);
+        }
+    }
+
+    pub(crate) fn kept_count(&self) -> usize {
+        self.kept().len()
+    }
+
+    /// Templates that somebody's files lie on top of.
+    pub(crate) fn templates_in_use(&self) -> Vec<TemplateName> {
+        let mut names: Vec<TemplateName> = self.kept().values().cloned().collect();
+        names.extend(self.cells().values().map(|cell| cell.record().spec.template.clone()));
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// How many are in one of these states.
+    pub(crate) fn count(&self, wanted: fn(Status) -> bool) -> usize {
+        self.cells().values().filter(|cell| wanted(cell.status())).count()
+    }
+
+    fn cells(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Cell>>> {
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<SandboxId, TemplateName>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// The owner's sandbox with its driver, which is started if there is none.
+    pub(crate) async fn wake(&self, owner: &Owner, id: &SandboxId) -> Result<Arc<Cell>, EngineError> {
+        let registry = &self.shared.registry;
+        if let Some(cell) = registry.find(owner, id) {
+            return Ok(cell);
+        }
+        let _waking = registry.waking.lock().await;
+        if let Some(cell) = registry.find(owner, id) {
+            return Ok(cell);
+        }
+        let record = self.recorded(owner, id).await?;
+        let backend = self.backend_of(&record)?;
+        let first = if record.is_live() {
+            // Its driver was lost, or the engine is only answering questions and has not started one.
+            self.may_change()?;
+            let (looked_at, which) = (Arc::clone(&backend), id.clone());
+            let watch = blocking(move || looked_at.watch(&which)).await.map_err(EngineError::Backend)?;
+            First::Adopt { watch, frozen: record.status == Status::Paused }
+        } else {
+            First::Letter
+        };
+        if self.is_closed() {
+            return Err(EngineError::ShuttingDown);
+        }
+        Ok(Driver::start(self, record, backend, None, first))
+    }
+
+    /// The owner's sandbox as the catalog has it.
+    pub(crate) async fn recorded(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
+        let (whose, which) = (owner.clone(), id.clone());
+        let found = self.catalog(move |catalog| catalog.sandbox(&whose, &which)).await?;
+        found.ok_or_else(|| EngineError::sandbox_not_found(id))
+    }
+}
+
+/// How many sandboxes may live at once. Exact, however many are asked for at the same time.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    taken: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// The right of one sandbox to live; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    taken: Arc<AtomicUsize>,
+}
+
+impl Seats {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { taken: Arc::default(), most }
+    }
+
+    pub(crate) fn take(&self) -> Result<Seat, EngineError> {
+        let more = |taken| (taken < self.most).then_some(taken + 1);
+        match self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
+            Ok(_) => Ok(Seat { taken: Arc::clone(&self.taken) }),
+            Err(alive) => Err(EngineError::MaxSandboxes { alive, most: self.most }),
+        }
+    }
+
+    /// For a sandbox that lives already: it is counted, and not turned away.
+    pub(crate) fn take_anyway(&self) -> Seat {
+        self.taken.fetch_add(1, Ordering::AcqRel);
+        Seat { taken: Arc::clone(&self.taken) }
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_seats_are_given_than_there_are() {
+        let seats = Seats::new(64);
+        let taken: Vec<Seat> = std::thread::scope(|scope| {
+            let takers: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| (0..32).filter_map(|_| seats.take().ok()).collect())).collect();
+            takers.into_iter().flat_map(|taker| -> Vec<Seat> { taker.join().unwrap() }).collect()
+        });
+        assert_eq!(taken.len(), 64);
+        assert!(matches!(seats.take(), Err(EngineError::MaxSandboxes { alive: 64, most: 64 })));
+        drop(taken);
+        assert_eq!(seats.taken(), 0);
+    }
+
+    #[test]
+    fn a_sandbox_that_lives_is_counted_even_over_the_limit() {
+        let seats = Seats::new(1);
+        let both = (seats.take_anyway(), seats.take_anyway());
+        assert_eq!(seats.taken(), 2);
+        assert!(seats.take().is_err());
+        drop(both);
+        assert!(seats.take().is_ok());
+    }
+}

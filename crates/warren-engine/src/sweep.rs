@@ -1,0 +1,101 @@
+//! What happens because time passes. All of it is decided by the clock port; the runtime's clock only says how often to look.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use warren_core::Status;
+
+use crate::blocking::blocking;
+use crate::cell::Cell;
+use crate::driver::Task;
+use crate::engine::closed;
+use crate::error::sentence;
+use crate::{Engine, Mode};
+
+/// How often it is seen whether something is due.
+const TICK: Duration = Duration::from_secs(1);
+/// How many sandboxes are looked at at the same time.
+const LOOKS_AT_ONCE: usize = 4;
+
+/// Looks every second whether something is due, and sweeps every so often, until the engine ends.
+pub(crate) async fn keep_time(engine: Engine) {
+    let mut closing = engine.shared.closing.subscribe();
+    let clock = engine.shared.parts.clock.clone();
+    let sweep_ms = engine.shared.settings.sweep_s.saturating_mul(1000);
+    let mut swept_ms = clock.boot_ms();
+    loop {
+        tokio::select! {
+            () = closed(&mut closing) => return,
+            () = tokio::time::sleep(TICK) => {}
+        }
+        if clock.boot_ms().saturating_sub(swept_ms) >= sweep_ms {
+            swept_ms = clock.boot_ms();
+            engine.sweep().await;
+        } else {
+            engine.look_at_due().await;
+        }
+    }
+}
+
+impl Engine {
+    /// Does at once what the sweep does every so often: expiries, idleness, forgetting.
+    pub async fn sweep(&self) {
+        if self.may_change().is_err() {
+            return;
+        }
+        self.look_at(self.shared.registry.all()).await;
+        self.sweep_sessions().await;
+        self.forget().await;
+    }
+
+    /// Looks at those for which something is due.
+    async fn look_at_due(&self) {
+        let now_ms = self.shared.parts.clock.boot_ms();
+        let mut due = self.shared.registry.all();
+        due.retain(|cell| cell.due_ms.load(Ordering::Relaxed) <= now_ms);
+        if !due.is_empty() && self.mode() == Mode::Normal {
+            self.look_at(due).await;
+        }
+    }
+
+    async fn look_at(&self, cells: Vec<Arc<Cell>>) {
+        stream::iter(cells).for_each_concurrent(LOOKS_AT_ONCE, |cell| self.look(cell)).await;
+    }
+
+    /// Feels the pulse of a sandbox that may be idle, then lets its driver judge.
+    async fn look(&self, cell: Arc<Cell>) {
+        let quiet =
+            cell.status() == Status::Ready && cell.life().inside() == 0 && !self.is_thinking(&cell.id);
+        let pulse = if quiet {
+            let looked_at = Arc::clone(&cell);
+            blocking(move || looked_at.backend.pulse(&looked_at.id)).await.ok()
+        } else {
+            None
+        };
+        if let Some(Err(error)) = cell.ask(Task::Look(pulse)).await {
+            tracing::warn!(sandbox.id = %cell.id, error = sentence(&error), "what is due for a sandbox did not get done");
+        }
+    }
+
+    /// Forgets what ended long ago.
+    async fn forget(&self) {
+        let history_ms = self.shared.settings.history_s.saturating_mul(1000);
+        let before = self.shared.parts.clock.unix_ms().saturating_sub(history_ms);
+        let forgotten = self
+            .catalog(move |catalog| {
+                let sandboxes = catalog.forget_sandboxes(before)?;
+                Ok::<_, warren_core::catalog::CatalogError>((sandboxes, catalog.forget_events(before)?))
+            })
+            .await;
+        match forgotten {
+            Ok((0, 0)) => {}
+            Ok((sandboxes, events)) => tracing::debug!(sandboxes, events, "old records were forgotten"),
+            Err(error) => {
+                self.fault();
+                tracing::warn!(error = sentence(&error), "cannot forget old records");
+            }
+        }
+    }
+}
