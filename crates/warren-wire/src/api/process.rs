@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A command, as its words or as one line for the shell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a list of words, or one line for the shell")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Command {
     /// A line for `/bin/sh -c`.
@@ -224,7 +224,7 @@ pub struct ProcessList {
 
 /// A signal, by name without `SIG` or by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected the name of a signal, or its number")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Signal {
     Number(i32),

@@ -1,0 +1,88 @@
+use warren_core::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals};
+use warren_engine::Allowance;
+use warren_wire::api;
+
+use super::time::rfc3339;
+use crate::error::ApiError;
+
+const LONGEST_TASK: usize = 64 * 1024;
+const LONGEST_RESULT: usize = 256 * 1024;
+const LONGEST_WORD: usize = 255;
+const MOST_SCREENSHOTS: usize = 256;
+const LONGEST_SCREENSHOT: usize = 4096;
+
+/// Numbers above this one lose their last digits in some readers of JSON.
+const MOST_NUMBER: u64 = 9_007_199_254_740_991;
+
+pub(crate) fn run(record: &RunRecord) -> api::Run {
+    api::Run {
+        run_id: record.id.to_string(),
+        session_id: record.session.to_string(),
+        number: record.number,
+        status: match record.status {
+            RunStatus::Completed => api::RunStatus::Completed,
+            RunStatus::OverTime => api::RunStatus::OverTime,
+            RunStatus::OverTokens => api::RunStatus::OverTokens,
+        },
+        at: rfc3339(record.at_unix_ms),
+        task: record.run.task.clone(),
+        result: record.run.result.clone(),
+        duration_ms: record.run.duration_ms,
+        tokens: record.run.tokens,
+        screenshots: record.run.screenshots.clone(),
+        provider: record.run.provider.clone(),
+    }
+}
+
+pub(crate) fn new_run(body: api::NewRun) -> Result<NewRun, ApiError> {
+    let most = |field: &str, length: usize, most: usize| match length {
+        length if length <= most => Ok(()),
+        length => {
+            Err(ApiError::invalid(field, format!("{field}: {length} are more than the {most} allowed")))
+        }
+    };
+    most("task", body.task.chars().count(), LONGEST_TASK)?;
+    most("result", body.result.as_deref().map_or(0, |text| text.chars().count()), LONGEST_RESULT)?;
+    most("provider", body.provider.as_deref().map_or(0, |text| text.chars().count()), LONGEST_WORD)?;
+    most("screenshots", body.screenshots.len(), MOST_SCREENSHOTS)?;
+    most("screenshots", body.screenshots.iter().map(String::len).max().unwrap_or(0), LONGEST_SCREENSHOT)?;
+    for (field, number) in [("duration_ms", body.duration_ms), ("tokens", body.tokens)] {
+        if number > MOST_NUMBER {
+            return Err(ApiError::invalid(field, format!("{field} must be at most {MOST_NUMBER}")));
+        }
+    }
+    Ok(NewRun {
+        task: body.task,
+        result: body.result,
+        duration_ms: body.duration_ms,
+        tokens: body.tokens,
+        screenshots: body.screenshots,
+        provider: body.provider,
+    })
+}
+
+pub(crate) fn can_run(allowance: &Allowance) -> api::CanRun {
+    api::CanRun {
+        allowed: allowance.denied.is_none(),
+        reason: allowance.denied.map(|denied| match denied {
+            RunDenied::Inactive => api::RunDenied::Inactive,
+            RunDenied::NotReady => api::RunDenied::NotReady,
+            RunDenied::Expired => api::RunDenied::Expired,
+            RunDenied::OutOfRuns => api::RunDenied::OutOfRuns,
+            RunDenied::OutOfTokens => api::RunDenied::OutOfTokens,
+        }),
+        runs_left: allowance.runs_left,
+        tokens_left: allowance.tokens_left,
+        seconds_left: allowance.seconds_left,
+    }
+}
+
+pub(super) fn run_limits(limits: RunLimits) -> api::RunLimits {
+    let RunLimits { runs, run_s, tokens, duration_s } = limits;
+    api::RunLimits { runs, run_s, tokens, duration_s }
+}
+
+pub(super) fn totals(totals: RunTotals) -> api::RunTotals {
+    let RunTotals { runs, tokens, duration_ms } = totals;
+    api::RunTotals { runs, tokens, duration_ms }
+}

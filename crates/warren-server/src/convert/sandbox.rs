@@ -1,0 +1,182 @@
+use std::path::Path;
+
+use warren_core::{
+    DeathCause, DeathCertificate, Limits, Mount, MountAccess, NetworkMode, OnExpiry, PausedBy, Profile,
+    SandboxKind, SandboxRecord, Status, Timeouts, Usage,
+};
+use warren_engine::{Acquired, Patch};
+use warren_wire::api;
+
+use super::new_sandbox::{checked_map, on_expiry};
+use super::time::rfc3339;
+use crate::error::ApiError;
+
+pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
+    let spec = &record.spec;
+    api::Sandbox {
+        sandbox_id: record.id.to_string(),
+        session_id: None,
+        status: status(record.status),
+        paused_by: record.paused.as_ref().map(|paused| paused_by(paused.by)),
+        template: spec.template.to_string(),
+        kind: sandbox_type(record.kind),
+        backend: record.backend.clone(),
+        labels: spec.labels.clone(),
+        metadata: record.metadata.clone(),
+        user: spec.user.clone(),
+        workdir: spec.workdir.as_deref().map(text),
+        hostname: spec.hostname.clone(),
+        network: network(spec.network),
+        profile: profile(spec.profile),
+        limits: limits(&spec.limits),
+        mounts: spec.mounts.iter().map(mount).collect(),
+        created_at: rfc3339(record.created_unix_ms),
+        expires_at: rfc3339(record.deadline.unix_ms),
+        on_expiry: expiry(record.on_expiry),
+        timeouts: times(record.timeouts),
+        made_in_ms: record.made_in_ms,
+        generation: record.generation,
+        death: record.death.as_ref().map(death),
+        resumable: record.status.is_terminal() && record.files_kept(),
+    }
+}
+
+/// The answer to a create, which also tells the session.
+pub(crate) fn created(acquired: &Acquired) -> api::Sandbox {
+    api::Sandbox { session_id: Some(acquired.session.id.to_string()), ..sandbox(&acquired.sandbox) }
+}
+
+pub(crate) fn death(certificate: &DeathCertificate) -> api::Death {
+    let (cause, killed_by) = cause(&certificate.cause);
+    api::Death {
+        cause,
+        killed_by,
+        detail: certificate.detail.clone(),
+        at: rfc3339(certificate.at_unix_ms),
+        last_output: certificate.last_output.clone(),
+        processes: certificate.processes.clone(),
+        usage: certificate.usage.map(usage),
+        snapshot_id: certificate.snapshot.clone(),
+        files_kept: certificate.files_kept,
+    }
+}
+
+fn cause(cause: &DeathCause) -> (api::DeathCause, Option<String>) {
+    let word = match cause {
+        DeathCause::Exit => api::DeathCause::Exit,
+        DeathCause::Oom => api::DeathCause::Oom,
+        DeathCause::Timeout => api::DeathCause::Timeout,
+        DeathCause::Idle => api::DeathCause::Idle,
+        DeathCause::Ttl => api::DeathCause::Ttl,
+        DeathCause::Killed { by } => return (api::DeathCause::Killed, Some(by.clone())),
+        DeathCause::DiskFull => api::DeathCause::DiskFull,
+        DeathCause::BackendError => api::DeathCause::BackendError,
+        DeathCause::HostRestart => api::DeathCause::HostRestart,
+    };
+    (word, None)
+}
+
+pub(crate) fn usage(usage: Usage) -> api::Usage {
+    api::Usage {
+        memory_bytes: usage.memory_bytes,
+        memory_peak_bytes: usage.memory_peak_bytes,
+        cpu_ns: usage.cpu_ns,
+        pids: usage.pids,
+        disk_bytes: usage.disk_bytes,
+        inodes: usage.inodes,
+        oom_kills: usage.oom_kills,
+        io_bytes: usage.io_bytes,
+        connections: usage.connections,
+    }
+}
+
+/// What cannot be right whatever the sandbox is; the engine checks the rest.
+pub(crate) fn patch(body: api::PatchSandbox) -> Result<Patch, ApiError> {
+    body.labels.as_ref().map_or(Ok(()), |labels| checked_map(labels, "labels"))?;
+    body.metadata.as_ref().map_or(Ok(()), |metadata| checked_map(metadata, "metadata"))?;
+    if body.ttl_s == Some(0) {
+        return Err(ApiError::invalid("ttl_s", "a time to live takes at least one second"));
+    }
+    Ok(Patch {
+        labels: body.labels,
+        metadata: body.metadata,
+        ttl_s: body.ttl_s,
+        on_expiry: body.on_expiry.map(on_expiry),
+    })
+}
+
+pub(crate) fn status(status: Status) -> api::SandboxStatus {
+    match status {
+        Status::Creating => api::SandboxStatus::Creating,
+        Status::Syncing => api::SandboxStatus::Syncing,
+        Status::Ready => api::SandboxStatus::Ready,
+        Status::Paused => api::SandboxStatus::Paused,
+        Status::Stopping => api::SandboxStatus::Stopping,
+        Status::Stopped => api::SandboxStatus::Stopped,
+        Status::Failed => api::SandboxStatus::Failed,
+    }
+}
+
+pub(super) fn sandbox_type(kind: SandboxKind) -> api::SandboxType {
+    match kind {
+        SandboxKind::Terminal => api::SandboxType::Terminal,
+        SandboxKind::Research => api::SandboxType::Research,
+    }
+}
+
+pub(super) fn times(timeouts: Timeouts) -> api::Timeouts {
+    let Timeouts { active_s, detached_s, suspended_s } = timeouts;
+    api::Timeouts { active_s, detached_s, suspended_s }
+}
+
+fn paused_by(by: PausedBy) -> api::PausedBy {
+    match by {
+        PausedBy::Request => api::PausedBy::Request,
+        PausedBy::Idleness => api::PausedBy::Idleness,
+    }
+}
+
+fn network(network: NetworkMode) -> api::Network {
+    match network {
+        NetworkMode::None => api::Network::None,
+        NetworkMode::Public => api::Network::Public,
+    }
+}
+
+fn profile(profile: Profile) -> api::Profile {
+    match profile {
+        Profile::Standard => api::Profile::Standard,
+        Profile::Strict => api::Profile::Strict,
+    }
+}
+
+fn expiry(on_expiry: OnExpiry) -> api::OnExpiry {
+    match on_expiry {
+        OnExpiry::Keep => api::OnExpiry::Keep,
+        OnExpiry::Delete => api::OnExpiry::Delete,
+    }
+}
+
+fn limits(limits: &Limits) -> api::Limits {
+    api::Limits {
+        memory_mib: limits.memory.0 >> 20,
+        cpus: f64::from(limits.cpus.milli()) / 1000.0,
+        pids: limits.pids,
+        disk_mib: limits.disk.0 >> 20,
+        inodes: limits.inodes,
+        open_files: limits.open_files,
+        ttl_s: limits.lifetime_s,
+    }
+}
+
+fn mount(mount: &Mount) -> api::Mount {
+    api::Mount {
+        source: text(&mount.source),
+        target: text(&mount.target),
+        read_only: mount.access == MountAccess::ReadOnly,
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

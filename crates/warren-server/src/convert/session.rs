@@ -1,0 +1,184 @@
+use std::path::PathBuf;
+
+use warren_core::{ByteSize, Deadline, Provision, RunLimits, SessionRecord, SessionState};
+use warren_engine::{Acquire, Acquired, Attach, Expected, Requirements, SessionDetails, SessionView};
+use warren_wire::api;
+
+use super::new_sandbox::{checked_client, checked_map, new_sandbox, timeouts};
+use super::run::{run, run_limits, totals};
+use super::sandbox::{sandbox, sandbox_type, times};
+use super::time::rfc3339;
+use super::{defaults, sandbox as sandboxes};
+use crate::config::Config;
+use crate::error::ApiError;
+
+const MOST_PATHS: usize = 64;
+
+pub(crate) fn session(record: &SessionRecord) -> api::Session {
+    let moment = |deadline: &Option<Deadline>| deadline.as_ref().map(|deadline| rfc3339(deadline.unix_ms));
+    api::Session {
+        session_id: record.id.to_string(),
+        sandbox_id: record.sandbox.to_string(),
+        client: record.client.clone(),
+        kind: sandbox_type(record.kind),
+        state: state(record.state),
+        provision: provision(&record.provision),
+        limits: run_limits(record.limits),
+        totals: totals(record.totals),
+        tier: record.tier.clone(),
+        labels: record.labels.clone(),
+        metadata: record.metadata.clone(),
+        created_at: rfc3339(record.created_unix_ms),
+        last_activity_at: rfc3339(record.last_activity_unix_ms),
+        expires_at: moment(&record.deadline),
+        detached_until: moment(&record.detached_until),
+        thinking_until: moment(&record.thinking_until),
+        timeouts: times(record.timeouts),
+        sandbox: None,
+        fresh: None,
+    }
+}
+
+pub(crate) fn session_view(view: &SessionView) -> api::Session {
+    api::Session { sandbox: view.sandbox.as_ref().map(sandbox), ..session(&view.session) }
+}
+
+/// The answer to acquire and attach.
+pub(crate) fn acquired(acquired: &Acquired) -> api::Session {
+    let whole = Some(sandboxes::sandbox(&acquired.sandbox));
+    api::Session { sandbox: whole, fresh: Some(acquired.fresh), ..session(&acquired.session) }
+}
+
+pub(crate) fn details(details: &SessionDetails) -> api::SessionDetails {
+    api::SessionDetails { session: session_view(&details.view), runs: details.runs.iter().map(run).collect() }
+}
+
+pub(crate) fn acquire(
+    body: api::AcquireSession,
+    idempotency: Option<Expected>,
+    config: &Config,
+) -> Result<Acquire, ApiError> {
+    let parts = new_sandbox(body.sandbox, "sandbox.", config)?;
+    if parts.client.is_some() {
+        return Err(ApiError::invalid("sandbox.client", "`client` stands beside `sandbox`, not in it"));
+    }
+    checked_map(&body.labels, "labels")?;
+    checked_map(&body.metadata, "metadata")?;
+    let preferred = body.preferred_sandbox_id.as_deref().map(str::parse).transpose();
+    Ok(Acquire {
+        client: checked_client(body.client, "client")?,
+        preferred: preferred.map_err(|error: warren_core::SandboxIdError| {
+            ApiError::invalid("preferred_sandbox_id", error.to_string())
+        })?,
+        sandbox: parts.sandbox,
+        fresh: body.require_fresh,
+        required: requirements(body.required.unwrap_or_default())?,
+        backend: one_backend(body.backend, parts.backend)?,
+        timeouts: parts.timeouts,
+        limits: body.limits.map(|limits| run_limits_of(&limits, config)).transpose()?,
+        tier: body.tier,
+        labels: body.labels,
+        metadata: body.metadata,
+        background: body.background,
+        idempotency,
+    })
+}
+
+pub(crate) fn attach(body: api::AttachSession, config: &Config) -> Result<Attach, ApiError> {
+    if body.create.is_some() && !body.create_if_missing {
+        return Err(ApiError::invalid("create", "`create` has a meaning only with `create_if_missing`"));
+    }
+    let create = body.create.unwrap_or_default();
+    let parts = body.create_if_missing.then(|| new_sandbox(create, "create.", config)).transpose()?;
+    let own_times = body.timeouts.map(|times| timeouts(&times, "", config)).transpose()?;
+    if let Some(NotHere(field)) = parts.as_ref().and_then(misplaced) {
+        return Err(ApiError::invalid(field, "this cannot be chosen when joining a sandbox"));
+    }
+    let sandbox = body.sandbox_id.parse();
+    Ok(Attach {
+        sandbox: sandbox.map_err(|error: warren_core::SandboxIdError| {
+            ApiError::invalid("sandbox_id", error.to_string())
+        })?,
+        client: checked_client(body.client, "client")?,
+        timeouts: own_times.or_else(|| parts.as_ref().and_then(|parts| parts.timeouts)),
+        create_if_missing: parts.map(|parts| parts.sandbox),
+    })
+}
+
+struct NotHere(&'static str);
+
+/// What a body for a new sandbox may hold, but an attach has no use for.
+fn misplaced(parts: &super::NewParts) -> Option<NotHere> {
+    let client = parts.client.as_ref().map(|_| NotHere("create.client"));
+    client.or_else(|| parts.backend.as_ref().map(|_| NotHere("create.backend")))
+}
+
+/// It may stand in either place, but not differently in both.
+fn one_backend(outer: Option<String>, inner: Option<String>) -> Result<Option<String>, ApiError> {
+    match (outer, inner) {
+        (Some(outer), Some(inner)) if outer != inner => {
+            Err(ApiError::invalid("backend", "`backend` and `sandbox.backend` name different ones"))
+        }
+        (outer, inner) => Ok(outer.or(inner)),
+    }
+}
+
+fn requirements(body: api::Requirements) -> Result<Requirements, ApiError> {
+    checked_map(&body.labels, "required.labels")?;
+    Ok(Requirements {
+        network: body.network,
+        write_access: body.write_access,
+        memory: body.memory_mib.map(|mib| ByteSize(mib.saturating_mul(1 << 20))),
+        readable: paths(body.readable, "required.readable")?,
+        writable: paths(body.writable, "required.writable")?,
+        labels: body.labels,
+    })
+}
+
+fn paths(paths: Vec<String>, field: &str) -> Result<Vec<PathBuf>, ApiError> {
+    let valid = |path: &String| path.starts_with('/') && path.len() <= 4095 && !path.contains('\0');
+    if paths.len() > MOST_PATHS || !paths.iter().all(valid) {
+        return Err(ApiError::invalid(field, format!("give at most {MOST_PATHS} absolute paths")));
+    }
+    Ok(paths.into_iter().map(PathBuf::from).collect())
+}
+
+fn run_limits_of(body: &api::RunLimitsRequest, config: &Config) -> Result<RunLimits, ApiError> {
+    const MOST: u64 = 366 * 86_400;
+    let own = defaults::run_limits(config);
+    let limits = RunLimits {
+        runs: body.runs.unwrap_or(own.runs),
+        run_s: body.run_s.unwrap_or(own.run_s),
+        tokens: body.tokens.unwrap_or(own.tokens),
+        duration_s: body.duration_s.unwrap_or(own.duration_s),
+    };
+    for (name, seconds) in [("run_s", limits.run_s), ("duration_s", limits.duration_s)] {
+        if !(1..=MOST).contains(&seconds) {
+            return Err(ApiError::invalid(
+                format!("limits.{name}"),
+                format!("{name} must be between 1 and {MOST}"),
+            ));
+        }
+    }
+    Ok(limits)
+}
+
+fn state(state: SessionState) -> api::SessionState {
+    match state {
+        SessionState::Active => api::SessionState::Active,
+        SessionState::Detached => api::SessionState::Detached,
+        SessionState::Suspended => api::SessionState::Suspended,
+        SessionState::Expired => api::SessionState::Expired,
+        SessionState::Released => api::SessionState::Released,
+        SessionState::Terminated => api::SessionState::Terminated,
+    }
+}
+
+fn provision(provision: &Provision) -> api::Provision {
+    let (state, url, job_id, reason) = match provision {
+        Provision::Pending => (api::ProvisionState::Pending, None, None, None),
+        Provision::Ready { url, job } => (api::ProvisionState::Ready, url.clone(), job.clone(), None),
+        Provision::Failed { reason } => (api::ProvisionState::Failed, None, None, Some(reason.clone())),
+    };
+    api::Provision { state, url, job_id, reason }
+}

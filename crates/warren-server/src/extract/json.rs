@@ -1,0 +1,167 @@
+use axum::extract::{FromRequest, Request};
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::read_body;
+use crate::error::{ApiError, Code};
+use crate::state::AppState;
+
+/// How much of a reader's complaint is repeated: enough to recognise a value, never a megabyte of it.
+const LONGEST_DETAIL: usize = 300;
+
+/// A JSON body, in both directions.
+#[derive(Debug, Clone)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<AppState> for Json<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        if !says_json(request.headers()) {
+            return Err(ApiError::new(
+                Code::UnsupportedMediaType,
+                "send JSON, with Content-Type: application/json",
+            ));
+        }
+        let most = usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX);
+        let bytes = read_body(request.into_body(), most).await?;
+        read(&bytes).map(Json)
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(bytes) => (StatusCode::OK, [(CONTENT_TYPE, "application/json")], bytes).into_response(),
+            Err(error) => ApiError::internal(error).into_response(),
+        }
+    }
+}
+
+/// `application/json`, in UTF-8 if it says at all.
+fn says_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
+    let mut parts = value.split(';').map(str::trim);
+    let json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    let utf8 = |part: &str| match part.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    };
+    json && parts.all(utf8)
+}
+
+/// What is no JSON is a bad request; what is JSON of another shape is a bad value.
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        refused(&path, &error.into_inner())
+    })?;
+    reader.end().map_err(|error| refused(".", &error))?;
+    Ok(value)
+}
+
+fn refused(path: &str, error: &serde_json::Error) -> ApiError {
+    let text = error.to_string();
+    if !error.is_data() {
+        return ApiError::new(Code::InvalidRequest, format!("the body is not JSON: {}", shorten(&text)));
+    }
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let detail = text.strip_suffix(&place).unwrap_or(&text);
+    match field(path, detail) {
+        Some(field) => ApiError::invalid(field, shorten(detail)),
+        None => ApiError::new(Code::InvalidValue, shorten(detail)),
+    }
+}
+
+/// The field to blame. One that is missing is named by the complaint alone, for the path ends above it.
+fn field(path: &str, detail: &str) -> Option<String> {
+    let above = (path != ".").then_some(path);
+    let missing = detail.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+    match (above, missing) {
+        (Some(above), Some(missing)) => Some(format!("{above}.{missing}")),
+        (None, Some(missing)) => Some(missing.to_owned()),
+        (above, None) => above.map(shorten),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(LONGEST_DETAIL).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_wire::api::{AcquireSession, CreateSandbox, Exec};
+
+    use super::*;
+
+    fn complaint<T: DeserializeOwned>(bytes: &[u8]) -> (u16, Option<String>) {
+        match read::<T>(bytes) {
+            Ok(_) => (200, None),
+            Err(error) => (error.status().as_u16(), error.problem().field),
+        }
+    }
+
+    #[test]
+    fn the_field_to_blame_is_named() {
+        let cases: [(&[u8], &str); 7] = [
+            (br#"{"client": 7}"#, "client"),
+            (br#"{"sandbox": {}}"#, "client"),
+            (br#"{"client": "a", "clinet": 1}"#, "clinet"),
+            (br#"{"client": "a", "sandbox": {"memory_mib": "512"}}"#, "sandbox.memory_mib"),
+            (br#"{"client": "a", "sandbox": {"mounts": [{"source": "/a"}]}}"#, "sandbox.mounts[0].target"),
+            (br#"{"client": "a", "sandbox": {"type": "toaster"}}"#, "sandbox.type"),
+            (br#"{"client": "a", "client": "b"}"#, "client"),
+        ];
+        for (body, field) in cases {
+            let text = String::from_utf8_lossy(body);
+            assert_eq!(complaint::<AcquireSession>(body), (422, Some(field.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_a_bad_request() {
+        let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
+        let cases: [&[u8]; 7] =
+            [b"", b"{", b"{}x", b"\xef\xbb\xbf{}", b"{\"template\": \"\xff\"}", b"nonsense", &deep];
+        for body in cases {
+            let text = String::from_utf8_lossy(&body[..body.len().min(40)]);
+            let status = complaint::<CreateSandbox>(body).0;
+            assert!(matches!(status, 400 | 422), "{text}: {status}");
+        }
+        assert_eq!(complaint::<CreateSandbox>(b"{}x").0, 400);
+        let nested = [br#"{"template": "#.as_slice(), &deep, b"}"].concat();
+        assert!(matches!(complaint::<CreateSandbox>(&nested).0, 400 | 422));
+    }
+
+    #[test]
+    fn a_command_of_the_wrong_kind_is_explained() {
+        let error = read::<Exec>(br#"{"command": 5}"#).unwrap_err().problem();
+        assert_eq!(error.field.as_deref(), Some("command"));
+        assert_eq!(error.detail, "expected a list of words, or one line for the shell");
+    }
+
+    #[test]
+    fn a_long_value_is_not_repeated_whole() {
+        let body = format!(r#"{{"memory_mib": "{}"}}"#, "x".repeat(100_000));
+        let detail = read::<CreateSandbox>(body.as_bytes()).unwrap_err().problem().detail;
+        assert!(detail.len() <= LONGEST_DETAIL, "{}", detail.len());
+    }
+
+    #[test]
+    fn only_json_in_utf8_is_read() {
+        let says = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, value.parse().unwrap());
+            says_json(&headers)
+        };
+        assert!(says("application/json") && says("Application/JSON; charset=\"UTF-8\""));
+        assert!(!says("text/json") && !says("application/json; charset=latin1") && !says("text/plain"));
+        assert!(!says_json(&HeaderMap::new()));
+    }
+}

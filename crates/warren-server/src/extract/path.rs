@@ -1,0 +1,59 @@
+use axum::extract::{FromRequestParts, RawPathParams};
+use http::request::Parts;
+use warren_core::{SandboxId, SessionId, TemplateName};
+use warren_engine::EngineError;
+
+use crate::error::{ApiError, Code};
+
+/// `{sandbox_id}` of the path. What cannot be an id is answered like one that nobody has.
+#[derive(Debug, Clone)]
+pub(crate) struct SandboxPath(pub(crate) SandboxId);
+
+/// `{session_id}` of the path.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionPath(pub(crate) SessionId);
+
+/// `{name}` of the path.
+#[derive(Debug, Clone)]
+pub(crate) struct TemplatePath(pub(crate) TemplateName);
+
+impl<S: Send + Sync> FromRequestParts<S> for SandboxPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = part(parts, state, "sandbox_id").await?;
+        text.parse().map(Self).map_err(|_| EngineError::sandbox_not_found(shorten(&text)).into())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = part(parts, state, "session_id").await?;
+        text.parse().map(Self).map_err(|_| EngineError::session_not_found(shorten(&text)).into())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for TemplatePath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = part(parts, state, "name").await?;
+        let missing =
+            || ApiError::new(Code::TemplateNotFound, format!("there is no template `{}`", shorten(&text)));
+        text.parse().map(Self).map_err(|_| missing())
+    }
+}
+
+/// A part of the path by its name in the route.
+async fn part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> Result<String, ApiError> {
+    let broken = || ApiError::new(Code::InvalidRequest, "the path is not percent-encoded UTF-8");
+    let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| broken())?;
+    let found = params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned());
+    found.ok_or_else(broken)
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(80).collect()
+}

@@ -1,0 +1,12 @@
+//! One function per route: parse, ask the engine, convert. They are named in `routes`.
+
+pub(crate) mod default_sandbox;
+pub(crate) mod events;
+pub(crate) mod health;
+pub(crate) mod openapi;
+pub(crate) mod recovery;
+pub(crate) mod runs;
+pub(crate) mod sandboxes;
+pub(crate) mod sessions;
+pub(crate) mod stats;
+pub(crate) mod templates;

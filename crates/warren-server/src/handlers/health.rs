@@ -1,0 +1,11 @@
+use axum::extract::State;
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::extract::Json;
+use crate::state::AppState;
+
+pub(crate) async fn get(State(state): State<AppState>, caller: Option<Caller>) -> Json<api::Health> {
+    Json(convert::health(state.engine.health().await, caller.is_none()))
+}

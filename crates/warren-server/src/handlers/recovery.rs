@@ -1,0 +1,12 @@
+use axum::extract::State;
+use warren_wire::api;
+
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::Json;
+use crate::state::AppState;
+
+pub(crate) async fn accept_losses(State(state): State<AppState>) -> Result<Json<api::Health>, ApiError> {
+    state.engine.accept_losses().await?;
+    Ok(Json(convert::health(state.engine.health().await, false)))
+}

@@ -1,0 +1,36 @@
+use axum::extract::State;
+use http::StatusCode;
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::{Json, SessionPath};
+use crate::state::AppState;
+
+pub(crate) async fn can_run(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Result<Json<api::CanRun>, ApiError> {
+    Ok(Json(convert::can_run(&state.engine.can_run(&caller.owner, &id).await?)))
+}
+
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Result<Json<api::RunList>, ApiError> {
+    let runs = state.engine.runs(&caller.owner, &id).await?;
+    Ok(Json(api::RunList { items: runs.iter().map(convert::run).collect() }))
+}
+
+pub(crate) async fn record(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+    Json(body): Json<api::NewRun>,
+) -> Result<(StatusCode, Json<api::Run>), ApiError> {
+    let run = state.engine.record_run(&caller.owner, &id, convert::new_run(body)?).await?;
+    Ok((StatusCode::CREATED, Json(convert::run(&run))))
+}

@@ -1,0 +1,157 @@
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use warren_core::Status;
+use warren_core::catalog::SandboxFilter;
+use warren_engine::{Acquire, Requirements, StoppedFiles};
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::{ApiError, Code};
+use crate::extract::{IdempotencyKey, Json, Params, SandboxPath};
+use crate::state::AppState;
+
+const USUAL_WAIT_S: u64 = 30;
+const LONGEST_WAIT_S: u64 = 300;
+
+type Answer = Result<Json<api::Sandbox>, ApiError>;
+
+pub(crate) async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    key: IdempotencyKey,
+    Json(body): Json<api::CreateSandbox>,
+) -> Result<Response, ApiError> {
+    let idempotency = key.expected(&body)?;
+    let parts = convert::new_sandbox(body, "", &state.config)?;
+    let request = Acquire {
+        client: parts.client.unwrap_or(caller.name),
+        sandbox: parts.sandbox,
+        preferred: None,
+        fresh: true,
+        required: Requirements::default(),
+        backend: parts.backend,
+        timeouts: parts.timeouts,
+        limits: None,
+        tier: None,
+        labels: Default::default(),
+        metadata: Default::default(),
+        background: false,
+        idempotency,
+    };
+    let acquired = state.engine.acquire(&caller.owner, request).await?;
+    Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::created(&acquired)).into_response()))
+}
+
+/// Marks the answer to a create: a new thing, or one that an earlier request with the same key made.
+pub(super) fn made(repeated: bool, status: StatusCode, body: Response) -> Response {
+    if repeated {
+        ([("idempotent-replayed", "true")], body).into_response()
+    } else {
+        (status, body).into_response()
+    }
+}
+
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<api::Page<api::Sandbox>>, ApiError> {
+    let filter = SandboxFilter {
+        statuses: params.text("status").map(statuses).transpose()?.unwrap_or_default(),
+        labels: params.map("label")?,
+        metadata: params.map("metadata")?,
+        ended: params.flag("ended")?,
+    };
+    let page = state.engine.sandboxes(&caller.owner, &filter, &params.page()?).await?;
+    Ok(Json(convert::page(&page, convert::sandbox)))
+}
+
+fn statuses(text: &str) -> Result<Vec<Status>, ApiError> {
+    let one = |word: &str| {
+        serde_json::from_value(word.into()).map_err(|_| {
+            ApiError::invalid("status", "name states with commas between them, such as `ready,paused`")
+        })
+    };
+    text.split(',').map(one).collect()
+}
+
+pub(crate) async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    params: Params,
+) -> Answer {
+    let seen = params.number("wait_generation", 0, u64::MAX)?;
+    let patience_s = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
+    let record = match seen {
+        Some(seen) => state.engine.changed(&caller.owner, &id, seen, patience_s * 1000).await?,
+        None => state.engine.sandbox(&caller.owner, &id).await?,
+    };
+    Ok(Json(convert::sandbox(&record)))
+}
+
+pub(crate) async fn update(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    Json(body): Json<api::PatchSandbox>,
+) -> Answer {
+    let record = state.engine.update_sandbox(&caller.owner, &id, convert::patch(body)?).await?;
+    Ok(Json(convert::sandbox(&record)))
+}
+
+pub(crate) async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Answer {
+    let record = state.engine.stop(&caller.owner, &id, StoppedFiles::Delete, &caller.name).await?;
+    Ok(Json(convert::sandbox(&record)))
+}
+
+pub(crate) async fn stop(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Answer {
+    let record = state.engine.stop(&caller.owner, &id, StoppedFiles::Keep, &caller.name).await?;
+    Ok(Json(convert::sandbox(&record)))
+}
+
+pub(crate) async fn pause(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Answer {
+    let record = state.engine.pause(&caller.owner, &id).await?;
+    Ok(Json(convert::sandbox(&record)))
+}
+
+pub(crate) async fn resume(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Answer {
+    let record = state.engine.resume(&caller.owner, &id).await?;
+    Ok(Json(convert::sandbox(&record)))
+}
+
+pub(crate) async fn death(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Result<Json<api::Death>, ApiError> {
+    let certificate = state.engine.death(&caller.owner, &id).await?;
+    let certificate = certificate.ok_or_else(|| ApiError::new(Code::NotDead, format!("{id} lives")))?;
+    Ok(Json(convert::death(&certificate)))
+}
+
+pub(crate) async fn usage(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Result<Json<api::Usage>, ApiError> {
+    Ok(Json(convert::usage(state.engine.usage(&caller.owner, &id).await?)))
+}

@@ -1,0 +1,162 @@
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use warren_core::catalog::SessionFilter;
+use warren_engine::Release;
+use warren_wire::api;
+
+use super::sandboxes::made;
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::{IdempotencyKey, Json, Params, SessionPath};
+use crate::state::AppState;
+
+const LONGEST_URL: usize = 2048;
+const LONGEST_WORD: usize = 255;
+const LONGEST_REASON: usize = 4096;
+
+type Answer = Result<Json<api::Session>, ApiError>;
+
+pub(crate) async fn acquire(
+    State(state): State<AppState>,
+    caller: Caller,
+    key: IdempotencyKey,
+    Json(body): Json<api::AcquireSession>,
+) -> Result<Response, ApiError> {
+    let idempotency = key.expected(&body)?;
+    let request = convert::acquire(body, idempotency, &state.config)?;
+    let acquired = state.engine.acquire(&caller.owner, request).await?;
+    Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::acquired(&acquired)).into_response()))
+}
+
+pub(crate) async fn attach(
+    State(state): State<AppState>,
+    caller: Caller,
+    Json(body): Json<api::AttachSession>,
+) -> Result<Response, ApiError> {
+    let request = convert::attach(body, &state.config)?;
+    let acquired = state.engine.attach(&caller.owner, request).await?;
+    let status = if acquired.fresh { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(convert::acquired(&acquired))).into_response())
+}
+
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<api::Page<api::Session>>, ApiError> {
+    let filter = SessionFilter {
+        sandbox: params.parsed("sandbox")?,
+        client: params.text("client").map(ToOwned::to_owned),
+        ended: params.flag("ended")?,
+    };
+    let page = state.engine.sessions(&caller.owner, &filter, &params.page()?).await?;
+    Ok(Json(convert::page(&page, convert::session)))
+}
+
+pub(crate) async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Answer {
+    Ok(Json(convert::session_view(&state.engine.session(&caller.owner, &id).await?)))
+}
+
+pub(crate) async fn details(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Result<Json<api::SessionDetails>, ApiError> {
+    Ok(Json(convert::details(&state.engine.session_details(&caller.owner, &id).await?)))
+}
+
+pub(crate) async fn detach(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Answer {
+    Ok(Json(convert::session(&state.engine.detach(&caller.owner, &id).await?)))
+}
+
+pub(crate) async fn suspend(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Answer {
+    Ok(Json(convert::session_view(&state.engine.suspend(&caller.owner, &id).await?)))
+}
+
+pub(crate) async fn resume(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Answer {
+    Ok(Json(convert::session_view(&state.engine.resume_session(&caller.owner, &id).await?)))
+}
+
+pub(crate) async fn release(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+    Json(body): Json<api::ReleaseSession>,
+) -> Answer {
+    let release = if body.keep_alive { Release::KeepAlive } else { Release::Destroy };
+    Ok(Json(convert::session(&state.engine.release(&caller.owner, &id, release).await?)))
+}
+
+pub(crate) async fn terminate(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Answer {
+    Ok(Json(convert::session(&state.engine.terminate(&caller.owner, &id, &caller.name).await?)))
+}
+
+pub(crate) async fn expire(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Answer {
+    Ok(Json(convert::session(&state.engine.expire(&caller.owner, &id).await?)))
+}
+
+pub(crate) async fn thinking(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+    Json(body): Json<api::Thinking>,
+) -> Answer {
+    Ok(Json(convert::session(&state.engine.think(&caller.owner, &id, body.seconds).await?)))
+}
+
+pub(crate) async fn ready(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+    Json(body): Json<api::MarkReady>,
+) -> Answer {
+    let url = body.url.map(|url| bounded(url, "url", LONGEST_URL)).transpose()?;
+    let job = body.job_id.map(|job| bounded(job, "job_id", LONGEST_WORD)).transpose()?;
+    Ok(Json(convert::session(&state.engine.mark_ready(&caller.owner, &id, url, job).await?)))
+}
+
+pub(crate) async fn failed(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+    Json(body): Json<api::MarkFailed>,
+) -> Answer {
+    let reason = bounded(body.reason, "reason", LONGEST_REASON)?;
+    if reason.is_empty() {
+        return Err(ApiError::invalid("reason", "say why"));
+    }
+    Ok(Json(convert::session(&state.engine.mark_failed(&caller.owner, &id, reason).await?)))
+}
+
+fn bounded(text: String, field: &str, most: usize) -> Result<String, ApiError> {
+    if text.chars().count() <= most {
+        return Ok(text);
+    }
+    Err(ApiError::invalid(field, format!("{field} takes at most {most} characters")))
+}

@@ -1,0 +1,80 @@
+use std::io;
+
+use axum::body::Body;
+use axum::extract::State;
+use futures_util::TryStreamExt as _;
+use http::StatusCode;
+use tokio_util::io::{StreamReader, SyncIoBridge};
+use warren_core::TemplateName;
+use warren_store::{ImportError, ImportLimits, ImportRequest, ImportSource, Replace};
+use warren_wire::api;
+
+use crate::convert;
+use crate::error::{ApiError, Code, chain};
+use crate::extract::{Json, TemplatePath};
+use crate::state::AppState;
+
+pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<api::TemplateList>, ApiError> {
+    let templates = state.engine.templates().await?;
+    Ok(Json(api::TemplateList { items: templates.iter().map(convert::template).collect() }))
+}
+
+pub(crate) async fn get(
+    State(state): State<AppState>,
+    TemplatePath(name): TemplatePath,
+) -> Result<Json<api::Template>, ApiError> {
+    let templates = state.engine.templates().await?;
+    let found = templates.iter().find(|template| template.name == name);
+    let missing = || ApiError::new(Code::TemplateNotFound, format!("there is no template `{name}`"));
+    Ok(Json(convert::template(found.ok_or_else(missing)?)))
+}
+
+/// The store keeps the body in a nameless file first, so memory stays small and a broken upload leaves nothing.
+pub(crate) async fn import(
+    State(state): State<AppState>,
+    TemplatePath(name): TemplatePath,
+    body: Body,
+) -> Result<Json<api::Template>, ApiError> {
+    let stream = body.into_data_stream().map_err(io::Error::other);
+    let source = SyncIoBridge::new(StreamReader::new(Box::pin(stream)));
+    let (store, engine, imported) = (state.templates.clone(), state.engine.clone(), name.clone());
+    let import = move || {
+        let request = ImportRequest {
+            name: imported,
+            source: ImportSource::Stream(Box::new(source)),
+            replace: Replace::Unless(&|name: &TemplateName| engine.templates_in_use().contains(name)),
+            limits: ImportLimits::default(),
+            progress: &mut |_| {},
+        };
+        store.import(request).map(drop).map_err(refused)
+    };
+    tokio::task::spawn_blocking(import).await.map_err(ApiError::internal)??;
+    get(State(state), TemplatePath(name)).await
+}
+
+fn refused(error: ImportError) -> ApiError {
+    let detail = chain(&error);
+    match error {
+        ImportError::Reserved | ImportError::AlreadyExists { .. } => {
+            ApiError::new(Code::AlreadyExists, detail)
+        }
+        ImportError::InUse { .. } => ApiError::new(Code::InUse, detail),
+        ImportError::Limit(_) => ApiError::new(Code::PayloadTooLarge, detail),
+        ImportError::Read(_) => ApiError::new(Code::InvalidRequest, detail),
+        ImportError::NotAnArchive
+        | ImportError::Compression { .. }
+        | ImportError::Empty
+        | ImportError::Archive(_)
+        | ImportError::Entry { .. }
+        | ImportError::Image(_) => ApiError::new(Code::InvalidValue, detail),
+        error => ApiError::internal(error),
+    }
+}
+
+pub(crate) async fn delete(
+    State(state): State<AppState>,
+    TemplatePath(name): TemplatePath,
+) -> Result<StatusCode, ApiError> {
+    state.engine.remove_template(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,64 @@
+pub(crate) mod schema;
+
+use utoipa::openapi::schema::{ArrayBuilder, Object, Schema};
+
+/// A part of a request that is neither its body nor its credentials.
+#[derive(Clone)]
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) place: Place,
+    pub(crate) description: &'static str,
+    pub(crate) schema: Schema,
+    pub(crate) required: bool,
+    /// It may be given more than once.
+    pub(crate) repeatable: bool,
+}
+
+/// Where a parameter stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Path,
+    Query,
+    Header,
+}
+
+impl Parameter {
+    pub(crate) fn query(name: &'static str, description: &'static str, schema: impl Into<Schema>) -> Self {
+        let schema = schema.into();
+        Self { name, place: Place::Query, description, schema, required: false, repeatable: false }
+    }
+
+    pub(crate) fn header(name: &'static str, description: &'static str, schema: impl Into<Schema>) -> Self {
+        let schema = schema.into();
+        Self { name, place: Place::Header, description, schema, required: false, repeatable: false }
+    }
+
+    /// A query parameter that may be given more than once.
+    pub(crate) fn repeated(name: &'static str, description: &'static str, each: Object) -> Self {
+        let schema = Schema::Array(ArrayBuilder::new().items(each).build());
+        Self { repeatable: true, ..Self::query(name, description, schema) }
+    }
+
+    pub(crate) fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    /// A part of the path. The same name means the same thing in every route.
+    pub(crate) fn path(name: &'static str) -> Self {
+        let (description, schema) = match name {
+            "sandbox_id" => ("The sandbox.", schema::matching("^sbx[a-z2-7]{26}$")),
+            "session_id" => {
+                ("The session.", schema::matching("^sess-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))
+            }
+            "key_id" => ("The key.", schema::matching("^key-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")),
+            "name" => ("The template.", schema::matching("^[a-z0-9][a-z0-9._-]{0,62}$")),
+            "process" => (
+                "The process: its number, `pid:N` or `tag:NAME`.",
+                schema::matching("^([0-9]{1,18}|pid:[0-9]{1,9}|tag:.{1,255})$"),
+            ),
+            _ => ("", schema::text()),
+        };
+        let schema = Schema::Object(schema);
+        Self { name, place: Place::Path, description, schema, required: true, repeatable: false }
+    }
+}
