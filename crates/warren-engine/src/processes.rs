@@ -15,7 +15,7 @@ use crate::{Engine, EngineError};
 
 pub use follow::{ProcessHandle, ProcessReader, ProcessWriter};
 pub use input::ProcessInput;
-pub use launch::port_of;
+pub use launch::{give_port, port_of};
 pub use port::PortStream;
 
 /// What is to be run. The agent's own message, so that nothing is lost on the way.

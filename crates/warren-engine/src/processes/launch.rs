@@ -9,8 +9,7 @@ const PORT: &str = "PORT=";
 
 impl Guest {
     pub(super) async fn launch_on(&self, mut spec: Start, port: u16) -> Result<Launched, EngineError> {
-        spec.env.retain(|variable| !variable.as_bytes().starts_with(PORT.as_bytes()));
-        spec.env.push(format!("{PORT}{port}").into());
+        give_port(&mut spec, port);
         let process = self.spawn(spec).await?;
         self.judge(process, port).await
     }
@@ -45,6 +44,12 @@ impl Guest {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Tells a process its port, as [`crate::Engine::launch`] does.
+pub fn give_port(spec: &mut Start, port: u16) {
+    spec.env.retain(|variable| !variable.as_bytes().starts_with(PORT.as_bytes()));
+    spec.env.push(format!("{PORT}{port}").into());
 }
 
 /// The port a process was launched with.
