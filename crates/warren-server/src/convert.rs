@@ -2,7 +2,6 @@
 //! without the engine, so that a refusal names the field as the caller wrote it.
 
 mod cursor;
-mod defaults;
 mod event;
 mod new_sandbox;
 mod run;
@@ -13,7 +12,7 @@ mod time;
 
 pub(crate) use cursor::{page, read_cursor};
 pub(crate) use event::event;
-pub(crate) use new_sandbox::{NewParts, new_sandbox};
+pub(crate) use new_sandbox::{NewParts, nested, new_sandbox};
 pub(crate) use run::{can_run, new_run, run};
 pub(crate) use sandbox::{created, death, patch, sandbox, usage};
 pub(crate) use server::{health, stats, template};

@@ -1,21 +1,13 @@
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use warren_core::{
     ByteSize, Cpus, Limits, Mount, MountAccess, NetworkMode, OnExpiry, Profile, SandboxKind, SandboxSpec,
-    SpecError, TemplateName, Timeouts,
+    SpecError, TemplateName, Timeouts, check_labels,
 };
-use warren_engine::NewSandbox;
+use warren_engine::{EngineError, NewSandbox, Settings};
 use warren_wire::api;
 
-use super::defaults;
-use crate::config::Config;
 use crate::error::ApiError;
-
-const MOST_ENTRIES: usize = 64;
-const LONGEST_KEY: usize = 128;
-const LONGEST_VALUE: usize = 4096;
-const LONGEST_CLIENT: usize = 255;
 
 /// What a body asks for, with what belongs to its session.
 #[derive(Debug)]
@@ -27,12 +19,16 @@ pub(crate) struct NewParts {
 }
 
 /// `at` is where the body stands in the request: empty, or such as `sandbox.`.
-pub(crate) fn new_sandbox(body: api::CreateSandbox, at: &str, config: &Config) -> Result<NewParts, ApiError> {
+pub(crate) fn new_sandbox(
+    body: api::CreateSandbox,
+    at: &str,
+    settings: &Settings,
+) -> Result<NewParts, ApiError> {
     let kind = sandbox_kind(body.kind.unwrap_or_default());
-    checked_map(&body.metadata, &format!("{at}metadata"))?;
+    check_labels(&body.metadata).map_err(|reason| ApiError::invalid(format!("{at}metadata"), reason))?;
     let spec = SandboxSpec {
-        template: template(body.template.as_deref(), at, config, kind)?,
-        limits: limits(&body, at, config)?,
+        template: template(body.template.as_deref(), at, settings, kind)?,
+        limits: limits(&body, at, settings)?,
         env: body.env,
         labels: body.labels,
         user: body.user,
@@ -53,26 +49,26 @@ pub(crate) fn new_sandbox(body: api::CreateSandbox, at: &str, config: &Config) -
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
         },
         backend: body.backend,
-        timeouts: body.timeouts.map(|times| timeouts(&times, at, config)).transpose()?,
-        client: body.client.map(|client| checked_client(client, &format!("{at}client"))).transpose()?,
+        timeouts: body.timeouts.map(|times| timeouts(&times, settings)),
+        client: body.client,
     })
 }
 
 fn template(
     name: Option<&str>,
     at: &str,
-    config: &Config,
+    settings: &Settings,
     kind: SandboxKind,
 ) -> Result<TemplateName, ApiError> {
-    let Some(name) = name else { return Ok(defaults::template(config, kind)) };
+    let Some(name) = name else { return Ok(settings.template_of(kind)) };
     name.parse().map_err(|error: warren_core::TemplateNameError| {
         ApiError::invalid(format!("{at}template"), error.to_string())
     })
 }
 
-fn limits(body: &api::CreateSandbox, at: &str, config: &Config) -> Result<Limits, ApiError> {
+fn limits(body: &api::CreateSandbox, at: &str, settings: &Settings) -> Result<Limits, ApiError> {
     let mib = |count: u64| ByteSize(count.saturating_mul(1 << 20));
-    let own = defaults::limits(config);
+    let own = &settings.default_limits;
     let cpus = body.cpus.map(|cpus| cpus_of(cpus, at)).transpose()?;
     Ok(Limits {
         memory: body.memory_mib.map_or(own.memory, mib),
@@ -113,57 +109,38 @@ fn spec_field(error: &SpecError) -> String {
     }
 }
 
-pub(crate) fn timeouts(body: &api::TimeoutsRequest, at: &str, config: &Config) -> Result<Timeouts, ApiError> {
-    const MOST: u64 = 366 * 86_400;
-    let own = defaults::timeouts(config);
-    let within = |name: &str, asked: Option<u64>, own: u64| match asked {
-        None => Ok(own),
-        Some(seconds) if (1..=MOST).contains(&seconds) => Ok(seconds),
-        Some(_) => {
-            let field = format!("{at}timeouts.{name}");
-            Err(ApiError::invalid(field, format!("{name} must be between 1 and {MOST}")))
+/// Times that the engine checks.
+pub(crate) fn timeouts(body: &api::TimeoutsRequest, settings: &Settings) -> Timeouts {
+    let own = settings.timeouts;
+    Timeouts {
+        active_s: body.active_s.unwrap_or(own.active_s),
+        detached_s: body.detached_s.unwrap_or(own.detached_s),
+        suspended_s: body.suspended_s.unwrap_or(own.suspended_s),
+    }
+}
+
+/// A refusal of the engine, which knows a new sandbox's fields but not where in the request they stand.
+pub(crate) fn nested(error: EngineError, at: &str) -> ApiError {
+    const OF_SANDBOXES: [&str; 10] = [
+        "template",
+        "memory_mib",
+        "cpus",
+        "pids",
+        "disk_mib",
+        "inodes",
+        "open_files",
+        "ttl_s",
+        "mounts",
+        "timeouts",
+    ];
+    match error {
+        EngineError::Invalid { field, message } => {
+            let top = field.split('.').next().unwrap_or_default();
+            let at = if OF_SANDBOXES.contains(&top) { at } else { "" };
+            ApiError::invalid(format!("{at}{field}"), message)
         }
-    };
-    Ok(Timeouts {
-        active_s: within("active_s", body.active_s, own.active_s)?,
-        detached_s: within("detached_s", body.detached_s, own.detached_s)?,
-        suspended_s: within("suspended_s", body.suspended_s, own.suspended_s)?,
-    })
-}
-
-/// Who uses a sandbox: a word for lists and logs.
-pub(crate) fn checked_client(client: String, field: &str) -> Result<String, ApiError> {
-    let valid =
-        (1..=LONGEST_CLIENT).contains(&client.chars().count()) && !client.chars().any(char::is_control);
-    if valid {
-        return Ok(client);
+        error => error.into(),
     }
-    Err(ApiError::invalid(
-        field,
-        format!("write 1 to {LONGEST_CLIENT} characters, none of them a control character"),
-    ))
-}
-
-/// Labels of a session and metadata of anything: bounded, for they are in every answer.
-pub(crate) fn checked_map(map: &BTreeMap<String, String>, field: &str) -> Result<(), ApiError> {
-    if map.len() > MOST_ENTRIES {
-        return Err(ApiError::invalid(
-            field,
-            format!("{} entries are more than the {MOST_ENTRIES} allowed", map.len()),
-        ));
-    }
-    let fits = |(key, value): (&String, &String)| {
-        (1..=LONGEST_KEY).contains(&key.len())
-            && value.len() <= LONGEST_VALUE
-            && !key.chars().any(char::is_control)
-    };
-    if map.iter().all(fits) {
-        return Ok(());
-    }
-    let detail = format!(
-        "a key takes 1 to {LONGEST_KEY} bytes and no control characters, a value at most {LONGEST_VALUE} bytes"
-    );
-    Err(ApiError::invalid(field, detail))
 }
 
 fn mount(mount: api::Mount) -> Mount {
@@ -204,12 +181,12 @@ mod tests {
     use super::*;
 
     fn field_of(body: api::CreateSandbox) -> Option<String> {
-        new_sandbox(body, "sandbox.", &Config::default()).err().and_then(|error| error.problem().field)
+        new_sandbox(body, "sandbox.", &Settings::default()).err().and_then(|error| error.problem().field)
     }
 
     #[test]
     fn what_is_left_out_takes_the_servers_defaults() {
-        let parts = new_sandbox(api::CreateSandbox::default(), "", &Config::default()).unwrap();
+        let parts = new_sandbox(api::CreateSandbox::default(), "", &Settings::default()).unwrap();
         assert_eq!(parts.sandbox.spec.limits, Limits::default());
         assert_eq!(parts.sandbox.spec.template, TemplateName::host());
         assert!(!parts.sandbox.disk_limit_required && parts.timeouts.is_none());
@@ -218,7 +195,7 @@ mod tests {
     #[test]
     fn each_wrong_value_is_named_as_the_caller_wrote_it() {
         type Spoil = fn(&mut api::CreateSandbox);
-        let cases: [(&str, Spoil); 14] = [
+        let cases: [(&str, Spoil); 12] = [
             ("template", |b| b.template = Some("../etc".into())),
             ("memory_mib", |b| b.memory_mib = Some(1)),
             ("memory_mib", |b| b.memory_mib = Some(u64::MAX)),
@@ -231,10 +208,6 @@ mod tests {
             ("labels", |b| drop(b.labels.insert(String::new(), String::new()))),
             ("metadata", |b| drop(b.metadata.insert("a".into(), "x".repeat(5000)))),
             ("user", |b| b.user = Some("a b".into())),
-            ("client", |b| b.client = Some("\n".into())),
-            ("timeouts.active_s", |b| {
-                b.timeouts = Some(api::TimeoutsRequest { active_s: Some(0), ..Default::default() });
-            }),
         ];
         for (field, spoil) in cases {
             let mut body = api::CreateSandbox::default();

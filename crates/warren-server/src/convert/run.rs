@@ -5,12 +5,6 @@ use warren_wire::api;
 use super::time::rfc3339;
 use crate::error::ApiError;
 
-const LONGEST_TASK: usize = 64 * 1024;
-const LONGEST_RESULT: usize = 256 * 1024;
-const LONGEST_WORD: usize = 255;
-const MOST_SCREENSHOTS: usize = 256;
-const LONGEST_SCREENSHOT: usize = 4096;
-
 /// Numbers above this one lose their last digits in some readers of JSON.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;
 
@@ -35,17 +29,6 @@ pub(crate) fn run(record: &RunRecord) -> api::Run {
 }
 
 pub(crate) fn new_run(body: api::NewRun) -> Result<NewRun, ApiError> {
-    let most = |field: &str, length: usize, most: usize| match length {
-        length if length <= most => Ok(()),
-        length => {
-            Err(ApiError::invalid(field, format!("{field}: {length} are more than the {most} allowed")))
-        }
-    };
-    most("task", body.task.chars().count(), LONGEST_TASK)?;
-    most("result", body.result.as_deref().map_or(0, |text| text.chars().count()), LONGEST_RESULT)?;
-    most("provider", body.provider.as_deref().map_or(0, |text| text.chars().count()), LONGEST_WORD)?;
-    most("screenshots", body.screenshots.len(), MOST_SCREENSHOTS)?;
-    most("screenshots", body.screenshots.iter().map(String::len).max().unwrap_or(0), LONGEST_SCREENSHOT)?;
     for (field, number) in [("duration_ms", body.duration_ms), ("tokens", body.tokens)] {
         if number > MOST_NUMBER {
             return Err(ApiError::invalid(field, format!("{field} must be at most {MOST_NUMBER}")));

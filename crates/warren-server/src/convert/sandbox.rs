@@ -7,9 +7,8 @@ use warren_core::{
 use warren_engine::{Acquired, Patch};
 use warren_wire::api;
 
-use super::new_sandbox::{checked_map, on_expiry};
+use super::new_sandbox::on_expiry;
 use super::time::rfc3339;
-use crate::error::ApiError;
 
 pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
     let spec = &record.spec;
@@ -90,22 +89,16 @@ pub(crate) fn usage(usage: Usage) -> api::Usage {
     }
 }
 
-/// What cannot be right whatever the sandbox is; the engine checks the rest.
-pub(crate) fn patch(body: api::PatchSandbox) -> Result<Patch, ApiError> {
-    body.labels.as_ref().map_or(Ok(()), |labels| checked_map(labels, "labels"))?;
-    body.metadata.as_ref().map_or(Ok(()), |metadata| checked_map(metadata, "metadata"))?;
-    if body.ttl_s == Some(0) {
-        return Err(ApiError::invalid("ttl_s", "a time to live takes at least one second"));
-    }
-    Ok(Patch {
+pub(crate) fn patch(body: api::PatchSandbox) -> Patch {
+    Patch {
         labels: body.labels,
         metadata: body.metadata,
         ttl_s: body.ttl_s,
         on_expiry: body.on_expiry.map(on_expiry),
-    })
+    }
 }
 
-pub(crate) fn status(status: Status) -> api::SandboxStatus {
+fn status(status: Status) -> api::SandboxStatus {
     match status {
         Status::Creating => api::SandboxStatus::Creating,
         Status::Syncing => api::SandboxStatus::Syncing,

@@ -1,18 +1,17 @@
 use std::path::PathBuf;
 
 use warren_core::{ByteSize, Deadline, Provision, RunLimits, SessionRecord, SessionState};
-use warren_engine::{Acquire, Acquired, Attach, Expected, Requirements, SessionDetails, SessionView};
+use warren_engine::{
+    Acquire, Acquired, Attach, Expected, Requirements, SessionDetails, SessionView, Settings,
+};
 use warren_wire::api;
 
-use super::new_sandbox::{checked_client, checked_map, new_sandbox, timeouts};
+use super::new_sandbox::{new_sandbox, timeouts};
 use super::run::{run, run_limits, totals};
+use super::sandbox as sandboxes;
 use super::sandbox::{sandbox, sandbox_type, times};
 use super::time::rfc3339;
-use super::{defaults, sandbox as sandboxes};
-use crate::config::Config;
 use crate::error::ApiError;
-
-const MOST_PATHS: usize = 64;
 
 pub(crate) fn session(record: &SessionRecord) -> api::Session {
     let moment = |deadline: &Option<Deadline>| deadline.as_ref().map(|deadline| rfc3339(deadline.unix_ms));
@@ -56,26 +55,24 @@ pub(crate) fn details(details: &SessionDetails) -> api::SessionDetails {
 pub(crate) fn acquire(
     body: api::AcquireSession,
     idempotency: Option<Expected>,
-    config: &Config,
+    settings: &Settings,
 ) -> Result<Acquire, ApiError> {
-    let parts = new_sandbox(body.sandbox, "sandbox.", config)?;
+    let parts = new_sandbox(body.sandbox, "sandbox.", settings)?;
     if parts.client.is_some() {
         return Err(ApiError::invalid("sandbox.client", "`client` stands beside `sandbox`, not in it"));
     }
-    checked_map(&body.labels, "labels")?;
-    checked_map(&body.metadata, "metadata")?;
     let preferred = body.preferred_sandbox_id.as_deref().map(str::parse).transpose();
     Ok(Acquire {
-        client: checked_client(body.client, "client")?,
+        client: body.client,
         preferred: preferred.map_err(|error: warren_core::SandboxIdError| {
             ApiError::invalid("preferred_sandbox_id", error.to_string())
         })?,
         sandbox: parts.sandbox,
         fresh: body.require_fresh,
-        required: requirements(body.required.unwrap_or_default())?,
+        required: requirements(body.required.unwrap_or_default()),
         backend: one_backend(body.backend, parts.backend)?,
         timeouts: parts.timeouts,
-        limits: body.limits.map(|limits| run_limits_of(&limits, config)).transpose()?,
+        limits: body.limits.map(|limits| run_limits_of(&limits, settings)),
         tier: body.tier,
         labels: body.labels,
         metadata: body.metadata,
@@ -84,13 +81,13 @@ pub(crate) fn acquire(
     })
 }
 
-pub(crate) fn attach(body: api::AttachSession, config: &Config) -> Result<Attach, ApiError> {
+pub(crate) fn attach(body: api::AttachSession, settings: &Settings) -> Result<Attach, ApiError> {
     if body.create.is_some() && !body.create_if_missing {
         return Err(ApiError::invalid("create", "`create` has a meaning only with `create_if_missing`"));
     }
     let create = body.create.unwrap_or_default();
-    let parts = body.create_if_missing.then(|| new_sandbox(create, "create.", config)).transpose()?;
-    let own_times = body.timeouts.map(|times| timeouts(&times, "", config)).transpose()?;
+    let parts = body.create_if_missing.then(|| new_sandbox(create, "create.", settings)).transpose()?;
+    let own_times = body.timeouts.map(|times| timeouts(&times, settings));
     if let Some(NotHere(field)) = parts.as_ref().and_then(misplaced) {
         return Err(ApiError::invalid(field, "this cannot be chosen when joining a sandbox"));
     }
@@ -99,7 +96,7 @@ pub(crate) fn attach(body: api::AttachSession, config: &Config) -> Result<Attach
         sandbox: sandbox.map_err(|error: warren_core::SandboxIdError| {
             ApiError::invalid("sandbox_id", error.to_string())
         })?,
-        client: checked_client(body.client, "client")?,
+        client: body.client,
         timeouts: own_times.or_else(|| parts.as_ref().and_then(|parts| parts.timeouts)),
         create_if_missing: parts.map(|parts| parts.sandbox),
     })
@@ -123,44 +120,25 @@ fn one_backend(outer: Option<String>, inner: Option<String>) -> Result<Option<St
     }
 }
 
-fn requirements(body: api::Requirements) -> Result<Requirements, ApiError> {
-    checked_map(&body.labels, "required.labels")?;
-    Ok(Requirements {
+fn requirements(body: api::Requirements) -> Requirements {
+    Requirements {
         network: body.network,
         write_access: body.write_access,
         memory: body.memory_mib.map(|mib| ByteSize(mib.saturating_mul(1 << 20))),
-        readable: paths(body.readable, "required.readable")?,
-        writable: paths(body.writable, "required.writable")?,
+        readable: body.readable.into_iter().map(PathBuf::from).collect(),
+        writable: body.writable.into_iter().map(PathBuf::from).collect(),
         labels: body.labels,
-    })
-}
-
-fn paths(paths: Vec<String>, field: &str) -> Result<Vec<PathBuf>, ApiError> {
-    let valid = |path: &String| path.starts_with('/') && path.len() <= 4095 && !path.contains('\0');
-    if paths.len() > MOST_PATHS || !paths.iter().all(valid) {
-        return Err(ApiError::invalid(field, format!("give at most {MOST_PATHS} absolute paths")));
     }
-    Ok(paths.into_iter().map(PathBuf::from).collect())
 }
 
-fn run_limits_of(body: &api::RunLimitsRequest, config: &Config) -> Result<RunLimits, ApiError> {
-    const MOST: u64 = 366 * 86_400;
-    let own = defaults::run_limits(config);
-    let limits = RunLimits {
+fn run_limits_of(body: &api::RunLimitsRequest, settings: &Settings) -> RunLimits {
+    let own = settings.run_limits;
+    RunLimits {
         runs: body.runs.unwrap_or(own.runs),
         run_s: body.run_s.unwrap_or(own.run_s),
         tokens: body.tokens.unwrap_or(own.tokens),
         duration_s: body.duration_s.unwrap_or(own.duration_s),
-    };
-    for (name, seconds) in [("run_s", limits.run_s), ("duration_s", limits.duration_s)] {
-        if !(1..=MOST).contains(&seconds) {
-            return Err(ApiError::invalid(
-                format!("limits.{name}"),
-                format!("{name} must be between 1 and {MOST}"),
-            ));
-        }
     }
-    Ok(limits)
 }
 
 fn state(state: SessionState) -> api::SessionState {

@@ -24,7 +24,7 @@ pub(crate) async fn create(
     Json(body): Json<api::CreateSandbox>,
 ) -> Result<Response, ApiError> {
     let idempotency = key.expected(&body)?;
-    let parts = convert::new_sandbox(body, "", &state.config)?;
+    let parts = convert::new_sandbox(body, "", &state.config.settings())?;
     let request = Acquire {
         client: parts.client.unwrap_or(caller.name),
         sandbox: parts.sandbox,
@@ -98,7 +98,7 @@ pub(crate) async fn update(
     SandboxPath(id): SandboxPath,
     Json(body): Json<api::PatchSandbox>,
 ) -> Answer {
-    let record = state.engine.update_sandbox(&caller.owner, &id, convert::patch(body)?).await?;
+    let record = state.engine.update_sandbox(&caller.owner, &id, convert::patch(body)).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 

@@ -12,10 +12,6 @@ use crate::error::ApiError;
 use crate::extract::{IdempotencyKey, Json, Params, SessionPath};
 use crate::state::AppState;
 
-const LONGEST_URL: usize = 2048;
-const LONGEST_WORD: usize = 255;
-const LONGEST_REASON: usize = 4096;
-
 type Answer = Result<Json<api::Session>, ApiError>;
 
 pub(crate) async fn acquire(
@@ -25,8 +21,9 @@ pub(crate) async fn acquire(
     Json(body): Json<api::AcquireSession>,
 ) -> Result<Response, ApiError> {
     let idempotency = key.expected(&body)?;
-    let request = convert::acquire(body, idempotency, &state.config)?;
-    let acquired = state.engine.acquire(&caller.owner, request).await?;
+    let request = convert::acquire(body, idempotency, &state.config.settings())?;
+    let acquired = state.engine.acquire(&caller.owner, request).await;
+    let acquired = acquired.map_err(|error| convert::nested(error, "sandbox."))?;
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::acquired(&acquired)).into_response()))
 }
 
@@ -35,8 +32,9 @@ pub(crate) async fn attach(
     caller: Caller,
     Json(body): Json<api::AttachSession>,
 ) -> Result<Response, ApiError> {
-    let request = convert::attach(body, &state.config)?;
-    let acquired = state.engine.attach(&caller.owner, request).await?;
+    let request = convert::attach(body, &state.config.settings())?;
+    let acquired = state.engine.attach(&caller.owner, request).await;
+    let acquired = acquired.map_err(|error| convert::nested(error, "create."))?;
     let status = if acquired.fresh { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(convert::acquired(&acquired))).into_response())
 }
@@ -136,9 +134,8 @@ pub(crate) async fn ready(
     SessionPath(id): SessionPath,
     Json(body): Json<api::MarkReady>,
 ) -> Answer {
-    let url = body.url.map(|url| bounded(url, "url", LONGEST_URL)).transpose()?;
-    let job = body.job_id.map(|job| bounded(job, "job_id", LONGEST_WORD)).transpose()?;
-    Ok(Json(convert::session(&state.engine.mark_ready(&caller.owner, &id, url, job).await?)))
+    let session = state.engine.mark_ready(&caller.owner, &id, body.url, body.job_id).await?;
+    Ok(Json(convert::session(&session)))
 }
 
 pub(crate) async fn failed(
@@ -147,16 +144,5 @@ pub(crate) async fn failed(
     SessionPath(id): SessionPath,
     Json(body): Json<api::MarkFailed>,
 ) -> Answer {
-    let reason = bounded(body.reason, "reason", LONGEST_REASON)?;
-    if reason.is_empty() {
-        return Err(ApiError::invalid("reason", "say why"));
-    }
-    Ok(Json(convert::session(&state.engine.mark_failed(&caller.owner, &id, reason).await?)))
-}
-
-fn bounded(text: String, field: &str, most: usize) -> Result<String, ApiError> {
-    if text.chars().count() <= most {
-        return Ok(text);
-    }
-    Err(ApiError::invalid(field, format!("{field} takes at most {most} characters")))
+    Ok(Json(convert::session(&state.engine.mark_failed(&caller.owner, &id, body.reason).await?)))
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct RunLimitsRequest {
     /// Number of runs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 4_294_967_295_u32))]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 100_000))]
     pub runs: Option<u32>,
     /// Longest duration of one run, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -15,7 +15,7 @@ pub struct RunLimitsRequest {
     pub run_s: Option<u64>,
     /// Tokens of all runs together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 9_007_199_254_740_991_i64))]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 9_007_199_254_740_991_i64))]
     pub tokens: Option<u64>,
     /// How long the session may last, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,11 +51,11 @@ pub struct RunTotals {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NewRun {
     /// What was to be done.
-    #[cfg_attr(feature = "schema", schema(max_length = 65_536))]
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 65_536))]
     pub task: String,
     /// What came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(max_length = 262_144))]
+    #[cfg_attr(feature = "schema", schema(max_length = 1_048_576))]
     pub result: Option<String>,
     /// How long it took, in milliseconds.
     #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 9_007_199_254_740_991_i64))]
@@ -65,11 +65,11 @@ pub struct NewRun {
     pub tokens: u64,
     /// Addresses or names of pictures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_items = 256))]
+    #[cfg_attr(feature = "schema", schema(max_items = 100))]
     pub screenshots: Vec<String>,
     /// Whose model did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(max_length = 255))]
+    #[cfg_attr(feature = "schema", schema(max_length = 200))]
     pub provider: Option<String>,
 }
 

@@ -48,7 +48,7 @@ pub struct CreateSandbox {
     /// For filters: at most 64, keys of 1 to 128 bytes, values of at most 1024, without control characters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Anything to remember with it: at most 64 entries, keys of 1 to 128 bytes, values of at most 4096.
+    /// Anything to remember with it: at most 64 entries, keys of 1 to 128 bytes, values of at most 1024.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// A user of the template, by name or as `uid[:gid]`.
@@ -88,7 +88,7 @@ pub struct CreateSandbox {
     pub timeouts: Option<TimeoutsRequest>,
     /// Who uses it, in the caller's own words. Left out: the name of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200))]
     pub client: Option<String>,
 }
 

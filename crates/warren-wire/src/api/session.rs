@@ -11,7 +11,7 @@ use super::{CreateSandbox, Run, RunLimits, RunLimitsRequest, RunTotals, Sandbox,
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AcquireSession {
     /// Who asks, in the caller's own words.
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255, example = "agent-7"))]
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200, example = "agent-7"))]
     pub client: String,
     /// What a fresh sandbox is to be.
     #[serde(default)]
@@ -59,15 +59,13 @@ pub struct Requirements {
     pub write_access: bool,
     /// At least this much memory, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 4_194_304))]
+    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 4_194_304))]
     pub memory_mib: Option<u64>,
     /// Absolute paths inside that can be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_items = 64))]
     pub readable: Vec<String>,
     /// Absolute paths inside that can be written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schema(max_items = 64))]
     pub writable: Vec<String>,
     /// Labels that a preferred sandbox has; a fresh one gets them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -83,7 +81,7 @@ pub struct AttachSession {
     #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
     pub sandbox_id: String,
     /// Who joins, in the caller's own words.
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200))]
     pub client: String,
     /// Make another if there is no such sandbox any more.
     #[serde(default)]
@@ -226,7 +224,7 @@ pub struct MarkReady {
     pub url: Option<String>,
     /// The client's own name for the work that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(max_length = 255))]
+    #[cfg_attr(feature = "schema", schema(max_length = 200))]
     pub job_id: Option<String>,
 }
 

@@ -1,0 +1,116 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use warren_wire::api::{FileChange, FileChangeKind, FileInfo, FileType, GrepLine};
+use warren_wire::guest::{ByteString, EntryKind, FileEntry, GrepMatch, WatchEvent, WatchKind};
+
+use super::rfc3339;
+use crate::error::ApiError;
+
+const LONGEST_PATH: usize = 4095;
+const LONGEST_NAME: usize = 255;
+
+/// A path as a caller wrote it.
+pub(crate) fn path(field: &str, text: &str) -> Result<ByteString, ApiError> {
+    if !(1..=LONGEST_PATH).contains(&text.len()) || text.contains('\0') {
+        return Err(ApiError::invalid(field, format!("`{field}` has 1 to {LONGEST_PATH} bytes, and no NUL")));
+    }
+    Ok(text.into())
+}
+
+/// The user whose rights count.
+pub(crate) fn user(text: Option<&str>) -> Result<Option<ByteString>, ApiError> {
+    text.map(|text| name("user", text)).transpose()
+}
+
+pub(crate) fn name(field: &str, text: &str) -> Result<ByteString, ApiError> {
+    if !(1..=LONGEST_NAME).contains(&text.len()) || text.contains('\0') {
+        return Err(ApiError::invalid(field, format!("`{field}` has 1 to {LONGEST_NAME} bytes, and no NUL")));
+    }
+    Ok(text.into())
+}
+
+/// Permission bits in octal.
+pub(crate) fn mode(text: &str) -> Result<u32, ApiError> {
+    let digits = (3..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    let bits = digits.then(|| u32::from_str_radix(text, 8).ok()).flatten();
+    bits.ok_or_else(|| ApiError::invalid("mode", "`mode` has three or four octal digits, such as 0644"))
+}
+
+pub(crate) fn file_info(entry: FileEntry) -> FileInfo {
+    let text = |bytes: ByteString| bytes.to_text().into_owned();
+    FileInfo {
+        path_base64: base64_unless_text(&entry.path),
+        path: text(entry.path),
+        kind: file_type(entry.kind),
+        size_bytes: entry.size,
+        mode: format!("{:04o}", entry.permissions & 0o7777),
+        uid: entry.uid,
+        gid: entry.gid,
+        owner: entry.owner.map(text),
+        group: entry.group.map(text),
+        modified_at: rfc3339(u64::try_from(entry.modified_ns / 1_000_000).unwrap_or(0)),
+        target: entry.target.map(text),
+        inode: entry.inode,
+        links: entry.links,
+    }
+}
+
+pub(crate) fn grep_line(found: GrepMatch) -> GrepLine {
+    let (path, text) = (found.path.to_text().into_owned(), found.text.to_text().into_owned());
+    GrepLine { path, line: found.line, text }
+}
+
+pub(crate) fn file_change(event: WatchEvent) -> FileChange {
+    let change = match event.kind {
+        WatchKind::Created => FileChangeKind::Created,
+        WatchKind::Written => FileChangeKind::Written,
+        WatchKind::Removed => FileChangeKind::Removed,
+        WatchKind::Renamed => FileChangeKind::Renamed,
+        WatchKind::AttributesChanged => FileChangeKind::AttributesChanged,
+        WatchKind::Overflowed => FileChangeKind::Overflowed,
+    };
+    let renamed_to = event.renamed_to.map(|path| path.to_text().into_owned());
+    FileChange { change, path: event.path.to_text().into_owned(), renamed_to }
+}
+
+fn file_type(kind: EntryKind) -> FileType {
+    match kind {
+        EntryKind::File => FileType::File,
+        EntryKind::Directory => FileType::Directory,
+        EntryKind::Symlink => FileType::Symlink,
+        EntryKind::Fifo => FileType::Fifo,
+        EntryKind::Socket => FileType::Socket,
+        EntryKind::CharDevice => FileType::CharDevice,
+        EntryKind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+fn base64_unless_text(path: &ByteString) -> Option<String> {
+    std::str::from_utf8(path.as_bytes()).is_err().then(|| STANDARD.encode(path.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_octal() {
+        assert_eq!((mode("0644").unwrap(), mode("755").unwrap(), mode("4755").unwrap()), (0o644, 0o755, 0o4755));
+        for text in ["", "7", "0x1f", "888", "77777", "+644", "-644"] {
+            assert_eq!(mode(text).unwrap_err().problem().field.as_deref(), Some("mode"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_is_told_in_base64_too() {
+        assert_eq!(base64_unless_text(&"/ä".into()), None);
+        assert_eq!(base64_unless_text(&vec![b'/', 0xff].into()), Some("L/8=".to_owned()));
+    }
+
+    #[test]
+    fn paths_are_neither_empty_nor_endless() {
+        for text in [String::new(), "x".repeat(4096), "a\0b".to_owned()] {
+            assert_eq!(path("path", &text).unwrap_err().problem().field.as_deref(), Some("path"));
+        }
+    }
+}
