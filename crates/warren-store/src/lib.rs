@@ -1,4 +1,6 @@
-//! What lasts on disk: the templates that sandboxes start from.
+//! What lasts on disk: the catalog of what should be, and the templates that sandboxes start from.
+//!
+//! A [`SqliteCatalog`] keeps the records of sandboxes, sessions, runs, keys and events, for one server at a time.
 //!
 //! A [`TemplateStore`] keeps immutable file trees under one data directory. `host` is built in: a generated
 //! skeleton and the machine's own `/usr`. Every other template is imported from a directory, a root filesystem
@@ -17,6 +19,7 @@
 
 mod catalog;
 mod digest;
+mod disk;
 mod host;
 mod import;
 mod manifest;
@@ -24,10 +27,12 @@ mod name;
 mod staging;
 mod store;
 mod template;
+mod templates;
 mod tree;
 
 pub use catalog::{CatalogOpenError, DamageFound, IdentityError, MakeError, SqliteCatalog};
 pub use digest::{Digest, DigestError};
+pub use disk::DataDisk;
 pub use host::HostError;
 pub use import::archive::ArchiveError;
 pub use import::error::{ImageError, ImportError};

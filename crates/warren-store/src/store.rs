@@ -97,14 +97,8 @@ impl TemplateStore {
 
     /// Every imported template.
     pub fn list(&self) -> Result<Listing, ReadError> {
-        let failed = |source| ReadError::List { path: self.templates.clone(), source };
         let mut listing = Listing { templates: Vec::new(), damaged: Vec::new() };
-        for entry in fs::read_dir(&self.templates).map_err(failed)? {
-            let file_name = entry.map_err(failed)?.file_name();
-            // Staging directories and the lock have names that no template can have.
-            let Some(name) = file_name.to_str().and_then(|text| text.parse::<TemplateName>().ok()) else {
-                continue;
-            };
+        for name in self.names()? {
             match self.imported(&name) {
                 Ok(template) => listing.templates.push(template),
                 // Removed since the directory was read.
@@ -112,8 +106,20 @@ impl TemplateStore {
                 Err(error) => listing.damaged.push(error),
             }
         }
-        listing.templates.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(listing)
+    }
+
+    /// The names of what was imported, in order, whether or not it can be read.
+    pub(crate) fn names(&self) -> Result<Vec<TemplateName>, ReadError> {
+        let failed = |source| ReadError::List { path: self.templates.clone(), source };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.templates).map_err(failed)? {
+            let file_name = entry.map_err(failed)?.file_name();
+            // Staging directories and the lock have names that no template can have.
+            names.extend(file_name.to_str().and_then(|text| text.parse::<TemplateName>().ok()));
+        }
+        names.sort();
+        Ok(names)
     }
 
     /// One template by name, `host` among them.

@@ -211,3 +211,67 @@ fn unreadable(files: &Files, source: rusqlite::Error) -> CatalogOpenError {
         _ => CatalogOpenError::Open { path, source },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::process::Command;
+
+    use warren_core::catalog::SandboxCatalog as _;
+
+    use super::*;
+
+    const STEP: &str = "WARREN_TEST_OPEN_STEP";
+    const DATA: &str = "WARREN_TEST_OPEN_DATA";
+    const STEPS: [OpenStep; 5] =
+        [OpenStep::Locked, OpenStep::Filled, OpenStep::Published, OpenStep::Migrated, OpenStep::Named];
+
+    /// The test starts itself as a child that ends after one step, as if it were killed there.
+    #[test]
+    fn a_start_that_ends_after_any_step_leaves_what_the_next_one_accepts() {
+        if let (Ok(step), Some(data)) = (env::var(STEP), env::var_os(DATA)) {
+            let end_at = |at: OpenStep| {
+                if format!("{at:?}") == step {
+                    std::process::abort();
+                }
+            };
+            open(Path::new(&data), &end_at).unwrap();
+            panic!("step {step} was not passed");
+        }
+        for step in STEPS {
+            let data = tempfile::tempdir().unwrap();
+            for _ in 0..2 {
+                end_after(step, data.path());
+            }
+            let catalog =
+                SqliteCatalog::open(data.path()).unwrap_or_else(|error| panic!("{step:?}: {error}"));
+            catalog.set_setting("name", Some("value")).unwrap();
+            drop(catalog);
+            let catalog = SqliteCatalog::open(data.path()).unwrap();
+            assert_eq!(catalog.setting("name").unwrap().as_deref(), Some("value"));
+            let mut names: Vec<String> = fs::read_dir(data.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            let wanted = ["catalog.db", "catalog.db-shm", "catalog.db-wal", "catalog.json", "catalog.lock"];
+            assert_eq!(names, wanted, "{step:?}");
+        }
+    }
+
+    /// The first steps are passed once only: then the child gets further than asked for, and is not ended.
+    fn end_after(step: OpenStep, data: &Path) {
+        let output = Command::new(env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "catalog::open::tests::a_start_that_ends_after_any_step_leaves_what_the_next_one_accepts",
+            ])
+            .env(STEP, format!("{step:?}"))
+            .env(DATA, data)
+            .output()
+            .unwrap();
+        let repeated = matches!(step, OpenStep::Published) && data.join("catalog.json").exists();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(repeated || output.status.code().is_none(), "{step:?}: {text}");
+    }
+}

@@ -1,6 +1,8 @@
 //! The template store as its callers see it, on real directories and as root.
 
 #[cfg(test)]
+mod catalog;
+#[cfg(test)]
 mod good;
 #[cfg(test)]
 mod hostile;
@@ -12,3 +14,5 @@ mod lifecycle;
 mod limits;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod templates;
