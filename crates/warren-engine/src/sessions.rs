@@ -226,4 +226,4 @@ fn ended(sandbox: &SandboxRecord) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

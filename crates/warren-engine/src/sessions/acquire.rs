@@ -212,18 +212,28 @@ impl Engine {
         let sandbox = if background {
             self.sandbox(owner, &sandbox).await?
         } else {
-            self.made(owner, &sandbox).await?
+            let sandbox = self.made(owner, &sandbox).await?;
+            self.tell_sessions(&sandbox).await;
+            sandbox
         };
         let session = self.session_record(owner, &earlier.session).await?;
-        if !background
-            && matches!(session.provision, Provision::Failed { .. })
-            && sandbox.status == Status::Failed
-        {
+        let failed =
+            matches!(session.provision, Provision::Failed { .. }) && sandbox.status == Status::Failed;
+        if failed && !background {
             return Err(EngineError::SandboxEnded { detail: super::ended(&sandbox), id: sandbox.id });
         }
         // The first session is written down before anything of its sandbox is.
         let fresh = session.created_unix_ms <= sandbox.created_unix_ms;
         Ok(Acquired { session, sandbox, fresh, repeated: true })
+    }
+
+    /// Whoever sees first what became of a sandbox tells its sessions; its driver comes too late by a moment.
+    async fn tell_sessions(&self, sandbox: &SandboxRecord) {
+        if sandbox.is_live() {
+            self.sandbox_ready(sandbox).await;
+        } else {
+            self.sandbox_ended(sandbox).await;
+        }
     }
 
     /// The sandbox, once it is no longer being made.
@@ -265,7 +275,6 @@ impl Terms {
         let mut terms = Self::plain(request.client.clone(), request.timeouts, settings)?;
         check_words("labels", &request.labels)?;
         check_words("metadata", &request.metadata)?;
-        check_words("sandbox.metadata", &request.sandbox.metadata)?;
         terms.limits = run_limits(request, settings)?;
         terms.tier.clone_from(&request.tier);
         terms.labels.clone_from(&request.labels);

@@ -23,7 +23,6 @@ impl Engine {
         match (self.usable(owner, &request.sandbox).await?, request.create_if_missing) {
             (Usable::Yes(sandbox), _) => self.join(owner, *sandbox, terms, None).await,
             (Usable::Over(_) | Usable::Unknown, Some(new)) => {
-                super::check_words("create.metadata", &new.metadata)?;
                 self.make_fresh(owner, new, terms, Fresh::default()).await
             }
             (Usable::Over(sandbox), None) => {
