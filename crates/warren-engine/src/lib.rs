@@ -44,7 +44,7 @@ pub use files::{FileReader, FileWriter, Listing, Watch};
 pub use health::{Health, HealthStatus};
 pub use processes::{
     ExecResult, LaunchStatus, Launched, Output, OutputCaps, PortStream, Process, ProcessEvent, ProcessHandle,
-    ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, port_of,
+    ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, give_port, port_of,
 };
 pub use runs::{Allowance, SessionDetails};
 pub use sandboxes::{Patch, StoppedFiles};

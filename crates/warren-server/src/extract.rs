@@ -10,4 +10,4 @@ pub(crate) use body::read_body;
 pub(crate) use idempotency::IdempotencyKey;
 pub(crate) use json::Json;
 pub(crate) use params::Params;
-pub(crate) use path::{SandboxPath, SessionPath, TemplatePath};
+pub(crate) use path::{ProcessPath, SandboxPath, SessionPath, TemplatePath};

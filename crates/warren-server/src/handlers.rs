@@ -2,11 +2,15 @@
 
 pub(crate) mod default_sandbox;
 pub(crate) mod events;
+pub(crate) mod exec;
+pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod openapi;
+pub(crate) mod processes;
 pub(crate) mod recovery;
 pub(crate) mod runs;
 pub(crate) mod sandboxes;
 pub(crate) mod sessions;
 pub(crate) mod stats;
+pub(crate) mod stream;
 pub(crate) mod templates;

@@ -1,7 +1,9 @@
 //! The one table of routes. The router, the check of every query, the OpenAPI document and the tests that try each route as a stranger
 //! are all made from its rows, so that none of them can forget one.
 
+mod files;
 mod parameter;
+mod processes;
 mod row;
 mod sandboxes;
 mod server;
@@ -25,7 +27,7 @@ use crate::extract::Params;
 use crate::state::AppState;
 
 static TABLE: LazyLock<Vec<Route>> =
-    LazyLock::new(|| [sandboxes::rows(), sessions::rows(), server::rows()].into_iter().flatten().collect());
+    LazyLock::new(|| [sandboxes::rows(), processes::rows(), files::rows(), sessions::rows(), server::rows()].into_iter().flatten().collect());
 
 /// Every route of the service under `/v1`, in the order of the documents.
 pub fn route_table() -> &'static [Route] {

@@ -39,5 +39,5 @@ pub use session::{
     AcquireSession, AttachSession, MarkFailed, MarkReady, Provision, ProvisionState, ReleaseSession,
     Requirements, Session, SessionDetails, SessionState, Thinking,
 };
-pub use stream::{StreamAttach, StreamCommand, StreamNotice, StreamOpening};
+pub use stream::{OutputPiece, StreamAttach, StreamCommand, StreamNotice, StreamOpening};
 pub use template::{Template, TemplateList};

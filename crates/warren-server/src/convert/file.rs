@@ -95,7 +95,10 @@ mod tests {
 
     #[test]
     fn modes_are_octal() {
-        assert_eq!((mode("0644").unwrap(), mode("755").unwrap(), mode("4755").unwrap()), (0o644, 0o755, 0o4755));
+        assert_eq!(
+            (mode("0644").unwrap(), mode("755").unwrap(), mode("4755").unwrap()),
+            (0o644, 0o755, 0o4755)
+        );
         for text in ["", "7", "0x1f", "888", "77777", "+644", "-644"] {
             assert_eq!(mode(text).unwrap_err().problem().field.as_deref(), Some("mode"), "{text}");
         }

@@ -8,7 +8,9 @@ use warren_wire::api::{
     Command, Encoding, Exec, ExecResult, ExitCause, OutputRange, Process, ProcessExit, ProcessStatus, Signal,
     StartProcess, StreamNotice, TerminalSize,
 };
-use warren_wire::guest::{self, ByteString, Exit, ProcessId, ProcessInfo, ProcessSelector, Start, Started, Stdin};
+use warren_wire::guest::{
+    self, ByteString, Exit, ProcessId, ProcessInfo, ProcessSelector, Start, Started, Stdin,
+};
 
 use crate::error::{ApiError, Code};
 
@@ -65,12 +67,11 @@ pub(crate) fn start_order(body: StartProcess) -> Result<Start, ApiError> {
 
 /// A process's number, `pid:N` or `tag:NAME`. What cannot name a process is answered like one that is not there.
 pub(crate) fn process_selector(text: &str) -> Result<ProcessSelector, ApiError> {
-    let named = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
+    let named =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
     let selector = match text.split_once(':') {
         None => named(text).map(|number| ProcessSelector::Id(ProcessId(number))),
-        Some(("pid", pid)) => {
-            named(pid).and_then(|pid| u32::try_from(pid).ok()).map(ProcessSelector::Pid)
-        }
+        Some(("pid", pid)) => named(pid).and_then(|pid| u32::try_from(pid).ok()).map(ProcessSelector::Pid),
         Some(("tag", tag)) if !tag.is_empty() => Some(ProcessSelector::Tag(tag.into())),
         Some(_) => None,
     };
@@ -83,9 +84,9 @@ pub(crate) fn process_selector(text: &str) -> Result<ProcessSelector, ApiError> 
 /// A signal's number.
 pub(crate) fn signal_number(signal: &Signal) -> Result<i32, ApiError> {
     const NAMES: [&str; 31] = [
-        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
-        "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF",
-        "WINCH", "IO", "PWR", "SYS",
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
     ];
     let found = match signal {
         Signal::Number(number) => Some(*number).filter(|number| (1..=64).contains(number)),
@@ -95,7 +96,9 @@ pub(crate) fn signal_number(signal: &Signal) -> Result<i32, ApiError> {
             at.and_then(|at| i32::try_from(at + 1).ok())
         }
     };
-    found.ok_or_else(|| ApiError::invalid("signal", "the signal is not the name or the number of one, such as `TERM` or 15"))
+    found.ok_or_else(|| {
+        ApiError::invalid("signal", "the signal is not the name or the number of one, such as `TERM` or 15")
+    })
 }
 
 pub(crate) fn checked_port(port: Option<u16>) -> Result<Option<u16>, ApiError> {
@@ -235,7 +238,9 @@ fn timeout_ms(seconds: Option<u64>) -> Result<Option<u64>, ApiError> {
 
 fn exec_input(text: Option<String>, base64: Option<String>) -> Result<Bytes, ApiError> {
     match (text, base64) {
-        (Some(_), Some(_)) => Err(ApiError::invalid("stdin_base64", "give `stdin` or `stdin_base64`, not both")),
+        (Some(_), Some(_)) => {
+            Err(ApiError::invalid("stdin_base64", "give `stdin` or `stdin_base64`, not both"))
+        }
         (Some(text), None) => Ok(text.into()),
         (None, Some(base64)) => {
             let wrong = |_| ApiError::invalid("stdin_base64", "it is not base64");

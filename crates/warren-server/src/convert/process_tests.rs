@@ -41,14 +41,17 @@ fn processes_are_named_by_number_pid_or_tag() {
     assert_eq!(process_selector("7").unwrap(), ProcessSelector::Id(ProcessId(7)));
     assert_eq!(process_selector("pid:7").unwrap(), ProcessSelector::Pid(7));
     assert_eq!(process_selector("tag:a:b").unwrap(), ProcessSelector::Tag("a:b".into()));
-    for text in ["", "x", "-1", "+1", "pid:", "pid:x", "pid:99999999999", "tag:", "name:x", "18446744073709551616"] {
+    for text in
+        ["", "x", "-1", "+1", "pid:", "pid:x", "pid:99999999999", "tag:", "name:x", "18446744073709551616"]
+    {
         assert_eq!(process_selector(text).unwrap_err().status().as_u16(), 404, "{text}");
     }
 }
 
 #[test]
 fn signals_have_names_and_numbers() {
-    for (name, number) in [("HUP", 1), ("KILL", 9), ("SIGTERM", 15), ("CHLD", 17), ("WINCH", 28), ("SYS", 31)] {
+    for (name, number) in [("HUP", 1), ("KILL", 9), ("SIGTERM", 15), ("CHLD", 17), ("WINCH", 28), ("SYS", 31)]
+    {
         assert_eq!(signal_number(&Signal::Name(name.into())).unwrap(), number, "{name}");
     }
     assert_eq!(signal_number(&Signal::Number(64)).unwrap(), 64);

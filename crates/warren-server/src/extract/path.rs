@@ -2,7 +2,9 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use warren_core::{SandboxId, SessionId, TemplateName};
 use warren_engine::EngineError;
+use warren_wire::guest::ProcessSelector;
 
+use crate::convert;
 use crate::error::{ApiError, Code};
 
 /// `{sandbox_id}` of the path. What cannot be an id is answered like one that nobody has.
@@ -16,6 +18,18 @@ pub(crate) struct SessionPath(pub(crate) SessionId);
 /// `{name}` of the path.
 #[derive(Debug, Clone)]
 pub(crate) struct TemplatePath(pub(crate) TemplateName);
+
+/// `{process}` of the path.
+#[derive(Debug, Clone)]
+pub(crate) struct ProcessPath(pub(crate) ProcessSelector);
+
+impl<S: Send + Sync> FromRequestParts<S> for ProcessPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        convert::process_selector(&part(parts, state, "process").await?).map(Self)
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for SandboxPath {
     type Rejection = ApiError;

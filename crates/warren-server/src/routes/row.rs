@@ -272,6 +272,12 @@ impl Route {
         self
     }
 
+    /// This type travels inside a stream.
+    pub(crate) fn mentions<T: ToSchema>(mut self) -> Self {
+        drop(self.docs.schema::<T>());
+        self
+    }
+
     /// It may also fail with this status.
     pub(crate) fn fails(mut self, status: u16) -> Self {
         self.docs.errors.insert(status);

@@ -62,3 +62,13 @@ pub enum StreamNotice {
     /// Why the stream ends early, as a problem's code and detail.
     Error { code: String, detail: String },
 }
+
+/// The data of a server-sent event with output; its name says of which stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct OutputPiece {
+    /// Where its first byte stands, both streams counted together.
+    pub position: u64,
+    /// In the encoding that was asked for. As `utf8`, no character is ever cut.
+    pub data: String,
+}

@@ -1,0 +1,45 @@
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio_util::task::AbortOnDropHandle;
+use warren_engine::{ProcessHandle, ProcessWriter};
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert::{self, ExecOrder};
+use crate::error::ApiError;
+use crate::extract::{Json, SandboxPath};
+use crate::sse::{self, ProcessMessages};
+use crate::state::AppState;
+
+/// If the client goes, the command runs on, and can be found among the sandbox's processes.
+pub(crate) async fn run(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    headers: HeaderMap,
+    Json(body): Json<api::Exec>,
+) -> Result<Response, ApiError> {
+    let ExecOrder { start, stdin, caps, encoding } = convert::exec_order(body)?;
+    if sse::is_wanted(&headers) {
+        let handle = state.engine.start(&caller.owner, &id, start).await?;
+        return Ok(sse::answer(&caller, messages(handle, stdin, encoding).into_stream()));
+    }
+    let result = state.engine.exec(&caller.owner, &id, start, stdin, caps).await?;
+    Ok(Json(convert::exec_result(result, encoding)).into_response())
+}
+
+fn messages(handle: ProcessHandle, stdin: Bytes, encoding: api::Encoding) -> ProcessMessages {
+    let started = handle.started;
+    let (reader, writer) = handle.split();
+    let feed = AbortOnDropHandle::new(tokio::spawn(feed(writer, stdin)));
+    ProcessMessages::new(started, reader, encoding).fed_by(feed)
+}
+
+/// A process that reads none of its input, or not all, is no failure.
+async fn feed(mut writer: ProcessWriter, stdin: Bytes) {
+    if !stdin.is_empty() && writer.write(stdin).await.is_ok() {
+        writer.close_stdin().await.ok();
+    }
+}

@@ -1,0 +1,154 @@
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::StreamExt as _;
+use http::{HeaderMap, StatusCode};
+use warren_engine::{EngineError, port_of};
+use warren_wire::api;
+use warren_wire::guest::{FailureCode, Reader};
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::{ApiError, Code};
+use crate::extract::{Json, Params, ProcessPath, SandboxPath};
+use crate::limits;
+use crate::sse::{self, ProcessMessages};
+use crate::state::AppState;
+
+const USUAL_WAIT_S: u64 = 60;
+const LONGEST_WAIT_S: u64 = 3600;
+const SIGKILL: i32 = 9;
+
+pub(crate) async fn start(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    Json(body): Json<api::StartProcess>,
+) -> Result<Response, ApiError> {
+    let port = convert::checked_port(body.port)?;
+    let order = convert::start_order(body)?;
+    let process = match port {
+        Some(port) => convert::launched(state.engine.launch(&caller.owner, &id, order, port).await?),
+        None => convert::process(state.engine.spawn(&caller.owner, &id, order).await?),
+    };
+    Ok((StatusCode::CREATED, Json(process)).into_response())
+}
+
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Result<Json<api::ProcessList>, ApiError> {
+    let processes = state.engine.processes(&caller.owner, &id).await?;
+    Ok(Json(api::ProcessList { items: processes.into_iter().map(convert::process).collect() }))
+}
+
+/// A process that was given a port is looked at through it.
+pub(crate) async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    ProcessPath(process): ProcessPath,
+) -> Result<Json<api::Process>, ApiError> {
+    let found = state.engine.process(&caller.owner, &id, process.clone()).await?;
+    if port_of(&found).is_none() {
+        return Ok(Json(convert::process(found)));
+    }
+    let launched = state.engine.launch_status(&caller.owner, &id, process).await?;
+    Ok(Json(convert::launched(launched)))
+}
+
+/// One that has ended is as dead as was asked for.
+pub(crate) async fn kill(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    ProcessPath(process): ProcessPath,
+) -> Result<StatusCode, ApiError> {
+    match state.engine.signal(&caller.owner, &id, process, SIGKILL, true).await {
+        Err(EngineError::Refused(failure)) if failure.code == FailureCode::Ended => {}
+        outcome => outcome?,
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn signal(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    ProcessPath(process): ProcessPath,
+    Json(body): Json<api::SendSignal>,
+) -> Result<StatusCode, ApiError> {
+    let number = convert::signal_number(&body.signal)?;
+    state.engine.signal(&caller.owner, &id, process, number, body.group).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The body goes to the process as it arrives, and no faster than the process reads.
+pub(crate) async fn stdin(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    ProcessPath(process): ProcessPath,
+    params: Params,
+    body: Body,
+) -> Result<StatusCode, ApiError> {
+    let close = params.flag("close")?;
+    let mut input = state.engine.open_input(&caller.owner, &id, process, close).await?;
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        input.write(piece.map_err(|error| limits::broken_body(&error))?).await?;
+    }
+    input.finish().await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn resize(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    ProcessPath(process): ProcessPath,
+    Json(body): Json<api::TerminalSize>,
+) -> Result<StatusCode, ApiError> {
+    let size = convert::terminal_size(body)?;
+    state.engine.resize(&caller.owner, &id, process, size).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Onlookers never slow a process down: what they do not take in time is missed, and they are told so.
+pub(crate) async fn output(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    ProcessPath(process): ProcessPath,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let from = params.number("from", 0, u64::MAX)?.unwrap_or(0);
+    let from = sse::last_seen(&headers)?.unwrap_or(from);
+    let encoding = convert::encoding(params.text("encoding"))?;
+    let handle = state.engine.follow(&caller.owner, &id, process, from, Reader::Skips).await?;
+    let started = handle.started;
+    let (reader, _) = handle.split();
+    Ok(sse::answer(&caller, ProcessMessages::new(started, reader, encoding).into_stream()))
+}
+
+/// Answers how it ended, or how it stands when the time is over.
+pub(crate) async fn wait(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    ProcessPath(process): ProcessPath,
+    params: Params,
+) -> Result<Json<api::Process>, ApiError> {
+    let patience = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
+    let ended = state.engine.wait(&caller.owner, &id, process.clone());
+    tokio::select! {
+        ended = ended => drop(ended?),
+        () = tokio::time::sleep(Duration::from_secs(patience)) => {}
+        _ = caller.until_cut() => return Err(ApiError::new(Code::ShuttingDown, "the server is shutting down")),
+    }
+    Ok(Json(convert::process(state.engine.process(&caller.owner, &id, process).await?)))
+}

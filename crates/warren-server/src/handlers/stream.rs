@@ -1,0 +1,24 @@
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::response::Response;
+
+use crate::auth::Caller;
+use crate::error::{ApiError, Code};
+use crate::extract::SandboxPath;
+use crate::state::AppState;
+use crate::stream::{Conversation, MOST_MESSAGE, PROTOCOL};
+
+/// Looks for the sandbox first, so that whoever may not have it is refused like anywhere else.
+pub(crate) async fn open(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, ApiError> {
+    state.engine.sandbox(&caller.owner, &id).await?;
+    let upgrade = upgrade.map_err(|error| ApiError::new(Code::InvalidRequest, error.body_text()))?;
+    let upgrade = upgrade.protocols([PROTOCOL]).max_message_size(MOST_MESSAGE).max_frame_size(MOST_MESSAGE);
+    let conversation = Conversation { engine: state.engine.clone(), caller, sandbox: id };
+    Ok(upgrade.on_upgrade(move |socket| conversation.hold(socket)))
+}

@@ -1,0 +1,51 @@
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// When the client was last heard.
+#[derive(Debug)]
+pub(super) struct Pulse(Mutex<Heard>);
+
+#[derive(Debug, Clone, Copy)]
+enum Heard {
+    At(Instant),
+    /// Nobody listens at the moment.
+    Resting,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self(Mutex::new(Heard::At(Instant::now())))
+    }
+}
+
+impl Pulse {
+    /// The client was heard, and cannot be again until the guard is dropped.
+    pub(super) fn rest(&self) -> Rest<'_> {
+        *self.lock() = Heard::Resting;
+        Rest(self)
+    }
+
+    /// How long the client has not been heard although somebody listened.
+    pub(super) fn silence(&self) -> Duration {
+        match *self.lock() {
+            Heard::At(at) => at.elapsed(),
+            Heard::Resting => Duration::ZERO,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See [`Pulse::rest`].
+#[derive(Debug)]
+pub(super) struct Rest<'a>(&'a Pulse);
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() = Heard::At(Instant::now());
+    }
+}
