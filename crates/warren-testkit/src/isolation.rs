@@ -4,6 +4,7 @@ mod book;
 mod faults;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,13 +28,15 @@ pub use faults::{Call, Hold};
 /// agent does not answer. Files are in memory and outlive [`Isolation::halt`].
 ///
 /// It stands for the machine, so it outlives an engine that is dropped, and can be given to the next one.
-#[derive(Debug)]
 pub struct FakeIsolation {
     name: &'static str,
     capabilities: Capabilities,
     book: Mutex<Book>,
     changed: Condvar,
+    before: Mutex<Option<Arc<Before>>>,
 }
+
+type Before = dyn Fn(Call) + Send + Sync;
 
 /// How a sandbox of a [`FakeIsolation`] really stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +63,13 @@ impl FakeIsolation {
 
     /// A backend that can do this.
     pub fn able(name: &'static str, capabilities: Capabilities) -> Arc<Self> {
-        Arc::new(Self { name, capabilities, book: Mutex::default(), changed: Condvar::new() })
+        let (book, before) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { name, capabilities, book, changed: Condvar::new(), before })
+    }
+
+    /// Called before each call, on its thread: it may wait.
+    pub fn before_each(&self, hook: impl Fn(Call) + Send + Sync + 'static) {
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(hook));
     }
 
     /// The sandbox's first process ends, by itself or because the kernel wants its memory. Nobody is told but by
@@ -171,6 +180,13 @@ impl FakeIsolation {
         assert_eq!(found, expected, "what is left on the machine, and what should be");
     }
 
+    fn announce(&self, call: Call) {
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(before) = before {
+            before(call);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -207,12 +223,19 @@ impl FakeIsolation {
         id: &SandboxId,
         act: impl FnOnce(&mut Book) -> Result<T, IsolationError>,
     ) -> Result<T, IsolationError> {
+        self.announce(call);
         let alone = self.lock().enter(call, id);
         let result = self.suffer(call, Some(id)).and_then(|()| act(&mut self.lock()));
         if alone {
             self.lock().leave(id);
         }
         result
+    }
+}
+
+impl fmt::Debug for FakeIsolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeIsolation").field("standings", &self.standings()).finish_non_exhaustive()
     }
 }
 
@@ -236,6 +259,7 @@ impl Isolation for FakeIsolation {
     }
 
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        self.announce(Call::Dial);
         self.suffer(Call::Dial, Some(id))?;
         let guest = self.lock().guest(id)?;
         guest.dial().map_err(|error| {
@@ -244,6 +268,7 @@ impl Isolation for FakeIsolation {
     }
 
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        self.announce(Call::Watch);
         self.suffer(Call::Watch, Some(id))?;
         self.lock().watch(id)
     }
@@ -269,11 +294,13 @@ impl Isolation for FakeIsolation {
     }
 
     fn list(&self) -> Result<Vec<Found>, IsolationError> {
+        self.announce(Call::List);
         self.suffer(Call::List, None)?;
         Ok(self.lock().list())
     }
 
     fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError> {
+        self.announce(Call::Usage);
         self.suffer(Call::Usage, Some(id))?;
         self.lock().usage(id)
     }

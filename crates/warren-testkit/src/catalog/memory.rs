@@ -58,6 +58,11 @@ impl MemoryCatalog {
         locked(&self.faults).push_back(Fault { method: Some(method), kind });
     }
 
+    /// Calls that were to fail and have not been made no longer are.
+    pub fn forgive(&self) {
+        locked(&self.faults).clear();
+    }
+
     /// Called with the method's name before each call, on its thread: it may wait.
     pub fn before_each(&self, hook: impl Fn(&'static str) + Send + Sync + 'static) {
         *locked(&self.before) = Some(Arc::new(hook));
