@@ -158,6 +158,7 @@ impl Driver {
         }
         self.passed(EngineStep::FilesRemoved);
         self.emit(Event::SandboxRemoved);
+        self.engine.sandbox_ended(&self.record).await;
         Ok(())
     }
 
