@@ -66,6 +66,11 @@ impl Client {
         &self.base
     }
 
+    /// For another client of the same server.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask(Method::GET, path, None::<&()>, &[])
     }

@@ -1,8 +1,8 @@
 //! Warren beside the sandboxes people know, on one root file system and in one run.
 //!
 //! Machines are noisy and drift, so only ratios taken side by side mean something: in every case the subjects take turns
-//! (`rounds.rs`). Warren's engine is measured in this process (`engine.rs`), all others as the commands their users type
-//! (`peers.rs`). What a subject needs lies on one `Ground`, and goes with it, also when the run is interrupted.
+//! (`rounds.rs`). Warren's native backend is measured in this process (`engine.rs`), its server over HTTP (`service.rs`), all
+//! others as the commands their users type (`peers.rs`). What a subject needs lies on one `Ground`, and goes with it, also when the run is interrupted.
 
 pub(crate) mod annex;
 mod crowd;
@@ -14,6 +14,7 @@ mod oci;
 mod peers;
 mod report;
 mod rounds;
+mod service;
 mod statistics;
 pub(crate) mod table;
 mod targets;
@@ -58,6 +59,20 @@ pub(crate) enum Case {
     /// The last of 1000 creates, all alive, against the first
     #[value(name = "create_at_1000")]
     CreateAt1000,
+    /// Over HTTP: create a sandbox and wait for its first command
+    HttpCreate,
+    /// The same a hundred times at once
+    HttpBurst,
+    /// Over HTTP: run true in a sandbox that is there
+    HttpExec,
+    /// Over HTTP: sandboxes made and removed per second by eight clients
+    HttpCreatesPerSecond,
+    /// What a server with 1000 idle sandboxes needs for itself
+    HttpIdle,
+    /// A server that is killed with 300 sandboxes running, and started again
+    HttpRestart,
+    /// A gigabyte up and down
+    HttpFiles,
 }
 
 /// Who is measured.
@@ -126,6 +141,7 @@ const WORKERS: [usize; 4] = [1, 2, 4, MOST_WORKERS];
 
 /// A run under way.
 struct Session<'a> {
+    ground: &'a Ground,
     engine: &'a Engine,
     prepared: &'a Engine,
     peers: Vec<Peer>,
@@ -147,6 +163,7 @@ pub(crate) fn measure(global: &Global, plan: &Plan) -> Result<Report, CliError> 
     let layout = CgroupLayout::detect();
     let ground = Ground::lay(&data_dir, engine.root())?;
     let mut session = Session {
+        ground: &ground,
         engine: &engine,
         prepared: &prepared,
         peers: Vec::new(),
@@ -232,7 +249,7 @@ impl<'a> Session<'a> {
         if self.takes(Subject::Warren) && (self.wants(Case::IdleMemory) || self.wants(Case::CreateAt1000)) {
             crowd::measure(self)?;
         }
-        Ok(())
+        service::measure(self)
     }
 
     fn race(

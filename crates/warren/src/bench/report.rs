@@ -39,6 +39,16 @@ pub(super) enum Figures {
         kib_each: f64,
         uncertain_kib: f64,
     },
+    /// What a server needs for itself.
+    Server {
+        memory_mib: f64,
+        core_percent: f64,
+    },
+    /// One large file, and how much the server grew meanwhile.
+    Transfer {
+        mb_per_second: f64,
+        grown_mib: f64,
+    },
 }
 
 impl Figures {
@@ -48,6 +58,8 @@ impl Figures {
             Self::Time { median_ms, .. } => median_ms,
             Self::Rate { per_second } => per_second,
             Self::Memory { kib_each, .. } => kib_each,
+            Self::Server { memory_mib, .. } => memory_mib,
+            Self::Transfer { mb_per_second, .. } => mb_per_second,
         }
     }
 }

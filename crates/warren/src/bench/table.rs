@@ -56,6 +56,12 @@ fn print_case(report: &Report, case: &str) {
             Figures::Memory { kib_each, uncertain_kib } => {
                 (format!("{kib_each:>9.0} KiB"), format!("      ± {uncertain_kib:.0} KiB"))
             }
+            Figures::Server { memory_mib, core_percent } => {
+                (format!("{memory_mib:>9.1} MiB"), format!("{core_percent:>6.2} % core"))
+            }
+            Figures::Transfer { mb_per_second, grown_mib } => {
+                (format!("{mb_per_second:>9.0} MB/s"), format!("{grown_mib:>5.1} MiB grown"))
+            }
         };
         let ratio = own.map_or_else(String::new, |own| format!("{:>6.2}x", row.figures.main() / own));
         [row.subject.clone(), main, p99, ratio, format!("{:>6}", row.n)]

@@ -63,6 +63,31 @@ pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
             add(&format!("idle memory each, {} alive", row.n), " MiB", 2.0, Some(1.0), Some(mib));
         }
     }
+    let plain = |value: f64| Figure { value, uncertain: 0.0 };
+    let own = |case: &str| main(case, "warren").map(plain);
+    add("over HTTP, create to first command", " ms", 10.0, Some(5.0), own("http_create_to_first_command"));
+    add("over HTTP, burst of 100", " ms", 500.0, Some(250.0), own("http_burst_100"));
+    add("over HTTP, exec true", " ms", 2.5, Some(1.5), own("http_exec_true"));
+    // Rates are judged as times, so that less is better everywhere.
+    let each = own("http_creates_per_second_8").map(|rate| plain(1e3 / rate.value));
+    add("over HTTP, create and destroy, 8 clients", " ms each", 5.0, Some(2.5), each);
+    let gigabyte = |case: &str| own(case).map(|rate| plain(1000.0 / rate.value));
+    add("over HTTP, a gigabyte up", " s", 2.0, None, gigabyte("http_upload"));
+    add("over HTTP, a gigabyte down", " s", 2.0, None, gigabyte("http_download"));
+    for row in rows {
+        match row.figures {
+            Figures::Server { memory_mib, core_percent } => {
+                let name = format!("server with {} idle sandboxes", row.n);
+                add(&format!("{name}: memory"), " MiB", 150.0, None, Some(plain(memory_mib)));
+                add(&format!("{name}: of a core"), " %", 3.0, None, Some(plain(core_percent)));
+            }
+            Figures::Time { median_ms, .. } if row.case.starts_with("http_restart_") => {
+                let must = if row.case.ends_with("_answers") { 2000.0 } else { 15_000.0 };
+                add(&row.case.replace('_', " "), " ms", must, None, Some(plain(median_ms)));
+            }
+            _ => {}
+        }
+    }
     let crowd = rows.iter().find_map(|row| row.case.strip_prefix("create_at_"));
     if let Some(count) = crowd {
         let case = format!("create_at_{count}");

@@ -59,7 +59,7 @@ fn slice(session: &Session<'_>, name: &str, work: Work) -> Result<Tally, CliErro
 }
 
 impl Session<'_> {
-    fn enter(&mut self, case: &str, subject: &str, tally: Result<Tally, String>) {
+    pub(super) fn enter(&mut self, case: &str, subject: &str, tally: Result<Tally, String>) {
         let subject = subject.to_owned();
         match tally {
             Ok(tally) => self.report.rows.push(Row {
