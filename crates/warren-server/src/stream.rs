@@ -24,7 +24,7 @@ use warren_wire::guest::{ProcessId, ProcessSelector, Reader, Stdin};
 
 use crate::auth::Caller;
 use crate::convert;
-use crate::error::{ApiError, Code};
+use crate::error::ApiError;
 use ending::Ending;
 use feed::Input;
 use pulse::Pulse;
