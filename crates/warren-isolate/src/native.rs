@@ -4,7 +4,8 @@
 //! <data>/instance            names this data directory's control groups
 //! <data>/agent-<digest>      the agent's binary, executed by descriptor
 //! <data>/ranges/<n>          id range n is taken by the sandbox the link names
-//! <data>/sandboxes/<id>/     record.json, agent.sock, upper-<n>, work-<n>
+//! <data>/projects/<n>        quota project n is taken by the sandbox the link names
+//! <data>/sandboxes/<id>/     record.json, agent.sock, upper-<n>, work-<n> or disk.img with these in it
 //! <data>/trash/<id>/         a destroyed sandbox whose remains are being removed
 //! <data>/gate                shared while a sandbox is being registered, exclusive while orphans are being looked for
 //! ```
@@ -12,11 +13,14 @@
 //! Whoever works on a sandbox's directory holds a lock (`flock`) on it: the process that is creating it, the owner of one that
 //! dies with it, the reaper of one that is being removed. A directory that nobody holds and whose sandbox is half made, dead
 //! or ownerless is an orphan, and any process that opens the data directory reclaims it. So correctness never rests on a
-//! clean exit.
+//! clean exit. The files of a sandbox that outlives its maker are never reclaimed once there is a record: it may be halted,
+//! which leaves nothing but them, and started again from them.
 
 mod agent;
 mod cgroup;
+mod claims;
 mod clones;
+mod connections;
 mod create;
 mod data;
 mod destroy;
@@ -26,11 +30,11 @@ mod machine;
 mod networks;
 mod probe;
 mod quota;
-mod ranges;
 mod reaper;
 mod reclaim;
 mod record;
 mod remove;
+mod resume;
 mod seccomp;
 mod step;
 mod sys;
@@ -49,14 +53,14 @@ use std::time::Duration;
 
 use warren_core::{
     Capabilities, Check, CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind,
-    NetworkMode, Profile, SandboxId, Usage,
+    NetworkMode, Profile, Pulse, SandboxId, Usage,
 };
 
 pub use self::data::OpenError;
 pub use self::step::{CrashPoint, CrashPointError};
 
 use self::cgroup::{Cgroups, Layout};
-use self::data::{DataDirectory, Lock};
+use self::data::{DataDirectory, DialError, Lock};
 use self::machine::Machines;
 use self::networks::Networks;
 use self::quota::Quotas;
@@ -129,6 +133,12 @@ struct Hold {
     watched: Option<Watched>,
 }
 
+impl Hold {
+    fn is_empty(&self) -> bool {
+        self.child.is_none() && self.lock.is_none() && self.watched.is_none()
+    }
+}
+
 impl Native {
     /// Opens a data directory, making it if need be, and begins to reclaim what earlier processes left behind.
     pub fn open(options: NativeOptions) -> Result<Self, OpenError> {
@@ -136,7 +146,7 @@ impl Native {
         let layout = Layout::detect().map_err(|error| OpenError::Layout(Box::new(error)))?;
         let cgroups =
             Cgroups::open(layout, data.instance()).map_err(|error| OpenError::Cgroups(Box::new(error)))?;
-        let quotas = Quotas::detect(&options.data_dir);
+        let quotas = Quotas::detect(data.root());
         let capabilities = Capabilities {
             freeze: true,
             networks: vec![NetworkMode::None],
@@ -188,10 +198,11 @@ impl Isolation for Native {
 
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
         self.shared.data.dial(id).map_err(|error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::NotFound => IsolationErrorKind::NotFound,
-                std::io::ErrorKind::ConnectionRefused => IsolationErrorKind::Ended,
-                _ => IsolationErrorKind::Host,
+            let kind = match error {
+                DialError::NotFound => IsolationErrorKind::NotFound,
+                DialError::Ended => IsolationErrorKind::Ended,
+                DialError::Busy => IsolationErrorKind::Exhausted,
+                DialError::Failed(_) => IsolationErrorKind::Host,
             };
             IsolationError::caused(kind, format!("dial the agent of {id}"), error)
         })
@@ -237,7 +248,15 @@ impl Isolation for Native {
         let record = Record::load(&directory).ok_or_else(|| not_found(id))?;
         let mut usage = self.shared.cgroups.usage(id.as_str());
         (usage.disk_bytes, usage.inodes) = self.shared.quotas.used(&directory, record.quota);
+        usage.connections = connections::count(&record);
+        usage.disk_exceeded = warden::has_ended(&directory);
         Ok(usage)
+    }
+
+    fn pulse(&self, id: &SandboxId) -> Result<Pulse, IsolationError> {
+        let record = Record::load(&self.shared.data.sandbox(id)).ok_or_else(|| not_found(id))?;
+        let pulse = self.shared.cgroups.pulse(id.as_str());
+        Ok(Pulse { connections: connections::count(&record), ..pulse })
     }
 }
 
@@ -267,6 +286,9 @@ impl Shared {
     }
 
     fn hold(&self, id: &SandboxId, hold: Hold) {
+        if hold.is_empty() {
+            return;
+        }
         self.holds.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), hold);
     }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
-use warren_core::{Limits, Usage};
+use warren_core::{Limits, Pulse, Usage};
 
 pub(super) use self::layout::Layout;
 use self::layout::Setting;
@@ -171,6 +171,11 @@ impl Cgroups {
 
     pub(super) fn usage(&self, name: &str) -> Usage {
         stat::usage(&self.layout, |root| self.group(root, name))
+    }
+
+    /// The figures of [`Cgroups::usage`] that change while something is done. Connections are not counted by groups.
+    pub(super) fn pulse(&self, name: &str) -> Pulse {
+        stat::pulse(&self.layout, |root| self.group(root, name))
     }
 
     pub(super) fn gauges(&self, name: &str) -> Result<Gauges, CgroupError> {

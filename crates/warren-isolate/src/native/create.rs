@@ -10,23 +10,24 @@ use std::time::Duration;
 use rustix::io::Errno;
 use warren_core::{
     CreateRequest, Created, IsolationError, IsolationErrorKind, MountAccess, NetworkMode, OwnerBond,
+    RootState,
 };
 use warren_wire::guest::{
     AgentConfig, BindMount, BootPlan, BootReport, MAX_PAYLOAD, Machine, Rlimit, TreeMount,
 };
 
 use super::cgroup::{Entrance, Gauges};
+use super::claims::ClaimError;
 use super::data::Lock;
 use super::layers::{self, Bind, LayerError, Tree};
 use super::quota::{Area, QuotaKind};
-use super::ranges::RangeError;
 use super::reaper::Reaper;
 use super::record::Record;
 use super::step::CrashPoint;
 use super::sys::{self, Program};
 use super::userns::{self, Mapping};
 use super::warden::Watched;
-use super::{Hold, Shared, clones, destroy, users};
+use super::{Hold, Shared, clones, destroy, halt, resume, users};
 
 /// Capabilities that stay: what package managers and ordinary services need over the sandbox's own ids.
 const KEPT_CAPABILITIES: u64 = 1 << 0 // CHOWN
@@ -50,6 +51,13 @@ pub(super) fn create(
     request: CreateRequest,
 ) -> Result<Created, IsolationError> {
     refuse_unsupported(&request)?;
+    match request.state {
+        RootState::Fresh => create_fresh(shared, reaper, request),
+        RootState::Kept => resume::resume(shared, &request),
+    }
+}
+
+fn create_fresh(shared: &Shared, reaper: &Reaper, request: CreateRequest) -> Result<Created, IsolationError> {
     let id = request.id.clone();
     let lock = shared.data.register(&id).map_err(|error| {
         let kind = match error.kind() {
@@ -61,13 +69,9 @@ pub(super) fn create(
     })?;
     shared.passed(CrashPoint::CreateDirectory);
     let mut hold = Hold::default();
-    match build(shared, &lock, &request, &mut hold) {
+    match build(shared, &lock, &request, None, &mut hold) {
         Ok(pid) => {
-            match request.owner {
-                OwnerBond::DiesWithOwner => hold.lock = Some(lock),
-                OwnerBond::Outlives => drop(lock),
-            }
-            shared.hold(&id, hold);
+            halt::keep(shared, &id, request.owner, hold, lock);
             Ok(Created { id, pid })
         }
         Err(error) => {
@@ -87,27 +91,26 @@ fn refuse_unsupported(request: &CreateRequest) -> Result<(), IsolationError> {
     }
 }
 
-fn build(
+/// Goes through all steps, in a directory that is there and locked. `kept` is the record of the life before, if there was one.
+/// What a failure leaves, the caller removes.
+pub(super) fn build(
     shared: &Shared,
     lock: &Lock,
     request: &CreateRequest,
+    kept: Option<&Record>,
     hold: &mut Hold,
 ) -> Result<u32, IsolationError> {
     let id = &request.id;
     let directory = shared.data.sandbox(id);
     let network = shared.networks.order().map_err(|error| layer("network namespace", error))?;
-    let start = getrandom::u32().map_err(|error| layer("randomness", error))?;
-    let id_base = shared.data.ranges().claim(id, start).map_err(range_error)?;
+    let id_base = shared.data.ranges().claim(id).map_err(claim_error)?;
     shared.passed(CrashPoint::CreateRange);
     let namespace = userns::make(Mapping::whole(id_base), Mapping::whole(id_base))
         .map_err(|error| layer("user namespace", error))?;
     let limits = &request.spec.limits;
-    let area = shared
-        .quotas
-        .prepare(&directory, limits, request.disk_limit_required, id_base)
-        .map_err(|error| layer("disk quota", error))?;
+    let area = open_area(shared, request, kept)?;
     let quota = area.kind;
-    hold.watched = (quota == QuotaKind::Watched).then(|| Watched::new(limits, shared.data.root()));
+    hold.watched = Watched::begin(shared, id, limits, quota);
     let root = open_root(shared, request, area, namespace.as_fd(), id_base)?;
     shared.passed(CrashPoint::CreateLayers);
     let entrance = shared.cgroups.create(id.as_str(), limits).map_err(|error| layer("cgroup", error))?;
@@ -122,10 +125,24 @@ fn build(
     let network = network.wait().map_err(|error| layer("network namespace", error))?;
     let boot = Boot { root, namespace, entrance, listener, network, machine, id_base, quota };
     let pid = boot.start(shared, request, hold)?;
-    let record = Record::new(request, pid, id_base, quota);
+    let record = Record::new(request, pid, id_base, quota, kept);
     record.store(&directory).map_err(|error| layer("record", error))?;
     shared.passed(CrashPoint::CreateRecord);
     Ok(pid)
+}
+
+fn open_area(
+    shared: &Shared,
+    request: &CreateRequest,
+    kept: Option<&Record>,
+) -> Result<Area, IsolationError> {
+    let directory = shared.data.sandbox(&request.id);
+    let (limits, required) = (&request.spec.limits, request.disk_limit_required);
+    let area = match kept {
+        None => shared.quotas.prepare(&request.id, &directory, limits, required),
+        Some(record) => shared.quotas.reopen(&directory, record.quota, limits, required),
+    };
+    area.map_err(|error| layer("disk quota", error))
 }
 
 /// The root's layers, as descriptors.
@@ -147,14 +164,14 @@ fn open_root(
     for tree in &request.root {
         match tree.access {
             MountAccess::ReadWrite => {
-                layers::make_writable(&area.path, trees.len()).map_err(layer_error)?;
+                layers::make_writable(&area.path, trees.len(), request.state).map_err(layer_error)?;
                 trees.push(layers::open(tree, namespace).map_err(layer_error)?);
             }
             MountAccess::ReadOnly => binds.push(layers::show(tree, namespace).map_err(layer_error)?),
         }
     }
     // Templates know the name that every sandbox has unless it is given another.
-    if let Some(name) = &request.spec.hostname {
+    if let (Some(name), RootState::Fresh) = (&request.spec.hostname, request.state) {
         layers::seed_file(&area.path, "etc/hostname", &format!("{name}\n")).map_err(layer_error)?;
         let hosts = format!("127.0.0.1\tlocalhost {name}\n::1\tlocalhost ip6-localhost ip6-loopback\n");
         layers::seed_file(&area.path, "etc/hosts", &hosts).map_err(layer_error)?;
@@ -363,10 +380,10 @@ fn layer_error(error: LayerError) -> IsolationError {
     IsolationError::caused(kind, "set up the root file system", error)
 }
 
-fn range_error(error: RangeError) -> IsolationError {
+fn claim_error(error: ClaimError) -> IsolationError {
     let kind = match error {
-        RangeError::Exhausted => IsolationErrorKind::Exhausted,
-        RangeError::Claim { .. } => IsolationErrorKind::Host,
+        ClaimError::Exhausted { .. } => IsolationErrorKind::Exhausted,
+        ClaimError::Claim { .. } | ClaimError::Draw(_) => IsolationErrorKind::Host,
     };
     IsolationError::caused(kind, "claim an id range", error)
 }

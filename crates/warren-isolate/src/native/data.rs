@@ -5,12 +5,14 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use warren_core::SandboxId;
 
-use super::ranges::Ranges;
+use super::claims::Claims;
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -34,10 +36,13 @@ pub enum OpenError {
 pub(super) struct DataDirectory {
     root: PathBuf,
     instance: String,
-    ranges: Ranges,
+    ranges: Claims,
 }
 
 const SOCKET: &str = "agent.sock";
+
+/// How long a full queue of callers is waited for.
+const DIAL_PATIENCE: Duration = Duration::from_millis(500);
 
 impl DataDirectory {
     pub(super) fn open(root: &Path) -> Result<Self, OpenError> {
@@ -46,13 +51,13 @@ impl DataDirectory {
             move |source| OpenError::Directory { path, source }
         };
         // Nobody but root may pass: what sandboxes write has set-id bits that mean something on the host's side.
-        for part in ["", "sandboxes", "trash", "ranges"] {
+        for part in ["", "sandboxes", "trash", "ranges", "projects"] {
             let path = root.join(part);
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed(&path))?;
         }
         let root = root.canonicalize().map_err(failed(root))?;
         let instance = instance(&root).map_err(failed(&root))?;
-        let ranges = Ranges::new(root.join("ranges"));
+        let ranges = Claims::id_ranges(root.join("ranges"));
         Ok(Self { root, instance, ranges })
     }
 
@@ -64,7 +69,7 @@ impl DataDirectory {
         &self.instance
     }
 
-    pub(super) fn ranges(&self) -> &Ranges {
+    pub(super) fn ranges(&self) -> &Claims {
         &self.ranges
     }
 
@@ -106,18 +111,60 @@ impl DataDirectory {
 
     /// The socket on which a sandbox's agent will listen.
     pub(super) fn listen(&self, directory: &Lock) -> io::Result<OwnedFd> {
-        let socket = stream_socket()?;
+        match rustix::fs::unlinkat(&directory.0, SOCKET, AtFlags::empty()) {
+            // Left from an earlier life.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let socket = stream_socket(SocketFlags::CLOEXEC)?;
         rustix::net::bind(&socket, &address(directory)?)?;
         rustix::net::listen(&socket, 128)?;
         Ok(socket)
     }
 
-    pub(super) fn dial(&self, id: &SandboxId) -> io::Result<OwnedFd> {
+    pub(super) fn dial(&self, id: &SandboxId) -> Result<OwnedFd, DialError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(self.sandbox(id), flags, Mode::empty())?;
-        let socket = stream_socket()?;
-        rustix::net::connect(&socket, &address(&directory)?)?;
-        Ok(socket)
+        let directory =
+            rustix::fs::open(self.sandbox(id), flags, Mode::empty()).map_err(|errno| match errno {
+                Errno::NOENT => DialError::NotFound,
+                errno => DialError::Failed(errno.into()),
+            })?;
+        connect(&directory)
+    }
+}
+
+/// Why an agent is not reached.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DialError {
+    #[error("there is no such sandbox")]
+    NotFound,
+    #[error("its agent has ended")]
+    Ended,
+    #[error("its agent takes no more callers: it is frozen, or has too many")]
+    Busy,
+    #[error("the socket failed")]
+    Failed(#[source] io::Error),
+}
+
+/// A connection waits in the agent's queue, and costs nothing, until the agent takes it. A queue that stays full is not
+/// waited for: a frozen agent takes nobody.
+fn connect(directory: &OwnedFd) -> Result<OwnedFd, DialError> {
+    let failed = |errno: Errno| DialError::Failed(errno.into());
+    let address = address(directory).map_err(DialError::Failed)?;
+    let deadline = Instant::now() + DIAL_PATIENCE;
+    loop {
+        let socket =
+            stream_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).map_err(DialError::Failed)?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => {
+                rustix::io::ioctl_fionbio(&socket, false).map_err(failed)?;
+                return Ok(socket);
+            }
+            Err(Errno::AGAIN) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
+            Err(Errno::AGAIN) => return Err(DialError::Busy),
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(DialError::Ended),
+            Err(errno) => return Err(failed(errno)),
+        }
     }
 }
 
@@ -144,7 +191,7 @@ pub(super) fn try_lock(directory: &Path) -> io::Result<Option<Lock>> {
     let lock = rustix::fs::open(directory, flags, Mode::empty())?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(Lock(lock))),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(Errno::WOULDBLOCK) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -159,8 +206,8 @@ fn address(directory: &impl AsRawFd) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))?)
 }
 
-fn stream_socket() -> io::Result<OwnedFd> {
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+fn stream_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
 fn ids_in(directory: &Path) -> io::Result<Vec<SandboxId>> {

@@ -13,24 +13,28 @@ use super::step::CrashPoint;
 use super::{Hold, Shared, not_found};
 
 pub(super) fn destroy(shared: &Shared, reaper: &Reaper, id: &SandboxId) -> Result<(), IsolationError> {
-    let mut hold = shared.release(id);
-    let lock = match hold.lock.take().map_or_else(|| lock_unless_owned(shared, id), Ok) {
-        Ok(lock) => lock,
-        Err(error) => {
-            // It lives on, and its first process is still to be reaped by whoever destroys it.
-            if hold.child.is_some() {
-                shared.hold(id, hold);
-            }
-            return Err(error);
-        }
-    };
+    let (hold, lock) = seize(shared, id)?;
     discard(shared, reaper, id, hold, lock);
     Ok(())
 }
 
+/// Takes over all that this process holds of a sandbox, and the lock on its directory. What is held stays so if the lock
+/// cannot be had.
+pub(super) fn seize(shared: &Shared, id: &SandboxId) -> Result<(Hold, Lock), IsolationError> {
+    let mut hold = shared.release(id);
+    match hold.lock.take().map_or_else(|| lock_unless_owned(shared, id), Ok) {
+        Ok(lock) => Ok((hold, lock)),
+        Err(error) => {
+            // It lives on, and its first process is still to be reaped by whoever destroys it.
+            shared.hold(id, hold);
+            Err(error)
+        }
+    }
+}
+
 /// A search for orphans holds the lock of every sandbox it looks at for a moment, and the gate all along: behind the
 /// gate, a lock that is held has an owner.
-pub(super) fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<Lock, IsolationError> {
+fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<Lock, IsolationError> {
     let lock = || {
         let gate = shared.data.gate(FlockOperation::LockShared)?;
         let lock = try_lock(&shared.data.sandbox(id));

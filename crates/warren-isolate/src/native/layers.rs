@@ -12,10 +12,10 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount,
     fsopen, open_tree,
 };
-use warren_core::{Mount, MountAccess, RootTree};
+use warren_core::{Mount, MountAccess, RootState, RootTree};
 
-use super::sys;
 use super::userns::{self, Mapping, UserNamespaceError};
+use super::{remove, sys};
 
 /// A layer or mount could not be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -68,12 +68,20 @@ pub(super) fn show(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Bind, L
     Ok(Bind { at: tree.at.clone(), source: mapped(path, namespace)?, directory: true })
 }
 
-/// Makes a tree's private writable layer.
-pub(super) fn make_writable(place: &Path, number: usize) -> Result<(), LayerError> {
+/// Makes a tree's private writable layer; of one that is kept, what belongs to the last mount of it alone is made anew.
+pub(super) fn make_writable(place: &Path, number: usize, state: RootState) -> Result<(), LayerError> {
+    let work = place.join(format!("work-{number}"));
     let make = || {
         // A merged directory takes its mode from the upper one: this is the root's.
-        fs::DirBuilder::new().mode(0o755).create(upper(place, number))?;
-        fs::DirBuilder::new().mode(0o700).create(place.join(format!("work-{number}")))
+        match (fs::DirBuilder::new().mode(0o755).create(upper(place, number)), state) {
+            (Err(error), RootState::Kept) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            (made, _) => made?,
+        }
+        // The kernel marks it, so that no layer is mounted again by somebody who does not know what a crash may have cost it.
+        if state == RootState::Kept && !remove::remove_tree(&work, || {}) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        fs::DirBuilder::new().mode(0o700).create(&work)
     };
     make().map_err(|source| LayerError::Writable { path: place.to_owned(), source })
 }
@@ -82,7 +90,8 @@ fn upper(place: &Path, number: usize) -> PathBuf {
     place.join(format!("upper-{number}"))
 }
 
-/// Puts a small file of the host's making into the fresh writable layer of the root.
+/// Puts a small file of the host's making into the fresh writable layer of the root. Not for a kept one: the sandbox may
+/// have put links there.
 pub(super) fn seed_file(place: &Path, path: &str, content: &str) -> Result<(), LayerError> {
     let file = upper(place, 0).join(path);
     let seed = || {

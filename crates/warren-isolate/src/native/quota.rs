@@ -3,10 +3,12 @@
 //! Three ways, the strongest that the host offers:
 //!
 //! * **project**: the data directory's file system has project quotas (ext4 or XFS mounted with `prjquota`). Each sandbox is a
-//!   project; bytes and inodes are counted and refused by the kernel, at no cost.
+//!   project as long as it has files; bytes and inodes are counted and refused by the kernel, at no cost.
 //! * **image**: a sandbox whose spec asks for a disk limit gets an ext4 image of that size, on a loop device that clears
 //!   itself. Exact as well, at a few milliseconds per create.
 //! * **watched**: a default limit without project quotas. No file may be larger than the limit, and usage is reported.
+//!
+//! What holds the files of a sandbox is decided when they are first made, and stays.
 
 mod image;
 mod project;
@@ -20,9 +22,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::CWD;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use serde::{Deserialize, Serialize};
-use warren_core::{DiskQuota, Limits};
+use warren_core::{DiskQuota, Limits, SandboxId};
 
 pub(super) use self::image::FORMATTER;
+use super::claims::{ClaimError, Claims};
 
 /// What holds a sandbox's disk usage, as its record keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +55,12 @@ pub(super) enum QuotaError {
     NoFormatter,
     #[error("format the disk image: {0}")]
     Format(String),
+    #[error("check the disk image: {0}")]
+    Check(String),
+    #[error("take a project number")]
+    Project(#[source] ClaimError),
+    #[error("the files are held by no hard limit, and one is asked for")]
+    NotHard,
 }
 
 /// What the data directory's file system offers.
@@ -59,11 +68,16 @@ pub(super) enum QuotaError {
 pub(super) struct Quotas {
     project: bool,
     formatter: bool,
+    projects: Claims,
 }
 
 impl Quotas {
     pub(super) fn detect(data_dir: &Path) -> Self {
-        Self { project: project::is_enforced(data_dir), formatter: image::formatter().is_some() }
+        Self {
+            project: project::is_enforced(data_dir),
+            formatter: image::formatter().is_some(),
+            projects: Claims::projects(data_dir.join("projects")),
+        }
     }
 
     pub(super) fn strongest(&self) -> DiskQuota {
@@ -74,31 +88,36 @@ impl Quotas {
         }
     }
 
-    /// Makes the place in a sandbox's directory. `number` is unique among living sandboxes.
+    /// Makes the place in a sandbox's directory.
     pub(super) fn prepare(
         &self,
+        id: &SandboxId,
         directory: &Path,
         limits: &Limits,
         required: bool,
-        number: u32,
     ) -> Result<Area, QuotaError> {
-        if required && !self.project {
-            return image::prepare(directory, limits);
+        if self.project {
+            let project = self.projects.claim(id).map_err(QuotaError::Project)?;
+            project::mark(directory, project).map_err(place("make a project of", directory))?;
+            return limited(directory, project, limits);
         }
-        let path = directory.to_owned();
-        let failed = |action| {
-            let path = path.clone();
-            move |source| QuotaError::Place { action, path, source }
-        };
-        let kind = if self.project {
-            project::assign(&path, number, limits).map_err(failed("set the project quota of"))?;
-            QuotaKind::Project { project: number }
-        } else {
-            QuotaKind::Watched
-        };
-        let mount = open_tree(CWD, &path, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
-            .map_err(|errno| failed("clone the mount of")(errno.into()))?;
-        Ok(Area { mount, path, kind })
+        if required { image::prepare(directory, limits) } else { plain(directory, QuotaKind::Watched) }
+    }
+
+    /// Opens the place that an earlier life of the sandbox left, and limits it again.
+    pub(super) fn reopen(
+        &self,
+        directory: &Path,
+        kind: QuotaKind,
+        limits: &Limits,
+        required: bool,
+    ) -> Result<Area, QuotaError> {
+        match kind {
+            QuotaKind::Project { project } => limited(directory, project, limits),
+            QuotaKind::Image => image::reopen(directory),
+            QuotaKind::Watched if required => Err(QuotaError::NotHard),
+            QuotaKind::Watched => plain(directory, QuotaKind::Watched),
+        }
     }
 
     /// Bytes and inodes that the sandbox alone holds.
@@ -112,12 +131,39 @@ impl Quotas {
         }
     }
 
-    /// Lifts the limit of a sandbox that is being removed, so that its project number can be used again.
-    pub(super) fn release(&self, directory: &Path, kind: QuotaKind) {
-        if let QuotaKind::Project { project } = kind {
+    /// Lifts the limit of a sandbox whose files are about to be removed.
+    pub(super) fn lift(&self, directory: &Path, kind: Option<QuotaKind>) {
+        if let Some(QuotaKind::Project { project }) = kind {
             project::clear(directory, project);
         }
     }
+
+    /// Gives back the project number of a sandbox that has no files any more. An unknown kind is looked up.
+    pub(super) fn release(&self, id: &SandboxId, kind: Option<QuotaKind>) {
+        match kind {
+            Some(QuotaKind::Project { project }) => self.projects.release(Some(project), id),
+            Some(QuotaKind::Image | QuotaKind::Watched) => {}
+            None => self.projects.release(None, id),
+        }
+    }
+}
+
+fn limited(directory: &Path, project: u32, limits: &Limits) -> Result<Area, QuotaError> {
+    project::limit(directory, project, limits).map_err(place("set the project quota of", directory))?;
+    plain(directory, QuotaKind::Project { project })
+}
+
+fn plain(directory: &Path, kind: QuotaKind) -> Result<Area, QuotaError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let mount = open_tree(CWD, directory, flags)
+        .map_err(|errno| place("clone the mount of", directory)(errno.into()))?;
+    Ok(Area { mount, path: directory.to_owned(), kind })
+}
+
+/// What was done to which path, for a failure to say.
+fn place(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> QuotaError {
+    let path = path.to_owned();
+    move |source| QuotaError::Place { action, path, source }
 }
 
 impl Area {

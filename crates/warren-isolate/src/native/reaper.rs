@@ -166,13 +166,13 @@ fn dispose(shared: &Shared, remains: &mut Remains) -> bool {
     shared.passed(CrashPoint::ReapCgroup);
     let trash = shared.data.trash(&remains.id);
     let record = Record::load(&trash);
-    if let Some(record) = &record {
-        shared.quotas.release(&trash, record.quota);
-    }
+    let quota = record.as_ref().map(|record| record.quota);
+    shared.quotas.lift(&trash, quota);
     remove::remove_tree(&trash, || {
         shared.passed(CrashPoint::ReapFiles);
         // The directory outlives its claim, so a claim without a directory never exists.
-        shared.data.ranges().release(record.as_ref().map(|record| record.id_base), name);
+        shared.quotas.release(&remains.id, quota);
+        shared.data.ranges().release(record.as_ref().map(|record| record.id_base), &remains.id);
         shared.passed(CrashPoint::ReapRange);
     })
 }

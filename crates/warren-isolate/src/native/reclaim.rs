@@ -5,13 +5,13 @@ use std::fs;
 use rustix::fs::FlockOperation;
 use warren_core::{OwnerBond, SandboxId};
 
-use super::Shared;
 use super::data::try_lock;
 use super::reaper::Remains;
-use super::record::Record;
+use super::record::{Record, Stage};
+use super::{Hold, Shared, halt};
 
 /// Takes over every orphan. A sandbox that outlives its maker is none, alive or not: whether its work is kept is not
-/// decided here.
+/// decided here. One whose start from kept files was broken off is brought back to its files.
 pub(super) fn orphans(shared: &Shared) -> Vec<Remains> {
     // While the gate is closed, every directory that exists and is being worked on is locked.
     let Ok(gate) = shared.data.gate(FlockOperation::LockExclusive) else { return Vec::new() };
@@ -19,9 +19,19 @@ pub(super) fn orphans(shared: &Shared) -> Vec<Remains> {
     for id in shared.data.sandboxes().unwrap_or_default() {
         let directory = shared.data.sandbox(&id);
         let Ok(Some(lock)) = try_lock(&directory) else { continue };
-        let outlives = Record::load(&directory).is_some_and(|record| record.owner == OwnerBond::Outlives);
-        if !outlives && fs::rename(&directory, shared.data.trash(&id)).is_ok() {
-            remains.push(Remains::new(id, lock, None));
+        match Record::load(&directory) {
+            Some(record) if record.owner == OwnerBond::Outlives => {
+                if record.stage == Stage::Resuming {
+                    drop(halt::end(shared, &record, &mut Hold::default()));
+                }
+            }
+            // It was handed out, and perhaps a later version can read what this one cannot.
+            None if Record::exists(&directory) => {}
+            _ => {
+                if fs::rename(&directory, shared.data.trash(&id)).is_ok() {
+                    remains.push(Remains::new(id, lock, None));
+                }
+            }
         }
     }
     for id in shared.data.trashed().unwrap_or_default() {

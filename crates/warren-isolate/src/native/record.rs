@@ -1,8 +1,9 @@
 //! What is written down about a sandbox, so that another process finds it again.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -11,58 +12,120 @@ use warren_core::{CreateRequest, OwnerBond, SandboxId, SandboxSpec};
 use super::quota::QuotaKind;
 
 const FILE: &str = "record.json";
+const STAGING: &str = "record.new";
 const FORMAT: u32 = 1;
 /// A record is small; a larger file is not one.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Written once, when the sandbox's agent has answered. A sandbox without a record is half made.
+/// Written first when the sandbox's agent has answered. A sandbox without a record is half made; one with a record has been
+/// handed out, and its files are its owner's.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Record {
     format: u32,
     pub(super) id: SandboxId,
     pub(super) spec: SandboxSpec,
     pub(super) owner: OwnerBond,
+    #[serde(default)]
+    pub(super) stage: Stage,
     pub(super) pid: u32,
-    /// The process's start time in clock ticks since boot: with the pid it names one process for good.
+    /// The process's start time in clock ticks since boot: with the pid and the boot it names one process for good.
     pub(super) pid_started: u64,
+    #[serde(default)]
+    boot: String,
     pub(super) id_base: u32,
     pub(super) quota: QuotaKind,
     pub(super) created_unix_ms: u64,
 }
 
+/// How far a sandbox that has been handed out has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Stage {
+    /// Its agent has answered. It may have ended since.
+    #[default]
+    Started,
+    /// There is nothing of it but its files.
+    Halted,
+    /// It is being started again from its files.
+    Resuming,
+}
+
 impl Record {
-    /// `pid` is the sandbox's first process, alive at this moment.
-    pub(super) fn new(request: &CreateRequest, pid: u32, id_base: u32, quota: QuotaKind) -> Self {
+    /// `pid` is the sandbox's first process, alive at this moment. `kept` is the record of the life before.
+    pub(super) fn new(
+        request: &CreateRequest,
+        pid: u32,
+        id_base: u32,
+        quota: QuotaKind,
+        kept: Option<&Self>,
+    ) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         Self {
             format: FORMAT,
             id: request.id.clone(),
             spec: request.spec.clone(),
             owner: request.owner,
+            stage: Stage::Started,
             pid,
             pid_started: start_time(pid).unwrap_or(0),
+            boot: this_boot().to_owned(),
             id_base,
             quota,
-            created_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            created_unix_ms: kept.map_or(now, |kept| kept.created_unix_ms),
         }
     }
 
-    /// Written while the directory's lock is held: a torn record is one of a sandbox that was never handed out.
+    /// Written while the directory's lock is held, and put in place in one step.
     pub(super) fn store(&self, directory: &Path) -> io::Result<()> {
-        fs::write(directory.join(FILE), serde_json::to_vec(self)?)
+        self.place(directory, |_| Ok(()))
     }
 
-    /// `None` when there is none, or none that this version can trust.
+    /// Writes down another stage. Whatever happens to the machine, there is the old record or the new one.
+    pub(super) fn enter(&self, stage: Stage, directory: &Path) -> io::Result<()> {
+        self.at(stage).place(directory, fs::File::sync_all)
+    }
+
+    /// The same sandbox at another stage.
+    pub(super) fn at(&self, stage: Stage) -> Self {
+        Self { stage, ..self.clone() }
+    }
+
+    fn place(&self, directory: &Path, finish: impl FnOnce(&fs::File) -> io::Result<()>) -> io::Result<()> {
+        let staging = directory.join(STAGING);
+        let mut file = fs::File::create(&staging)?;
+        let written = file.write_all(&serde_json::to_vec(self)?).and_then(|()| finish(&file));
+        let placed = written.and_then(|()| fs::rename(&staging, directory.join(FILE)));
+        placed.inspect_err(|_| drop(fs::remove_file(&staging)))
+    }
+
+    /// `None` when there is none, or none that this version can read.
     pub(super) fn load(directory: &Path) -> Option<Self> {
         let mut text = Vec::new();
         fs::File::open(directory.join(FILE)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
         serde_json::from_slice::<Self>(&text).ok().filter(|record| record.format == FORMAT)
     }
 
+    /// Whether there is one, readable or not.
+    pub(super) fn exists(directory: &Path) -> bool {
+        directory.join(FILE).symlink_metadata().is_ok()
+    }
+
     /// Whether the recorded process is the one that has the pid now.
     pub(super) fn is_alive(&self) -> bool {
-        start_time(self.pid).is_some_and(|started| started == self.pid_started)
+        self.stage == Stage::Started
+            && self.boot == this_boot()
+            && start_time(self.pid).is_some_and(|started| started == self.pid_started)
     }
+}
+
+/// Pids and times begin anew with each start of the machine.
+fn this_boot() -> &'static str {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    BOOT.get_or_init(|| {
+        let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        text.trim().to_owned()
+    })
 }
 
 /// Field 22 of `/proc/PID/stat`; absent for a process that is gone or a zombie.

@@ -1,4 +1,4 @@
-//! The steps of making and removing a sandbox, by name. A test kills the process after each and looks at what is left.
+//! The steps of making, halting and removing a sandbox, by name. A test kills the process after each and looks at what is left.
 
 use std::str::FromStr;
 
@@ -13,6 +13,10 @@ pub enum CrashPoint {
     CreateSpawn,
     CreateBoot,
     CreateRecord,
+    ResumeRecord,
+    HaltProcesses,
+    HaltRange,
+    HaltRecord,
     DestroyKill,
     DestroyTrash,
     ReapProcesses,
@@ -23,7 +27,7 @@ pub enum CrashPoint {
 
 impl CrashPoint {
     /// Every point, for tests that visit all of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::CreateDirectory,
         Self::CreateRange,
         Self::CreateLayers,
@@ -32,6 +36,10 @@ impl CrashPoint {
         Self::CreateSpawn,
         Self::CreateBoot,
         Self::CreateRecord,
+        Self::ResumeRecord,
+        Self::HaltProcesses,
+        Self::HaltRange,
+        Self::HaltRecord,
         Self::DestroyKill,
         Self::DestroyTrash,
         Self::ReapProcesses,
@@ -50,6 +58,10 @@ impl CrashPoint {
             Self::CreateSpawn => "create.spawn",
             Self::CreateBoot => "create.boot",
             Self::CreateRecord => "create.record",
+            Self::ResumeRecord => "resume.record",
+            Self::HaltProcesses => "halt.processes",
+            Self::HaltRange => "halt.range",
+            Self::HaltRecord => "halt.record",
             Self::DestroyKill => "destroy.kill",
             Self::DestroyTrash => "destroy.trash",
             Self::ReapProcesses => "reap.processes",

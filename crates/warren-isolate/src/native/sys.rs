@@ -164,7 +164,7 @@ extern "C" fn hold_namespace(parent: *const c_void) -> ! {
         unsafe {
             libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
             // A parent that died before that sends no signal.
-            if libc::syscall(libc::SYS_getppid) as usize != parent.addr() {
+            if usize::try_from(libc::syscall(libc::SYS_getppid)) != Ok(parent.addr()) {
                 libc::syscall(libc::SYS_exit_group, 0);
             }
             libc::syscall(libc::SYS_pause);

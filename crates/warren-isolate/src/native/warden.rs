@@ -2,7 +2,11 @@
 //!
 //! Counting a tree costs time, so it is done only when it could find something: a sandbox cannot have written more than
 //! the whole file system has filled up since the sandbox was last known to be within its limit.
+//!
+//! Whoever answers for a sandbox watches it: the process that made it, or one that found it. That it was ended for its disk
+//! usage is marked by a file in its directory, for all to see.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,12 +14,17 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use warren_core::{Limits, SandboxId};
+use warren_core::{Limits, OwnerBond, SandboxId};
 
 use super::Shared;
+use super::cgroup::CgroupError;
 use super::quota::QuotaKind;
+use super::record::Record;
 
 const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Marks a sandbox that was ended for what it held.
+const MARK: &str = "over-limit";
 
 /// Runs as long as this lives.
 #[derive(Debug)]
@@ -35,14 +44,26 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(limits: &Limits, data: &Path) -> Self {
+    /// For a sandbox that is about to start. What it has kept from an earlier life it may keep, even beyond its limit, or
+    /// nobody could ever get at it.
+    pub(super) fn begin(shared: &Shared, id: &SandboxId, limits: &Limits, quota: QuotaKind) -> Option<Self> {
+        (quota == QuotaKind::Watched).then(|| {
+            let used = shared.quotas.used(&shared.data.sandbox(id), quota);
+            let mut watched = Self {
+                bytes: limits.disk.0.max(used.0),
+                inodes: limits.inodes.max(used.1),
+                look_at_bytes: 0,
+                look_at_inodes: 0,
+            };
+            watched.update(used, held(shared.data.root()));
+            watched
+        })
+    }
+
+    /// For a sandbox that runs already: it is looked at as soon as anything is written anywhere.
+    fn found(limits: &Limits, data: &Path) -> Self {
         let (bytes, inodes) = held(data);
-        Self {
-            bytes: limits.disk.0,
-            inodes: limits.inodes,
-            look_at_bytes: bytes.saturating_add(limits.disk.0),
-            look_at_inodes: inodes.saturating_add(limits.inodes),
-        }
+        Self { bytes: limits.disk.0, inodes: limits.inodes, look_at_bytes: bytes, look_at_inodes: inodes }
     }
 
     /// What the sandbox holds now; says whether that is too much.
@@ -74,17 +95,51 @@ impl Drop for Warden {
     }
 }
 
+/// Watches a sandbox that another process made, if nothing better holds it and its maker may be gone.
+pub(super) fn adopt(shared: &Shared, record: &Record) {
+    if record.quota == QuotaKind::Watched && record.owner == OwnerBond::Outlives {
+        let found = Watched::found(&record.spec.limits, shared.data.root());
+        let mut holds = shared.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        holds.entry(record.id.clone()).or_default().watched.get_or_insert(found);
+    }
+}
+
+/// Whether the sandbox was ended for what it held.
+pub(super) fn has_ended(directory: &Path) -> bool {
+    directory.join(MARK).symlink_metadata().is_ok()
+}
+
+/// Takes the mark off a sandbox that is started again.
+pub(super) fn forgive(directory: &Path) -> io::Result<()> {
+    match fs::remove_file(directory.join(MARK)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 fn inspect(shared: &Shared) {
     let all = held(shared.data.root());
     for id in due(shared, all) {
-        let used = shared.quotas.used(&shared.data.sandbox(&id), QuotaKind::Watched);
+        let directory = shared.data.sandbox(&id);
+        let used = shared.quotas.used(&directory, QuotaKind::Watched);
         let mut holds = shared.holds.lock().unwrap_or_else(PoisonError::into_inner);
-        let watched = holds.get_mut(&id).and_then(|hold| hold.watched.as_mut());
-        if watched.is_some_and(|watched| watched.update(used, all)) {
-            drop(holds);
-            drop(shared.cgroups.kill(id.as_str()));
+        let Some(hold) = holds.get_mut(&id) else { continue };
+        let over = hold.watched.as_mut().is_some_and(|watched| watched.update(used, all));
+        // Somebody else may have destroyed it.
+        if !directory.exists() || (over && end(shared, &id, &directory).is_ok()) {
+            hold.watched = None;
+        }
+        if hold.is_empty() {
+            holds.remove(&id);
         }
     }
+}
+
+/// The mark is there before anybody can learn of the end. On a disk without room for it, the end matters more. Called while
+/// the holds are locked, so that it is never a later life of the sandbox that ends.
+fn end(shared: &Shared, id: &SandboxId, directory: &Path) -> Result<(), CgroupError> {
+    drop(fs::File::create(directory.join(MARK)));
+    shared.cgroups.kill(id.as_str())
 }
 
 fn due(shared: &Shared, all: (u64, u64)) -> Vec<SandboxId> {

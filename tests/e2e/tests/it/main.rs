@@ -9,6 +9,7 @@ mod escape;
 mod exhaustion;
 mod flags;
 mod keep;
+mod kept;
 mod leaks;
 mod limits;
 mod mounts;

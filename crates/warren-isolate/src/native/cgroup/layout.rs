@@ -94,15 +94,32 @@ pub(crate) struct Layout {
     v1: BTreeMap<Controller, PathBuf>,
     v1_freezer: Option<PathBuf>,
     v1_accounting: Option<PathBuf>,
+    /// Where bytes read from and written to devices are counted, if anywhere.
+    io: Option<IoCounter>,
 }
+
+/// A hierarchy that counts bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum IoCounter {
+    V1(PathBuf),
+    V2(PathBuf),
+}
+
+/// Absent where the kernel has the v1 controller without its counters.
+const V1_IO_COUNTERS: &str = "blkio.throttle.io_service_bytes";
 
 impl Layout {
     /// Reads the host's mounts.
     pub(crate) fn detect() -> Result<Self, LayoutError> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        Self::from_mounts(&mounts, |root| {
+        let mut layout = Self::from_mounts(&mounts, |root| {
             fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
-        })
+        })?;
+        layout.io.take_if(|io| match io {
+            IoCounter::V1(root) => !root.join(V1_IO_COUNTERS).exists(),
+            IoCounter::V2(_) => false,
+        });
+        Ok(layout)
     }
 
     /// The decision itself, on given mounts and given v2 controllers.
@@ -126,7 +143,13 @@ impl Layout {
         let v1_freezer =
             if v2.is_none() { Some(v1_mount("freezer").ok_or(LayoutError::NoFreezer)?) } else { None };
         let v1_accounting = if v2.is_none() { v1_mount("cpuacct") } else { None };
-        Ok(Self { v2, v1, v1_freezer, v1_accounting })
+        let io = match &v2 {
+            Some(root) if on_v2.split_whitespace().any(|known| known == "io") => {
+                Some(IoCounter::V2(root.clone()))
+            }
+            _ => v1_mount("blkio").map(IoCounter::V1),
+        };
+        Ok(Self { v2, v1, v1_freezer, v1_accounting, io })
     }
 
     /// In words, for `doctor`.
@@ -151,6 +174,9 @@ impl Layout {
         let mut roots: Vec<&Path> = self.v1.values().map(PathBuf::as_path).collect();
         roots.extend(self.v1_freezer.as_deref());
         roots.extend(self.v1_accounting.as_deref());
+        if let Some(IoCounter::V1(root)) = &self.io {
+            roots.push(root);
+        }
         roots.sort_unstable();
         roots.dedup();
         roots.into_iter()
@@ -158,6 +184,14 @@ impl Layout {
 
     pub(super) fn v1_accounting(&self) -> Option<&Path> {
         self.v1_accounting.as_deref()
+    }
+
+    /// The file that counts bytes read from and written to devices, for each of them and each kind.
+    pub(super) fn io(&self) -> Option<(&Path, &'static str)> {
+        self.io.as_ref().map(|io| match io {
+            IoCounter::V1(root) => (root.as_path(), V1_IO_COUNTERS),
+            IoCounter::V2(root) => (root.as_path(), "io.stat"),
+        })
     }
 
     /// The hierarchy that limits memory, and whether it is v1.
@@ -196,11 +230,14 @@ impl Layout {
             .filter(|controller| !self.v1.contains_key(controller))
             .map(|controller| format!("+{}", controller.name()))
             .collect();
-        if wanted.is_empty() {
-            return Ok(());
+        let hand = |wanted: &str| {
+            path.iter().try_for_each(|part| write(&root.join(part).join("cgroup.subtree_control"), wanted))
+        };
+        if let Some(IoCounter::V2(_)) = self.io {
+            // Only counts, so a host that keeps it to itself has sandboxes all the same.
+            drop(hand("+io"));
         }
-        path.iter()
-            .try_for_each(|part| write(&root.join(part).join("cgroup.subtree_control"), &wanted.join(" ")))
+        if wanted.is_empty() { Ok(()) } else { hand(&wanted.join(" ")) }
     }
 
     /// Every file to be written for these limits.
@@ -293,6 +330,7 @@ mod tests {
         let root = Path::new("/sys/fs/cgroup");
         let files = ["memory.current", "memory.stat", "cpu.stat"];
         assert_eq!(layout.gauges(), files.map(|file| Some((root, file))));
+        assert_eq!(layout.io(), Some((root, "io.stat")));
     }
 
     #[test]
@@ -314,6 +352,16 @@ mod tests {
         assert!(layout.describe().starts_with("hybrid"));
         let files = layout.gauges().map(|gauge| gauge.map(|(_, file)| file));
         assert_eq!(files, [Some("memory.usage_in_bytes"), Some("memory.stat"), Some("cpu.stat")]);
+        assert_eq!(layout.io(), None);
+    }
+
+    #[test]
+    fn bytes_are_counted_on_v1_where_v2_does_not() {
+        let mounts =
+            format!("{V1}\n{BARE_V2}\n36 30 0:32 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio");
+        let layout = Layout::from_mounts(&mounts, |_| String::new()).unwrap();
+        assert_eq!(layout.io(), Some((Path::new("/sys/fs/cgroup/blkio"), V1_IO_COUNTERS)));
+        assert!(layout.v1_roots().any(|root| root == Path::new("/sys/fs/cgroup/blkio")));
     }
 
     #[test]

@@ -3,18 +3,21 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
 };
 use warren_core::Limits;
 
-use super::{Area, QuotaError, QuotaKind};
+use super::{Area, QuotaError, QuotaKind, place};
 use crate::native::sys;
 
 pub(crate) const FORMATTER: &str = "mkfs.ext4";
+const CHECKER: &str = "e2fsck";
 
 const BLOCK: u64 = 4096;
 const INODE: u64 = 256;
@@ -23,24 +26,75 @@ pub(super) fn file(directory: &Path) -> PathBuf {
     directory.join("disk.img")
 }
 
+/// How long the kernel may take to let go of an image that is no longer mounted.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Only the system's own directories: the program runs as the host's root.
 pub(super) fn formatter() -> Option<PathBuf> {
+    program(FORMATTER)
+}
+
+fn program(name: &str) -> Option<PathBuf> {
     let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-    places.iter().map(|place| Path::new(place).join(FORMATTER)).find(|path| path.is_file())
+    places.iter().map(|place| Path::new(place).join(name)).find(|path| path.is_file())
 }
 
 pub(super) fn prepare(directory: &Path, limits: &Limits) -> Result<Area, QuotaError> {
     let image = file(directory);
-    let failed = |action, path: &Path| {
-        let path = path.to_owned();
-        move |source: io::Error| QuotaError::Place { action, path, source }
-    };
     format(&image, limits)?;
-    let backing =
-        fs::OpenOptions::new().read(true).write(true).open(&image).map_err(failed("open", &image))?;
-    let device = attach(&backing).map_err(failed("attach a loop device to", &image))?;
-    let mount = mount(&device.1).map_err(failed("mount", &image))?;
+    open(&image)
+}
+
+/// Opens an image that was used before. It has no journal, so after a power cut it has to be put in order first.
+pub(super) fn reopen(directory: &Path) -> Result<Area, QuotaError> {
+    let image = file(directory);
+    wait_for_release(&image).map_err(place("wait for the release of", &image))?;
+    check(&image)?;
+    open(&image)
+}
+
+fn open(image: &Path) -> Result<Area, QuotaError> {
+    let backing = fs::OpenOptions::new().read(true).write(true).open(image).map_err(place("open", image))?;
+    let device = attach(&backing).map_err(place("attach a loop device to", image))?;
+    let mount = mount(&device.1).map_err(place("mount", image))?;
     Ok(Area::detached(mount, QuotaKind::Image))
+}
+
+/// Two devices on one image would destroy it, and a device clears itself only some time after its last use.
+fn wait_for_release(image: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + RELEASE_PATIENCE;
+    while is_attached(image)? {
+        if Instant::now() > deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn is_attached(image: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir("/sys/block")? {
+        // A device that backs nothing has no such file.
+        let backing = fs::read(entry?.path().join("loop/backing_file")).unwrap_or_default();
+        if backing.trim_ascii_end() == image.as_os_str().as_bytes() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A file system that was unmounted in order is left alone at once.
+fn check(image: &Path) -> Result<(), QuotaError> {
+    let program = program(CHECKER).ok_or(QuotaError::NoFormatter)?;
+    let mut command = Command::new(program);
+    command.arg("-y").arg(image).env_clear();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = command.output().map_err(place("check", image))?;
+    match output.status.code() {
+        // Beyond that, it was not put in order.
+        Some(0..=3) => Ok(()),
+        _ => Err(QuotaError::Check(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
 }
 
 /// The limit is what the sandbox may fill; the file system's own tables come on top.
@@ -49,8 +103,7 @@ fn format(image: &Path, limits: &Limits) -> Result<(), QuotaError> {
     let inodes = limits.inodes.min(limits.disk.0 / BLOCK).max(64);
     let tables = inodes * INODE + (limits.disk.0 / 64) + (1 << 20);
     let bytes = (limits.disk.0 + tables).next_multiple_of(BLOCK);
-    let failed = |source| QuotaError::Place { action: "make", path: image.to_owned(), source };
-    fs::File::create_new(image).and_then(|file| file.set_len(bytes)).map_err(failed)?;
+    fs::File::create_new(image).and_then(|file| file.set_len(bytes)).map_err(place("make", image))?;
     let mut command = Command::new(program);
     command.args(["-q", "-F", "-b", "4096", "-I", "256", "-m", "0", "-O", "^has_journal,^resize_inode"]);
     command
@@ -58,7 +111,7 @@ fn format(image: &Path, limits: &Limits) -> Result<(), QuotaError> {
         .arg(inodes.to_string())
         .arg(image);
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let output = command.output().map_err(failed)?;
+    let output = command.output().map_err(place("format", image))?;
     if output.status.success() {
         return Ok(());
     }

@@ -26,12 +26,15 @@ pub(super) fn is_enforced(data_dir: &Path) -> bool {
     })
 }
 
-/// Makes a fresh directory the root of a project and limits it.
-pub(super) fn assign(directory: &Path, project: u32, limits: &Limits) -> io::Result<()> {
-    let directory = fs::File::open(directory)?;
-    sys::set_project(directory.as_fd(), project)?;
+/// Makes a fresh directory the root of a project.
+pub(super) fn mark(directory: &Path, project: u32) -> io::Result<()> {
+    Ok(sys::set_project(fs::File::open(directory)?.as_fd(), project)?)
+}
+
+/// Limits what a project may hold.
+pub(super) fn limit(directory: &Path, project: u32, limits: &Limits) -> io::Result<()> {
     let limit = ProjectLimit { bytes: limits.disk.0, inodes: limits.inodes };
-    Ok(sys::limit_project(directory.as_fd(), project, limit)?)
+    Ok(sys::limit_project(fs::File::open(directory)?.as_fd(), project, limit)?)
 }
 
 /// Zero is no limit, which is right for a project that no longer has files.

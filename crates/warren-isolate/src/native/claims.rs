@@ -1,0 +1,140 @@
+//! Numbers of which no two sandboxes have the same: host id ranges, and quota projects.
+//!
+//! A claim is a symbolic link `<directory>/<number>` whose text is the sandbox's id: made in one system call, by any
+//! process, and released only when nothing of the sandbox uses the number any more.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use warren_core::SandboxId;
+
+/// One kind of number.
+#[derive(Debug)]
+pub(super) struct Kind {
+    plural: &'static str,
+    first: u32,
+    step: u32,
+    count: u32,
+}
+
+/// 65 536 ids for each sandbox. Ids 0x7000_0000 to 0x7fff_ffff are used by nothing else on common distributions.
+const ID_RANGES: Kind = Kind { plural: "id ranges", first: 0x7000_0000, step: 65_536, count: 4_095 };
+
+/// A number for each sandbox that has files under a project quota, alive or not.
+const PROJECTS: Kind = Kind { plural: "quota projects", first: 0x6000_0000, step: 1, count: 0x0fff_ffff };
+
+/// The claims of one data directory to one kind of number.
+#[derive(Debug)]
+pub(super) struct Claims {
+    directory: PathBuf,
+    kind: Kind,
+}
+
+/// A claim could not be made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClaimError {
+    #[error("all {count} {plural} are in use: destroy sandboxes that are no longer needed")]
+    Exhausted { count: u32, plural: &'static str },
+    #[error("claim a number in `{}`", path.display())]
+    Claim { path: PathBuf, source: io::Error },
+    #[error("draw a number")]
+    Draw(#[source] io::Error),
+}
+
+impl Claims {
+    pub(super) fn id_ranges(directory: PathBuf) -> Self {
+        Self { directory, kind: ID_RANGES }
+    }
+
+    pub(super) fn projects(directory: PathBuf) -> Self {
+        Self { directory, kind: PROJECTS }
+    }
+
+    /// Claims a number that is free; for a range, its first id.
+    pub(super) fn claim(&self, id: &SandboxId) -> Result<u32, ClaimError> {
+        let start = getrandom::u32().map_err(|error| ClaimError::Draw(io::Error::other(error)))?;
+        self.claim_from(id, start)
+    }
+
+    fn claim_from(&self, id: &SandboxId, start: u32) -> Result<u32, ClaimError> {
+        let Kind { plural, first, step, count } = self.kind;
+        for offset in 0..count {
+            let number = (start.wrapping_add(offset)) % count;
+            let path = self.directory.join(number.to_string());
+            match std::os::unix::fs::symlink(id.as_str(), &path) {
+                Ok(()) => return Ok(first + number * step),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => return Err(ClaimError::Claim { path, source }),
+            }
+        }
+        Err(ClaimError::Exhausted { count, plural })
+    }
+
+    /// Gives a sandbox's number back. It is looked up if it is not known.
+    pub(super) fn release(&self, number: Option<u32>, owner: &SandboxId) {
+        let number = number.map(|number| number.saturating_sub(self.kind.first) / self.kind.step);
+        let named = number.map(|number| self.directory.join(number.to_string()));
+        let path = named.filter(|path| is_claimed_by(path, owner)).or_else(|| self.find(owner));
+        if let Some(path) = path {
+            drop(fs::remove_file(path));
+        }
+    }
+
+    fn find(&self, owner: &SandboxId) -> Option<PathBuf> {
+        let entries = fs::read_dir(&self.directory).ok()?;
+        entries.flatten().map(|entry| entry.path()).find(|path| is_claimed_by(path, owner))
+    }
+}
+
+fn is_claimed_by(path: &Path, owner: &SandboxId) -> bool {
+    fs::read_link(path).is_ok_and(|claimant| claimant == Path::new(owner.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: u32 = ID_RANGES.first;
+    const SIZE: u32 = ID_RANGES.step;
+    const COUNT: u32 = ID_RANGES.count;
+
+    fn id(byte: u8) -> SandboxId {
+        SandboxId::from_random([byte; 16])
+    }
+
+    #[test]
+    fn two_claims_never_share_a_range() {
+        let directory = tempfile::tempdir().unwrap();
+        let ranges = Claims::id_ranges(directory.path().to_owned());
+        let first = ranges.claim_from(&id(1), 7).unwrap();
+        let second = ranges.claim_from(&id(2), 7).unwrap();
+        assert_eq!((first, second), (FIRST + 7 * SIZE, FIRST + 8 * SIZE));
+        ranges.release(Some(first), &id(2));
+        let third = ranges.claim_from(&id(3), 7).unwrap();
+        assert_eq!(third, second, "a wrong number does not free another's range");
+        ranges.release(None, &id(1));
+        assert_eq!(ranges.claim_from(&id(4), 7).unwrap(), first);
+    }
+
+    #[test]
+    fn the_last_range_is_followed_by_the_first_and_then_by_a_refusal() {
+        let directory = tempfile::tempdir().unwrap();
+        let ranges = Claims::id_ranges(directory.path().to_owned());
+        let starts = [COUNT - 1].into_iter().chain(COUNT - 1..2 * COUNT - 2);
+        let bases: Vec<u32> = starts.map(|start| ranges.claim_from(&id(1), start).unwrap()).collect();
+        assert_eq!((bases[1], bases.len()), (FIRST, COUNT as usize));
+        assert!(bases.iter().all(|base| base.checked_add(SIZE).is_some()));
+        assert!(matches!(ranges.claim(&id(2)), Err(ClaimError::Exhausted { .. })));
+    }
+
+    #[test]
+    fn the_last_project_is_below_the_first_id() {
+        const { assert!(PROJECTS.first + (PROJECTS.count - 1) * PROJECTS.step < ID_RANGES.first) };
+        let directory = tempfile::tempdir().unwrap();
+        let projects = Claims::projects(directory.path().to_owned());
+        let number = projects.claim(&id(1)).unwrap();
+        projects.release(Some(number), &id(1));
+        assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
+    }
+}
