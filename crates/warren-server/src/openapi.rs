@@ -1,6 +1,7 @@
 //! The OpenAPI document, made from the table of routes and the documented bodies. `openapi/warren-v1.json` is what it was at the last
 //! commit: a test fails when the two differ.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use http::StatusCode;
@@ -40,6 +41,9 @@ fn document() -> OpenApi {
         )
         .security_scheme("key", SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new("X-API-Key"))))
         .schema(Problem::name(), Problem::schema());
+    for status in route_table().iter().flat_map(|route| &route.docs.errors).collect::<BTreeSet<_>>() {
+        components = components.response(problem_name(*status), problem(*status));
+    }
     for route in route_table() {
         for (name, schema) in &route.docs.schemas {
             components = components.schema(name, schema.clone());
@@ -79,7 +83,7 @@ fn operation(route: &Route) -> Operation {
         responses = responses.response(answer.status.to_string(), success(answer));
     }
     for status in &docs.errors {
-        responses = responses.response(status.to_string(), problem(*status));
+        responses = responses.response(status.to_string(), Ref::from_response_name(problem_name(*status)));
     }
     let body = docs.body.as_ref().map(|body| {
         let content = ContentBuilder::new().schema(Some(body.schema.clone())).build();
@@ -136,6 +140,10 @@ fn success(answer: &Answer) -> Response {
         response = response.header(*name, header);
     }
     response.build()
+}
+
+fn problem_name(status: u16) -> String {
+    format!("Problem{status}")
 }
 
 fn problem(status: u16) -> Response {

@@ -79,13 +79,13 @@ fn refused(path: &str, error: &serde_json::Error) -> ApiError {
     }
 }
 
-/// The field to blame. One that is missing is named by the complaint alone, for the path ends above it.
+/// The field to blame. One that is missing or there twice is named by the complaint alone, for the path ends above it.
 fn field(path: &str, detail: &str) -> Option<String> {
     let above = (path != ".").then_some(path);
-    let missing = detail.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
-    match (above, missing) {
-        (Some(above), Some(missing)) => Some(format!("{above}.{missing}")),
-        (None, Some(missing)) => Some(missing.to_owned()),
+    let named = ["missing field `", "duplicate field `"].iter().find_map(|words| detail.strip_prefix(words));
+    match (above, named.and_then(|rest| rest.strip_suffix('`'))) {
+        (Some(above), Some(named)) => Some(format!("{above}.{named}")),
+        (None, Some(named)) => Some(named.to_owned()),
         (above, None) => above.map(shorten),
     }
 }

@@ -4,10 +4,11 @@ use std::fmt;
 use axum::handler::Handler;
 use axum::routing::{self, MethodFilter, MethodRouter};
 use http::Method;
-use utoipa::ToSchema;
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema as _, ToSchema};
 use warren_core::Scope;
+use warren_wire::api;
 
 use super::parameter::schema::{matching, number, text};
 use super::parameter::{Parameter, Place};
@@ -234,6 +235,17 @@ impl Route {
         let schema = self.docs.schema::<T>();
         let content = vec![Content { media_type: "application/json", schema }];
         self.docs.answers.push(Answer { status, description, content, headers: Vec::new() });
+        self
+    }
+
+    /// Answers a page of these as JSON.
+    pub(crate) fn answers_page<T: ToSchema>(mut self, description: &'static str) -> Self {
+        let name = format!("{}Page", T::name());
+        self.docs.schemas.push((name.clone(), api::Page::<T>::schema()));
+        drop(self.docs.schema::<T>());
+        let schema = RefOr::Ref(Ref::from_schema_name(name));
+        let content = vec![Content { media_type: "application/json", schema }];
+        self.docs.answers.push(Answer { status: 200, description, content, headers: Vec::new() });
         self
     }
 

@@ -1,4 +1,4 @@
-use warren_wire::api::{CreateSandbox, Death, Page, PatchSandbox, Sandbox, SetDefaultSandbox, Usage};
+use warren_wire::api::{CreateSandbox, Death, PatchSandbox, Sandbox, SetDefaultSandbox, Usage};
 
 use super::parameter::Parameter;
 use super::parameter::schema::{flag, matching, number};
@@ -37,7 +37,7 @@ fn collection() -> Vec<Route> {
             ))
             .parameter(Parameter::query("ended", "Also those that ended for good.", flag()))
             .paged()
-            .answers::<Page<Sandbox>>(200, "A page of them."),
+            .answers_page::<Sandbox>("A page of them."),
     ]
 }
 

@@ -1,5 +1,5 @@
 use warren_wire::api::{
-    AcquireSession, AttachSession, CanRun, MarkFailed, MarkReady, NewRun, Page, ReleaseSession, Run, RunList,
+    AcquireSession, AttachSession, CanRun, MarkFailed, MarkReady, NewRun, ReleaseSession, Run, RunList,
     Session, SessionDetails, Thinking,
 };
 
@@ -41,7 +41,7 @@ fn collection() -> Vec<Route> {
             .parameter(Parameter::query("client", "Only those of this client.", text_of(1, 255)))
             .parameter(Parameter::query("ended", "Also those that no longer hold their sandbox.", flag()))
             .paged()
-            .answers::<Page<Session>>(200, "A page of them."),
+            .answers_page::<Session>("A page of them."),
     ]
 }
 
