@@ -71,7 +71,7 @@ pub enum Event {
         state: String,
     },
     RunRecorded {
-        number: u32,
+        run: u32,
         tokens: u64,
         duration_ms: u64,
     },

@@ -61,8 +61,8 @@ impl Engine {
                 }
             })
             .await?;
-        let (number, tokens, duration_ms) = (recorded.number, recorded.run.tokens, recorded.run.duration_ms);
-        self.tell(&session, Event::RunRecorded { number, tokens, duration_ms });
+        let (run, tokens, duration_ms) = (recorded.number, recorded.run.tokens, recorded.run.duration_ms);
+        self.tell(&session, Event::RunRecorded { run, tokens, duration_ms });
         Ok(recorded)
     }
 

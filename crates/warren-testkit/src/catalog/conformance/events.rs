@@ -15,7 +15,7 @@ fn event(owner: &Owner, number: u64) -> EventRecord {
         sandbox: Some(records.sandbox.id),
         session: number.is_multiple_of(2).then_some(records.session.id),
         // Its own field has the name of the record's.
-        event: Event::RunRecorded { number: 99, tokens: 1, duration_ms: 2 },
+        event: Event::RunRecorded { run: 99, tokens: 1, duration_ms: 2 },
     }
 }
 
