@@ -19,7 +19,8 @@ use warren_core::{KeyId, Owner, Scope};
 
 pub(crate) use attempts::{Attempts, Peer};
 pub(crate) use cut::{Cut, StreamGuard};
-pub(crate) use keyring::{Keyring, KeyringError, NewKey, Secret};
+pub use keyring::KeyringError;
+pub(crate) use keyring::{Keyring, NewKey, Secret};
 
 use crate::error::{ApiError, Code};
 use crate::state::AppState;

@@ -1,11 +1,19 @@
-//! How the server behaves: a file, then the environment, then flags, each over the one before.
+//! How the server behaves: a file, then the environment, then flags, each over the one before. `sections` declares every setting
+//! once; a name that it does not know is refused wherever it stands.
 
 mod assigned;
+#[cfg(test)]
+mod document;
+mod engine;
 mod error;
+mod file;
+mod load;
 mod sections;
+mod validate;
 mod value;
 
 pub use error::{ConfigError, Origin};
+pub use load::{Loaded, Row, Sources};
 pub use sections::{
     Auth, Chats, Config, Disk, Http, LimitSettings, Log, Mounts, RunSettings, Server, TemplateSettings,
     TimeoutSettings,

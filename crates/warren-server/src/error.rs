@@ -18,6 +18,12 @@ use crate::request_id::RequestId;
 #[derive(Debug)]
 pub(crate) struct ApiError {
     code: Code,
+    /// Apart, so that a result is not larger for the error that it mostly is not.
+    facts: Box<Facts>,
+}
+
+#[derive(Debug, Default)]
+struct Facts {
     detail: String,
     field: Option<String>,
     state: Option<String>,
@@ -29,52 +35,38 @@ pub(crate) struct ApiError {
 
 impl ApiError {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self {
-            code,
-            detail: detail.into(),
-            field: None,
-            state: None,
-            allowed: Vec::new(),
-            retry_after_s: code.retry_after_s(),
-            source: None,
-        }
+        let facts = Facts { detail: detail.into(), retry_after_s: code.retry_after_s(), ..Facts::default() };
+        Self { code, facts: Box::new(facts) }
     }
 
     /// A value that cannot be used, by the name of its field.
     pub(crate) fn invalid(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { field: Some(field.into()), ..Self::new(Code::InvalidValue, detail) }
+        let mut error = Self::new(Code::InvalidValue, detail);
+        error.facts.field = Some(field.into());
+        error
     }
 
     /// The server's own fault. The client learns only where to look.
     pub(crate) fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        let detail = "the server failed; its log says more under this request's id";
-        Self { source: Some(source.into()), ..Self::new(Code::Internal, detail) }
+        Self::new(Code::Internal, "the server failed; its log says more under this request's id")
+            .caused_by(source)
     }
 
     pub(crate) fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
-        self
-    }
-
-    pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
-        self.field = Some(field.into());
+        self.facts.source = Some(source.into());
         self
     }
 
     /// The state that did not allow it, and what it allows.
     pub(crate) fn state(mut self, state: impl Into<String>, allowed: Vec<String>) -> Self {
-        self.state = Some(state.into());
-        self.allowed = allowed;
+        self.facts.state = Some(state.into());
+        self.facts.allowed = allowed;
         self
     }
 
     pub(crate) fn retry_after_s(mut self, seconds: u64) -> Self {
-        self.retry_after_s = Some(seconds);
+        self.facts.retry_after_s = Some(seconds);
         self
-    }
-
-    pub(crate) fn code(&self) -> Code {
-        self.code
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -87,13 +79,13 @@ impl ApiError {
             kind: Problem::urn(self.code.name()),
             title: self.code.title().to_owned(),
             status: self.status().as_u16(),
-            detail: self.detail.clone(),
+            detail: self.facts.detail.clone(),
             code: self.code.name().to_owned(),
-            field: self.field.clone(),
+            field: self.facts.field.clone(),
             request_id: RequestId::current().map(|id| id.to_string()),
-            state: self.state.clone(),
-            allowed: self.allowed.clone(),
-            retry_after_s: self.retry_after_s,
+            state: self.facts.state.clone(),
+            allowed: self.facts.allowed.clone(),
+            retry_after_s: self.facts.retry_after_s,
         }
     }
 
@@ -102,9 +94,9 @@ impl ApiError {
         if !self.status().is_server_error() {
             return;
         }
-        let causes = self.source.as_deref().map(|source| chain(source)).unwrap_or_default();
+        let causes = self.facts.source.as_deref().map(|source| chain(source)).unwrap_or_default();
         let request_id = RequestId::current().map(|id| id.to_string()).unwrap_or_default();
-        tracing::error!(request_id, code = self.code.name(), causes, "{}", self.detail);
+        tracing::error!(request_id, code = self.code.name(), causes, "{}", self.facts.detail);
     }
 }
 
@@ -115,7 +107,7 @@ impl IntoResponse for ApiError {
         let mut response = (self.status(), body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(seconds) = self.retry_after_s {
+        if let Some(seconds) = self.facts.retry_after_s {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         if self.status() == StatusCode::UNAUTHORIZED {

@@ -6,12 +6,28 @@
 
 mod app;
 mod auth;
-mod config;
+pub mod config;
+mod convert;
 mod error;
+mod extract;
+mod handlers;
+mod keys;
+mod limits;
+mod listener;
 mod logging;
 mod metrics;
+mod openapi;
 mod request_id;
 mod routes;
+mod serve;
+mod server;
+mod sse;
 mod state;
+mod stream;
+mod world;
 
-pub use config::{Config, ConfigError};
+pub use auth::KeyringError;
+pub use logging::subscriber as log_subscriber;
+pub use routes::{Access, Audience, Patience, Route, route_table};
+pub use serve::{AnnouncedKey, Announcement, CrashAt, CrashAtError, ServeError, ServeOptions, serve};
+pub use server::{Server, ServerParts};

@@ -1,13 +1,131 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+//! Figures in Prometheus' text format, written by hand: there are few, and their labels are of our own making.
 
-/// Figures for Prometheus.
+mod text;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::Method;
+use http::header::CONTENT_TYPE;
+use warren_core::Scope;
+use warren_engine::{HealthStatus, Mode};
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::AppState;
+use text::Text;
+
+/// Upper bounds of the classes in which times are counted, in seconds.
+const CLASSES: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+
+/// What is counted by the server itself. The rest is asked of the engine and the machine when somebody looks.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     auth_failures: AtomicU64,
+    /// By method, route and status. All three come from our own tables, so there are few.
+    requests: Mutex<BTreeMap<(String, String, u16), Times>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    count: u64,
+    seconds: f64,
+    classes: [u64; CLASSES.len()],
 }
 
 impl Metrics {
     pub(crate) fn auth_failed(&self) {
         self.auth_failures.fetch_add(1, Ordering::Relaxed);
     }
+
+    pub(crate) fn answered(&self, method: &Method, route: &str, status: u16, took: Duration) {
+        // A method that no route has is the client's invention.
+        let method = if route == "-" { "-" } else { method.as_str() };
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = requests.entry((method.to_owned(), route.to_owned(), status)).or_default();
+        times.count += 1;
+        times.seconds += took.as_secs_f64();
+        for (class, count) in CLASSES.iter().zip(&mut times.classes) {
+            *count += u64::from(took.as_secs_f64() <= *class);
+        }
+    }
+
+    fn write(&self, text: &mut Text) {
+        let failures = self.auth_failures.load(Ordering::Relaxed);
+        text.counter("warren_auth_failures_total", "Requests without a valid key.", failures);
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        text.family("warren_http_request_seconds", "histogram", "Time to the head of the answer.");
+        for ((method, route, status), times) in &requests {
+            let labels = format!(r#"method="{method}",route="{route}",status="{status}""#);
+            for (class, count) in CLASSES.iter().zip(times.classes) {
+                text.sample(
+                    "warren_http_request_seconds_bucket",
+                    &format!(r#"{labels},le="{class}""#),
+                    count,
+                );
+            }
+            let all = format!(r#"{labels},le="+Inf""#);
+            text.sample("warren_http_request_seconds_bucket", &all, times.count);
+            text.sample("warren_http_request_seconds_sum", &labels, times.seconds);
+            text.sample("warren_http_request_seconds_count", &labels, times.count);
+        }
+    }
+}
+
+/// `GET /metrics`
+pub(crate) async fn show(State(state): State<AppState>, caller: Caller) -> Result<Response, ApiError> {
+    caller.require(Scope::Admin)?;
+    let mut text = Text::default();
+    state.metrics.write(&mut text);
+    write_engine(&state, &mut text).await;
+    write_process(&mut text);
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], text.finish()).into_response())
+}
+
+async fn write_engine(state: &AppState, text: &mut Text) {
+    let (stats, health) = (state.engine.stats().await, state.engine.health().await);
+    text.counter("warren_sandboxes_created_total", "Sandboxes made since the start.", stats.created);
+    text.counter("warren_sandboxes_create_failed_total", "Creates that failed.", stats.create_failed);
+    text.counter("warren_sandboxes_ended_total", "Sandboxes that ended.", stats.destroyed);
+    text.counter(
+        "warren_sandboxes_timed_out_total",
+        "Sandboxes that a time limit ended.",
+        stats.destroyed_by_timeout,
+    );
+    text.counter("warren_execs_total", "Programs started in sandboxes.", stats.execs);
+    text.counter("warren_errors_total", "Errors of the engine's own making.", health.errors);
+    text.family("warren_sandboxes", "gauge", "Sandboxes by where they stand.");
+    text.sample("warren_sandboxes", r#"state="active""#, stats.active_sandboxes);
+    text.sample("warren_sandboxes", r#"state="paused""#, stats.paused_sandboxes);
+    text.sample("warren_sandboxes", r#"state="stopped""#, stats.stopped_sandboxes);
+    text.family("warren_sessions", "gauge", "Sessions by where they stand.");
+    text.sample("warren_sessions", r#"state="active""#, stats.active_sessions);
+    text.sample("warren_sessions", r#"state="detached""#, stats.detached_sessions);
+    text.gauge("warren_sandboxes_max", "Sandboxes that may be alive at once.", health.max_sandboxes);
+    text.gauge("warren_create_mean_seconds", "Mean time to make a sandbox.", stats.mean_creation_ms / 1000.0);
+    text.gauge("warren_uptime_seconds", "Since the engine started.", health.uptime_s);
+    text.gauge(
+        "warren_healthy",
+        "1 if new work is accepted.",
+        u8::from(health.status < HealthStatus::Critical),
+    );
+    let read_only = matches!(state.engine.mode(), Mode::ReadOnly { .. });
+    text.gauge("warren_read_only", "1 if the server only answers questions.", u8::from(read_only));
+    if let Some(disk) = health.disk {
+        text.gauge("warren_disk_free_bytes", "Room on the data directory's disk.", disk.free_bytes);
+    }
+}
+
+fn write_process(text: &mut Text) {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let resident: u64 = pages.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+    text.gauge("process_resident_memory_bytes", "Memory of the server itself.", resident * page);
+    let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    text.gauge("process_open_fds", "Descriptors that the server has open.", descriptors);
 }

@@ -35,7 +35,7 @@ impl RequestId {
     fn random() -> Self {
         let mut bits = [0; 12];
         // Without randomness an id repeats, which only makes the log harder to read.
-        drop(getrandom::fill(&mut bits));
+        let _ = getrandom::fill(&mut bits);
         Self(bits.iter().fold("req-".to_owned(), |text, byte| format!("{text}{byte:02x}")))
     }
 }

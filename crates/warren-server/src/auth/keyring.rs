@@ -50,7 +50,7 @@ struct Known {
 
 /// Why keys could not be changed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum KeyringError {
+pub enum KeyringError {
     #[error("there are {MOST_KEYS} keys, and no more may be: revoke some")]
     TooMany,
     #[error(transparent)]
@@ -71,7 +71,8 @@ impl Keyring {
         self.known.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    pub(super) fn find(&self, secret: &Secret) -> Option<Caller> {
+    /// Whose key it is, if it is anybody's.
+    pub(crate) fn find(&self, secret: &Secret) -> Option<Caller> {
         let hash = secret.hash();
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let (stored, found) = known.get_key_value(&hash)?;
@@ -162,9 +163,9 @@ impl Secret {
         Self(hex(&bits)[..DIGITS].to_owned())
     }
 
-    /// For the one time that it is shown.
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
+    /// As its owner gets it, the one time that it is shown.
+    pub(crate) fn shown(&self) -> String {
+        format!("{}{}", PREFIXES[0], self.0)
     }
 
     fn hash(&self) -> Hash {

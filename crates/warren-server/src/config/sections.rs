@@ -22,11 +22,17 @@ pub(super) struct Key {
     /// As people write it.
     pub(super) default: &'static str,
     /// What it is for, one line each.
-    pub(super) purpose: &'static [&'static str],
+    purpose: &'static [&'static str],
     /// Its value is never shown.
     pub(super) secret: bool,
     /// Reads a value and shows it in its usual form, or says what is wrong with it.
     pub(super) normalize: fn(&Value) -> Result<Value, String>,
+}
+
+impl Key {
+    pub(super) fn purpose(&self) -> String {
+        self.purpose.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+    }
 }
 
 macro_rules! sections {
@@ -110,6 +116,8 @@ sections! {
         idle_timeout: Duration = "1m";
         /// Longest pause in the middle of a request's body.
         read_timeout: Duration = "30s";
+        /// Longest time in which a client may take nothing of its answer.
+        write_timeout: Duration = "2m";
         /// Longest time for a request that is neither a stream nor told by its client how long to wait.
         request_timeout: Duration = "1m";
         /// Headers of one request.
@@ -118,6 +126,8 @@ sections! {
         max_header_bytes: ByteSize = "64KiB";
         /// Bytes of a JSON body.
         max_body: ByteSize = "1MiB";
+        /// Bytes of a file that is written into a sandbox.
+        max_upload: ByteSize = "10GiB";
         /// Requests at once on one HTTP/2 connection.
         max_streams: u32 = "128";
     }

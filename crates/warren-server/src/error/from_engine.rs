@@ -167,6 +167,6 @@ mod tests {
     #[test]
     fn a_missing_sandbox_is_not_found() {
         let error = ApiError::from(EngineError::sandbox_not_found("sbx1"));
-        assert_eq!((error.status().as_u16(), error.code().name()), (404, "sandbox_not_found"));
+        assert_eq!((error.status().as_u16(), error.problem().code.as_str()), (404, "sandbox_not_found"));
     }
 }

@@ -4,6 +4,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::read_body;
 use crate::error::{ApiError, Code};
@@ -16,7 +17,7 @@ const LONGEST_DETAIL: usize = 300;
 #[derive(Debug, Clone)]
 pub(crate) struct Json<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<AppState> for Json<T> {
+impl<T: DeserializeOwned + Serialize> FromRequest<AppState> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
@@ -56,14 +57,45 @@ fn says_json(headers: &HeaderMap) -> bool {
 }
 
 /// What is no JSON is a bad request; what is JSON of another shape is a bad value.
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         refused(&path, &error.into_inner())
     })?;
     reader.end().map_err(|error| refused(".", &error))?;
-    Ok(value)
+    if bytes.contains(&b'[') { without_lists_for_objects(bytes, value) } else { Ok(value) }
+}
+
+/// A list was taken for the values of an object in their order. Nobody means that.
+fn without_lists_for_objects<T: Serialize>(bytes: &[u8], value: T) -> Result<T, ApiError> {
+    let written: Value = serde_json::from_slice(bytes).map_err(|error| refused(".", &error))?;
+    let understood = serde_json::to_value(&value).map_err(ApiError::internal)?;
+    let detail = "expected an object, not a list";
+    match list_for_object(&written, &understood) {
+        None => Ok(value),
+        Some(path) if path.is_empty() => Err(ApiError::new(Code::InvalidValue, detail)),
+        Some(path) => Err(ApiError::invalid(path.trim_start_matches('.'), detail)),
+    }
+}
+
+/// Where the two differ in that, as a path.
+fn list_for_object(written: &Value, understood: &Value) -> Option<String> {
+    match (written, understood) {
+        (Value::Array(_), Value::Object(_)) => Some(String::new()),
+        (Value::Object(written), Value::Object(understood)) => written.iter().find_map(|(name, value)| {
+            let below = list_for_object(value, understood.get(name)?)?;
+            Some(format!(".{name}{below}"))
+        }),
+        (Value::Array(written), Value::Array(understood)) => {
+            let pairs = written.iter().zip(understood).enumerate();
+            pairs.into_iter().find_map(|(index, (written, understood))| {
+                let below = list_for_object(written, understood)?;
+                Some(format!("[{index}]{below}"))
+            })
+        }
+        _ => None,
+    }
 }
 
 fn refused(path: &str, error: &serde_json::Error) -> ApiError {
@@ -100,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    fn complaint<T: DeserializeOwned>(bytes: &[u8]) -> (u16, Option<String>) {
+    fn complaint<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> (u16, Option<String>) {
         match read::<T>(bytes) {
             Ok(_) => (200, None),
             Err(error) => (error.status().as_u16(), error.problem().field),
@@ -122,6 +154,23 @@ mod tests {
             let text = String::from_utf8_lossy(body);
             assert_eq!(complaint::<AcquireSession>(body), (422, Some(field.to_owned())), "{text}");
         }
+    }
+
+    #[test]
+    fn a_list_is_never_taken_for_an_object() {
+        let cases: [(&[u8], Option<&str>); 5] = [
+            (b"[]", None),
+            (br#"{"client": "a", "sandbox": []}"#, Some("sandbox")),
+            (br#"{"client": "a", "sandbox": {"timeouts": [1, 2, 3]}}"#, Some("sandbox.timeouts")),
+            (br#"{"client": "a", "sandbox": {"mounts": [["/a", "/b", true]]}}"#, Some("sandbox.mounts[0]")),
+            (br#"{"client": "a", "required": [true]}"#, Some("required")),
+        ];
+        for (body, field) in cases {
+            let (status, blamed) = complaint::<AcquireSession>(body);
+            assert_eq!((status, blamed.as_deref()), (422, field), "{}", String::from_utf8_lossy(body));
+        }
+        let good = br#"{"client": "a", "sandbox": {"mounts": [{"source": "/a", "target": "/b"}]}}"#;
+        assert_eq!(complaint::<AcquireSession>(good).0, 200);
     }
 
     #[test]

@@ -1,0 +1,44 @@
+//! `docs/configuration.md` says what the table of settings says. `WARREN_BLESS=1` writes it anew.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::sections::{KEYS, SECTIONS};
+
+const BEGIN: &str = "<!-- settings: written by the test that compares them -->\n";
+const END: &str = "<!-- end of settings -->\n";
+
+fn reference() -> String {
+    let mut text = String::new();
+    for (section, about) in SECTIONS {
+        let about: String = about.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+        let _ = write!(text, "\n### `{section}`\n\n{about}\n\n");
+        text.push_str("| setting | type | default | variable | what it is |\n|---|---|---|---|---|\n");
+        for key in KEYS.iter().filter(|key| key.path.split('.').next() == Some(section)) {
+            let variable = format!("WARREN_{}", key.path.to_uppercase().replace('.', "__"));
+            let purpose = key.purpose();
+            let secret = if key.secret { " Its values are never shown." } else { "" };
+            let _ = writeln!(
+                text,
+                "| `{}` | {} | `{}` | `{variable}` | {purpose}{secret} |",
+                key.path, key.kind, key.default
+            );
+        }
+    }
+    text.push('\n');
+    text
+}
+
+#[test]
+fn the_document_has_every_setting() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let document = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = document.split_once(BEGIN).expect("the document has a place for the settings");
+    let (_, after) = rest.split_once(END).expect("the place for the settings has an end");
+    let expected = format!("{before}{BEGIN}{}{END}{after}", reference());
+    if std::env::var_os("WARREN_BLESS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    }
+    let current = std::fs::read_to_string(&path).unwrap();
+    assert!(current == expected, "docs/configuration.md is not what the settings are: run `make bless`");
+}

@@ -1,0 +1,84 @@
+use std::collections::BTreeMap;
+
+use warren_core::{Limits, RunLimits, Timeouts};
+use warren_engine::{DiskThresholds, Settings};
+
+use super::sections::{Config, LimitSettings};
+
+impl Config {
+    /// What the engine takes of it.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            max_sandboxes: usize::try_from(self.limits.max_sandboxes).unwrap_or(usize::MAX),
+            default_limits: self.limits.default_limits(),
+            most_limits: self.limits.most_limits(),
+            timeouts: Timeouts {
+                active_s: self.timeouts.active.as_secs(),
+                detached_s: self.timeouts.detached.as_secs(),
+                suspended_s: self.timeouts.suspended.as_secs(),
+            },
+            run_limits: RunLimits {
+                runs: self.runs.runs,
+                run_s: self.runs.run_time.as_secs(),
+                tokens: self.runs.tokens,
+                duration_s: self.runs.duration.as_secs(),
+            },
+            tiers: self.runs.tiers.clone(),
+            templates: BTreeMap::from([
+                ("terminal".to_owned(), self.templates.terminal.clone()),
+                ("research".to_owned(), self.templates.research.clone()),
+            ]),
+            allowed_mounts: self.mounts.allow.clone(),
+            disk: DiskThresholds { warn_bytes: self.disk.warn.0, critical_bytes: self.disk.critical.0 },
+            sweep_s: self.timeouts.sweep.as_secs(),
+            history_s: self.timeouts.history.as_secs(),
+            chat_ttl_s: self.chats.ttl.as_secs(),
+            chat_port: self.chats.port,
+            chat_env: self.chats.env.clone(),
+            most_thinking_s: self.timeouts.max_thinking.as_secs(),
+        }
+    }
+}
+
+impl LimitSettings {
+    pub(super) fn default_limits(&self) -> Limits {
+        Limits {
+            memory: self.memory,
+            cpus: self.cpus,
+            pids: self.pids,
+            disk: self.disk,
+            inodes: self.inodes,
+            open_files: self.open_files,
+            lifetime_s: self.ttl.as_secs(),
+        }
+    }
+
+    pub(super) fn most_limits(&self) -> Limits {
+        Limits {
+            memory: self.max_memory,
+            cpus: self.max_cpus,
+            pids: self.max_pids,
+            disk: self.max_disk,
+            inodes: self.max_inodes,
+            open_files: self.max_open_files,
+            lifetime_s: self.max_ttl.as_secs(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_of_the_engine() {
+        let (ours, theirs) = (Config::default().settings(), Settings::default());
+        assert_eq!(ours.default_limits, theirs.default_limits);
+        assert_eq!(ours.most_limits, theirs.most_limits);
+        assert_eq!((ours.timeouts, ours.run_limits), (theirs.timeouts, theirs.run_limits));
+        assert_eq!((ours.disk, ours.max_sandboxes), (theirs.disk, theirs.max_sandboxes));
+        assert_eq!((ours.sweep_s, ours.history_s), (theirs.sweep_s, theirs.history_s));
+        assert_eq!((ours.chat_ttl_s, ours.chat_port), (theirs.chat_ttl_s, theirs.chat_port));
+        assert_eq!(ours.most_thinking_s, theirs.most_thinking_s);
+    }
+}

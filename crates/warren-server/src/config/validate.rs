@@ -1,0 +1,145 @@
+use std::fmt::Display;
+use std::time::Duration;
+
+use serde_norway::Value;
+use warren_core::Limits;
+
+use super::assigned::Assigned;
+use super::error::ConfigError;
+use super::sections::Config;
+use super::value::Setting;
+
+/// Refuses what cannot work, naming the setting that somebody gave.
+pub(super) fn check(config: &Config, assigned: &Assigned) -> Result<(), ConfigError> {
+    let check = Check { assigned };
+    check.listen(config)?;
+    check.http(config)?;
+    check.times(config)?;
+    check.limits(config)?;
+    let disk = &config.disk;
+    check.at_most(("disk.critical", disk.critical), ("disk.warn", disk.warn))?;
+    if config.mounts.allow.iter().any(|path| path.parent().is_none()) {
+        return Err(check.wrong("mounts.allow", "the root directory may not be given away"));
+    }
+    Ok(())
+}
+
+struct Check<'a> {
+    assigned: &'a Assigned,
+}
+
+impl Check<'_> {
+    fn listen(&self, config: &Config) -> Result<(), ConfigError> {
+        if config.auth.enabled || config.server.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        Err(self.wrong(
+            "server.listen",
+            "without keys (auth.enabled = false) only a loopback address may be served, such as 127.0.0.1",
+        ))
+    }
+
+    fn http(&self, config: &Config) -> Result<(), ConfigError> {
+        let http = &config.http;
+        self.at_least("http.max_connections", http.max_connections, 1)?;
+        self.at_least("http.max_headers", http.max_headers, 16)?;
+        self.at_least("http.max_streams", http.max_streams, 1)?;
+        // The least that the connection's buffer can be.
+        self.bytes("http.max_header_bytes", http.max_header_bytes.0, 8 << 10)?;
+        self.bytes("http.max_body", http.max_body.0, 1 << 10)?;
+        for (key, duration) in [
+            ("http.header_timeout", http.header_timeout),
+            ("http.idle_timeout", http.idle_timeout),
+            ("http.read_timeout", http.read_timeout),
+            ("http.write_timeout", http.write_timeout),
+            ("http.request_timeout", http.request_timeout),
+        ] {
+            self.lasts(key, duration, Duration::from_millis(100))?;
+        }
+        self.at_least("auth.max_failures", config.auth.max_failures, 1)?;
+        self.lasts("auth.failure_window", config.auth.failure_window, Duration::from_millis(100))
+    }
+
+    fn times(&self, config: &Config) -> Result<(), ConfigError> {
+        let (timeouts, runs) = (&config.timeouts, &config.runs);
+        for (key, duration) in [
+            ("timeouts.active", timeouts.active),
+            ("timeouts.detached", timeouts.detached),
+            ("timeouts.suspended", timeouts.suspended),
+            ("timeouts.max_thinking", timeouts.max_thinking),
+            ("timeouts.sweep", timeouts.sweep),
+            ("timeouts.history", timeouts.history),
+            ("chats.ttl", config.chats.ttl),
+            ("runs.run_time", runs.run_time),
+            ("runs.duration", runs.duration),
+        ] {
+            self.lasts(key, duration, Duration::from_secs(1))?;
+        }
+        Ok(())
+    }
+
+    fn limits(&self, config: &Config) -> Result<(), ConfigError> {
+        let limits = &config.limits;
+        self.at_least("limits.max_sandboxes", limits.max_sandboxes, 1)?;
+        self.at_most(("limits.memory", limits.memory), ("limits.max_memory", limits.max_memory))?;
+        self.at_most(("limits.cpus", limits.cpus), ("limits.max_cpus", limits.max_cpus))?;
+        self.at_most(("limits.pids", limits.pids), ("limits.max_pids", limits.max_pids))?;
+        self.at_most(("limits.disk", limits.disk), ("limits.max_disk", limits.max_disk))?;
+        self.at_most(("limits.inodes", limits.inodes), ("limits.max_inodes", limits.max_inodes))?;
+        self.at_most(
+            ("limits.open_files", limits.open_files),
+            ("limits.max_open_files", limits.max_open_files),
+        )?;
+        self.at_most(("limits.ttl", limits.ttl), ("limits.max_ttl", limits.max_ttl))?;
+        self.possible("limits.", &limits.default_limits())?;
+        self.possible("limits.max_", &limits.most_limits())
+    }
+
+    fn possible(&self, prefix: &str, limits: &Limits) -> Result<(), ConfigError> {
+        limits.validate().map_err(|error| {
+            let name = if error.field == "lifetime_s" { "ttl" } else { error.field };
+            self.wrong(
+                &format!("{prefix}{name}"),
+                &format!("must be between {} and {}", error.least, error.most),
+            )
+        })
+    }
+
+    fn at_most<T: Setting + PartialOrd>(
+        &self,
+        (key, value): (&str, T),
+        (other, most): (&str, T),
+    ) -> Result<(), ConfigError> {
+        if value <= most {
+            return Ok(());
+        }
+        let most = match most.show() {
+            Value::String(text) => text,
+            _ => String::new(),
+        };
+        Err(self.wrong(key, &format!("may not be more than {other} ({most})")))
+    }
+
+    fn at_least<T: PartialOrd + Display>(&self, key: &str, value: T, least: T) -> Result<(), ConfigError> {
+        if value >= least { Ok(()) } else { Err(self.wrong(key, &format!("must be at least {least}"))) }
+    }
+
+    fn bytes(&self, key: &str, value: u64, least: u64) -> Result<(), ConfigError> {
+        if value >= least {
+            return Ok(());
+        }
+        Err(self.wrong(key, &format!("must be at least {}KiB", least >> 10)))
+    }
+
+    fn lasts(&self, key: &str, value: Duration, least: Duration) -> Result<(), ConfigError> {
+        if value >= least { Ok(()) } else { Err(self.wrong(key, &format!("must be at least {least:?}"))) }
+    }
+
+    fn wrong(&self, key: &str, message: &str) -> ConfigError {
+        ConfigError::Value {
+            key: key.to_owned(),
+            message: message.to_owned(),
+            origin: self.assigned.origin(key),
+        }
+    }
+}

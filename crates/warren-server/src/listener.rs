@@ -1,0 +1,144 @@
+//! Connections, from accept to close, each within its limits.
+//!
+//! `axum::serve` lets nobody set those limits, so the loop is ours. A connection holds one of a fixed number of slots until its
+//! last byte, an upgraded one too. Who sends nothing, or too slowly, is cut: a head must arrive within its time, a body must
+//! flow, an answer must be taken, and a connection without a request is closed after a while. A request under way may be as
+//! quiet as it likes.
+
+mod connection;
+mod slot;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::Http;
+use slot::Slot;
+
+/// How long the loop rests when the process is out of descriptors or memory: nothing else helps.
+const REST: Duration = Duration::from_millis(100);
+
+/// Resets that a peer may have waiting on one HTTP/2 connection before it is cut (CVE-2023-44487).
+const MOST_RESETS: usize = 32;
+
+/// A peer that does not even acknowledge is gone.
+const DEAD_PEER: Duration = Duration::from_secs(60);
+
+/// What serves connections.
+pub(crate) struct Listener {
+    pub(crate) app: Router,
+    pub(crate) http: Http,
+    /// No connection is accepted once it is cancelled.
+    pub(crate) shutdown: CancellationToken,
+    /// How long requests may take to end after that.
+    pub(crate) grace: Duration,
+}
+
+impl Listener {
+    /// Serves until told to shut down, then until every request is answered or the grace is over.
+    pub(crate) async fn run(self, socket: TcpListener) {
+        let grace = self.grace;
+        let slots =
+            Arc::new(Semaphore::new(usize::try_from(self.http.max_connections).unwrap_or(usize::MAX)));
+        let shared = Arc::new(Shared { builder: builder(&self.http), app: self.app, http: self.http });
+        let (connections, over) = (TaskTracker::new(), CancellationToken::new());
+        loop {
+            let accepted = tokio::select! {
+                () = self.shutdown.cancelled() => break,
+                accepted = accept(&socket, &slots) => accepted,
+            };
+            let Some((stream, peer, permit)) = accepted else { continue };
+            let slot = Slot::new(stream, permit, shared.http.write_timeout);
+            let (shared, shutdown, over) = (Arc::clone(&shared), self.shutdown.clone(), over.clone());
+            connections.spawn(async move {
+                tokio::select! {
+                    () = connection::serve(&shared, slot, peer, shutdown) => {}
+                    () = over.cancelled() => {}
+                }
+            });
+        }
+        drop(socket);
+        connections.close();
+        if tokio::time::timeout(grace, connections.wait()).await.is_err() {
+            tracing::warn!(connections = connections.len(), "cut what did not end in time");
+            over.cancel();
+            connections.wait().await;
+        }
+    }
+}
+
+/// What all connections share.
+struct Shared {
+    builder: Builder<TokioExecutor>,
+    app: Router,
+    http: Http,
+}
+
+fn builder(http: &Http) -> Builder<TokioExecutor> {
+    let header_bytes = usize::try_from(http.max_header_bytes.0).unwrap_or(usize::MAX);
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(http.header_timeout)
+        .max_headers(usize::try_from(http.max_headers).unwrap_or(usize::MAX))
+        .max_buf_size(header_bytes);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(http.read_timeout)
+        .keep_alive_timeout(http.header_timeout)
+        .max_concurrent_streams(http.max_streams)
+        .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(MOST_RESETS)
+        .max_local_error_reset_streams(MOST_RESETS)
+        .max_send_buf_size(header_bytes.max(64 << 10));
+    builder
+}
+
+type Accepted = (TcpStream, SocketAddr, OwnedSemaphorePermit);
+
+/// Takes a slot first: whoever finds none waits in the kernel's queue and costs nothing.
+async fn accept(socket: &TcpListener, slots: &Arc<Semaphore>) -> Option<Accepted> {
+    let permit = Arc::clone(slots).acquire_owned().await.ok()?;
+    match socket.accept().await {
+        Ok((stream, peer)) => {
+            if let Err(error) = prepare(&stream) {
+                tracing::debug!(%error, "the connection ended before it began");
+            }
+            Some((stream, peer, permit))
+        }
+        Err(error) => {
+            if !is_of_the_peer(&error) {
+                tracing::error!(%error, "accept a connection");
+                tokio::time::sleep(REST).await;
+            }
+            None
+        }
+    }
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    rustix::net::sockopt::set_tcp_user_timeout(
+        stream,
+        u32::try_from(DEAD_PEER.as_millis()).unwrap_or(60_000),
+    )?;
+    Ok(rustix::net::sockopt::set_socket_keepalive(stream, true)?)
+}
+
+fn is_of_the_peer(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
+    )
+}

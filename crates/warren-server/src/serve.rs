@@ -1,0 +1,301 @@
+//! The whole service on one machine: bind, open, answer, end.
+
+mod crash;
+mod local_key;
+mod notify;
+mod private_file;
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use warren_core::catalog::{Catalog, CatalogError};
+use warren_core::{Clock, DiskGauge, Isolation, Random};
+use warren_engine::{Engine, Mode, Parts, ShutdownPolicy};
+use warren_isolate::{Native, NativeOptions};
+use warren_store::{DataDisk, SqliteCatalog, TemplateStore};
+
+pub use crash::{CrashAt, CrashAtError};
+
+use crate::auth::KeyringError;
+use crate::config::Config;
+use crate::logging;
+use crate::server::{Server, ServerParts};
+use crate::world::{MachineClock, MachineRandom};
+
+/// Threads for what blocks: creates, file systems, the catalog.
+const BLOCKING_THREADS: usize = 64;
+
+/// How the service is to be run, beyond its configuration.
+#[derive(Debug, Default)]
+pub struct ServeOptions {
+    /// Gets `WARREN_URL` and `WARREN_API_KEY` once requests are answered.
+    pub env_file: Option<PathBuf>,
+    /// Replaces the local administrator's key.
+    pub reset_key: bool,
+    /// Stops all sandboxes at the end. Their files stay.
+    pub stop_sandboxes: bool,
+    /// Whom to tell, in the way of systemd, that the service is ready.
+    pub notify_socket: Option<OsString>,
+    /// Where the process kills itself, in tests of what a crash leaves behind.
+    pub crash_at: Option<CrashAt>,
+}
+
+/// What there is to say once requests are answered.
+#[derive(Debug, Clone)]
+pub struct Announcement {
+    pub url: String,
+    pub data_dir: PathBuf,
+    pub key: AnnouncedKey,
+    /// Why the server only answers questions, if it does.
+    pub read_only: Option<String>,
+}
+
+/// What there is to say of the local administrator's key.
+#[derive(Clone, PartialEq, Eq)]
+pub enum AnnouncedKey {
+    /// It was made just now: the one time to show it.
+    New(String),
+    /// It is where it was.
+    Kept,
+    /// Nobody can read it any more.
+    Lost,
+    /// The server asks for none.
+    None,
+}
+
+impl std::fmt::Debug for AnnouncedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::New(_) => "New(…)",
+            Self::Kept => "Kept",
+            Self::Lost => "Lost",
+            Self::None => "None",
+        })
+    }
+}
+
+/// Why the service did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("listen on {address}")]
+    Bind {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    #[error("make or open the data directory `{}`", path.display())]
+    DataDir {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("open the catalog")]
+    Catalog(#[source] warren_store::CatalogOpenError),
+    #[error("open the templates")]
+    Templates(#[source] warren_store::OpenError),
+    #[error("open the native backend")]
+    Native(#[source] warren_isolate::OpenError),
+    #[error("start the engine")]
+    Engine(#[source] warren_engine::OpenError),
+    #[error("read or make keys")]
+    Keys(#[source] KeyringError),
+    #[error("write `{}`", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(
+        "the local key is lost, so there is none to write to the environment file: use --reset-key to make another one"
+    )]
+    KeyLost,
+    #[error("start the runtime")]
+    Runtime(#[source] io::Error),
+    #[error("read which boot of the machine this is")]
+    Clock(#[source] io::Error),
+    #[error("the log is set up already")]
+    Log(#[source] tracing::subscriber::SetGlobalDefaultError),
+    #[error("ended at once, as a second signal asked: requests may have been cut short")]
+    Interrupted,
+}
+
+impl From<CatalogError> for ServeError {
+    fn from(error: CatalogError) -> Self {
+        Self::Keys(KeyringError::Catalog(error))
+    }
+}
+
+/// Runs the service until SIGTERM or SIGINT. `announce` is called once requests are answered.
+pub fn serve(
+    config: Config,
+    options: ServeOptions,
+    announce: impl FnOnce(&Announcement),
+) -> Result<(), ServeError> {
+    tracing::subscriber::set_global_default(logging::subscriber(&config.log, io::stderr))
+        .map_err(ServeError::Log)?;
+    // First of all, so that a taken port changes nothing.
+    let (socket, address) = bind(config.server.listen)?;
+    raise_open_files();
+    let machine = Machine::open(&config, &options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .map_err(ServeError::Runtime)?;
+    let ended = runtime.block_on(run(machine, config, &options, (socket, address), announce));
+    runtime.shutdown_background();
+    ended
+}
+
+fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let failed = |source| ServeError::Bind { address, source };
+    let socket = TcpListener::bind(address).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    let bound = socket.local_addr().map_err(failed)?;
+    Ok((socket, bound))
+}
+
+/// What of this machine the service stands on.
+struct Machine {
+    catalog: Arc<SqliteCatalog>,
+    templates: TemplateStore,
+    native: Arc<Native>,
+    disk: Arc<DataDisk>,
+    clock: Arc<MachineClock>,
+}
+
+impl Machine {
+    fn open(config: &Config, options: &ServeOptions) -> Result<Self, ServeError> {
+        let data_dir = &config.server.data_dir;
+        let failed = |source| ServeError::DataDir { path: data_dir.clone(), source };
+        private_file::make_directory(data_dir).map_err(failed)?;
+        // The catalog first: it refuses a second server on the directory.
+        let catalog = Arc::new(SqliteCatalog::open(data_dir).map_err(ServeError::Catalog)?);
+        let native = NativeOptions {
+            data_dir: data_dir.clone(),
+            prepared_networks: usize::try_from(config.server.prepared_networks).unwrap_or(0),
+            crash_at: options.crash_at.and_then(CrashAt::backend),
+        };
+        Ok(Self {
+            catalog,
+            templates: TemplateStore::open(data_dir).map_err(ServeError::Templates)?,
+            native: Arc::new(Native::open(native).map_err(ServeError::Native)?),
+            disk: Arc::new(DataDisk::of(data_dir).map_err(failed)?),
+            clock: Arc::new(MachineClock::new().map_err(ServeError::Clock)?),
+        })
+    }
+
+    async fn engine(&self, config: &Config, crash_at: Option<CrashAt>) -> Result<Engine, ServeError> {
+        let parts = Parts {
+            backends: vec![Arc::clone(&self.native) as Arc<dyn Isolation>],
+            catalog: Arc::clone(&self.catalog) as Arc<dyn Catalog>,
+            templates: Arc::new(self.templates.clone()),
+            disk: Arc::clone(&self.disk) as Arc<dyn DiskGauge>,
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            random: Arc::new(MachineRandom) as Arc<dyn Random>,
+            passed: crash::hook(crash_at),
+        };
+        Engine::open(parts, config.settings()).await.map_err(ServeError::Engine)
+    }
+}
+
+async fn run(
+    machine: Machine,
+    config: Config,
+    options: &ServeOptions,
+    (socket, address): (TcpListener, SocketAddr),
+    announce: impl FnOnce(&Announcement),
+) -> Result<(), ServeError> {
+    let mut signals = Signals::new().map_err(ServeError::Runtime)?;
+    let engine = machine.engine(&config, options.crash_at).await?;
+    let server = Server::new(ServerParts {
+        engine: engine.clone(),
+        catalog: machine.catalog,
+        templates: machine.templates,
+        clock: machine.clock,
+        random: Arc::new(MachineRandom),
+        config: config.clone(),
+    })?;
+    let announcement = announcement(&server, &engine, address, options)?;
+    let socket = tokio::net::TcpListener::from_std(socket).map_err(ServeError::Runtime)?;
+    let shutdown = server.shutdown();
+    let served = tokio::spawn(server.run(socket));
+    announce(&announcement);
+    notify::tell(options.notify_socket.as_deref(), "READY=1");
+    signals.next().await;
+    tracing::info!("shutting down");
+    notify::tell(options.notify_socket.as_deref(), "STOPPING=1");
+    shutdown.cancel();
+    let policy = if options.stop_sandboxes { ShutdownPolicy::Stop } else { ShutdownPolicy::Leave };
+    let ended = async {
+        if let Err(error) = served.await {
+            tracing::error!(%error, "the listener ended early");
+        }
+        engine.shutdown(policy).await;
+    };
+    tokio::select! {
+        () = ended => Ok(()),
+        () = signals.next() => Err(ServeError::Interrupted),
+    }
+}
+
+/// Makes the key that is missing, and writes down what local commands need.
+fn announcement(
+    server: &Server,
+    engine: &Engine,
+    address: SocketAddr,
+    options: &ServeOptions,
+) -> Result<Announcement, ServeError> {
+    let config = &server.state().config;
+    let url = format!("http://{}", reachable(address));
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "keys and data travel in the clear: put something that speaks TLS in front");
+    }
+    let key = local_key::settle(server, &url, options)?;
+    let read_only = match engine.mode() {
+        Mode::Normal => None,
+        Mode::ReadOnly { reason } => Some(reason),
+    };
+    Ok(Announcement { url, data_dir: config.server.data_dir.clone(), key, read_only })
+}
+
+/// An address at which this machine reaches itself.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),
+        _ => address,
+    }
+}
+
+/// Every sandbox and every connection takes descriptors, and the usual limit is for programs with few.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,95 @@
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use warren_core::catalog::{Catalog, CatalogError};
+use warren_core::{Clock, Owner, Random, Scope};
+use warren_engine::Engine;
+use warren_store::TemplateStore;
+
+use crate::auth::{Attempts, Keyring, KeyringError, NewKey, Secret};
+use crate::config::Config;
+use crate::listener::Listener;
+use crate::metrics::Metrics;
+use crate::state::{AppState, Shared};
+
+/// What the service stands on.
+pub struct ServerParts {
+    pub engine: Engine,
+    /// The one that the engine has.
+    pub catalog: Arc<dyn Catalog>,
+    pub templates: TemplateStore,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub config: Config,
+}
+
+/// The service, over an engine that is open. A clone is the same service.
+#[derive(Clone)]
+pub struct Server {
+    state: AppState,
+}
+
+impl Server {
+    /// Reads the keys; from here on nobody else may change them in the catalog. Blocks.
+    pub fn new(parts: ServerParts) -> Result<Self, CatalogError> {
+        let shutdown = CancellationToken::new();
+        let state = AppState::new(Shared {
+            keyring: Keyring::load(parts.catalog.as_ref(), shutdown.clone())?,
+            engine: parts.engine,
+            catalog: parts.catalog,
+            templates: parts.templates,
+            clock: parts.clock,
+            random: parts.random,
+            config: parts.config,
+            attempts: Attempts::default(),
+            shutdown,
+            metrics: Metrics::default(),
+        });
+        Ok(Self { state })
+    }
+
+    /// Makes a key. Nobody can read it again. Blocks.
+    pub fn create_key(&self, owner: Owner, name: &str, scope: Scope) -> Result<String, KeyringError> {
+        let new = NewKey { owner, name: name.to_owned(), scope };
+        self.make_key(new).map(|(secret, _)| secret.shown())
+    }
+
+    pub(crate) fn make_key(&self, new: NewKey) -> Result<(Secret, warren_core::KeyRecord), KeyringError> {
+        let state = &self.state;
+        state.keyring.create(state.catalog.as_ref(), (state.clock.as_ref(), state.random.as_ref()), new)
+    }
+
+    pub(crate) fn state(&self) -> &AppState {
+        &self.state
+    }
+
+    /// Cancel it, and [`Server::run`] comes to its end.
+    pub fn shutdown(&self) -> CancellationToken {
+        self.state.shutdown.clone()
+    }
+
+    /// Answers requests until told to shut down; see [`Server::shutdown`].
+    pub async fn run(self, socket: TcpListener) {
+        let listener = Listener {
+            app: crate::app::app(self.state.clone()),
+            http: self.state.config.http.clone(),
+            shutdown: self.state.shutdown.clone(),
+            grace: self.state.config.server.shutdown_grace,
+        };
+        listener.run(socket).await;
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ServerParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerParts").field("config", &self.config).finish_non_exhaustive()
+    }
+}
