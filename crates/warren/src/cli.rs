@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, copy, create, doctor, events, exec, keys, list, logs, pause, processes, remove, run,
-    sessions, shell, stats, template, why,
+    bench, completions, config, copy, create, doctor, events, exec, keys, list, logs, pause, processes,
+    remove, run, serve, sessions, shell, stats, template, why,
 };
 
 const EXAMPLES: &str = "\
@@ -47,6 +47,7 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Run),
+    Serve(serve::Serve),
     Shell(shell::Shell),
     #[command(visible_alias = "up")]
     Create(create::Create),
@@ -70,6 +71,8 @@ pub(crate) enum Command {
     Health(stats::Health),
     #[command(subcommand)]
     Template(template::Template),
+    #[command(subcommand)]
+    Config(config::Config),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completions(completions::Completions),

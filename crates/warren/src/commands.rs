@@ -1,5 +1,6 @@
 pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod doctor;
@@ -12,6 +13,7 @@ pub(crate) mod pause;
 pub(crate) mod processes;
 pub(crate) mod remove;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod shell;
 pub(crate) mod stats;
@@ -29,6 +31,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     let global = &cli.global;
     match cli.command {
         Command::Run(args) => args.run(global),
+        Command::Serve(args) => args.run(global),
         Command::Shell(args) => args.run(global),
         Command::Create(args) => args.run(global),
         Command::Exec(args) => args.run(global),
@@ -49,6 +52,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Stats(args) => args.run(global),
         Command::Health(args) => args.run(global),
         Command::Template(args) => args.run(global),
+        Command::Config(args) => args.run(global),
         Command::Doctor(args) => args.run(global),
         Command::Bench(args) => args.run(global),
         Command::Completions(args) => args.run(),

@@ -1,0 +1,160 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use warren_server::config::{Loaded, Sources};
+use warren_server::{AnnouncedKey, Announcement, ServeError, ServeOptions};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::local::data_dir;
+use crate::ui;
+
+/// Serve sandboxes over HTTP, until told to end.
+///
+/// Sandboxes outlive the server: a new one on the same data directory takes over those that run. The first start makes an
+/// API key and shows it once; commands on this machine find the server and the key by themselves. Every setting is explained in
+/// docs/configuration.md.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
+    /// Write WARREN_URL and WARREN_API_KEY to this file once requests are answered; only its owner can read it
+    #[arg(long, value_name = "FILE")]
+    env_file: Option<PathBuf>,
+    /// Revoke the local administrator's key and make another one, if it was lost or seen
+    #[arg(long)]
+    reset_key: bool,
+    /// Stop all sandboxes at the end instead of leaving them running; their files stay
+    #[arg(long)]
+    stop_sandboxes: bool,
+}
+
+/// Where settings come from, shared by all commands that read them.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SettingFlags {
+    /// Read settings from this file [default: /etc/warren/warren.yaml, else warren.yaml in the data directory]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Listen on this address [default: 127.0.0.1:7777]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Let sandboxes be given this directory and all below it; may be repeated
+    #[arg(long, value_name = "DIR")]
+    allow_mount: Vec<PathBuf>,
+    /// Sandboxes that may be alive at once
+    #[arg(long, value_name = "COUNT")]
+    max_sandboxes: Option<String>,
+    /// How the log is written: text or json
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Ask for no key; only for loopback addresses
+    #[arg(long)]
+    no_auth: bool,
+    /// Give any setting a value; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    assignments: Vec<String>,
+}
+
+impl Serve {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(CliError::new(
+                "sandboxes are made with root's rights, which this user does not have",
+            )
+            .hint("run it as root: sudo warren serve"));
+        }
+        let loaded = self.settings.load(global)?;
+        let options = ServeOptions {
+            env_file: self.env_file,
+            reset_key: self.reset_key,
+            stop_sandboxes: self.stop_sandboxes,
+            notify_socket: std::env::var_os("NOTIFY_SOCKET"),
+            crash_at: global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?,
+        };
+        warren_server::serve(loaded.config, options, announce).map_err(explain)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl SettingFlags {
+    pub(crate) fn load(&self, global: &Global) -> Result<Loaded, CliError> {
+        let hint = "docs/configuration.md has every setting; `warren config print` shows those in force";
+        Loaded::load(&self.sources(global)?).map_err(|error| CliError::new(error).hint(hint))
+    }
+
+    fn sources(&self, global: &Global) -> Result<Sources, CliError> {
+        let environment: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        // The flag and the variable are one argument to the parser; only what differs from the variable was a flag.
+        let flagged = global.data_dir.as_ref().map(|path| path.display().to_string()).filter(|path| {
+            !environment.iter().any(|(name, value)| name == "WARREN_DATA_DIR" && value == path)
+        });
+        let mounts: Vec<String> = self.allow_mount.iter().map(|path| path.display().to_string()).collect();
+        let flags = [
+            ("--data-dir", "server.data_dir", flagged),
+            ("--listen", "server.listen", self.listen.clone()),
+            ("--allow-mount", "mounts.allow", (!mounts.is_empty()).then(|| mounts.join(","))),
+            ("--max-sandboxes", "limits.max_sandboxes", self.max_sandboxes.clone()),
+            ("--log-format", "log.format", self.log_format.clone()),
+            ("--no-auth", "auth.enabled", self.no_auth.then(|| "false".to_owned())),
+        ];
+        Ok(Sources {
+            file: self.config.clone(),
+            usual_files: true,
+            environment,
+            flags: flags
+                .into_iter()
+                .filter_map(|(flag, key, value)| Some((flag.to_owned(), key, value?)))
+                .collect(),
+            assignments: self.assignments.clone(),
+            default_data_dir: Some(data_dir(global)?),
+        })
+    }
+}
+
+/// What to type next.
+fn announce(announcement: &Announcement) {
+    let url = &announcement.url;
+    ui::print(&format!("warren serves at {url}, with its data in {}", announcement.data_dir.display()));
+    match &announcement.key {
+        AnnouncedKey::New(key) => {
+            ui::print(&format!("\n  export WARREN_URL={url}\n  export WARREN_API_KEY={key}\n"));
+            ui::print(
+                "This key may do everything, and is not shown again. Commands on this machine find it by themselves.",
+            );
+        }
+        AnnouncedKey::Kept | AnnouncedKey::None => {}
+        AnnouncedKey::Lost => {
+            ui::print(
+                "The local key is not in server.json any more: `warren serve --reset-key` makes another one.",
+            );
+        }
+    }
+    if let Some(reason) = &announcement.read_only {
+        ui::print(&format!("\nNothing is changed until somebody has looked: {reason}"));
+    }
+    let data_dir = match announcement.data_dir.to_str() {
+        Some("/var/lib/warren") | None => String::new(),
+        Some(path) => format!(" --data-dir {path}"),
+    };
+    ui::print(&format!(
+        "\nIn another terminal:\n  warren{data_dir} create           # a sandbox; prints its id\n  \
+         warren{data_dir} exec ID -- uname -a\n  warren{data_dir} ls\n"
+    ));
+}
+
+fn explain(error: ServeError) -> CliError {
+    let hint = match &error {
+        ServeError::Bind { .. } => {
+            Some("choose another address with --listen, such as 127.0.0.1:0 for any free port")
+        }
+        ServeError::Native(_) => Some("`warren doctor` checks what sandboxes need"),
+        _ => None,
+    };
+    match hint {
+        Some(hint) => CliError::new(error).hint(hint),
+        None => CliError::new(error),
+    }
+}
