@@ -1,0 +1,119 @@
+use futures_util::StreamExt;
+use std::time::Duration;
+use warren_core::{Event, EventRecord, PausedBy};
+use warren_engine::{Engine, ShutdownPolicy, StoppedFiles};
+
+use crate::support::*;
+
+async fn logged(engine: &Engine, after: u64) -> Vec<EventRecord> {
+    engine.events(&owner(), after, 1000).await.unwrap()
+}
+
+fn word(event: &Event) -> String {
+    let text = serde_json::to_value(event).unwrap();
+    text["event"].as_str().unwrap().to_owned()
+}
+
+/// Waits until the log, which is written in the background, ends with this.
+async fn until(engine: &Engine, last: &str) -> Vec<EventRecord> {
+    eventually(last, async || {
+        logged(engine, 0).await.last().is_some_and(|record| word(&record.event) == last)
+    })
+    .await;
+    logged(engine, 0).await
+}
+
+#[tokio::test]
+async fn a_life_is_told_in_order() {
+    let world = World::new();
+    let engine = world.open().await;
+    let made = make(&engine).await;
+    let id = made.sandbox.id;
+    output(&engine, &id, "true").await;
+    engine.pause(&owner(), &id).await.unwrap();
+    engine.resume(&owner(), &id).await.unwrap();
+    engine.detach(&owner(), &made.session.id).await.unwrap();
+    engine.resume_session(&owner(), &made.session.id).await.unwrap();
+    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    let events = until(&engine, "session_terminated").await;
+    assert!(events.is_sorted_by(|one, two| one.number < two.number), "{events:#?}");
+    let words: Vec<String> = events.iter().map(|record| word(&record.event)).collect();
+    let expected = [
+        "sandbox_created",
+        "sandbox_ready",
+        "session_acquired",
+        "exec_started",
+        "exec_ended",
+        "sandbox_paused",
+        "sandbox_resumed",
+        "session_detached",
+        "session_resumed",
+        "sandbox_died",
+        "session_terminated",
+    ];
+    let mut rest = words.iter();
+    for each in expected {
+        assert!(rest.any(|word| word == each), "{each} is missing or late in {words:?}");
+    }
+    assert!(events.iter().all(|record| record.owner == owner()));
+    let paused = events.iter().find(|record| word(&record.event) == "sandbox_paused").unwrap();
+    assert_eq!(paused.event, Event::SandboxPaused { by: PausedBy::Request });
+    assert_eq!(paused.sandbox.as_ref(), Some(&id));
+}
+
+#[tokio::test]
+async fn who_follows_gets_what_was_and_what_comes_without_a_gap() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    let mut follower = engine.follow_events(&owner(), 0).await.unwrap();
+    let mut theirs = engine.follow_events(&stranger(), 0).await.unwrap();
+    for _ in 0..20 {
+        engine.pause(&owner(), &id).await.unwrap();
+        engine.resume(&owner(), &id).await.unwrap();
+    }
+    engine.stop(&owner(), &id, StoppedFiles::Delete, "last").await.unwrap();
+    let mut heard = Vec::new();
+    loop {
+        let next = tokio::time::timeout(Duration::from_secs(5), follower.next()).await.expect("an event");
+        let record = next.expect("the engine lives");
+        let died = matches!(record.event, Event::SandboxDied { .. });
+        heard.push(record);
+        if died {
+            break;
+        }
+    }
+    assert!(heard.is_sorted_by(|one, two| one.number < two.number));
+    let pauses = heard.iter().filter(|record| matches!(record.event, Event::SandboxPaused { .. })).count();
+    assert_eq!(pauses, 20);
+    let nothing = tokio::time::timeout(Duration::from_millis(30), theirs.next()).await;
+    assert!(nothing.is_err(), "another owner heard {nothing:?}");
+    let middle = heard[heard.len() / 2].number;
+    let mut later = engine.follow_events(&owner(), middle).await.unwrap();
+    let next = tokio::time::timeout(Duration::from_secs(5), later.next()).await.unwrap().unwrap();
+    assert_eq!(next.number, heard[heard.len() / 2 + 1].number, "it goes on where one left off");
+}
+
+#[tokio::test]
+async fn numbers_grow_over_restarts_and_streams_end_with_the_engine() {
+    let world = World::new();
+    let engine = world.open().await;
+    make(&engine).await;
+    let mut follower = engine.follow_events(&owner(), engine.last_event()).await.unwrap();
+    engine.shutdown(ShutdownPolicy::Leave).await;
+    let ended =
+        tokio::time::timeout(Duration::from_secs(5), async { while follower.next().await.is_some() {} });
+    ended.await.expect("the stream ends with the engine");
+    let last = engine.last_event();
+    world.isolation.owner_ended();
+    let engine = world.open().await;
+    assert!(engine.last_event() >= last);
+    make(&engine).await;
+    assert!(engine.last_event() > last);
+    let acquired = |events: &[EventRecord]| {
+        events.iter().filter(|record| word(&record.event) == "session_acquired").count()
+    };
+    eventually("both lives are told", async || acquired(&logged(&engine, 0).await) == 2).await;
+    let events = logged(&engine, 0).await;
+    assert!(events.is_sorted_by(|one, two| one.number < two.number));
+}

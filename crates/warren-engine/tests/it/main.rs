@@ -1,0 +1,19 @@
+//! The engine against ports that are stricter than the real ones.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
+
+mod crashes;
+mod creating;
+mod deaths;
+mod events;
+mod failing;
+mod idleness;
+mod lifecycle;
+mod model;
+mod overview;
+mod owners;
+mod recovery;
+mod runs;
+mod schedules;
+mod sessions;
+mod support;

@@ -1,0 +1,257 @@
+//! What an engine makes of what an earlier one left.
+
+use std::collections::BTreeSet;
+
+use warren_core::{
+    DeathCause, Isolation, IsolationErrorKind, OwnerBond, Random, RootState, SandboxId, SandboxSpec,
+    SessionState, Status, TemplateName, Templates,
+};
+use warren_engine::{Engine, EngineError, Mode, OpenError, ShutdownPolicy, StoppedFiles};
+use warren_testkit::{Call, Standing};
+
+use crate::support::*;
+
+/// The engine ends without a word.
+async fn crash(world: &World, engine: Engine) {
+    drop(engine);
+    tokio::task::yield_now().await;
+    world.isolation.owner_ended();
+}
+
+#[tokio::test]
+async fn what_runs_is_adopted_with_its_programs_and_sessions() {
+    let world = World::new();
+    let engine = world.open().await;
+    let made = make(&engine).await;
+    let id = made.sandbox.id;
+    let paused = make(&engine).await;
+    engine.pause(&owner(), &paused.sandbox.id).await.unwrap();
+    let idle = make(&engine).await;
+    output(&engine, &id, "write /tmp/a kept").await;
+    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    crash(&world, engine).await;
+    let engine = world.open().await;
+    assert_eq!(engine.mode(), Mode::Normal);
+    assert_consistent(&world, &engine).await;
+    let processes = engine.processes(&owner(), &id).await.unwrap();
+    assert_eq!(processes.iter().filter(|process| process.exit.is_none()).count(), 1, "it ran on");
+    assert_eq!(output(&engine, &id, "read /tmp/a").await, "kept");
+    assert_eq!(state(&engine, &made.session.id).await, SessionState::Active);
+    let error = exec(&engine, &paused.sandbox.id, "true").await.unwrap_err();
+    assert!(matches!(error, EngineError::Denied { .. }), "it waits to be told: {error:?}");
+    engine.resume(&owner(), &paused.sandbox.id).await.unwrap();
+    output(&engine, &paused.sandbox.id, "true").await;
+    world.isolation.die(&idle.sandbox.id, false);
+    eventually("the end of an adopted one is noticed", async || {
+        status(&engine, &idle.sandbox.id).await.is_terminal()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn adopted_sandboxes_count_against_the_most() {
+    let mut world = World::new();
+    world.settings.max_sandboxes = 2;
+    let engine = world.open().await;
+    let first = make(&engine).await;
+    make(&engine).await;
+    crash(&world, engine).await;
+    let engine = world.open().await;
+    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    assert!(matches!(error, EngineError::MaxSandboxes { alive: 2, most: 2 }), "{error:?}");
+    engine.stop(&owner(), &first.sandbox.id, StoppedFiles::Delete, "tester").await.unwrap();
+    make(&engine).await;
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn after_a_reboot_everything_can_be_resumed_with_its_files() {
+    let world = World::new();
+    let engine = world.open().await;
+    let mut ids = BTreeSet::new();
+    for number in 0..6 {
+        let id = make(&engine).await.sandbox.id;
+        output(&engine, &id, &format!("write /root/work {number}")).await;
+        ids.insert((number, id));
+    }
+    crash(&world, engine).await;
+    world.isolation.reboot();
+    world.clock.reboot(60);
+    let engine = world.open().await;
+    assert_eq!(engine.mode(), Mode::Normal, "files are there, so nothing is suspicious");
+    assert_consistent(&world, &engine).await;
+    for (number, id) in ids {
+        let record = record(&engine, &id).await;
+        assert_eq!(record.status, Status::Stopped);
+        let death = record.death.unwrap();
+        assert_eq!((death.cause, death.files_kept), (DeathCause::HostRestart, true));
+        engine.resume(&owner(), &id).await.unwrap();
+        assert_eq!(output(&engine, &id, "read /root/work").await, number.to_string());
+    }
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn a_death_that_nobody_saw_is_found_out() {
+    let world = World::new();
+    let engine = world.open().await;
+    let killed = make(&engine).await.sandbox.id;
+    let starved = make(&engine).await.sandbox.id;
+    crash(&world, engine).await;
+    world.isolation.die(&killed, false);
+    world.isolation.die(&starved, true);
+    let engine = world.open().await;
+    assert_consistent(&world, &engine).await;
+    let death = engine.death(&owner(), &starved).await.unwrap().unwrap();
+    assert_eq!((death.cause, death.files_kept), (DeathCause::Oom, true));
+    let death = engine.death(&owner(), &killed).await.unwrap().unwrap();
+    assert!(
+        matches!(death.cause, DeathCause::Exit | DeathCause::HostRestart) && death.files_kept,
+        "{death:?}"
+    );
+}
+
+#[tokio::test]
+async fn one_that_vanished_is_written_off() {
+    let world = World::new();
+    let engine = world.open().await;
+    let lost = make(&engine).await;
+    let kept = make(&engine).await;
+    crash(&world, engine).await;
+    world.isolation.lose(&lost.sandbox.id);
+    let engine = world.open().await;
+    assert_eq!(engine.mode(), Mode::Normal, "one of two is no majority of at least five");
+    let record = record(&engine, &lost.sandbox.id).await;
+    assert!(record.status.is_terminal() && !record.files_kept(), "{record:?}");
+    assert_eq!(state(&engine, &lost.session.id).await, SessionState::Terminated);
+    output(&engine, &kept.sandbox.id, "true").await;
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn when_most_have_vanished_nothing_is_touched_until_somebody_has_looked() {
+    let world = World::new();
+    let engine = world.open().await;
+    let mut ids = Vec::new();
+    for _ in 0..8 {
+        ids.push(make(&engine).await.sandbox.id);
+    }
+    crash(&world, engine).await;
+    for id in &ids[..5] {
+        world.isolation.lose(id);
+    }
+    let engine = world.open().await;
+    let Mode::ReadOnly { reason } = engine.mode() else { panic!("it went on as if nothing had happened") };
+    assert!(reason.contains('5'), "{reason}");
+    let made = (world.isolation.calls(Call::Create), world.isolation.calls(Call::Destroy));
+    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    assert!(matches!(error, EngineError::ReadOnly(_)), "{error:?}");
+    let error = engine.stop(&owner(), &ids[7], StoppedFiles::Delete, "tester").await.unwrap_err();
+    assert!(matches!(error, EngineError::ReadOnly(_)), "{error:?}");
+    engine.sweep().await;
+    assert_eq!(all_sandboxes(&engine, &owner()).await.len(), 8, "questions are answered");
+    assert!(all_sandboxes(&engine, &owner()).await.iter().all(|record| record.death.is_none()));
+    assert_eq!((world.isolation.calls(Call::Create), world.isolation.calls(Call::Destroy)), made);
+    assert_ne!(engine.health().await.status, warren_engine::HealthStatus::Ok);
+    crash(&world, engine).await;
+    let engine = world.open().await;
+    assert!(matches!(engine.mode(), Mode::ReadOnly { .. }), "a restart is no excuse");
+    engine.accept_losses().await.unwrap();
+    assert_eq!(engine.mode(), Mode::Normal);
+    engine.reconciled().await;
+    eventually("the losses are written off", async || {
+        record(&engine, &ids[0]).await.status.is_terminal()
+            && record(&engine, &ids[4]).await.status.is_terminal()
+    })
+    .await;
+    make(&engine).await;
+    output(&engine, &ids[7], "true").await;
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn a_stopped_sandbox_whose_files_vanished_is_no_cause_for_alarm_alone() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    crash(&world, engine).await;
+    world.isolation.lose(&id);
+    let engine = world.open().await;
+    assert_eq!(engine.mode(), Mode::Normal);
+    assert!(engine.resume(&owner(), &id).await.is_err());
+    make(&engine).await;
+}
+
+#[tokio::test]
+async fn what_others_made_on_the_same_machine_is_left_alone() {
+    let world = World::new();
+    let engine = world.open().await;
+    make(&engine).await;
+    crash(&world, engine).await;
+    let id = SandboxId::from_random(world.random.bits());
+    let spec = SandboxSpec::new(TemplateName::host());
+    let request = world.templates.request(&id, &spec, OwnerBond::Outlives).unwrap();
+    world.isolation.create(warren_core::CreateRequest { state: RootState::Fresh, ..request }).unwrap();
+    let engine = world.open().await;
+    engine.sweep().await;
+    assert_eq!(world.isolation.standing(&id), Some(Standing::Running));
+    assert_eq!(all_sandboxes(&engine, &owner()).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_engine_that_cannot_see_does_not_start() {
+    let world = World::new();
+    let engine = world.open().await;
+    make(&engine).await;
+    crash(&world, engine).await;
+    world.isolation.fail_next(Call::List, IsolationErrorKind::Host);
+    let error = Engine::open(world.parts(|_| {}), world.settings.clone()).await.expect_err("an error");
+    assert!(matches!(error, OpenError::Backend(_)), "{error:?}");
+    world.catalog.fail_next(warren_core::catalog::CatalogErrorKind::Damaged);
+    let error = Engine::open(world.parts(|_| {}), world.settings.clone()).await.expect_err("an error");
+    assert!(matches!(error, OpenError::Catalog(_)), "{error:?}");
+    let mut parts = world.parts(|_| {});
+    parts.backends.clear();
+    let error = Engine::open(parts, world.settings.clone()).await.expect_err("an error");
+    assert!(matches!(error, OpenError::NoBackend), "{error:?}");
+    let engine = world.open().await;
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn timeouts_go_on_counting_over_a_restart() {
+    let world = World::new();
+    let engine = world.open().await;
+    let made = make(&engine).await;
+    engine.detach(&owner(), &made.session.id).await.unwrap();
+    engine.shutdown(ShutdownPolicy::Leave).await;
+    world.isolation.owner_ended();
+    world.clock.advance_s(DETACHED_S - 10);
+    let engine = world.open().await;
+    engine.sweep().await;
+    assert_eq!(state(&engine, &made.session.id).await, SessionState::Detached);
+    world.pass(&engine, 11).await;
+    assert_eq!(state(&engine, &made.session.id).await, SessionState::Expired);
+    eventually("its sandbox is stopped", async || status(&engine, &made.sandbox.id).await == Status::Stopped)
+        .await;
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn a_hundred_restarts_lose_nothing() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    crash(&world, engine).await;
+    for number in 0..100 {
+        let engine = world.open().await;
+        output(&engine, &id, &format!("write /root/{number} there")).await;
+        crash(&world, engine).await;
+    }
+    let engine = world.open().await;
+    for number in 0..100 {
+        assert_eq!(output(&engine, &id, &format!("read /root/{number}")).await, "there");
+    }
+    assert_consistent(&world, &engine).await;
+}

@@ -1,0 +1,231 @@
+//! A small world with an engine in it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use warren_core::catalog::{SandboxFilter, SessionFilter};
+use warren_core::{
+    Limits, NewRun, OnExpiry, Owner, PageRequest, SandboxId, SandboxKind, SandboxRecord, SandboxSpec,
+    SessionId, SessionRecord, SessionState, Status, TemplateName, Timeouts,
+};
+use warren_engine::{
+    Acquire, Acquired, Attach, Engine, EngineError, EngineStep, ExecResult, NewSandbox, OutputCaps, Parts,
+    ProcessSpec, Requirements, Settings,
+};
+use warren_testkit::{
+    FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+};
+
+pub(crate) const ACTIVE_S: u64 = 300;
+pub(crate) const DETACHED_S: u64 = 3600;
+pub(crate) const SUSPENDED_S: u64 = 86_400;
+/// So long that no other limit is hidden by it.
+pub(crate) const LIFETIME_S: u64 = 300 * 86_400;
+
+/// What an engine stands on, and what is left when it is gone.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) isolation: Arc<FakeIsolation>,
+    pub(crate) catalog: Arc<MemoryCatalog>,
+    pub(crate) templates: Arc<FakeTemplates>,
+    pub(crate) disk: Arc<FakeDisk>,
+    pub(crate) clock: Arc<FakeClock>,
+    pub(crate) random: Arc<FakeRandom>,
+    pub(crate) settings: Settings,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::seeded(1)
+    }
+
+    pub(crate) fn seeded(seed: u64) -> Self {
+        let timeouts = Timeouts { active_s: ACTIVE_S, detached_s: DETACHED_S, suspended_s: SUSPENDED_S };
+        Self {
+            isolation: FakeIsolation::new(),
+            catalog: Arc::new(MemoryCatalog::new()),
+            templates: Arc::new(FakeTemplates::new()),
+            disk: Arc::new(FakeDisk::new()),
+            clock: Arc::new(FakeClock::new()),
+            random: Arc::new(FakeRandom::new(seed)),
+            settings: Settings {
+                timeouts,
+                most_limits: Limits { lifetime_s: LIFETIME_S, ..Settings::default().most_limits },
+                ..Settings::default()
+            },
+        }
+    }
+
+    pub(crate) fn parts(&self, passed: impl Fn(EngineStep) + Send + Sync + 'static) -> Parts {
+        Parts {
+            backends: vec![self.isolation.clone()],
+            catalog: self.catalog.clone(),
+            templates: self.templates.clone(),
+            disk: self.disk.clone(),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+            passed: Arc::new(passed),
+        }
+    }
+
+    /// An engine that has looked at everything that was there.
+    pub(crate) async fn open(&self) -> Engine {
+        let engine = Engine::open(self.parts(|_| {}), self.settings.clone()).await.expect("open the engine");
+        engine.reconciled().await;
+        engine
+    }
+
+    /// Lets time pass, and the engine notice.
+    pub(crate) async fn pass(&self, engine: &Engine, seconds: u64) {
+        self.clock.advance_s(seconds);
+        engine.sweep().await;
+    }
+
+    /// Lets an idle sandbox pause: the first look takes the figures with which the second compares.
+    pub(crate) async fn fall_idle(&self, engine: &Engine) {
+        self.pass(engine, 1).await;
+        self.pass(engine, ACTIVE_S + 1).await;
+    }
+
+    pub(crate) fn standing(&self, record: &SandboxRecord) -> Option<Standing> {
+        self.isolation.standing(&record.id)
+    }
+}
+
+pub(crate) fn owner() -> Owner {
+    Owner::first()
+}
+
+pub(crate) fn stranger() -> Owner {
+    "stranger".parse().expect("an owner")
+}
+
+pub(crate) fn new_sandbox() -> NewSandbox {
+    let mut spec = SandboxSpec::new(TemplateName::host());
+    spec.limits.lifetime_s = LIFETIME_S;
+    NewSandbox {
+        spec,
+        disk_limit_required: false,
+        kind: SandboxKind::Terminal,
+        metadata: BTreeMap::new(),
+        on_expiry: OnExpiry::Keep,
+    }
+}
+
+pub(crate) fn acquire() -> Acquire {
+    Acquire {
+        client: "tester".to_owned(),
+        sandbox: new_sandbox(),
+        preferred: None,
+        fresh: true,
+        required: Requirements::default(),
+        backend: None,
+        timeouts: None,
+        limits: None,
+        tier: None,
+        labels: BTreeMap::new(),
+        metadata: BTreeMap::new(),
+        background: false,
+        idempotency: None,
+    }
+}
+
+pub(crate) fn attach(id: &SandboxId) -> Attach {
+    Attach { sandbox: id.clone(), client: "second".to_owned(), create_if_missing: None, timeouts: None }
+}
+
+pub(crate) async fn make(engine: &Engine) -> Acquired {
+    engine.acquire(&owner(), acquire()).await.expect("acquire a sandbox")
+}
+
+pub(crate) fn program(line: &str) -> ProcessSpec {
+    ProcessSpec { argv: line.split(' ').map(Into::into).collect(), ..ProcessSpec::default() }
+}
+
+pub(crate) const CAPS: OutputCaps = OutputCaps { stdout: 1 << 20, stderr: 1 << 20 };
+
+pub(crate) async fn exec(engine: &Engine, id: &SandboxId, line: &str) -> Result<ExecResult, EngineError> {
+    engine.exec(&owner(), id, program(line), Bytes::new(), CAPS).await
+}
+
+/// What a program wrote that must succeed.
+pub(crate) async fn output(engine: &Engine, id: &SandboxId, line: &str) -> String {
+    let result = exec(engine, id, line).await.unwrap_or_else(|error| panic!("{line}: {error:?}"));
+    assert_eq!(result.exit.code, 0, "{line}");
+    String::from_utf8(result.stdout.bytes).expect("text")
+}
+
+pub(crate) async fn record(engine: &Engine, id: &SandboxId) -> SandboxRecord {
+    engine.sandbox(&owner(), id).await.expect("a record")
+}
+
+pub(crate) async fn status(engine: &Engine, id: &SandboxId) -> Status {
+    record(engine, id).await.status
+}
+
+pub(crate) async fn state(engine: &Engine, id: &SessionId) -> SessionState {
+    engine.session(&owner(), id).await.expect("a session").session.state
+}
+
+/// Waits for something that happens in the background.
+pub(crate) async fn eventually(what: &str, mut happened: impl AsyncFnMut() -> bool) {
+    for _ in 0..2000 {
+        if happened().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    panic!("it never happened: {what}");
+}
+
+pub(crate) fn run_of(tokens: u64) -> NewRun {
+    NewRun {
+        task: "look".to_owned(),
+        result: None,
+        duration_ms: 1000,
+        tokens,
+        screenshots: Vec::new(),
+        provider: None,
+    }
+}
+
+/// All records of all sandboxes of an owner, ended ones too.
+pub(crate) async fn all_sandboxes(engine: &Engine, owner: &Owner) -> Vec<SandboxRecord> {
+    let filter = SandboxFilter { ended: true, ..SandboxFilter::default() };
+    let page = PageRequest { limit: PageRequest::MOST, after: None };
+    engine.sandboxes(owner, &filter, &page).await.expect("list sandboxes").items
+}
+
+pub(crate) async fn all_sessions(engine: &Engine, owner: &Owner) -> Vec<SessionRecord> {
+    let filter = SessionFilter { ended: true, ..SessionFilter::default() };
+    let page = PageRequest { limit: PageRequest::MOST, after: None };
+    engine.sessions(owner, &filter, &page).await.expect("list sessions").items
+}
+
+/// What the records say is what the machine has, nothing more and nothing less, and nothing is half done.
+pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
+    world.isolation.assert_clean();
+    let mut standings = world.isolation.standings();
+    let records = all_sandboxes(engine, &owner()).await;
+    for record in &records {
+        let standing = standings.remove(&record.id);
+        let expected = match record.status {
+            Status::Ready => Some(Standing::Running),
+            Status::Paused => Some(Standing::Frozen),
+            Status::Stopped | Status::Failed if record.files_kept() => Some(Standing::Halted),
+            Status::Stopped | Status::Failed => None,
+            Status::Creating | Status::Syncing | Status::Stopping => panic!("half done: {record:?}"),
+        };
+        assert_eq!(standing, expected, "{record:?}");
+        assert_eq!(record.death.is_some(), record.status.is_terminal(), "{record:?}");
+        assert_eq!(record.paused.is_some(), record.status == Status::Paused, "{record:?}");
+    }
+    assert!(standings.is_empty(), "nobody knows of {standings:?}");
+    for session in all_sessions(engine, &owner()).await {
+        let sandbox = records.iter().find(|record| record.id == session.sandbox);
+        let live = sandbox.is_some_and(SandboxRecord::is_live);
+        assert!(live || !session.state.is_open(), "{session:?} holds what has ended: {sandbox:?}");
+    }
+}
