@@ -38,6 +38,14 @@ impl Engine {
         within(&spec.limits, &self.shared.settings.most_limits)
     }
 
+    pub(crate) fn check_ttl(&self, ttl_s: u64) -> Result<(), EngineError> {
+        let most = self.shared.settings.most_limits.lifetime_s;
+        if (1..=most).contains(&ttl_s) {
+            return Ok(());
+        }
+        Err(EngineError::invalid("ttl_s", format!("ttl_s must be between 1 and {most}, got {ttl_s}")))
+    }
+
     /// Refuses new work before the disk is full. Blocks.
     pub(crate) fn check_disk(&self) -> Result<(), EngineError> {
         let critical = self.shared.settings.disk.critical_bytes;
@@ -89,9 +97,9 @@ impl Engine {
     }
 }
 
-/// Metadata is the owner's own, within the bounds of labels.
-pub(crate) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    check_labels(metadata).map_err(|reason| EngineError::invalid("metadata", format!("metadata: {reason}")))
+/// Labels and metadata are the owner's own, within the same bounds.
+pub(crate) fn check_words(field: &str, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    check_labels(words).map_err(|reason| EngineError::invalid(field, format!("{field}: {reason}")))
 }
 
 fn why_not(backend: &dyn Isolation, spec: &SandboxSpec, disk_limit_required: bool) -> Option<&'static str> {

@@ -2,7 +2,7 @@ use tokio::sync::oneshot;
 use warren_core::catalog::Idempotency;
 use warren_core::{Deadline, Isolation, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts};
 
-use crate::admit::check_metadata;
+use crate::admit::check_words;
 use crate::driver::{Driver, First, Making};
 use crate::{Engine, EngineError, NewSandbox};
 
@@ -38,7 +38,7 @@ impl Engine {
     pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
         self.may_change()?;
         self.check_spec(&make.new.spec)?;
-        check_metadata(&make.new.metadata)?;
+        check_words("metadata", &make.new.metadata)?;
         let backend =
             self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;
         let seat = self.shared.seats.take()?;

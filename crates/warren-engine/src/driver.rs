@@ -37,7 +37,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use warren_core::catalog::Durability;
-use warren_core::{Activity, Isolation, Pulse, Request, SandboxId, SandboxRecord, Verdict, decide};
+use warren_core::{Activity, Isolation, Pulse, Request, RootState, SandboxId, SandboxRecord, Verdict, decide};
 
 use crate::blocking::blocking;
 use crate::cell::Cell;
@@ -113,6 +113,8 @@ pub(crate) struct Driver {
     unwritten: Option<Unwritten>,
     /// What a start of the engine found and could not settle yet.
     unsettled: Option<Remains>,
+    /// A start failed and could not be undone yet.
+    leftover: Option<RootState>,
     /// There is no record of it, and never will be.
     unborn: bool,
 }
@@ -145,6 +147,7 @@ impl Driver {
             busy_ms: now_ms,
             unwritten: None,
             unsettled: None,
+            leftover: None,
             unborn: false,
         };
         tokio::spawn(driver.run(first));
@@ -201,7 +204,7 @@ impl Driver {
     }
 
     fn is_over(&self) -> bool {
-        self.unborn || self.record.status.is_terminal() && self.unwritten.is_none()
+        self.unborn || self.record.status.is_terminal() && self.unwritten.is_none() && self.leftover.is_none()
     }
 
     fn decide(&self, request: Request) -> Verdict {

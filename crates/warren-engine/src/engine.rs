@@ -225,7 +225,9 @@ impl Engine {
                 "the engine ends while sandboxes are still being changed; its next start finishes that"
             );
         }
-        self.write_events().await;
+        if !self.write_events().await {
+            tracing::warn!("the last events are not in the log");
+        }
     }
 
     async fn stop_all(&self) {

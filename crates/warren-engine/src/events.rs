@@ -22,6 +22,8 @@ const KEPT: usize = 1024;
 const MOST_UNWRITTEN: usize = 16_384;
 /// How long an event may wait for others to be written with it.
 const WRITE_PAUSE: Duration = Duration::from_millis(100);
+/// After this long a log that could not be written is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LOG_PAGE: u32 = 500;
 
 /// Events as they happen. Ends when the engine does; a reader that falls behind goes on from the log and misses nothing
@@ -34,6 +36,8 @@ pub(crate) struct Events {
     recent: Mutex<Recent>,
     /// The number of the newest event.
     newest: watch::Sender<u64>,
+    /// One writes at a time, so that nothing is written twice.
+    writing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -58,7 +62,11 @@ impl Events {
     pub(crate) fn after_log(last: u64) -> Self {
         let last = if last == 0 { 0 } else { last + MOST_UNWRITTEN as u64 };
         let recent = Recent { ring: VecDeque::new(), last, written: last };
-        Self { recent: Mutex::new(recent), newest: watch::Sender::new(last) }
+        Self {
+            recent: Mutex::new(recent),
+            newest: watch::Sender::new(last),
+            writing: tokio::sync::Mutex::default(),
+        }
     }
 
     pub(crate) fn emit(
@@ -200,15 +208,20 @@ impl Engine {
         self.shared.events.emit(self.shared.parts.clock.unix_ms(), owner, (sandbox, session), event);
     }
 
-    /// Writes down what is not in the log yet.
-    pub(crate) async fn write_events(&self) {
+    /// Writes down what is not in the log yet. Says whether that is done.
+    pub(crate) async fn write_events(&self) -> bool {
+        let _writing = self.shared.events.writing.lock().await;
         let unwritten = self.shared.events.unwritten();
-        let Some(last) = unwritten.last().map(|event| event.number) else { return };
+        let Some(last) = unwritten.last().map(|event| event.number) else { return true };
         match self.catalog(move |catalog| catalog.append_events(&unwritten)).await {
-            Ok(()) => self.shared.events.mark_written(last),
+            Ok(()) => {
+                self.shared.events.mark_written(last);
+                true
+            }
             Err(error) => {
                 self.fault();
                 tracing::error!(error = sentence(&error), "cannot write events to the log");
+                false
             }
         }
     }
@@ -217,16 +230,23 @@ impl Engine {
     pub(crate) async fn keep_writing_events(self) {
         let mut newest = self.shared.events.newest.subscribe();
         let mut closing = self.shared.closing.subscribe();
+        let mut pause = WRITE_PAUSE;
         loop {
+            let written = self.shared.events.recent().written;
             tokio::select! {
                 () = closed(&mut closing) => return,
-                changed = newest.changed() => if changed.is_err() { return },
+                () = newer(&mut newest, written) => {}
             }
-            tokio::time::sleep(WRITE_PAUSE).await;
-            newest.mark_unchanged();
-            self.write_events().await;
+            tokio::time::sleep(pause).await;
+            pause = if self.write_events().await { WRITE_PAUSE } else { RETRY_PAUSE };
         }
     }
+}
+
+/// Waits for an event after this number.
+async fn newer(newest: &mut watch::Receiver<u64>, number: u64) {
+    // The sender lives as long as the engine.
+    drop(newest.wait_for(|newest| *newest > number).await);
 }
 
 /// One who reads an owner's events.

@@ -6,11 +6,12 @@
 //! | creating      | undone: failed     | undone: failed          | failed    |
 //! | creating, again (a resume) | undone: stopped, files kept | the same | the same |
 //! | stopping      | finished           | finished                | finished  |
+//! | stopped, files kept | halted       | left alone              | left alone |
 //! | none, or over | removed            | removed                 |           |
 //!
 //! Only what carries this catalog's mark is removed: sandboxes that others made on the same machine are left alone. When most
 //! of what should be there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier than the
-//! truth. Then nothing is removed or written, and the engine only answers questions until somebody has looked.
+//! truth. Then nothing is removed, and the engine only answers questions until somebody has looked.
 
 mod plan;
 
@@ -174,6 +175,10 @@ async fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) {
         for cell in settling {
             // It is answered, or its driver has left, once that is done.
             drop(cell.ask(Task::Look(None)).await);
+        }
+        if all {
+            // Those whose sandbox ended and who were not told, and leases that are still held.
+            engine.sweep_sessions().await;
         }
         engine.shared.reconciled.send_replace(true);
     });

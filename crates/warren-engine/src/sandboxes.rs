@@ -5,10 +5,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 use warren_core::catalog::SandboxFilter;
 use warren_core::{
     Activity, DeathCause, DeathCertificate, OnExpiry, Owner, Page, PageRequest, Request, SandboxId,
-    SandboxRecord, TemplateInfo, TemplateName, Usage, Verdict, decide,
+    SandboxRecord, Status, TemplateInfo, TemplateName, Usage, Verdict, decide,
 };
 
-use crate::admit::check_metadata;
+use crate::admit::check_words;
 use crate::blocking::blocking;
 use crate::certificate::Ending;
 use crate::driver::Task;
@@ -62,15 +62,9 @@ impl Engine {
         patch: Patch,
     ) -> Result<SandboxRecord, EngineError> {
         self.may_change()?;
-        let mut spec = self.sandbox(owner, id).await?.spec;
-        if let Some(labels) = &patch.labels {
-            spec.labels.clone_from(labels);
-        }
-        if let Some(ttl_s) = patch.ttl_s {
-            spec.limits.lifetime_s = ttl_s;
-        }
-        self.check_spec(&spec)?;
-        patch.metadata.as_ref().map_or(Ok(()), check_metadata)?;
+        patch.labels.as_ref().map_or(Ok(()), |labels| check_words("labels", labels))?;
+        patch.metadata.as_ref().map_or(Ok(()), |metadata| check_words("metadata", metadata))?;
+        patch.ttl_s.map_or(Ok(()), |ttl_s| self.check_ttl(ttl_s))?;
         self.ask(owner, id, Task::Patch(patch)).await
     }
 
@@ -125,7 +119,7 @@ impl Engine {
     /// What it uses; of one that has ended, what it had used.
     pub async fn usage(&self, owner: &Owner, id: &SandboxId) -> Result<Usage, EngineError> {
         let record = self.sandbox(owner, id).await?;
-        if record.is_live() {
+        if record.is_live() && record.status != Status::Creating {
             let (backend, id) = (self.backend_of(&record)?, id.clone());
             return blocking(move || backend.usage(&id)).await.map_err(EngineError::Backend);
         }

@@ -17,7 +17,7 @@ use crate::{Engine, Mode};
 /// How often it is seen whether something is due.
 const TICK: Duration = Duration::from_secs(1);
 /// How many sandboxes are looked at at the same time.
-const LOOKS_AT_ONCE: usize = 4;
+const LOOKS_AT_ONCE: usize = 16;
 
 /// Looks every second whether something is due, and sweeps every so often, until the engine ends.
 pub(crate) async fn keep_time(engine: Engine) {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, Durability, Idempotency, InsertError, NewRecords};
 use warren_core::{
-    CreateRequest, Deadline, DeathCause, Event, IsolationError, OwnerBond, RootState, SandboxRecord,
-    SessionRecord, Status,
+    CreateRequest, Deadline, DeathCause, Event, Isolation, IsolationError, IsolationErrorKind, OwnerBond,
+    RootState, SandboxId, SandboxRecord, SessionRecord, Status,
 };
 
 use super::{Driver, Unwritten};
@@ -162,7 +162,7 @@ impl Driver {
             let id = request.id.clone();
             let state = request.state;
             let began_ms = engine.shared.parts.clock.boot_ms();
-            backend.create(request).map_err(StartError::Backend)?;
+            backend.create(request).map_err(|error| (StartError::Backend(error), None))?;
             (engine.shared.parts.passed)(made);
             let finished = watch_and_record(&engine, backend.as_ref(), record, began_ms);
             match finished {
@@ -170,16 +170,29 @@ impl Driver {
                     (engine.shared.parts.passed)(ready);
                     Ok(started)
                 }
-                Err(error) => {
-                    undo(backend.as_ref(), &id, state);
-                    Err(error)
-                }
+                Err(error) => Err((error, undo(backend.as_ref(), &id, state).err().map(|_| state))),
             }
         })
         .await;
         drop(turn);
-        let (watch, record) = started?;
-        self.come_alive(watch, record);
+        match started {
+            Ok((watch, record)) => {
+                self.come_alive(watch, record);
+                Ok(())
+            }
+            Err((error, leftover)) => {
+                self.leftover = leftover;
+                Err(error)
+            }
+        }
+    }
+
+    /// Tries again to undo a start that failed.
+    pub(super) async fn clear_leftover(&mut self) -> Result<(), EngineError> {
+        if let Some(state) = self.leftover {
+            self.isolate(move |backend, id| undo(backend, id, state)).await.map_err(EngineError::Backend)?;
+            self.leftover = None;
+        }
         Ok(())
     }
 
@@ -206,7 +219,7 @@ impl Driver {
 
 fn watch_and_record(
     engine: &Engine,
-    backend: &dyn warren_core::Isolation,
+    backend: &dyn Isolation,
     mut record: SandboxRecord,
     began_ms: u64,
 ) -> Result<(OwnedFd, SandboxRecord), StartError> {
@@ -224,13 +237,17 @@ fn watch_and_record(
     Ok((watch, record))
 }
 
-fn undo(backend: &dyn warren_core::Isolation, id: &warren_core::SandboxId, state: RootState) {
+fn undo(backend: &dyn Isolation, id: &SandboxId, state: RootState) -> Result<(), IsolationError> {
     let undone = match state {
         RootState::Fresh => backend.destroy(id),
         RootState::Kept => backend.halt(id),
     };
-    if let Err(error) = undone {
-        tracing::error!(sandbox.id = %id, error = sentence(&error), "cannot undo a start that failed");
+    match undone {
+        Err(error) if error.kind != IsolationErrorKind::NotFound => {
+            tracing::error!(sandbox.id = %id, error = sentence(&error), "cannot undo a start that failed");
+            Err(error)
+        }
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

@@ -45,7 +45,8 @@ impl Plan {
                 plan.should_run += 1;
                 plan.missing += usize::from(seen.is_none());
             }
-            if record.is_live() && !known(&record.id) {
+            let in_order = !record.is_live() && !seen.is_some_and(|found| found.alive);
+            if !in_order && !known(&record.id) {
                 plan.steps.push((record.clone(), conclude(record, seen, boot_id)));
             }
         }
@@ -84,7 +85,9 @@ fn conclude(record: &SandboxRecord, seen: Option<&Found>, boot_id: &str) -> Ther
     match record.status {
         Status::Creating if record.death.is_some() => Therefore::Settle(Remains::HalfResumed),
         Status::Creating => Therefore::Settle(Remains::HalfMade),
-        Status::Stopping | Status::Stopped | Status::Failed => Therefore::Settle(Remains::HalfEnded),
+        // A start that failed could not be undone.
+        Status::Stopped | Status::Failed => Therefore::Settle(Remains::HalfResumed),
+        Status::Stopping => Therefore::Settle(Remains::HalfEnded),
         Status::Ready | Status::Paused | Status::Syncing => match seen {
             Some(found) if found.alive => Therefore::Adopt { frozen: found.frozen },
             Some(_) if record.deadline.boot_id == boot_id => Therefore::Settle(Remains::Dead),

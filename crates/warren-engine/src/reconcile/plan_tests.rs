@@ -105,6 +105,12 @@ fn files_of_an_ended_sandbox_are_nobodys_orphans() {
 }
 
 #[test]
+fn a_sandbox_that_rests_and_is_found_alive_is_halted() {
+    let ended = SandboxRecord { death: kept(), ..record(1, Status::Stopped) };
+    assert_eq!(outcome(ended, Some(found(1, true))), Therefore::Settle(Remains::HalfResumed));
+}
+
+#[test]
 fn only_what_carries_the_mark_and_outlives_its_maker_is_an_orphan() {
     let mut stranger = found(2, true);
     stranger.spec.labels.clear();
