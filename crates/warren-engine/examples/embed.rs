@@ -1,0 +1,88 @@
+//! The engine without a server: a sandbox is made, used, stopped with its files kept, and used again.
+//!
+//! Everything the engine stands on is a port. Here stand the fakes of the test kit, so the example runs anywhere; with the
+//! backend of `warren-isolate` and the catalog of `warren-store` in their place it is a sandbox platform.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::Write;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use warren_core::{OnExpiry, Owner, SandboxId, SandboxKind, SandboxSpec, TemplateName};
+use warren_engine::{
+    Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Requirements, Settings,
+    ShutdownPolicy, StoppedFiles,
+};
+use warren_testkit::{FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let engine = Engine::open(parts(), Settings::default()).await?;
+    engine.reconciled().await;
+    let me = Owner::first();
+    let mut screen = std::io::stdout();
+
+    let made = engine.acquire(&me, fresh_sandbox()).await?;
+    let id = made.sandbox.id;
+    writeln!(screen, "{id} is {:?} after {} ms", made.sandbox.status, made.sandbox.made_in_ms)?;
+    run(&engine, &me, &id, "write /root/note remember").await?;
+
+    let stopped = engine.stop(&me, &id, StoppedFiles::Keep, "the example").await?;
+    writeln!(screen, "{id} is {:?}: {:?}", stopped.status, stopped.death.map(|death| death.detail))?;
+
+    engine.resume(&me, &id).await?;
+    let output = run(&engine, &me, &id, "read /root/note").await?;
+    writeln!(screen, "after its second start it still knows: {output}")?;
+
+    engine.stop(&me, &id, StoppedFiles::Delete, "the example").await?;
+    for record in engine.events(&me, 0, 100).await? {
+        writeln!(screen, "{:>3} {:?}", record.number, record.event)?;
+    }
+    engine.shutdown(ShutdownPolicy::Leave).await;
+    Ok(())
+}
+
+fn parts() -> Parts {
+    Parts {
+        backends: vec![FakeIsolation::new()],
+        catalog: Arc::new(MemoryCatalog::new()),
+        templates: Arc::new(FakeTemplates::new()),
+        disk: Arc::new(FakeDisk::new()),
+        clock: Arc::new(FakeClock::new()),
+        random: Arc::new(FakeRandom::new(1)),
+        passed: Arc::new(|_| {}),
+    }
+}
+
+fn fresh_sandbox() -> Acquire {
+    Acquire {
+        client: "example".to_owned(),
+        sandbox: NewSandbox {
+            spec: SandboxSpec::new(TemplateName::host()),
+            disk_limit_required: false,
+            kind: SandboxKind::Terminal,
+            metadata: BTreeMap::new(),
+            on_expiry: OnExpiry::Keep,
+        },
+        preferred: None,
+        fresh: true,
+        required: Requirements::default(),
+        backend: None,
+        timeouts: None,
+        limits: None,
+        tier: None,
+        labels: BTreeMap::new(),
+        metadata: BTreeMap::new(),
+        background: false,
+        idempotency: None,
+    }
+}
+
+async fn run(engine: &Engine, me: &Owner, id: &SandboxId, line: &str) -> Result<String, EngineError> {
+    let argv = line.split_whitespace().map(Into::into).collect();
+    let spec = ProcessSpec { argv, ..ProcessSpec::default() };
+    let caps = OutputCaps { stdout: 64 * 1024, stderr: 64 * 1024 };
+    let result = engine.exec(me, id, spec, Bytes::new(), caps).await?;
+    Ok(String::from_utf8_lossy(&result.stdout.bytes).into_owned())
+}
