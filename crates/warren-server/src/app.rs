@@ -4,7 +4,7 @@ use http::{Method, Uri};
 
 use crate::error::{ApiError, Code};
 use crate::state::AppState;
-use crate::{auth, limits, logging, request_id, routes};
+use crate::{auth, chat, limits, logging, request_id, routes};
 
 /// The whole service: every route behind the layers that all of them share.
 pub(crate) fn app(state: AppState) -> Router {
@@ -13,10 +13,12 @@ pub(crate) fn app(state: AppState) -> Router {
     Router::new()
         .merge(keyed)
         .merge(public)
+        .merge(chat::routes(&state))
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX)))
         .layer(middleware::from_fn_with_state(state.clone(), limits::layer))
+        .layer(middleware::from_fn(chat::in_its_own_words))
         .layer(middleware::from_fn_with_state(state.clone(), logging::layer))
         .layer(middleware::from_fn(request_id::layer))
         .with_state(state)

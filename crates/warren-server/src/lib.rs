@@ -6,6 +6,7 @@
 
 mod app;
 mod auth;
+mod chat;
 pub mod config;
 mod convert;
 mod error;

@@ -1,0 +1,97 @@
+//! The chat service under `/api/v1`: one sandbox for each chat, in the words of a contract that other services already speak.
+//!
+//! It is a face like any other: the engine decides, and this translates. Its errors are `{"detail": …}`, also those that the layers
+//! around it answer ([`in_its_own_words`]). The endpoint that it names is an address of this machine alone, forwarded to the port on
+//! which the service inside the sandbox listens (`forward`).
+
+mod body;
+mod forward;
+mod refusal;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{delete, get, post};
+use axum::{Extension, Router};
+use http::StatusCode;
+use serde_json::json;
+use warren_core::Scope;
+use warren_engine::HealthStatus;
+
+use self::body::{Chat, Deleted};
+use self::forward::Forwarders;
+use self::refusal::Refusal;
+use crate::auth::{self, Caller};
+use crate::extract::Json;
+use crate::limits::read_body;
+use crate::state::AppState;
+
+const PREFIX: &str = "/api/v1/";
+
+/// A create names three short things.
+const MOST_BODY_BYTES: usize = 64 << 10;
+
+/// The routes of the chat service, each behind its key.
+pub(crate) fn routes(state: &AppState) -> Router<AppState> {
+    let forwarders = Arc::new(Forwarders::new(state.engine.clone(), state.shutdown.clone()));
+    let keyed = Router::new()
+        .route("/api/v1/create", post(create))
+        .route("/api/v1/sandboxes/{chat_id}", delete(end))
+        .layer(Extension(forwarders))
+        .layer(middleware::from_fn_with_state(state.clone(), auth::required));
+    let public = Router::new()
+        .route("/api/v1/health", get(health))
+        .layer(middleware::from_fn_with_state(state.clone(), auth::optional));
+    keyed.merge(public)
+}
+
+/// A layer: whatever goes wrong under `/api/v1` is told as this contract tells it.
+pub(crate) async fn in_its_own_words(request: Request, next: Next) -> Response {
+    let ours = request.uri().path().starts_with(PREFIX);
+    let response = next.run(request).await;
+    if ours { refusal::reworded(response).await } else { response }
+}
+
+async fn health(State(state): State<AppState>) -> (StatusCode, Json<serde_json::Value>) {
+    match state.engine.health().await.status {
+        HealthStatus::Ok | HealthStatus::Warning => (StatusCode::OK, Json(json!({"status": "ok"}))),
+        HealthStatus::Critical => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "critical"}))),
+    }
+}
+
+async fn create(
+    State(state): State<AppState>,
+    Extension(forwarders): Extension<Arc<Forwarders>>,
+    caller: Caller,
+    body: Body,
+) -> Result<Json<Chat>, Refusal> {
+    caller.require(Scope::Use)?;
+    let request = body::create(&read_body(body, MOST_BODY_BYTES).await?)?;
+    let chat = state.engine.chat_sandbox(&caller.owner, request).await?;
+    match forwarders.expose(&caller.owner, &chat.sandbox, chat.port).await {
+        Ok(endpoint) => Ok(Json(Chat::new(chat, endpoint))),
+        Err(error) => {
+            // A sandbox that nobody can reach is of no use, and would be in the way of the next try.
+            state.engine.end_chat(&caller.owner, &chat.chat, "chat service: no endpoint").await?;
+            Err(Refusal::start_failed_by(error))
+        }
+    }
+}
+
+async fn end(
+    State(state): State<AppState>,
+    Extension(forwarders): Extension<Arc<Forwarders>>,
+    caller: Caller,
+    Path(chat_id): Path<String>,
+) -> Result<Json<Deleted>, Refusal> {
+    caller.require(Scope::Use)?;
+    let chat = body::chat_id(&chat_id)?;
+    let ended = state.engine.end_chat(&caller.owner, &chat, &caller.name).await?;
+    if let Some(ended) = &ended {
+        forwarders.close(&ended.sandbox).await;
+    }
+    Ok(Json(Deleted::new(chat, ended)))
+}

@@ -1,0 +1,124 @@
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+use warren_engine::{ChatError, EngineError};
+use warren_wire::api::Problem;
+
+use crate::error::ApiError;
+use crate::limits::read_body;
+
+/// When a start that failed is worth another try.
+const RETRY_AFTER_S: u64 = 5;
+
+/// No problem that this service writes comes near it.
+const MOST_PROBLEM_BYTES: usize = 256 << 10;
+
+/// Why the chat service does not do what was asked.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Conflict,
+    VolumeNotAllowed,
+    StartFailed(String),
+    Invalid(Vec<Wrong>),
+    /// Whatever every interface refuses alike; reworded on its way out.
+    Usual(Box<ApiError>),
+}
+
+/// One thing that is wrong with a request, and where.
+#[derive(Debug, Serialize)]
+pub(super) struct Wrong {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    loc: Vec<String>,
+    msg: String,
+}
+
+impl Wrong {
+    pub(super) fn body(kind: &'static str, msg: &str) -> Self {
+        Self { kind, loc: vec!["body".to_owned()], msg: msg.to_owned() }
+    }
+
+    pub(super) fn field(kind: &'static str, name: &str, msg: impl Into<String>) -> Self {
+        let name = name.chars().take(100).collect();
+        Self { kind, loc: vec!["body".to_owned(), name], msg: msg.into() }
+    }
+
+    pub(super) fn path(kind: &'static str, name: &str, msg: &str) -> Self {
+        Self { kind, loc: vec!["path".to_owned(), name.to_owned()], msg: msg.to_owned() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn place(&self) -> String {
+        self.loc.join(".")
+    }
+}
+
+impl Refusal {
+    /// The sandbox runs, and what it needs beside it could not be had.
+    pub(super) fn start_failed_by(error: std::io::Error) -> Self {
+        let error = ApiError::internal(error);
+        error.log();
+        Self::StartFailed("its endpoint could not be opened".to_owned())
+    }
+}
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self::Usual(Box::new(error))
+    }
+}
+
+impl From<ChatError> for Refusal {
+    fn from(error: ChatError) -> Self {
+        match error {
+            ChatError::Conflict => Self::Conflict,
+            ChatError::VolumeNotAllowed => Self::VolumeNotAllowed,
+            ChatError::Engine(EngineError::Invalid { field, message }) => {
+                Self::Invalid(vec![Wrong::field("value_error", &field, message)])
+            }
+            ChatError::StartFailed(error) | ChatError::Engine(error) => {
+                let error = ApiError::from(error);
+                error.log();
+                Self::StartFailed(error.problem().detail)
+            }
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Conflict => detail(StatusCode::CONFLICT, json!("sandbox_conflict")),
+            Self::VolumeNotAllowed => detail(StatusCode::FORBIDDEN, json!("volume_not_allowed")),
+            Self::Invalid(wrong) => detail(StatusCode::UNPROCESSABLE_ENTITY, json!(wrong)),
+            Self::StartFailed(reason) => {
+                let mut response =
+                    detail(StatusCode::SERVICE_UNAVAILABLE, json!(format!("sandbox_start_failed: {reason}")));
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+                response
+            }
+            Self::Usual(error) => error.into_response(),
+        }
+    }
+}
+
+/// A problem as this contract tells it: its status and headers stay, its body is the detail alone.
+pub(super) async fn reworded(response: Response) -> Response {
+    if response.headers().get(CONTENT_TYPE).is_none_or(|kind| kind != "application/problem+json") {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let problem = read_body(body, MOST_PROBLEM_BYTES).await.ok();
+    let problem = problem.and_then(|bytes| serde_json::from_slice::<Problem>(&bytes).ok());
+    let told = problem.map_or_else(|| parts.status.to_string(), |problem| problem.detail);
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    parts.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(parts, Body::from(json!({"detail": told}).to_string()))
+}
+
+fn detail(status: StatusCode, detail: serde_json::Value) -> Response {
+    (status, axum::Json(json!({"detail": detail}))).into_response()
+}
