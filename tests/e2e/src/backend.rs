@@ -1,7 +1,10 @@
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, Signal};
 use warren_core::{CreateRequest, Isolation, OwnerBond, SandboxId, SandboxSpec, TemplateName};
 use warren_isolate::{Native, NativeOptions};
 use warren_store::TemplateStore;
@@ -95,6 +98,13 @@ impl<'env> Backend<'env> {
         template.request(SandboxId::from_random(id), spec, owner)
     }
 
+    /// Ends a sandbox as a fault would.
+    pub fn kill_first_process(&self, id: &SandboxId) {
+        let found = self.port.list().expect("sandboxes are listed").into_iter().find(|found| found.id == *id);
+        let pid = found.and_then(|found| Pid::from_raw(i32::try_from(found.pid?).ok()?));
+        rustix::process::kill_process(pid.expect("it is alive"), Signal::KILL).expect("it can be killed");
+    }
+
     pub fn dial(&self, id: &SandboxId) -> UnixStream {
         UnixStream::from(self.port.dial(id).expect("the agent can be dialled"))
     }
@@ -145,6 +155,13 @@ impl<'env> Backend<'env> {
 
 fn start<W: AsRef<str>>(argv: impl IntoIterator<Item = W>) -> Start {
     Start { argv: argv.into_iter().map(|word| word.as_ref().into()).collect(), ..Start::default() }
+}
+
+/// Whether a watched sandbox has ended, waiting at most so long.
+pub fn has_ended(watched: &OwnedFd, patience: Duration) -> bool {
+    let patience = Timespec::try_from(patience).expect("patience has an end");
+    let mut polled = [PollFd::new(watched, PollFlags::IN)];
+    rustix::event::poll(&mut polled, Some(&patience)).expect("it can be polled") == 1
 }
 
 /// An error with all that led to it.

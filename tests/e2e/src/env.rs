@@ -56,9 +56,18 @@ impl TestEnv {
 
     /// `warren` with these words, not yet started.
     pub fn command<I: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = I>) -> Command {
+        self.command_on(&self.data_dir(), words)
+    }
+
+    /// As [`TestEnv::command`], on another data directory.
+    pub(crate) fn command_on<I: AsRef<OsStr>>(
+        &self,
+        data_dir: &Path,
+        words: impl IntoIterator<Item = I>,
+    ) -> Command {
         let mut command = Command::new(binary::warren());
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", self.place.path());
-        command.env("TERM", "dumb").arg("--data-dir").arg(self.data_dir()).args(words);
+        command.env("TERM", "dumb").arg("--data-dir").arg(data_dir).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

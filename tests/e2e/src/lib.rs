@@ -1,6 +1,6 @@
 //! The harness of the end-to-end tests: sandboxes on this machine's kernel, looked at from outside and from inside.
 //!
-//! [`TestEnv`] runs the built `warren` on a data directory of its own. [`Backend`] calls a backend through
+//! [`TestEnv`] runs the built `warren` on a data directory of its own, and [`TestServer`] serves it. [`Backend`] calls a backend through
 //! `warren_core::Isolation`, so that every backend can be held to the same checks. Both end with a census: a test that
 //! leaves a process, a control group, a mount, an id range or a file behind fails.
 //!
@@ -17,16 +17,22 @@ mod binary;
 mod census;
 mod env;
 mod gate;
+mod http;
 mod notes;
 mod output;
 mod probe;
+mod server;
+mod wait;
 
-pub use backend::{Backend, ExecResult, causes};
+pub use backend::{Backend, ExecResult, causes, has_ended};
 pub use census::{count_descriptors, processes_of, resident_bytes};
 pub use env::TestEnv;
+pub use http::{Answer, read_answer};
 pub use notes::{note, notes};
 pub use output::Output;
 pub use probe::probe;
+pub use server::{ServerSetup, TestServer};
+pub use wait::eventually;
 
 /// Says that a check could not fail on this machine, so that passing would mean nothing.
 #[macro_export]

@@ -1,15 +1,13 @@
 //! Sandboxes whose processes end and whose files stay: halting, and starting again from what is left.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
 use warren_core::{
     ByteSize, CreateRequest, IsolationErrorKind, OwnerBond, RootState, SandboxId, SandboxSpec, TemplateName,
 };
-use warren_e2e::{Backend, TestEnv, causes, probe, probe_file, processes_of};
+use warren_e2e::{Backend, TestEnv, causes, has_ended, probe, probe_file, processes_of};
 use warren_isolate::CrashPoint;
 
 fn root_spec() -> SandboxSpec {
@@ -28,16 +26,9 @@ fn resume(backend: &Backend<'_>, id: &SandboxId, spec: SandboxSpec) {
     assert_eq!(made.unwrap_or_else(|error| panic!("{}", causes(&error))).id, *id);
 }
 
-/// Whether a watched sandbox has ended, waiting at most so long.
-fn has_ended(watched: &OwnedFd, patience: Duration) -> bool {
-    let mut polled = [PollFd::from_borrowed_fd(watched.as_fd(), PollFlags::IN)];
-    let patience = Timespec { tv_sec: i64::try_from(patience.as_secs()).unwrap(), tv_nsec: 0 };
-    rustix::event::poll(&mut polled, Some(&patience)).unwrap() == 1
-}
-
 /// Nothing is left but one sandbox's files.
 #[track_caller]
-fn assert_only_files(env: &TestEnv, id: &SandboxId) {
+fn assert_only_files(env: &TestEnv, id: &SandboxId, when: &str) {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         let left: Vec<String> =
@@ -46,7 +37,7 @@ fn assert_only_files(env: &TestEnv, id: &SandboxId) {
             return;
         }
         // A loop device clears itself in its own time.
-        assert!(Instant::now() < deadline, "{left:#?}");
+        assert!(Instant::now() < deadline, "{when}: {left:#?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -65,7 +56,7 @@ fn work_survives_a_halt_and_processes_do_not() {
         assert!(processes_of(id.as_str()).is_empty());
         assert!(has_ended(&watched, Duration::ZERO));
         assert!(has_ended(&backend.port().watch(&id).unwrap(), Duration::ZERO));
-        assert_only_files(&env, &id);
+        assert_only_files(&env, &id, "halted");
         let found = &backend.port().list().unwrap()[0];
         assert_eq!((&found.id, found.alive, found.pid), (&id, false, None));
         assert_eq!(backend.port().dial(&id).unwrap_err().kind, IsolationErrorKind::Ended);
@@ -102,7 +93,7 @@ fn work_on_a_sized_disk_survives_and_the_size_still_holds() {
     let output = backend.exec(&id, words).line();
     assert!(output.starts_with("ENOSPC "), "{output}");
     backend.port().halt(&id).unwrap();
-    assert_only_files(&env, &id);
+    assert_only_files(&env, &id, "halted");
     let usage = backend.port().usage(&id).unwrap();
     assert!(usage.disk_bytes > 32 << 20 && usage.pids == 0 && usage.memory_bytes == 0, "{usage:?}");
     backend.destroy(&id);
@@ -137,7 +128,7 @@ fn a_sandbox_that_died_is_started_again_without_a_halt() {
     let watched = backend.port().watch(&id).unwrap();
     let running = resume_request(&backend, &id, root_spec());
     assert_eq!(backend.port().create(running).unwrap_err().kind, IsolationErrorKind::AlreadyExists);
-    kill_first_process(&backend, &id);
+    backend.kill_first_process(&id);
     assert!(has_ended(&watched, Duration::from_secs(5)));
     assert!(!backend.port().list().unwrap()[0].alive);
     resume(&backend, &id, root_spec());
@@ -147,12 +138,6 @@ fn a_sandbox_that_died_is_started_again_without_a_halt() {
     assert_eq!(backend.port().create(gone).unwrap_err().kind, IsolationErrorKind::NotFound);
     assert_eq!(backend.port().halt(&id).unwrap_err().kind, IsolationErrorKind::NotFound);
     assert!(backend.port().watch(&id).is_err());
-}
-
-fn kill_first_process(backend: &Backend<'_>, id: &SandboxId) {
-    let pid = backend.port().list().unwrap().iter().find(|found| found.id == *id).unwrap().pid.unwrap();
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 #[test]
@@ -193,7 +178,7 @@ fn a_resume_that_fails_leaves_files_and_nothing_else() {
     for mount in [mount("/no/such", "/x"), mount("/etc", "/etc/passwd/below")] {
         let spec = SandboxSpec { mounts: vec![mount], ..root_spec() };
         backend.port().create(resume_request(&backend, &id, spec)).unwrap_err();
-        assert_only_files(&env, &id);
+        assert_only_files(&env, &id, "halted");
         assert!(!backend.port().list().unwrap()[0].alive);
     }
     resume(&backend, &id, root_spec());
@@ -249,7 +234,7 @@ fn a_crash_at_any_step_of_a_halt_or_a_resume_loses_no_work() {
         let complete = point == CrashPoint::CreateRecord;
         assert_eq!(listed[0].alive, complete, "{}", point.name());
         if action == "resume" && !complete {
-            assert_only_files(&env, &id);
+            assert_only_files(&env, &id, point.name());
         }
         if !complete {
             resume(&next, &id, root_spec());
@@ -263,7 +248,7 @@ fn a_crash_at_any_step_of_a_halt_or_a_resume_loses_no_work() {
 fn crash(env: &TestEnv, action: &str, point: CrashPoint, id: &SandboxId) {
     let mut life = Command::new(env!("CARGO_BIN_EXE_life"));
     life.arg(env.data_dir()).args([point.name(), action, id.as_str()]);
-    let output = life.output().unwrap();
+    let output = life.output().expect("it can be started");
     assert_eq!(output.status.signal(), Some(9), "{} {action}: {output:?}", point.name());
 }
 

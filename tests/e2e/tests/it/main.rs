@@ -17,6 +17,8 @@ mod neighbours;
 mod output;
 mod privileges;
 mod run;
+mod server;
+mod service;
 mod templates;
 mod terminal;
 mod together;

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use warren_core::{Isolation, OwnerBond, SandboxSpec, TemplateName};
+use warren_core::{CreateRequest, Isolation, OwnerBond, RootState, SandboxId, SandboxSpec, TemplateName};
 use warren_e2e::{Backend, TestEnv, causes};
 use warren_isolate::{Native, NativeOptions};
 
@@ -53,12 +53,22 @@ fn while_busy(done: &AtomicBool, action: impl Fn()) {
 }
 
 fn live_and_die(backend: &Backend<'_>, number: usize) {
-    let bond = if number % 2 == 0 { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
+    let bond = if number.is_multiple_of(2) { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
     let id = backend.create(SandboxSpec::new(TemplateName::host()), bond);
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         assert_eq!(backend.exec(&id, ["echo", "here"]).line(), "here");
     }
+    if bond == OwnerBond::Outlives && number.is_multiple_of(4) {
+        halt_and_resume(backend, &id);
+    }
     backend.port().destroy(&id).unwrap_or_else(|error| panic!("{}", causes(&error)));
+}
+
+fn halt_and_resume(backend: &Backend<'_>, id: &SandboxId) {
+    backend.port().halt(id).unwrap_or_else(|error| panic!("{}", causes(&error)));
+    let request = backend.request(SandboxSpec::new(TemplateName::host()), OwnerBond::Outlives);
+    let request = CreateRequest { id: id.clone(), state: RootState::Kept, ..request };
+    backend.port().create(request).unwrap_or_else(|error| panic!("{}", causes(&error)));
 }
 
 /// Every clone of this process has a copy of its descriptors for a moment, locks and half-written files among them.

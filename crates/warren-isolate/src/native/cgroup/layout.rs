@@ -105,8 +105,20 @@ pub(super) enum IoCounter {
     V2(PathBuf),
 }
 
-/// Absent where the kernel has the v1 controller without its counters.
 const V1_IO_COUNTERS: &str = "blkio.throttle.io_service_bytes";
+
+impl IoCounter {
+    /// Recent kernels count on v1 only for a device that is throttled, so that even the machine as a whole has no line.
+    fn counts(&self) -> bool {
+        match self {
+            Self::V1(root) => {
+                let text = fs::read_to_string(root.join(V1_IO_COUNTERS)).unwrap_or_default();
+                text.lines().any(|line| !line.starts_with("Total"))
+            }
+            Self::V2(_) => true,
+        }
+    }
+}
 
 impl Layout {
     /// Reads the host's mounts.
@@ -115,10 +127,7 @@ impl Layout {
         let mut layout = Self::from_mounts(&mounts, |root| {
             fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
         })?;
-        layout.io.take_if(|io| match io {
-            IoCounter::V1(root) => !root.join(V1_IO_COUNTERS).exists(),
-            IoCounter::V2(_) => false,
-        });
+        layout.io.take_if(|io| !io.counts());
         Ok(layout)
     }
 
