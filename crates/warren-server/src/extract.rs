@@ -1,12 +1,10 @@
 //! What handlers take out of a request. Whatever cannot be used is refused with the name of its field.
 
-mod body;
 mod idempotency;
 mod json;
 mod params;
 mod path;
 
-pub(crate) use body::read_body;
 pub(crate) use idempotency::IdempotencyKey;
 pub(crate) use json::Json;
 pub(crate) use params::Params;

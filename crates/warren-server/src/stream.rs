@@ -165,7 +165,7 @@ impl Conversation {
         let done = match command {
             StreamCommand::StdinClose => Ok(()),
             StreamCommand::Resize { columns, rows } => {
-                let size = convert::terminal_size(TerminalSize { columns, rows })?;
+                let size = convert::terminal_size(TerminalSize { columns, rows }, "")?;
                 self.engine.resize(owner, &self.sandbox, process, size).await
             }
             StreamCommand::Signal { signal } => {

@@ -12,6 +12,8 @@ mod problem;
 mod process;
 mod run;
 mod sandbox;
+#[cfg(feature = "schema")]
+mod schema;
 mod server;
 mod session;
 mod stream;

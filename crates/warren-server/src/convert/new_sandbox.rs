@@ -9,6 +9,8 @@ use warren_wire::api;
 
 use crate::error::ApiError;
 
+const LONGEST_BACKEND: usize = 63;
+
 /// What a body asks for, with what belongs to its session.
 #[derive(Debug)]
 pub(crate) struct NewParts {
@@ -48,7 +50,7 @@ pub(crate) fn new_sandbox(
             metadata: body.metadata,
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
         },
-        backend: body.backend,
+        backend: body.backend.map(|name| checked_backend(name, at)).transpose()?,
         timeouts: body.timeouts.map(|times| timeouts(&times, settings)),
         client: body.client,
     })
@@ -107,6 +109,17 @@ fn spec_field(error: &SpecError) -> String {
         SpecError::Path { field, .. } => (*field).to_owned(),
         SpecError::MountTarget { .. } | SpecError::TooManyMounts { .. } => "mounts".to_owned(),
     }
+}
+
+/// A name that is no word is not looked for, nor repeated in the refusal.
+pub(super) fn checked_backend(name: String, at: &str) -> Result<String, ApiError> {
+    if (1..=LONGEST_BACKEND).contains(&name.chars().count()) {
+        return Ok(name);
+    }
+    Err(ApiError::invalid(
+        format!("{at}backend"),
+        format!("a backend's name has 1 to {LONGEST_BACKEND} characters"),
+    ))
 }
 
 /// Times that the engine checks.

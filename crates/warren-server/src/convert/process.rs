@@ -59,7 +59,7 @@ pub(crate) fn start_order(body: StartProcess) -> Result<Start, ApiError> {
         user: optional("user", body.user, LONGEST_NAME)?,
         tag: optional("tag", body.tag, LONGEST_NAME)?,
         timeout_ms: timeout_ms(body.timeout_s)?,
-        terminal: body.terminal.map(terminal_size).transpose()?,
+        terminal: body.terminal.map(|size| terminal_size(size, "terminal.")).transpose()?,
         stdin: if body.stdin_open { Stdin::Piped } else { Stdin::Null },
         ..Start::default()
     })
@@ -117,9 +117,14 @@ pub(crate) fn encoding(text: Option<&str>) -> Result<Encoding, ApiError> {
     }
 }
 
-pub(crate) fn terminal_size(size: TerminalSize) -> Result<guest::TerminalSize, ApiError> {
+/// `at` is where the size stands in the request: empty, or such as `terminal.`.
+pub(crate) fn terminal_size(size: TerminalSize, at: &str) -> Result<guest::TerminalSize, ApiError> {
     if size.columns == 0 || size.rows == 0 {
-        return Err(ApiError::invalid("terminal", "a terminal has at least one column and one row"));
+        let field = if size.columns == 0 { "columns" } else { "rows" };
+        return Err(ApiError::invalid(
+            format!("{at}{field}"),
+            "a terminal has at least one column and one row",
+        ));
     }
     Ok(guest::TerminalSize { columns: size.columns, rows: size.rows })
 }

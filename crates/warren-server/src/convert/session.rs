@@ -6,7 +6,7 @@ use warren_engine::{
 };
 use warren_wire::api;
 
-use super::new_sandbox::{new_sandbox, timeouts};
+use super::new_sandbox::{checked_backend, new_sandbox, timeouts};
 use super::run::{run, run_limits, totals};
 use super::sandbox as sandboxes;
 use super::sandbox::{sandbox, sandbox_type, times};
@@ -61,6 +61,7 @@ pub(crate) fn acquire(
     if parts.client.is_some() {
         return Err(ApiError::invalid("sandbox.client", "`client` stands beside `sandbox`, not in it"));
     }
+    let outer = body.backend.map(|name| checked_backend(name, "")).transpose()?;
     let preferred = body.preferred_sandbox_id.as_deref().map(str::parse).transpose();
     Ok(Acquire {
         client: body.client,
@@ -70,7 +71,7 @@ pub(crate) fn acquire(
         sandbox: parts.sandbox,
         fresh: body.require_fresh,
         required: requirements(body.required.unwrap_or_default()),
-        backend: one_backend(body.backend, parts.backend)?,
+        backend: one_backend(outer, parts.backend)?,
         timeouts: parts.timeouts,
         limits: body.limits.map(|limits| run_limits_of(&limits, settings)),
         tier: body.tier,

@@ -3,11 +3,11 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-use super::read_body;
 use crate::error::{ApiError, Code};
+use crate::limits::read_body;
 use crate::state::AppState;
 
 /// How much of a reader's complaint is repeated: enough to recognise a value, never a megabyte of it.
@@ -58,18 +58,21 @@ fn says_json(headers: &HeaderMap) -> bool {
 
 /// What is no JSON is a bad request; what is JSON of another shape is a bad value.
 fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, ApiError> {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let no_json =
+        |why: &str| ApiError::new(Code::InvalidRequest, format!("the body is not JSON: {}", shorten(why)));
+    let text = std::str::from_utf8(bytes).map_err(|_| no_json("it is not UTF-8"))?;
+    serde_json::from_str::<IgnoredAny>(text).map_err(|error| no_json(&error.to_string()))?;
+    let mut reader = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         refused(&path, &error.into_inner())
     })?;
-    reader.end().map_err(|error| refused(".", &error))?;
-    if bytes.contains(&b'[') { without_lists_for_objects(bytes, value) } else { Ok(value) }
+    if text.contains('[') { without_lists_for_objects(text, value) } else { Ok(value) }
 }
 
 /// A list was taken for the values of an object in their order. Nobody means that.
-fn without_lists_for_objects<T: Serialize>(bytes: &[u8], value: T) -> Result<T, ApiError> {
-    let written: Value = serde_json::from_slice(bytes).map_err(|error| refused(".", &error))?;
+fn without_lists_for_objects<T: Serialize>(text: &str, value: T) -> Result<T, ApiError> {
+    let written: Value = serde_json::from_str(text).map_err(|error| refused(".", &error))?;
     let understood = serde_json::to_value(&value).map_err(ApiError::internal)?;
     let detail = "expected an object, not a list";
     match list_for_object(&written, &understood) {
@@ -100,11 +103,12 @@ fn list_for_object(written: &Value, understood: &Value) -> Option<String> {
 
 fn refused(path: &str, error: &serde_json::Error) -> ApiError {
     let text = error.to_string();
-    if !error.is_data() {
-        return ApiError::new(Code::InvalidRequest, format!("the body is not JSON: {}", shorten(&text)));
-    }
     let place = format!(" at line {} column {}", error.line(), error.column());
-    let detail = text.strip_suffix(&place).unwrap_or(&text);
+    // Where a word out of several is wanted, the reader complains of anything else as if it were no JSON.
+    let detail = match text.strip_suffix(&place).unwrap_or(&text) {
+        _ if !error.is_data() => "the value is of the wrong type or too large",
+        detail => detail,
+    };
     match field(path, detail) {
         Some(field) => ApiError::invalid(field, shorten(detail)),
         None => ApiError::new(Code::InvalidValue, shorten(detail)),
@@ -175,17 +179,31 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_a_bad_request() {
-        let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
-        let cases: [&[u8]; 7] =
-            [b"", b"{", b"{}x", b"\xef\xbb\xbf{}", b"{\"template\": \"\xff\"}", b"nonsense", &deep];
+        let cases: [&[u8]; 8] = [
+            b"",
+            b"{",
+            b"{}x",
+            b"\xef\xbb\xbf{}",
+            b"{\"template\": \"\xff\"}",
+            b"nonsense",
+            &[b'['; 100_000],
+            b"{'a': 1}",
+        ];
         for body in cases {
             let text = String::from_utf8_lossy(&body[..body.len().min(40)]);
-            let status = complaint::<CreateSandbox>(body).0;
-            assert!(matches!(status, 400 | 422), "{text}: {status}");
+            assert_eq!(complaint::<CreateSandbox>(body), (400, None), "{text}");
         }
-        assert_eq!(complaint::<CreateSandbox>(b"{}x").0, 400);
+    }
+
+    #[test]
+    fn depth_and_size_are_bad_values_and_no_danger() {
+        let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
+        assert_eq!(complaint::<CreateSandbox>(&deep).0, 422);
         let nested = [br#"{"template": "#.as_slice(), &deep, b"}"].concat();
-        assert!(matches!(complaint::<CreateSandbox>(&nested).0, 400 | 422));
+        assert_eq!(complaint::<CreateSandbox>(&nested), (422, Some("template".to_owned())));
+        for body in [r#"{"pids": 1e400}"#, r#"{"pids": 99999999999999999999}"#, r#"{"type": 7}"#] {
+            assert_eq!(complaint::<CreateSandbox>(body.as_bytes()).0, 422, "{body}");
+        }
     }
 
     #[test]

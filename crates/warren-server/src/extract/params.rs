@@ -164,7 +164,11 @@ mod tests {
 
     #[test]
     fn unknown_and_repeated_parameters_are_refused() {
-        let known = |name: &str| (name == "a").then_some(false).or((name == "m").then_some(true));
+        let known = |name: &str| match name {
+            "a" => Some(false),
+            "m" => Some(true),
+            _ => None,
+        };
         assert!(params("a=1&m=1&m=2").check(known).is_ok());
         assert!(params("a=1&a=1").check(known).is_err());
         assert_eq!(params("x=1").check(known).unwrap_err().problem().field.as_deref(), Some("x"));

@@ -112,7 +112,7 @@ pub(crate) async fn resize(
     ProcessPath(process): ProcessPath,
     Json(body): Json<api::TerminalSize>,
 ) -> Result<StatusCode, ApiError> {
-    let size = convert::terminal_size(body)?;
+    let size = convert::terminal_size(body, "")?;
     state.engine.resize(&caller.owner, &id, process, size).await?;
     Ok(StatusCode::NO_CONTENT)
 }

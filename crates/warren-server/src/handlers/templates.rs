@@ -12,6 +12,7 @@ use warren_wire::api;
 use crate::convert;
 use crate::error::{ApiError, Code, chain};
 use crate::extract::{Json, TemplatePath};
+use crate::limits::broken_body;
 use crate::state::AppState;
 
 pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<api::TemplateList>, ApiError> {
@@ -60,7 +61,7 @@ fn refused(error: ImportError) -> ApiError {
         }
         ImportError::InUse { .. } => ApiError::new(Code::InUse, detail),
         ImportError::Limit(_) => ApiError::new(Code::PayloadTooLarge, detail),
-        ImportError::Read(_) => ApiError::new(Code::InvalidRequest, detail),
+        ImportError::Read(source) => broken_body(&source),
         ImportError::NotAnArchive
         | ImportError::Compression { .. }
         | ImportError::Empty

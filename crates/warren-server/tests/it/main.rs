@@ -3,12 +3,20 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
 
 mod auth;
+mod bodies;
+mod chat;
 mod config;
+mod events;
 mod exec;
 mod files;
+mod golden;
 mod keys;
 mod limits;
 mod metrics;
+mod overview;
 mod processes;
+mod routes;
+mod sandboxes;
+mod sessions;
 mod stream;
 mod support;

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// A command, as its words or as one line for the shell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a list of words, or one line for the shell")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Command {
     /// A line for `/bin/sh -c`.
     Shell(String),
@@ -27,6 +26,7 @@ pub struct Exec {
     pub command: Command,
     /// Variables on top of the sandbox's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::variables))]
     pub env: BTreeMap<String, String>,
     /// Left out: the sandbox's working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +113,7 @@ pub struct StartProcess {
     pub command: Command,
     /// Variables on top of the sandbox's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::variables))]
     pub env: BTreeMap<String, String>,
     /// Left out: the sandbox's working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,10 +223,9 @@ pub struct ProcessList {
     pub items: Vec<Process>,
 }
 
-/// A signal, by name without `SIG` or by number.
+/// A signal, by name, with or without `SIG`, or by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected the name of a signal, or its number")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Signal {
     Number(i32),
     Name(String),

@@ -44,12 +44,15 @@ pub struct CreateSandbox {
     pub ttl_s: Option<u64>,
     /// Variables of every process, on top of the template's.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::variables))]
     pub env: BTreeMap<String, String>,
     /// For filters: at most 64, keys of 1 to 128 bytes, values of at most 1024, without control characters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words))]
     pub labels: BTreeMap<String, String>,
     /// Anything to remember with it: at most 64 entries, keys of 1 to 128 bytes, values of at most 1024.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words))]
     pub metadata: BTreeMap<String, String>,
     /// A user of the template, by name or as `uid[:gid]`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,9 +154,11 @@ pub struct Sandbox {
 pub struct PatchSandbox {
     /// The labels from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words_or_null))]
     pub labels: Option<BTreeMap<String, String>>,
     /// The metadata from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words_or_null))]
     pub metadata: Option<BTreeMap<String, String>>,
     /// Time to live, in seconds, counted from now.
     #[serde(skip_serializing_if = "Option::is_none")]

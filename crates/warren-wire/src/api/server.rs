@@ -25,7 +25,6 @@ pub struct Stats {
 
 /// Whether work can be done here. Without a key only `status` is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Health {
     pub status: HealthStatus,
     #[serde(default, flatten, skip_serializing_if = "Option::is_none")]

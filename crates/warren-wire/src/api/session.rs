@@ -39,9 +39,11 @@ pub struct AcquireSession {
     pub tier: Option<String>,
     /// The session's own labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words))]
     pub labels: BTreeMap<String, String>,
     /// Anything to remember with the session.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words))]
     pub metadata: BTreeMap<String, String>,
     /// Answer at once and make the sandbox in the background.
     #[serde(default)]
@@ -69,6 +71,7 @@ pub struct Requirements {
     pub writable: Vec<String>,
     /// Labels that a preferred sandbox has; a fresh one gets them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words))]
     pub labels: BTreeMap<String, String>,
 }
 

@@ -1,0 +1,212 @@
+//! Every row of the route table, tried as a stranger, with too small a scope, with the wrong method and with what it does not know.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use warren_core::Scope;
+use warren_server::{Access, Audience, Route, route_table};
+
+use crate::support::{Answer, Call, TestServer};
+
+/// Things of one owner, one of each kind, by which paths are filled.
+struct Things {
+    sandbox: String,
+    session: String,
+    process: String,
+}
+
+impl Things {
+    fn of_owner(server: &TestServer) -> Self {
+        let sandbox = server.call("POST", "/v1/sandboxes").json(&json!({})).send().expect(201).json();
+        let text = |name: &str| sandbox[name].as_str().unwrap().to_owned();
+        let things =
+            Self { sandbox: text("sandbox_id"), session: text("session_id"), process: String::new() };
+        let start = json!({"command": ["sleep", "600"], "stdin_open": true});
+        let path = format!("/v1/sandboxes/{}/processes", things.sandbox);
+        let process = server.call("POST", &path).json(&start).send().expect(201).json();
+        Self { process: process["process_id"].to_string(), ..things }
+    }
+
+    fn of_nobody() -> Self {
+        Self {
+            sandbox: "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa".to_owned(),
+            session: "sess-00000000-0000-4000-8000-000000000000".to_owned(),
+            process: "1".to_owned(),
+        }
+    }
+
+    /// The path of a row, with a query that it takes.
+    fn path(&self, route: &Route) -> String {
+        let path = route
+            .path
+            .replace("{sandbox_id}", &self.sandbox)
+            .replace("{session_id}", &self.session)
+            .replace("{process}", &self.process)
+            .replace("{name}", "python")
+            .replace("{key_id}", "key-00000000-0000-4000-8000-000000000000");
+        assert!(!path.contains('{'), "tell this test how to fill {}", route.path);
+        match route.operation {
+            "read_file" | "head_file" | "write_file" | "remove_file" | "stat_file" | "list_files"
+            | "watch_files" => {
+                format!("{path}?path=/x")
+            }
+            "glob_files" | "grep_files" => format!("{path}?root=/&pattern=x"),
+            _ => path,
+        }
+    }
+}
+
+/// A body that the row takes. `None` where it takes none.
+fn body(route: &Route) -> Option<Value> {
+    let body = match route.operation {
+        "create_sandbox" | "update_sandbox" | "release_session" | "mark_session_ready" => json!({}),
+        "set_default_sandbox" => json!({"sandbox_id": "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa"}),
+        "exec" | "start_process" => json!({"command": ["true"]}),
+        "signal_process" => json!({"signal": "TERM"}),
+        "resize_process" => json!({"columns": 80, "rows": 24}),
+        "make_directory" => json!({"path": "/x"}),
+        "move_file" => json!({"from": "/x", "to": "/y"}),
+        "change_file_mode" => json!({"path": "/x", "mode": "0644"}),
+        "change_file_owner" => json!({"path": "/x", "owner": "root"}),
+        "make_symlink" => json!({"path": "/x", "target": "/y"}),
+        "acquire_session" => json!({"client": "a"}),
+        "attach_session" => json!({"client": "a", "sandbox_id": "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa"}),
+        "think_in_session" => json!({"seconds": 1}),
+        "mark_session_failed" => json!({"reason": "x"}),
+        "record_run" => json!({"task": "x", "duration_ms": 1, "tokens": 1}),
+        "create_key" => json!({"name": "a", "scope": "read"}),
+        _ => return None,
+    };
+    Some(body)
+}
+
+fn call(server: &TestServer, route: &Route, things: &Things) -> Call {
+    let call = server.stranger(route.method.as_str(), &things.path(route));
+    match body(route) {
+        Some(body) => call.json(&body),
+        None if route.method == "PUT" => call.body(*b"x"),
+        None => call,
+    }
+}
+
+/// An answer without what tells two requests apart.
+fn essence(answer: &Answer, things: &Things) -> (u16, String) {
+    if answer.body.is_empty() {
+        return (answer.status, String::new());
+    }
+    let mut body = answer.json();
+    body.as_object_mut().unwrap().remove("request_id");
+    let text = body.to_string().replace(&things.sandbox, "SANDBOX").replace(&things.session, "SESSION");
+    (answer.status, text)
+}
+
+#[test]
+fn nobody_gets_past_a_row_without_a_key() {
+    let server = TestServer::with(|config| config.auth.max_failures = 10_000);
+    let nobody = Things::of_nobody();
+    for route in route_table() {
+        let answer = call(&server, route, &nobody).send();
+        match route.access {
+            Access::Public => assert_eq!(answer.status, 200, "{route:?}"),
+            Access::Key(_) => assert_eq!(answer.status, 401, "{route:?}"),
+        }
+    }
+}
+
+#[test]
+fn no_row_serves_a_scope_below_its_own() {
+    let server = TestServer::start();
+    let things = Things::of_owner(&server);
+    for scope in [Scope::Read, Scope::Use] {
+        let key = server.key("default", scope);
+        for route in route_table() {
+            let Access::Key(needed) = route.access else { continue };
+            if needed <= scope {
+                continue;
+            }
+            let answer = call(&server, route, &things).key(&key).send();
+            assert_eq!(answer.status, 403, "{route:?} with {scope:?}");
+            assert!(route.method == "HEAD" || answer.code() == "forbidden", "{route:?}");
+        }
+    }
+}
+
+#[test]
+fn what_belongs_to_another_is_answered_like_what_does_not_exist() {
+    let server = TestServer::start();
+    let (things, nobody) = (Things::of_owner(&server), Things::of_nobody());
+    let stranger = server.key("stranger", Scope::Use);
+    let mut tried = 0;
+    for route in route_table() {
+        let names_one = route.path.contains("{sandbox_id}") || route.path.contains("{session_id}");
+        if route.audience != Audience::Owner || !names_one {
+            continue;
+        }
+        let foreign = call(&server, route, &things).key(&stranger).send();
+        let unknown = call(&server, route, &nobody).key(&stranger).send();
+        assert_eq!(foreign.status, 404, "{route:?}: {}", String::from_utf8_lossy(&foreign.body));
+        assert_eq!(essence(&foreign, &things), essence(&unknown, &nobody), "{route:?}");
+        tried += 1;
+    }
+    assert!(tried > 30, "{tried}");
+    let own = server.call("GET", &format!("/v1/sandboxes/{}", things.sandbox)).send().expect(200).json();
+    assert_eq!(own["status"], "ready");
+}
+
+#[test]
+fn an_administrator_may_act_for_another_owner_and_nobody_else_may() {
+    let server = TestServer::start();
+    let things = Things::of_owner(&server);
+    let path = format!("/v1/sandboxes/{}", things.sandbox);
+    let admin = server.key("stranger", Scope::Admin);
+    server.stranger("GET", &path).key(&admin).send().expect(404);
+    server.stranger("GET", &path).key(&admin).header("X-Warren-Owner", "default").send().expect(200);
+    let user = server.key("stranger", Scope::Use);
+    server.stranger("GET", &path).key(&user).header("X-Warren-Owner", "default").send().expect(403);
+}
+
+#[test]
+fn a_malformed_id_is_answered_like_an_unknown_one() {
+    let server = TestServer::start();
+    for id in ["x", "sbx", "SBXAAAAAAAAAAAAAAAAAAAAAAAAAA", "%00", "..", &"a".repeat(5000)] {
+        let answer = server.call("GET", &format!("/v1/sandboxes/{id}/usage")).send().expect(404);
+        assert!(["sandbox_not_found", "route_not_found"].contains(&answer.code().as_str()), "{id}");
+        server.call("GET", &format!("/v1/sessions/{id}/details")).send().expect(404);
+    }
+    server.call("GET", "/v1/sandboxes/%ff/usage").send().expect(400);
+}
+
+#[test]
+fn no_row_takes_a_parameter_that_it_does_not_have() {
+    let server = TestServer::start();
+    let things = Things::of_owner(&server);
+    for route in route_table() {
+        let path = things.path(route);
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let call = server.call(route.method.as_str(), &format!("{path}{mark}surprise=1"));
+        let call = if let Some(body) = body(route) { call.json(&body) } else { call };
+        let answer = call.send();
+        assert_eq!(answer.status, 422, "{route:?}");
+        assert!(route.method == "HEAD" || answer.json()["field"] == "surprise", "{route:?}");
+    }
+}
+
+#[test]
+fn other_methods_are_refused_with_those_that_are_allowed() {
+    let server = TestServer::start();
+    let things = Things::of_owner(&server);
+    let paths: BTreeSet<&str> = route_table().iter().map(|route| route.path).collect();
+    for path in paths {
+        let rows: Vec<&Route> = route_table().iter().filter(|route| route.path == path).collect();
+        let methods: BTreeSet<&str> = rows.iter().map(|route| route.method.as_str()).collect();
+        let unused =
+            ["PATCH", "DELETE", "PUT", "POST"].into_iter().find(|method| !methods.contains(method)).unwrap();
+        let filled = things.path(rows[0]);
+        let answer = server.call(unused, filled.split('?').next().unwrap()).send();
+        assert_eq!(answer.status, 405, "{unused} {path}");
+        assert_eq!(answer.code(), "method_not_allowed");
+        let allowed = answer.header("allow").unwrap_or_default().to_owned();
+        assert!(methods.iter().all(|method| allowed.contains(method)), "{path}: {allowed}");
+    }
+    assert_eq!(server.call("GET", "/v1/nothing").send().expect(404).code(), "route_not_found");
+}

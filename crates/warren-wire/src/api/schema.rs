@@ -1,0 +1,124 @@
+//! Schemas that say more than a derive can.
+
+use std::borrow::Cow;
+
+use utoipa::openapi::schema::{ArrayBuilder, Object, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::{Command, Health, HealthDetails, HealthStatus, Signal};
+
+const NO_CONTROLS: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
+const NO_NUL: &str = r"^[^\x00]*$";
+
+const SIGNALS: &str = "^(SIG)?(HUP|INT|QUIT|ILL|TRAP|ABRT|BUS|FPE|KILL|USR1|SEGV|USR2|PIPE|ALRM|TERM|STKFLT|CHLD|CONT|STOP|TSTP|TTIN|\
+                       TTOU|URG|XCPU|XFSZ|VTALRM|PROF|WINCH|IO|PWR|SYS)$";
+
+fn text() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::String))
+}
+
+fn words_of(kind: SchemaType) -> Object {
+    let key = text().min_length(Some(1)).max_length(Some(128)).pattern(Some(NO_CONTROLS)).build();
+    let value = text().max_length(Some(1024)).pattern(Some(NO_CONTROLS)).build();
+    ObjectBuilder::new()
+        .schema_type(kind)
+        .property_names(Some(Schema::Object(key)))
+        .additional_properties(Some(Schema::Object(value)))
+        .max_properties(Some(64))
+        .description(Some("Keys of 1 to 128 bytes with values of at most 1024, without control characters."))
+        .build()
+}
+
+/// Labels and metadata.
+pub(super) fn words() -> Object {
+    words_of(SchemaType::Type(Type::Object))
+}
+
+/// The same, or null.
+pub(super) fn words_or_null() -> Object {
+    words_of(SchemaType::Array(vec![Type::Object, Type::Null]))
+}
+
+/// Variables of processes.
+pub(super) fn variables() -> Object {
+    let name = text().pattern(Some(r"^[^=\x00]+$")).build();
+    let value = text().pattern(Some(NO_NUL)).build();
+    ObjectBuilder::new()
+        .property_names(Some(Schema::Object(name)))
+        .additional_properties(Some(Schema::Object(value)))
+        .description(Some("Variables of the processes: names without `=`, neither with NUL, 512 KiB in all."))
+        .build()
+}
+
+impl PartialSchema for Command {
+    fn schema() -> RefOr<Schema> {
+        let line = text()
+            .min_length(Some(1))
+            .pattern(Some(NO_NUL))
+            .description(Some("A line for `/bin/sh -c`."))
+            .build();
+        let word = text().pattern(Some(NO_NUL)).build();
+        let words = ArrayBuilder::new()
+            .items(word)
+            .min_items(Some(1))
+            .description(Some("The program and its arguments."))
+            .build();
+        let about = "A command, as its words or as one line for the shell.";
+        let either = OneOfBuilder::new().item(line).item(words).description(Some(about)).build();
+        RefOr::T(Schema::OneOf(either))
+    }
+}
+
+impl ToSchema for Command {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Command")
+    }
+}
+
+impl PartialSchema for Signal {
+    fn schema() -> RefOr<Schema> {
+        let number = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Integer))
+            .minimum(Some(1))
+            .maximum(Some(64))
+            .build();
+        let name = text().pattern(Some(SIGNALS)).build();
+        let about = "A signal, by name, with or without `SIG`, or by number.";
+        let either = OneOfBuilder::new().item(number).item(name).description(Some(about)).build();
+        RefOr::T(Schema::OneOf(either))
+    }
+}
+
+impl ToSchema for Signal {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Signal")
+    }
+}
+
+/// The status is always there; the rest only for those who show a key.
+impl PartialSchema for Health {
+    fn schema() -> RefOr<Schema> {
+        let status = Ref::from_schema_name(HealthStatus::name());
+        let mut health = ObjectBuilder::new()
+            .description(Some("Whether work can be done here. Without a key only `status` is told."))
+            .property("status", status)
+            .required("status")
+            .build();
+        if let RefOr::T(Schema::Object(details)) = HealthDetails::schema() {
+            health.properties.extend(details.properties);
+        }
+        RefOr::T(Schema::Object(health))
+    }
+}
+
+impl ToSchema for Health {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Health")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((HealthStatus::name().into_owned(), HealthStatus::schema()));
+        HealthDetails::schemas(schemas);
+    }
+}
