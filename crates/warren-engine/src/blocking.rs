@@ -1,4 +1,5 @@
-//! Ports block, and the engine runs on an async runtime: every call to one goes through here, onto a thread that may wait.
+//! Ports block, and the engine runs on an async runtime: every call to one goes through here, onto a thread that may wait. Callers
+//! come and go, and what must not be left half done goes on without them.
 
 use std::panic::resume_unwind;
 
@@ -12,6 +13,16 @@ pub(crate) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send 
         Ok(result) => result,
         Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
         // The runtime is shutting down, and whoever waits goes with it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Does work to its end, whether or not the caller waits for it.
+pub(crate) async fn finished<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        // The runtime is shutting down here, too.
         Err(_) => std::future::pending().await,
     }
 }

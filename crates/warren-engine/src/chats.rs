@@ -14,7 +14,7 @@ use warren_core::{
     SandboxSpec, SessionId, SessionRecord, Status,
 };
 
-use crate::blocking::blocking;
+use crate::blocking::{blocking, finished};
 use crate::{Acquire, Engine, EngineError, NewSandbox, Requirements, StoppedFiles};
 
 /// Where the volume is in the sandbox.
@@ -79,12 +79,7 @@ impl Engine {
         let volume = blocking(move || volume::allowed(&allowed, &asked)).await?;
         let request = ChatRequest { volume, ..request };
         let (engine, owner) = (self.clone(), owner.clone());
-        let served = tokio::spawn(async move { engine.serve_chat(&owner, request).await });
-        match served.await {
-            Ok(result) => result,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => Err(EngineError::ShuttingDown.into()),
-        }
+        finished(async move { engine.serve_chat(&owner, request).await }).await
     }
 
     /// Ends the chat's sandbox; `None` when it has none.

@@ -53,7 +53,7 @@ impl Engine {
         let mut against = Vec::new();
         if let Some(preferred) = request.preferred.clone().filter(|_| !request.fresh) {
             match self.fitting(owner, &preferred, &request).await? {
-                Ok(sandbox) => return self.join(owner, sandbox, terms, request.idempotency.as_ref()).await,
+                Ok(sandbox) => return self.join(owner, sandbox, terms, request.idempotency).await,
                 Err(reason) => against.push((preferred.to_string(), reason)),
             }
         }

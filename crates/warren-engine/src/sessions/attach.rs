@@ -2,6 +2,7 @@ use warren_core::catalog::InsertError;
 use warren_core::{Event, Owner, Provision, SandboxId, SandboxRecord, Status};
 
 use super::acquire::{Fresh, Terms};
+use crate::blocking::finished;
 use crate::{Acquired, Attach, Engine, EngineError, Expected};
 
 /// Whether a sandbox can take another session.
@@ -48,6 +49,17 @@ impl Engine {
 
     /// Adds a session to a sandbox that can take one, and makes the sandbox run.
     pub(super) async fn join(
+        &self,
+        owner: &Owner,
+        sandbox: SandboxRecord,
+        terms: Terms,
+        idempotency: Option<Expected>,
+    ) -> Result<Acquired, EngineError> {
+        let (engine, owner) = (self.clone(), owner.clone());
+        finished(async move { engine.join_now(&owner, sandbox, terms, idempotency.as_ref()).await }).await
+    }
+
+    async fn join_now(
         &self,
         owner: &Owner,
         sandbox: SandboxRecord,

@@ -1,5 +1,6 @@
 //! Changes of sessions that exist. Those that look at the other sessions of a sandbox before they act on it take their turn at
-//! that sandbox, so that two who leave at once do not both leave it to the other.
+//! that sandbox, so that two who leave at once do not both leave it to the other; and they go on when their caller goes away, so that
+//! nothing is left half done.
 
 use warren_core::catalog::{CatalogErrorKind, Durability, SessionFilter, UpdateSessionError};
 use warren_core::{
@@ -7,6 +8,7 @@ use warren_core::{
     SessionState, SessionVerdict, decide_session,
 };
 
+use crate::blocking::finished;
 use crate::{Engine, EngineError, Release, SessionView, StoppedFiles};
 
 /// What became of a session.
@@ -30,6 +32,11 @@ impl Engine {
 
     /// Freezes the sandbox until the session is resumed. Refused while another client uses the sandbox.
     pub async fn suspend(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
+        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+        finished(async move { engine.suspend_now(&owner, &id).await }).await
+    }
+
+    async fn suspend_now(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
         self.may_change()?;
         let session = self.asked(owner, id, SessionRequest::Suspend).await?;
         let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
@@ -48,6 +55,11 @@ impl Engine {
 
     /// Makes a detached, suspended or expired session active again, and its sandbox run.
     pub async fn resume_session(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
+        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+        finished(async move { engine.resume_now(&owner, &id).await }).await
+    }
+
+    async fn resume_now(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
         self.may_change()?;
         let session = self.asked(owner, id, SessionRequest::Resume).await?;
         if session.deadline.as_ref().is_some_and(|deadline| deadline.is_due(self.shared.parts.clock.as_ref()))
@@ -73,6 +85,16 @@ impl Engine {
         id: &SessionId,
         release: Release,
     ) -> Result<SessionRecord, EngineError> {
+        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+        finished(async move { engine.release_now(&owner, &id, release).await }).await
+    }
+
+    async fn release_now(
+        &self,
+        owner: &Owner,
+        id: &SessionId,
+        release: Release,
+    ) -> Result<SessionRecord, EngineError> {
         self.may_change()?;
         let session = self.asked(owner, id, SessionRequest::Release).await?;
         let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
@@ -90,6 +112,16 @@ impl Engine {
 
     /// Ends the session and, whoever else uses it, its sandbox with all files.
     pub async fn terminate(
+        &self,
+        owner: &Owner,
+        id: &SessionId,
+        by: &str,
+    ) -> Result<SessionRecord, EngineError> {
+        let (engine, owner, id, by) = (self.clone(), owner.clone(), id.clone(), by.to_owned());
+        finished(async move { engine.terminate_now(&owner, &id, &by).await }).await
+    }
+
+    async fn terminate_now(
         &self,
         owner: &Owner,
         id: &SessionId,

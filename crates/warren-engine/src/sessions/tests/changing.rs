@@ -174,6 +174,19 @@ async fn a_session_whose_sandbox_could_not_be_stopped_is_not_given_back() {
 }
 
 #[tokio::test]
+async fn a_release_whose_caller_went_away_is_finished() {
+    let bench = Bench::new().await;
+    let acquired = bench.acquire().await;
+    let hold = bench.backend.hold(Call::Destroy);
+    let owner = owner();
+    let release = bench.engine.release(&owner, &acquired.session.id, Release::Destroy);
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(50), release).await.is_err());
+    drop(hold);
+    eventually(async || bench.standing(&acquired.sandbox).is_none()).await;
+    eventually(async || bench.state(&acquired.session).await == SessionState::Released).await;
+}
+
+#[tokio::test]
 async fn terminating_ends_the_sandbox_whoever_else_uses_it() {
     let bench = Bench::new().await;
     let first = bench.acquire().await;
