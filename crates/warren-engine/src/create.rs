@@ -1,5 +1,5 @@
 use tokio::sync::oneshot;
-use warren_core::catalog::Idempotency;
+use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
 use warren_core::{Deadline, Isolation, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts};
 
 use crate::admit::check_words;
@@ -46,7 +46,11 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let MakeSandbox { session, idempotency, background, .. } = make;
         let making = Making { session, idempotency, background, reply };
-        Driver::start(self, record, backend, Some(seat), First::Make(Box::new(making)));
+        let id = record.id.clone();
+        if Driver::start(self, record, backend, Some(seat), First::Make(Box::new(making))).is_none() {
+            let error = CatalogError::new(CatalogErrorKind::AlreadyExists, format!("make {id} anew"));
+            return Err(MakeError::Engine(error.into()));
+        }
         answer.await.unwrap_or(Err(MakeError::Engine(EngineError::ShuttingDown)))
     }
 

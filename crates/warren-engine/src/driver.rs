@@ -37,7 +37,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use warren_core::catalog::Durability;
-use warren_core::{Activity, Isolation, Pulse, Request, RootState, SandboxId, SandboxRecord, Verdict, decide};
+use warren_core::{
+    Activity, Isolation, Pulse, Request, RootState, SandboxId, SandboxRecord, Verdict, decide,
+};
 
 use crate::blocking::blocking;
 use crate::cell::Cell;
@@ -120,21 +122,23 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Registers a sandbox and starts its driver.
+    /// Registers a sandbox and starts its driver; `None` if it has one.
     pub(crate) fn start(
         engine: &Engine,
         record: SandboxRecord,
         backend: Arc<dyn Isolation>,
         seat: Option<Seat>,
         first: First,
-    ) -> Arc<Cell> {
+    ) -> Option<Arc<Cell>> {
         let now_ms = engine.shared.parts.clock.boot_ms();
         let (cell, mailbox) = Cell::new(record.clone(), backend, now_ms);
         let seat = match first {
             First::Adopt { .. } => Some(engine.shared.seats.take_anyway()),
             First::Letter | First::Make(_) | First::Settle(_) => seat,
         };
-        engine.shared.registry.enrol(&cell);
+        if !engine.shared.registry.enrol(&cell) {
+            return None;
+        }
         let driver = Self {
             engine: engine.inner(),
             cell: Arc::clone(&cell),
@@ -151,7 +155,7 @@ impl Driver {
             unborn: false,
         };
         tokio::spawn(driver.run(first));
-        cell
+        Some(cell)
     }
 
     async fn run(mut self, first: First) {
@@ -190,17 +194,31 @@ impl Driver {
     }
 
     async fn answer(&mut self, mail: Mail) {
-        let done = match mail.task {
+        let done = match self.catch_up().await {
+            Ok(()) => self.perform(mail.task).await,
+            Err(error) => Err(error),
+        };
+        let answer = done.map(|()| Arc::new(self.record.clone()));
+        // Whoever asked may have gone away; what was asked for is done all the same.
+        drop(mail.reply.send(answer));
+    }
+
+    async fn perform(&mut self, task: Task) -> Result<(), EngineError> {
+        match task {
             Task::Pause => self.pause().await,
             Task::Resume => self.resume().await,
             Task::Thaw => self.thaw_for_work().await,
             Task::Stop(ending) => self.stop(ending).await,
             Task::Patch(patch) => self.patch(patch).await,
             Task::Look(pulse) => self.look(pulse).await,
-        };
-        let answer = done.map(|()| Arc::new(self.record.clone()));
-        // Whoever asked may have gone away; what was asked for is done all the same.
-        drop(mail.reply.send(answer));
+        }
+    }
+
+    /// Does what did not get through when it was due. Nothing else comes before it: a record that is written must not be
+    /// overtaken by a later one.
+    async fn catch_up(&mut self) -> Result<(), EngineError> {
+        self.clear_leftover().await?;
+        self.write_unwritten().await
     }
 
     fn is_over(&self) -> bool {

@@ -116,6 +116,29 @@ impl World {
     }
 }
 
+impl World {
+    /// What a sandbox's driver begins with; `None` if it is not to have one now.
+    fn first(&mut self, id: &SandboxId, therefore: Therefore, all: bool) -> Option<First> {
+        match (therefore, self.watches.remove(id)) {
+            (Therefore::Adopt { frozen }, Some(watch)) => Some(First::Adopt { watch, frozen }),
+            // It ended after it was listed.
+            (Therefore::Adopt { .. }, None) => all.then_some(First::Settle(Remains::Dead)),
+            (Therefore::Settle(remains), _) => all.then_some(First::Settle(remains)),
+        }
+    }
+
+    fn backend(&self, engine: &Engine, record: &SandboxRecord) -> Option<Arc<dyn Isolation>> {
+        if let Some((backend, _)) = self.found.get(&record.id) {
+            return Some(Arc::clone(backend));
+        }
+        engine.backend_of(record).map_err(|error| {
+            engine.fault();
+            tracing::error!(sandbox.id = %record.id, error = sentence(&error), "a sandbox is left as it is");
+        })
+        .ok()
+    }
+}
+
 fn watch_all(
     records: &[SandboxRecord],
     found: &HashMap<SandboxId, (Arc<dyn Isolation>, Found)>,
@@ -139,36 +162,14 @@ async fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) {
     }
     let mut settling = Vec::new();
     for (record, therefore) in plan.steps {
-        let backend = match world.found.get(&record.id) {
-            Some((backend, _)) => Arc::clone(backend),
-            None => match engine.backend_of(&record) {
-                Ok(backend) => backend,
-                Err(error) => {
-                    engine.fault();
-                    tracing::error!(sandbox.id = %record.id, error = sentence(&error), "a sandbox is left as it is");
-                    continue;
-                }
-            },
-        };
-        let first = match (therefore, world.watches.remove(&record.id)) {
-            (Therefore::Adopt { frozen }, Some(watch)) => First::Adopt { watch, frozen },
-            // It ended after it was listed.
-            (Therefore::Adopt { .. }, None) if all => First::Settle(Remains::Dead),
-            (Therefore::Settle(remains), _) if all => First::Settle(remains),
-            (Therefore::Adopt { .. } | Therefore::Settle(_), _) => continue,
-        };
+        let Some(first) = world.first(&record.id, therefore, all) else { continue };
+        let Some(backend) = world.backend(engine, &record) else { continue };
         let settles = matches!(first, First::Settle(_));
         let cell = Driver::start(engine, record, backend, None, first);
-        if settles {
-            settling.push(cell);
-        }
+        settling.extend(cell.filter(|_| settles));
     }
-    let orphans: Vec<_> = plan
-        .orphans
-        .into_iter()
-        .filter(|_| all)
-        .filter_map(|id| world.found.remove(&id).map(|(backend, _)| (backend, id)))
-        .collect();
+    let orphans = if all { plan.orphans } else { Vec::new() };
+    let orphans = orphans.into_iter().filter_map(|id| Some((world.found.remove(&id)?.0, id))).collect();
     let engine = engine.inner();
     tokio::spawn(async move {
         remove_orphans(&engine, orphans).await;

@@ -6,6 +6,7 @@
 //! registering, and a driver leaves only after its last write.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,8 +44,15 @@ impl Registry {
         self.cells().contains_key(id)
     }
 
-    pub(crate) fn enrol(&self, cell: &Arc<Cell>) {
-        self.cells().insert(cell.id.clone(), Arc::clone(cell));
+    /// Takes a sandbox in, unless it has a driver already.
+    pub(crate) fn enrol(&self, cell: &Arc<Cell>) -> bool {
+        match self.cells().entry(cell.id.clone()) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(Arc::clone(cell));
+                true
+            }
+        }
     }
 
     /// Takes a driver's sandbox out, unless another driver has taken its place.
@@ -117,7 +125,7 @@ impl Engine {
         if self.is_closed() {
             return Err(EngineError::ShuttingDown);
         }
-        Ok(Driver::start(self, record, backend, None, first))
+        Driver::start(self, record, backend, None, first).ok_or_else(|| EngineError::sandbox_not_found(id))
     }
 
     /// The owner's sandbox as the catalog has it.
