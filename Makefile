@@ -13,7 +13,7 @@ help: ## List the recipes
 build: ## Build the release binary (target/release/warren)
 	$(CARGO) build --release --locked --package warren
 
-run: build ## Build, then show what a sandbox is and does (needs root)
+run: build ## Build, show what a sandbox is, and start the server (needs root)
 	@WARREN=$(WARREN) scripts/demo
 
 test: ## Install what the tests need (as root), then run all of them

@@ -10,6 +10,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use warren_core::catalog::{Catalog, CatalogError};
@@ -28,6 +29,9 @@ use crate::world::{MachineClock, MachineRandom};
 
 /// Threads for what blocks: creates, file systems, the catalog.
 const BLOCKING_THREADS: usize = 64;
+
+/// How long the remains of ended sandboxes may take to be removed at the end.
+const REMAINS: Duration = Duration::from_secs(5);
 
 /// How the service is to be run, beyond its configuration.
 #[derive(Debug, Default)]
@@ -236,6 +240,9 @@ async fn run(
             tracing::error!(%error, "the listener ended early");
         }
         engine.shutdown(policy).await;
+        // The next start would remove what is left as well, but nobody waits for that one.
+        let native = machine.native;
+        drop(tokio::task::spawn_blocking(move || native.settle(REMAINS)).await);
     };
     tokio::select! {
         () = ended => Ok(()),

@@ -2,10 +2,12 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Why something open must end.
@@ -40,16 +42,28 @@ impl StreamGuard {
     }
 }
 
+/// What a body may still say once its reader's key is revoked.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// A body that breaks off when its reader's key is revoked. That a server shuts down is no reason: a file is sent to its end,
 /// and endless streams look after themselves.
 pub(super) struct CutBody {
     body: Body,
     revoked: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Present once it is revoked.
+    last_words: Option<Pin<Box<Sleep>>>,
 }
 
 impl CutBody {
     pub(super) fn new(body: Body, guard: StreamGuard) -> Self {
-        Self { body, revoked: Box::pin(guard.revoked.cancelled_owned()) }
+        Self { body, revoked: Box::pin(guard.revoked.cancelled_owned()), last_words: None }
+    }
+
+    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        if self.last_words.is_none() && self.revoked.as_mut().poll(context).is_ready() {
+            self.last_words = Some(Box::pin(tokio::time::sleep(LAST_WORDS)));
+        }
+        self.last_words.as_mut().is_some_and(|words| words.as_mut().poll(context).is_ready())
     }
 }
 
@@ -61,7 +75,7 @@ impl http_body::Body for CutBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.revoked.as_mut().poll(context).is_ready() {
+        if self.is_over(context) {
             let error = io::Error::new(io::ErrorKind::PermissionDenied, "the key was revoked");
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }

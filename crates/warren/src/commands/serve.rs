@@ -125,7 +125,14 @@ fn announce(announcement: &Announcement) {
                 "This key may do everything, and is not shown again. Commands on this machine find it by themselves.",
             );
         }
-        AnnouncedKey::Kept | AnnouncedKey::None => {}
+        AnnouncedKey::Kept => {
+            let path = announcement.data_dir.join("server.json");
+            ui::print(&format!(
+                "The key is in {}; commands on this machine find it by themselves.",
+                path.display()
+            ));
+        }
+        AnnouncedKey::None => ui::print("It asks for no key."),
         AnnouncedKey::Lost => {
             ui::print(
                 "The local key is not in server.json any more: `warren serve --reset-key` makes another one.",
@@ -135,14 +142,20 @@ fn announce(announcement: &Announcement) {
     if let Some(reason) = &announcement.read_only {
         ui::print(&format!("\nNothing is changed until somebody has looked: {reason}"));
     }
-    let data_dir = match announcement.data_dir.to_str() {
-        Some("/var/lib/warren") | None => String::new(),
-        Some(path) => format!(" --data-dir {path}"),
-    };
+    let warren = command(announcement);
     ui::print(&format!(
-        "\nIn another terminal:\n  warren{data_dir} create           # a sandbox; prints its id\n  \
-         warren{data_dir} exec ID -- uname -a\n  warren{data_dir} ls\n"
+        "\nIn another terminal:\n  {warren} create                a sandbox; prints its id\n  \
+         {warren} exec ID -- uname -a   a command in it\n  {warren} ls                    all of them\n"
     ));
+}
+
+/// This program as it was called here, for the data directory that is served.
+fn command(announcement: &Announcement) -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "warren".to_owned());
+    match announcement.data_dir.to_str() {
+        Some("/var/lib/warren") | None => program,
+        Some(path) => format!("{program} --data-dir {path}"),
+    }
 }
 
 fn explain(error: ServeError) -> CliError {
