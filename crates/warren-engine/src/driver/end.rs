@@ -17,8 +17,6 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Driver {
     pub(super) async fn stop(&mut self, ending: Ending) -> Result<(), EngineError> {
-        self.clear_leftover().await?;
-        self.write_unwritten().await?;
         let delete = !ending.files_kept;
         match self.decide(Request::Stop) {
             Verdict::Proceed(Step::Enter(Status::Stopping)) => {

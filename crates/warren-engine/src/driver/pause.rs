@@ -24,8 +24,6 @@ impl Driver {
 
     /// Goes on, or begins another life.
     pub(super) async fn resume(&mut self) -> Result<(), EngineError> {
-        self.clear_leftover().await?;
-        self.write_unwritten().await?;
         match self.decide(Request::Resume) {
             Verdict::Proceed(Step::Enter(Status::Ready)) => self.thaw().await,
             Verdict::Proceed(Step::Enter(Status::Creating)) => self.start_again().await,
