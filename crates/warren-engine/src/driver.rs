@@ -48,8 +48,9 @@ use crate::engine::closed;
 use crate::registry::Seat;
 use crate::{Engine, EngineError, EngineStep, Patch};
 
-pub(crate) use settle::Remains;
-pub(crate) use start::Making;
+use self::pause::Undo;
+pub(crate) use self::settle::Remains;
+pub(crate) use self::start::Making;
 
 /// How long a driver waits for the letter it was started for.
 const LETTER_PATIENCE: Duration = Duration::from_secs(1);
@@ -117,6 +118,8 @@ pub(crate) struct Driver {
     unsettled: Option<Remains>,
     /// A start failed and could not be undone yet.
     leftover: Option<RootState>,
+    /// It is frozen or runs against what the record says.
+    astray: Option<Undo>,
     /// There is no record of it, and never will be.
     unborn: bool,
 }
@@ -152,6 +155,7 @@ impl Driver {
             unwritten: None,
             unsettled: None,
             leftover: None,
+            astray: None,
             unborn: false,
         };
         tokio::spawn(driver.run(first));

@@ -21,7 +21,9 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{Found, Isolation, IsolationError, IsolationErrorKind, Random, SandboxId, SandboxRecord};
+use warren_core::{
+    Found, Isolation, IsolationError, IsolationErrorKind, Random, SandboxId, SandboxRecord, Status,
+};
 
 use self::plan::{Plan, Therefore};
 use crate::blocking::blocking;
@@ -164,9 +166,12 @@ async fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) {
     for (record, therefore) in plan.steps {
         let Some(first) = world.first(&record.id, therefore, all) else { continue };
         let Some(backend) = world.backend(engine, &record) else { continue };
-        let settles = matches!(first, First::Settle(_));
+        let as_recorded = match first {
+            First::Adopt { frozen, .. } => frozen == (record.status == Status::Paused),
+            First::Letter | First::Make(_) | First::Settle(_) => false,
+        };
         let cell = Driver::start(engine, record, backend, None, first);
-        settling.extend(cell.filter(|_| settles));
+        settling.extend(cell.filter(|_| !as_recorded));
     }
     let orphans = if all { plan.orphans } else { Vec::new() };
     let orphans = orphans.into_iter().filter_map(|id| Some((world.found.remove(&id)?.0, id))).collect();

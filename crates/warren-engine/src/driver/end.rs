@@ -5,7 +5,9 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use warren_core::catalog::Durability;
-use warren_core::{Event, IsolationErrorKind, Request, SandboxRecord, Status, Step, Usage, Verdict};
+use warren_core::{
+    Event, IsolationErrorKind, Request, RootState, SandboxRecord, Status, Step, Usage, Verdict,
+};
 
 use super::{Driver, Unwritten};
 use crate::certificate::{Ending, Evidence, cause_of_exit, processes};
@@ -61,6 +63,7 @@ impl Driver {
         }
         self.passed(if kept { EngineStep::StopRecorded } else { EngineStep::DeleteRecorded });
         self.cell.life().end(&detail);
+        self.astray = None;
         self.finish().await
     }
 
@@ -150,7 +153,9 @@ impl Driver {
         match done {
             Err(error) if error.kind != IsolationErrorKind::NotFound => {
                 self.engine.fault();
-                self.write(Durability::Process, |record| set_files_kept(record, true)).await?;
+                if self.write(Durability::Process, |record| set_files_kept(record, true)).await.is_err() {
+                    self.leftover = Some(RootState::Fresh);
+                }
                 return Err(EngineError::Backend(error));
             }
             Ok(()) | Err(_) => {}

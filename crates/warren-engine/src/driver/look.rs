@@ -23,6 +23,7 @@ impl Driver {
         if let Some(ending) = self.overdue() {
             return self.stop(ending).await;
         }
+        self.straighten().await?;
         if self.record.status == Status::Ready {
             self.watch_if_blind().await;
             if self.is_idle(pulse) {
@@ -57,10 +58,9 @@ impl Driver {
     /// Whether something did not get through and is to be tried again.
     fn is_behind(&self) -> bool {
         let blind = self.record.status == Status::Ready && self.watch.is_none();
-        self.unwritten.is_some()
-            || self.unsettled.is_some()
-            || self.record.status == Status::Stopping
-            || blind
+        let unended = self.record.status == Status::Stopping;
+        let undone = self.unsettled.is_some() || self.leftover.is_some() || self.astray.is_some();
+        self.unwritten.is_some() || undone || unended || blind
     }
 
     /// Why it ends now, if it does.

@@ -4,11 +4,13 @@ use warren_core::catalog::Durability;
 use warren_core::{Deadline, Event, Paused, PausedBy, Request, Status, Step, Verdict};
 
 use super::Driver;
+use crate::error::sentence;
 use crate::{EngineError, EngineStep, Patch};
 
 impl Driver {
     /// Somebody asked for it. A sandbox that rests for want of work now waits to be told.
     pub(super) async fn pause(&mut self) -> Result<(), EngineError> {
+        self.straighten().await?;
         match self.decide(Request::Pause) {
             Verdict::Proceed(Step::Enter(Status::Paused)) => {
                 self.cell.set_gate(Status::Paused, Some(PausedBy::Request));
@@ -24,6 +26,7 @@ impl Driver {
 
     /// Goes on, or begins another life.
     pub(super) async fn resume(&mut self) -> Result<(), EngineError> {
+        self.straighten().await?;
         match self.decide(Request::Resume) {
             Verdict::Proceed(Step::Enter(Status::Ready)) => self.thaw().await,
             Verdict::Proceed(Step::Enter(Status::Creating)) => self.start_again().await,
@@ -33,6 +36,7 @@ impl Driver {
 
     /// As [`Driver::resume`], but only where the sandbox waits for nothing else.
     pub(super) async fn thaw_for_work(&mut self) -> Result<(), EngineError> {
+        self.straighten().await?;
         match &self.record.paused {
             Some(paused) if paused.by == PausedBy::Idleness => self.thaw().await,
             Some(_) | None => Ok(()),
@@ -93,19 +97,34 @@ impl Driver {
         Ok(())
     }
 
-    /// The record could not be written: the sandbox goes back to what it says.
+    /// The record could not be written: the sandbox goes back to what it says, now or later.
     async fn undo(&mut self, undo: Undo) {
-        let undone = self
+        self.astray = Some(undo);
+        if let Err(error) = self.straighten().await {
+            self.engine.fault();
+            tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "a sandbox is not in the state that its record tells");
+        }
+    }
+
+    /// Brings the sandbox back to the state that its record tells.
+    pub(super) async fn straighten(&mut self) -> Result<(), EngineError> {
+        let Some(undo) = self.astray else { return Ok(()) };
+        let done = self
             .isolate(move |backend, id| match undo {
                 Undo::Freeze => backend.freeze(id),
                 Undo::Thaw => backend.thaw(id),
             })
             .await;
-        self.reset_gate();
-        if let Err(error) = undone {
-            self.engine.fault();
-            tracing::error!(sandbox.id = %self.record.id, %error, "a sandbox is not in the state that its record tells");
+        if let Err(error) = done {
+            // Whoever comes meanwhile has it tried again.
+            if undo == Undo::Thaw {
+                self.cell.set_gate(Status::Paused, Some(PausedBy::Idleness));
+            }
+            return Err(EngineError::Backend(error));
         }
+        self.astray = None;
+        self.reset_gate();
+        Ok(())
     }
 
     /// Changes what its owner may change.
@@ -134,8 +153,8 @@ impl Driver {
 }
 
 /// How to get back.
-#[derive(Debug, Clone, Copy)]
-enum Undo {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undo {
     Freeze,
     Thaw,
 }
