@@ -2,8 +2,8 @@
 //!
 //! A key is 160 random bits. The catalog keeps its SHA-256 alone, and this process an index of all of them, so a wrong key costs
 //! the same as a right one and never reaches the database. [`required`] stands before every route but the few that are public:
-//! a route that forgets to ask for its [`Caller`] is still closed to strangers. What a key does not outlive its revocation to
-//! do: requests under way are answered with 401, bodies end, and web sockets end through [`Caller::cut`].
+//! a route that forgets to ask for its [`Caller`] is still closed to strangers. A revocation ends what is open: requests under way
+//! are answered with 401, bodies break off, and web sockets end through [`Caller::until_cut`].
 
 mod attempts;
 mod credentials;
