@@ -14,7 +14,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::time::{Instant, Sleep};
 
@@ -28,7 +28,7 @@ const LEAST_BYTES: usize = 1024;
 /// A layer: cuts slow bodies everywhere, and late answers where an answer is due soon.
 pub(crate) async fn layer(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let http = &state.config.http;
-    let complete = Arc::new(AtomicBool::new(false));
+    let complete = Arc::new(AtomicBool::new(request.body().is_end_stream()));
     let unhurried = is_unhurried(&request);
     let request =
         request.map(|body| Body::new(TimedBody::new(body, http.read_timeout, Arc::clone(&complete))));

@@ -19,6 +19,7 @@ fn collection() -> Vec<Route> {
             .answers::<Sandbox>(201, "It is ready.")
             .answers::<Sandbox>(200, "An earlier request with the same idempotency key made it.")
             .with_header("Idempotent-Replayed", "Always `true`.")
+            .fails(404)
             .conflicts(),
         Route::get("/v1/sandboxes", "list_sandboxes", sandboxes::list)
             .does("List sandboxes, the newest first")

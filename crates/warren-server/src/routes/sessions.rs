@@ -22,6 +22,7 @@ fn collection() -> Vec<Route> {
             .answers::<Session>(201, "A new session with its sandbox.")
             .answers::<Session>(200, "An earlier request with the same idempotency key made it.")
             .with_header("Idempotent-Replayed", "Always `true`.")
+            .fails(404)
             .conflicts(),
         Route::post("/v1/sessions/attach", "attach_session", sessions::attach)
             .does("Get a session with a sandbox that exists")

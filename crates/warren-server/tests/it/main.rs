@@ -6,6 +6,7 @@ mod auth;
 mod bodies;
 mod chat;
 mod config;
+mod contract;
 mod events;
 mod exec;
 mod files;

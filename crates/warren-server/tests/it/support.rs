@@ -157,7 +157,11 @@ impl Call {
         let mut bytes = Vec::new();
         // A server that has said all it wants may reset what it did not read.
         drop(stream.read_to_end(&mut bytes));
-        Answer::parse(&bytes)
+        let answer = Answer::parse(&bytes);
+        let mut line = self.lines[0].split(' ');
+        let (method, target) = (line.next().unwrap_or_default(), line.next().unwrap_or_default());
+        crate::contract::check(method, target, answer.status, answer.header("content-type"), &answer.body);
+        answer
     }
 
     /// Sends it, and leaves the answer to be read.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(example = json!({"name": "ci", "scope": "use"})))]
 pub struct CreateKey {
     /// For people: what the key is used for.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 128, example = "ci"))]

@@ -22,6 +22,7 @@ impl Default for Command {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(example = json!({"command": "make test", "timeout_s": 60})))]
 pub struct Exec {
     pub command: Command,
     /// Variables on top of the sandbox's own.
@@ -109,6 +110,7 @@ pub enum ExitCause {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(example = json!({"command": ["python3", "-m", "http.server"], "tag": "web", "port": 8000})))]
 pub struct StartProcess {
     pub command: Command,
     /// Variables on top of the sandbox's own.

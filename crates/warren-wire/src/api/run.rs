@@ -49,6 +49,7 @@ pub struct RunTotals {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(example = json!({"task": "build the site", "result": "ok", "duration_ms": 1500, "tokens": 1200})))]
 pub struct NewRun {
     /// What was to be done.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 65_536))]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(example = json!({"template": "host", "memory_mib": 512, "cpus": 1.5, "ttl_s": 3600, "labels": {"team": "search"}})))]
 pub struct CreateSandbox {
     /// The template its files start from. Left out: the one of its type.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,6 +152,7 @@ pub struct Sandbox {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(example = json!({"labels": {"team": "search"}, "ttl_s": 7200})))]
 pub struct PatchSandbox {
     /// The labels from now on.
     #[serde(skip_serializing_if = "Option::is_none")]

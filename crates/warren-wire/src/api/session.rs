@@ -9,6 +9,7 @@ use super::{CreateSandbox, Run, RunLimits, RunLimitsRequest, RunTotals, Sandbox,
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(example = json!({"client": "agent-7", "sandbox": {"memory_mib": 512}, "limits": {"runs": 5, "tokens": 20000}})))]
 pub struct AcquireSession {
     /// Who asks, in the caller's own words.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200, example = "agent-7"))]
@@ -79,6 +80,7 @@ pub struct Requirements {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(example = json!({"sandbox_id": "sbxh7777777777777777777777777", "client": "agent-7"})))]
 pub struct AttachSession {
     /// Which one.
     #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
