@@ -139,3 +139,50 @@ fn start_time(pid: u32) -> Option<u64> {
     }
     fields.nth(18)?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use warren_core::{RootState, TemplateName};
+
+    use super::*;
+
+    fn of_this_process() -> Record {
+        let request = CreateRequest {
+            id: SandboxId::from_random([1; 16]),
+            spec: SandboxSpec::new(TemplateName::host()),
+            root: Vec::new(),
+            state: RootState::Fresh,
+            env: Vec::new(),
+            user: None,
+            workdir: None,
+            owner: OwnerBond::Outlives,
+            disk_limit_required: false,
+        };
+        Record::new(&request, std::process::id(), 0, QuotaKind::Watched, None)
+    }
+
+    #[test]
+    fn a_number_that_another_process_has_now_is_not_alive() {
+        let record = of_this_process();
+        assert!(record.is_alive());
+        assert!(!Record { pid_started: record.pid_started + 1, ..record.clone() }.is_alive());
+        assert!(!Record { boot: "another".to_owned(), ..record.clone() }.is_alive());
+        assert!(!Record { pid: u32::MAX, ..record.clone() }.is_alive());
+        assert!(!record.at(Stage::Halted).is_alive() && !record.at(Stage::Resuming).is_alive());
+    }
+
+    #[test]
+    fn a_record_is_replaced_as_a_whole_or_not_at_all() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(Record::load(place.path()).is_none() && !Record::exists(place.path()));
+        let record = of_this_process();
+        record.store(place.path()).unwrap();
+        record.enter(Stage::Halted, place.path()).unwrap();
+        let halted = Record::load(place.path()).unwrap();
+        assert_eq!((halted.stage, halted.pid), (Stage::Halted, std::process::id()));
+        assert!(record.enter(Stage::Halted, Path::new("/nowhere")).is_err());
+        fs::write(place.path().join(FILE), "{\"format\": 2}").unwrap();
+        assert!(Record::load(place.path()).is_none() && Record::exists(place.path()));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing else is left");
+    }
+}

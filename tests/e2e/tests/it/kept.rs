@@ -271,3 +271,23 @@ fn a_halted_sandbox_that_dies_with_its_maker_is_its_maker_s_alone() {
     assert!(next.port().settle(Duration::from_secs(10)));
     assert!(next.port().list().unwrap().is_empty(), "{id} is an orphan");
 }
+
+#[test]
+fn a_record_that_cannot_be_read_is_no_reason_to_remove_files() {
+    let env = TestEnv::new();
+    let id = {
+        let backend = env.backend();
+        let id = backend.create(root_spec(), OwnerBond::Outlives);
+        assert_eq!(backend.exec(&id, ["sh", "-c", "echo work > /root/file"]).exit.code, 0);
+        backend.port().halt(&id).unwrap();
+        id
+    };
+    let directory = env.data_dir().join("sandboxes").join(id.as_str());
+    std::fs::write(directory.join("record.json"), "{\"format\": 1000}").unwrap();
+    let backend = env.backend();
+    assert!(backend.port().settle(Duration::from_secs(10)));
+    assert_eq!(std::fs::read_to_string(directory.join("upper-0/root/file")).unwrap(), "work\n");
+    assert_eq!(backend.port().halt(&id).unwrap_err().kind, IsolationErrorKind::NotFound);
+    backend.destroy(&id);
+    assert!(!directory.exists());
+}
