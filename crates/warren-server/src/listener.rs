@@ -7,6 +7,7 @@
 
 mod connection;
 mod slot;
+mod usage;
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Http;
 use slot::Slot;
+use usage::Usage;
 
 /// How long the loop rests when the process is out of descriptors or memory: nothing else helps.
 const REST: Duration = Duration::from_millis(100);
@@ -57,11 +59,12 @@ impl Listener {
                 accepted = accept(&socket, &slots) => accepted,
             };
             let Some((stream, peer, permit)) = accepted else { continue };
-            let slot = Slot::new(stream, permit, shared.http.write_timeout);
+            let usage = Usage::new();
+            let slot = Slot::new(stream, permit, usage.clone(), shared.http.write_timeout);
             let (shared, shutdown, over) = (Arc::clone(&shared), self.shutdown.clone(), over.clone());
             connections.spawn(async move {
                 tokio::select! {
-                    () = connection::serve(&shared, slot, peer, shutdown) => {}
+                    () = connection::serve(&shared, (slot, usage), peer, shutdown) => {}
                     () = over.cancelled() => {}
                 }
             });
@@ -89,7 +92,8 @@ fn builder(http: &Http) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(http.header_timeout)
+        // It also runs while nothing at all comes; how long a head may take once it has begun is `Usage`'s to say.
+        .header_read_timeout(http.idle_timeout + http.header_timeout)
         .max_headers(usize::try_from(http.max_headers).unwrap_or(usize::MAX))
         .max_buf_size(header_bytes);
     builder

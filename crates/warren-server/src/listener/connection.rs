@@ -1,6 +1,5 @@
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,22 +10,25 @@ use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::usage::{UnderWay, Usage};
 use super::{Shared, Slot};
 use crate::auth::Peer;
-use crate::config::Http;
 
 /// What is still to be said may be said within this long after the connection is told to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves one connection to its end.
-pub(super) async fn serve(shared: &Shared, slot: Slot, address: SocketAddr, shutdown: CancellationToken) {
-    let usage = Usage::new();
+pub(super) async fn serve(
+    shared: &Shared,
+    (slot, usage): (Slot, Usage),
+    address: SocketAddr,
+    shutdown: CancellationToken,
+) {
     let service = service_fn(|request: Request<Incoming>| {
-        let (app, under_way) = (shared.app.clone(), usage.begin());
+        let (app, under_way) = (shared.app.clone(), usage.begin(request.version()));
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer::new(address.ip()));
@@ -49,63 +51,6 @@ pub(super) async fn serve(shared: &Shared, slot: Slot, address: SocketAddr, shut
     if let Err(error) = ended {
         // Peers come and go, and send what they like.
         tracing::debug!(error = %crate::error::chain(&*error), "a connection ended early");
-    }
-}
-
-/// What a connection is used for. A clone is the same connection's.
-#[derive(Clone)]
-struct Usage(Arc<Mutex<Requests>>);
-
-struct Requests {
-    under_way: usize,
-    /// When the last one ended.
-    unused_since: Instant,
-    /// Whether there was one at all.
-    used: bool,
-}
-
-impl Usage {
-    fn new() -> Self {
-        Self(Arc::new(Mutex::new(Requests { under_way: 0, unused_since: Instant::now(), used: false })))
-    }
-
-    fn begin(&self) -> UnderWay {
-        self.change(|requests| {
-            requests.under_way += 1;
-            requests.used = true;
-        });
-        UnderWay(self.clone())
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut Requests) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Waits until there was no request for too long: for the first one there is less patience.
-    async fn until_unused(&self, http: &Http) {
-        loop {
-            let deadline = self.change(|requests| {
-                let patience = if requests.used { http.idle_timeout } else { http.header_timeout };
-                (requests.under_way == 0).then(|| requests.unused_since + patience)
-            });
-            match deadline {
-                Some(deadline) if deadline <= Instant::now() => return,
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => tokio::time::sleep(http.idle_timeout).await,
-            }
-        }
-    }
-}
-
-/// A request that has not been answered to the end.
-struct UnderWay(Usage);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.change(|requests| {
-            requests.under_way -= 1;
-            requests.unused_since = Instant::now();
-        });
     }
 }
 

@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
+use super::usage::Usage;
+
 /// A connection with the slot that it takes up. An upgraded connection carries it on, so that web sockets are counted too.
 pub(super) struct Slot {
     stream: TcpStream,
@@ -16,16 +18,23 @@ pub(super) struct Slot {
     stalled: Pin<Box<Sleep>>,
     is_stalled: bool,
     patience: Duration,
+    usage: Usage,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Slot {
-    pub(super) fn new(stream: TcpStream, permit: OwnedSemaphorePermit, patience: Duration) -> Self {
+    pub(super) fn new(
+        stream: TcpStream,
+        permit: OwnedSemaphorePermit,
+        usage: Usage,
+        patience: Duration,
+    ) -> Self {
         Self {
             stream,
             stalled: Box::pin(tokio::time::sleep(patience)),
             is_stalled: false,
             patience,
+            usage,
             _permit: permit,
         }
     }
@@ -57,7 +66,12 @@ impl AsyncRead for Slot {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.usage.heard();
+        }
+        read
     }
 }
 

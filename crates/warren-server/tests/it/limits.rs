@@ -56,18 +56,26 @@ fn whoever_says_nothing_is_closed() {
 }
 
 #[test]
-fn a_connection_that_is_kept_but_not_used_is_closed() {
-    let server = TestServer::with(hurried);
-    let mut kept = server.connect();
-    for _ in 0..2 {
+fn a_connection_that_is_kept_but_not_used_is_closed_later_than_one_that_begins_a_request() {
+    let server = TestServer::with(|config| {
+        hurried(config);
+        config.http.idle_timeout = Duration::from_secs(3);
+    });
+    let used = || {
+        let mut kept = server.connect();
         kept.write_all(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let mut head = [0; 12];
-        kept.read_exact(&mut head).unwrap();
-        let mut rest = [0; 4096];
-        assert!(kept.read(&mut rest).unwrap() > 0);
-    }
-    let closed = until_closed(&mut kept);
-    assert!(closed < Duration::from_secs(5), "{closed:?}");
+        let mut answer = [0; 4096];
+        assert!(kept.read(&mut answer).unwrap() > 0);
+        kept
+    };
+    let (mut idle, mut beginning) = (used(), used());
+    beginning.write_all(b"GET /v1/").unwrap();
+    let began = Instant::now();
+    until_closed(&mut beginning);
+    assert!(began.elapsed() < Duration::from_millis(2500), "{:?}", began.elapsed());
+    until_closed(&mut idle);
+    assert!(began.elapsed() > Duration::from_millis(2500), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
 #[test]
