@@ -136,7 +136,7 @@ impl Engine {
     /// A chat that is asked for is in use, so its sandbox does not rest.
     async fn awake(&self, sandbox: SandboxRecord) -> Result<SandboxRecord, EngineError> {
         match sandbox.status {
-            Status::Paused => self.resume(&sandbox.owner, &sandbox.id).await,
+            Status::Paused => self.set_going(&sandbox.owner, &sandbox.id).await,
             Status::Creating
             | Status::Syncing
             | Status::Ready

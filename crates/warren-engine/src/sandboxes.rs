@@ -10,6 +10,7 @@ use warren_core::{
 
 use crate::admit::check_words;
 use crate::blocking::blocking;
+use crate::blocking::finished;
 use crate::certificate::Ending;
 use crate::driver::Task;
 use crate::engine::closed;
@@ -75,7 +76,24 @@ impl Engine {
     }
 
     /// Thaws a paused sandbox, or starts again one that was stopped with its files kept. Idempotent.
+    /// The session that its end took away goes on with it, if no other holds it.
     pub async fn resume(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
+        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+        finished(async move {
+            let _turn = engine.shared.leases.turns.hold(id.clone()).await;
+            let record = engine.set_going(&owner, &id).await?;
+            engine.reopen(&record).await;
+            Ok(record)
+        })
+        .await
+    }
+
+    /// As [`Engine::resume`], for callers that see to the sessions themselves.
+    pub(crate) async fn set_going(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+    ) -> Result<SandboxRecord, EngineError> {
         self.may_change()?;
         self.ask(owner, id, Task::Resume).await
     }

@@ -43,7 +43,7 @@ use crate::{Engine, EngineError, Missing};
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     /// Those who act on a sandbox for the sake of one of its sessions do so one after the other.
-    turns: Keyed<SandboxId>,
+    pub(crate) turns: Keyed<SandboxId>,
     /// Those who ask for one chat's sandbox, likewise.
     pub(crate) chats: Keyed<(Owner, String)>,
     thinking: Thinking,

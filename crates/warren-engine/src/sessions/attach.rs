@@ -67,7 +67,7 @@ impl Engine {
         idempotency: Option<&Expected>,
     ) -> Result<Acquired, EngineError> {
         let _turn = self.shared.leases.turns.hold(sandbox.id.clone()).await;
-        self.resume(owner, &sandbox.id).await?;
+        self.set_going(owner, &sandbox.id).await?;
         let client = terms.client.clone();
         let ready = Provision::Ready { url: None, job: None };
         let session = self.new_session(owner, &sandbox.id, sandbox.kind, ready, terms);

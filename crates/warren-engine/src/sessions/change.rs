@@ -69,7 +69,7 @@ impl Engine {
         }
         let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
         self.made(owner, &session.sandbox).await?;
-        self.resume(owner, &session.sandbox).await?;
+        self.set_going(owner, &session.sandbox).await?;
         let changed = self.step(owner, id, SessionRequest::Resume).await?;
         let sandbox = self.still_alive(owner, &session.sandbox).await?;
         if changed.written {

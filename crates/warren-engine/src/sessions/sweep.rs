@@ -71,6 +71,32 @@ impl Engine {
         }
     }
 
+    /// A sandbox goes on that nobody holds: the session that held it last goes on too, unless its own time is over.
+    pub(crate) async fn reopen(&self, sandbox: &SandboxRecord) {
+        let (owner, id) = (sandbox.owner.clone(), sandbox.id.clone());
+        let clock = self.shared.parts.clock.clone();
+        let last = self.catalog(move |catalog| {
+            let sessions = all_sessions(catalog, &owner, &id)?;
+            let held = sessions.iter().any(|session| session.state.is_open());
+            let mut expired = sessions.into_iter().filter(|session| session.state == SessionState::Expired);
+            let lasts = |session: &SessionRecord| {
+                !session.deadline.as_ref().is_some_and(|end| end.is_due(clock.as_ref()))
+            };
+            Ok(if held { None } else { expired.find(lasts) })
+        });
+        let reopened = match last.await {
+            Ok(Some(session)) => self.step(&session.owner, &session.id, SessionRequest::Resume).await,
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        match reopened {
+            Ok(changed) => self.tell(&changed.session, Event::SessionResumed),
+            Err(error) => {
+                tracing::warn!(sandbox.id = %sandbox.id, %error, "the session of a resumed sandbox stays expired");
+            }
+        }
+    }
+
     /// Ends sessions whose time is over. Part of every sweep.
     pub(crate) async fn sweep_sessions(&self) {
         let clock = self.shared.parts.clock.clone();

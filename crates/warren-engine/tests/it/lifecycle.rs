@@ -71,6 +71,7 @@ async fn a_stopped_sandbox_keeps_its_files_and_is_started_again_under_its_id() {
     let resumed = engine.resume(&owner(), &id).await.unwrap();
     assert_eq!((resumed.status, resumed.death.is_none()), (Status::Ready, true));
     assert_eq!(output(&engine, &id, "read /root/work").await, "precious");
+    assert_eq!(state(&engine, &made.session.id).await, SessionState::Active, "its session goes on with it");
     assert_consistent(&world, &engine).await;
 }
 
