@@ -34,9 +34,11 @@ pub struct FakeIsolation {
     book: Mutex<Book>,
     changed: Condvar,
     before: Mutex<Option<Arc<Before>>>,
+    bar: Mutex<Option<Arc<Bar>>>,
 }
 
 type Before = dyn Fn(Call) + Send + Sync;
+type Bar = dyn Fn() -> bool + Send + Sync;
 
 /// How a sandbox of a [`FakeIsolation`] really stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,8 +65,19 @@ impl FakeIsolation {
 
     /// A backend that can do this.
     pub fn able(name: &'static str, capabilities: Capabilities) -> Arc<Self> {
-        let (book, before) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { name, capabilities, book, changed: Condvar::new(), before })
+        Arc::new(Self {
+            name,
+            capabilities,
+            book: Mutex::default(),
+            changed: Condvar::new(),
+            before: Mutex::default(),
+            bar: Mutex::default(),
+        })
+    }
+
+    /// A thread for which this says yes begins no lifecycle call any more, for ever: it belongs to a process that has ended.
+    pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(barred));
     }
 
     /// Called before each call, on its thread: it may wait.
@@ -112,6 +125,11 @@ impl FakeIsolation {
         self.lock().faults.fail_always(call, kind);
     }
 
+    /// Calls that were to fail and have not been made no longer are.
+    pub fn forgive(&self) {
+        self.lock().faults.forgive();
+    }
+
     /// Every call of this kind takes so long.
     pub fn delay(&self, call: Call, span: Duration) {
         self.lock().faults.delay(call, span);
@@ -153,6 +171,11 @@ impl FakeIsolation {
         self.lock().running(id)
     }
 
+    /// Whether a lifecycle call has not returned.
+    pub fn is_busy(&self) -> bool {
+        !self.lock().busy.is_empty()
+    }
+
     /// Which rules were broken so far.
     pub fn violations(&self) -> Vec<String> {
         self.lock().violations.clone()
@@ -191,6 +214,19 @@ impl FakeIsolation {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The book, for threads of living processes. Looked at with the book in hand, so that nothing slips through.
+    fn admit(&self) -> MutexGuard<'_, Book> {
+        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        loop {
+            let book = self.lock();
+            if !bar.as_ref().is_some_and(|barred| barred()) {
+                return book;
+            }
+            drop(book);
+            std::thread::park();
+        }
+    }
+
     fn let_go(&self, call: Call) {
         self.lock().faults.let_go(call);
         self.changed.notify_all();
@@ -224,7 +260,7 @@ impl FakeIsolation {
         act: impl FnOnce(&mut Book) -> Result<T, IsolationError>,
     ) -> Result<T, IsolationError> {
         self.announce(call);
-        let alone = self.lock().enter(call, id);
+        let alone = self.admit().enter(call, id);
         let result = self.suffer(call, Some(id)).and_then(|()| act(&mut self.lock()));
         if alone {
             self.lock().leave(id);

@@ -1,85 +1,14 @@
 //! The process ends at every step and before every call to a port, and the next start makes everything whole.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warren_core::{SandboxId, Status};
 use warren_engine::{Engine, EngineError, EngineStep, StoppedFiles};
 
+use crate::doom::{Doom, End};
 use crate::support::*;
-
-/// Where a process ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// At the step of this number, counted from the start.
-    AtStep(usize),
-    /// Before the call to a port of this number.
-    BeforeCall(usize),
-    Never,
-}
-
-/// A process that ends: from some moment on, nothing it does has any effect.
-struct Doom {
-    name: String,
-    end: End,
-    steps: Mutex<Vec<EngineStep>>,
-    calls: AtomicUsize,
-    dead: AtomicBool,
-    told: Mutex<Sender<()>>,
-}
-
-impl Doom {
-    fn new(name: String, end: End) -> (Arc<Self>, Receiver<()>) {
-        let (told, hear) = channel();
-        let doom = Self {
-            name,
-            end,
-            steps: Mutex::default(),
-            calls: AtomicUsize::new(0),
-            dead: AtomicBool::new(false),
-            told: Mutex::new(told),
-        };
-        (Arc::new(doom), hear)
-    }
-
-    fn pass(&self, step: EngineStep) {
-        self.stay_dead();
-        let number = {
-            let mut steps = self.steps.lock().unwrap();
-            steps.push(step);
-            steps.len() - 1
-        };
-        if self.end == End::AtStep(number) {
-            self.die();
-        }
-    }
-
-    /// Other processes use the same ports: only this one's threads are meant.
-    fn call(&self) {
-        if std::thread::current().name() != Some(&self.name) {
-            return;
-        }
-        self.stay_dead();
-        if self.end == End::BeforeCall(self.calls.fetch_add(1, Ordering::SeqCst)) {
-            self.die();
-        }
-    }
-
-    fn die(&self) {
-        self.dead.store(true, Ordering::SeqCst);
-        self.told.lock().unwrap().send(()).ok();
-        self.stay_dead();
-    }
-
-    fn stay_dead(&self) {
-        while self.dead.load(Ordering::SeqCst) {
-            std::thread::park();
-        }
-    }
-}
 
 /// What must not be lost, whenever the process ends.
 #[derive(Default)]
@@ -121,6 +50,7 @@ async fn tour(world: &World, engine: &Engine, promises: &Promises) -> Result<(),
     exec(engine, id, "true").await?;
     engine.stop(&me, id, StoppedFiles::Keep, "tour").await?;
     engine.resume(&me, id).await?;
+    engine.detach(&me, &first.session.id).await?;
     let second = engine.attach(&me, attach(id)).await?;
     engine.suspend(&me, &second.session.id).await?;
     engine.resume_session(&me, &second.session.id).await?;
@@ -142,56 +72,40 @@ async fn tour(world: &World, engine: &Engine, promises: &Promises) -> Result<(),
     Ok(())
 }
 
-/// Runs the tour in a process of its own that ends there. Says what the process did; `None` when it came to its end in peace.
+/// Runs the tour in a process of its own that ends there. Says what it did, and whether it came to that end.
 fn run_until(world: &World, promises: &Arc<Promises>, name: &str, end: End) -> (Arc<Doom>, bool) {
-    let (doom, died) = Doom::new(name.to_owned(), end);
-    let calls = Arc::clone(&doom);
-    world.catalog.before_each(move |_| calls.call());
-    let calls = Arc::clone(&doom);
-    world.isolation.before_each(move |_| calls.call());
+    let doom = Doom::of(world, name.to_owned(), end);
     let (world, promises, steps) = (world.clone(), Arc::clone(promises), Arc::clone(&doom));
-    let (finished, finish) = channel();
     let process = move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .thread_name(steps.name.clone())
+            .thread_name(steps.name())
             .build()
             .unwrap();
         runtime.block_on(async {
+            let steps = Arc::clone(&steps);
             let parts = world.parts(move |step| steps.pass(step));
             let engine = Engine::open(parts, world.settings.clone()).await.unwrap();
             engine.reconciled().await;
             tour(&world, &engine, &promises).await.unwrap();
-            finished.send(()).ok();
         });
     };
-    std::thread::Builder::new().name(name.to_owned()).spawn(process).unwrap();
-    let patience = std::time::Instant::now() + Duration::from_secs(30);
-    loop {
-        match died.recv_timeout(Duration::from_millis(1)) {
-            Ok(()) => return (doom, true),
-            Err(RecvTimeoutError::Disconnected) => unreachable!("the doom is held here"),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        match finish.try_recv() {
-            Ok(()) => return (doom, false),
-            Err(std::sync::mpsc::TryRecvError::Disconnected) => {
-                // It may have died at the last moment.
-                assert!(died.try_recv().is_ok(), "the tour failed before {end:?}");
-                return (doom, true);
-            }
-            Err(std::sync::mpsc::TryRecvError::Empty) => {}
-        }
-        assert!(std::time::Instant::now() < patience, "the tour neither ended nor reached {end:?}");
+    let process = std::thread::Builder::new().name(name.to_owned()).spawn(process).unwrap();
+    let patience = Instant::now() + Duration::from_secs(30);
+    while !doom.is_dead() && !process.is_finished() {
+        assert!(Instant::now() < patience, "the tour neither ended nor reached {end:?}");
+        std::thread::sleep(Duration::from_micros(200));
     }
+    if doom.is_dead() {
+        return (doom, true);
+    }
+    process.join().expect("the tour succeeds");
+    doom.die();
+    (doom, false)
 }
 
 fn recover(world: &World, promises: &Promises, end: End) {
-    world.catalog.before_each(|_| {});
-    world.isolation.before_each(|_| {});
-    // A call that was under way when the process ended still takes effect, as on a real machine.
-    std::thread::sleep(Duration::from_millis(2));
-    world.isolation.owner_ended();
+    world.inherit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let engine = world.open().await;
@@ -225,7 +139,7 @@ fn measure() -> (Vec<EngineStep>, usize) {
     let (doom, died) = run_until(&world, &promises, "measured", End::Never);
     assert!(!died);
     recover(&world, &promises, End::Never);
-    (doom.steps.lock().unwrap().clone(), doom.calls.load(Ordering::SeqCst))
+    (doom.steps(), doom.calls())
 }
 
 #[test]
@@ -254,7 +168,7 @@ fn an_end_while_mending_is_mended_by_the_start_after_it() {
     for number in 0..steps.len() {
         let (world, promises) = (World::new(), Arc::default());
         run_until(&world, &promises, &format!("first {number}"), End::AtStep(number));
-        world.isolation.owner_ended();
+        world.inherit();
         // The second process mends first, and ends at the first step of that, or of the tour that follows.
         let end = End::AtStep(0);
         assert!(run_until(&world, &promises, &format!("second {number}"), end).1);

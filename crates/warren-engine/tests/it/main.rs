@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
 
+mod actors;
+mod chaos;
 mod crashes;
 mod creating;
 mod deaths;
+mod doom;
 mod events;
 mod failing;
 mod idleness;

@@ -83,6 +83,8 @@ impl Real {
     /// Does it; `None` when there is nothing to do it to.
     async fn perform(&mut self, op: Op) -> Option<Answer> {
         let (engine, me) = (self.engine.clone(), owner());
+        // What is newer than something else is so by the clock.
+        self.world.clock.advance_ms(1);
         let sandbox = |index: usize| self.sandboxes.get(index % self.sandboxes.len().max(1)).cloned();
         let session = |index: usize| self.sessions.get(index % self.sessions.len().max(1)).cloned();
         let files = |keep| if keep { StoppedFiles::Keep } else { StoppedFiles::Delete };

@@ -7,99 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, yield_now};
-use warren_core::{IsolationErrorKind, SandboxId, SessionId};
-use warren_engine::{Acquire, Engine, EngineError, Patch, Release, StoppedFiles};
+use warren_core::IsolationErrorKind;
+use warren_engine::{Acquire, Engine, EngineError, StoppedFiles};
 use warren_testkit::FakeRandom;
 
+use crate::actors::{Action, Actor};
 use crate::support::*;
 
 /// Orders tried with one engine.
 const BATCH: u64 = 100;
 /// Longer than any schedule takes by far.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Exec,
-    ExecAndLeave,
-    Attach,
-    Pause,
-    Resume,
-    StopKeeping,
-    StopDeleting,
-    Detach,
-    Suspend,
-    ResumeSession,
-    Release,
-    Terminate,
-    Patch,
-    Look,
-    FallIdle,
-    Die,
-}
-
-const ACTIONS: [Action; 16] = [
-    Action::Exec,
-    Action::ExecAndLeave,
-    Action::Attach,
-    Action::Pause,
-    Action::Resume,
-    Action::StopKeeping,
-    Action::StopDeleting,
-    Action::Detach,
-    Action::Suspend,
-    Action::ResumeSession,
-    Action::Release,
-    Action::Terminate,
-    Action::Patch,
-    Action::Look,
-    Action::FallIdle,
-    Action::Die,
-];
-
-impl Action {
-    fn works(self) -> bool {
-        matches!(self, Self::Exec | Self::ExecAndLeave)
-    }
-}
-
-/// One of many who use the same sandbox.
-struct Actor {
-    world: World,
-    engine: Engine,
-    id: SandboxId,
-    session: SessionId,
-}
-
-impl Actor {
-    async fn act(&self, action: Action) -> Result<(), EngineError> {
-        let (engine, id, session, me) = (&self.engine, &self.id, &self.session, owner());
-        match action {
-            Action::Exec => exec(engine, id, "echo x").await.map(drop),
-            Action::ExecAndLeave => engine.start(&me, id, program("sleep 1000")).await.map(drop),
-            Action::Attach => engine.attach(&me, attach(id)).await.map(drop),
-            Action::Pause => engine.pause(&me, id).await.map(drop),
-            Action::Resume => engine.resume(&me, id).await.map(drop),
-            Action::StopKeeping => engine.stop(&me, id, StoppedFiles::Keep, "keeper").await.map(drop),
-            Action::StopDeleting => engine.stop(&me, id, StoppedFiles::Delete, "deleter").await.map(drop),
-            Action::Detach => engine.detach(&me, session).await.map(drop),
-            Action::Suspend => engine.suspend(&me, session).await.map(drop),
-            Action::ResumeSession => engine.resume_session(&me, session).await.map(drop),
-            Action::Release => engine.release(&me, session, Release::KeepAlive).await.map(drop),
-            Action::Terminate => engine.terminate(&me, session, "terminator").await.map(drop),
-            Action::Patch => engine.update_sandbox(&me, id, Patch::default()).await.map(drop),
-            Action::Look => engine.usage(&me, id).await.map(drop),
-            Action::FallIdle => {
-                self.world.fall_idle(engine).await;
-                Ok(())
-            }
-            Action::Die => {
-                self.world.isolation.die(id, false);
-                Ok(())
-            }
-        }
-    }
-}
 
 /// What may be said to one who came too late.
 fn is_fair(error: &EngineError) -> bool {
@@ -139,7 +57,7 @@ async fn play(world: &World, engine: &Engine, seed: u64) {
     let count = 3 + random.below(6);
     let mut tasks = Vec::new();
     for _ in 0..count {
-        let action = ACTIONS[usize::try_from(random.below(ACTIONS.len() as u64)).unwrap()];
+        let action = Action::any(&random);
         let (actor, yields) = (Arc::clone(&actor), random.below(24));
         let task = tokio::spawn(async move {
             for _ in 0..yields {
@@ -163,35 +81,9 @@ async fn play(world: &World, engine: &Engine, seed: u64) {
     for (action, task) in working {
         hear(&actor, &actions, action, task).await;
     }
-    settled(world, engine, &actor.id).await;
+    assert_comes_to_rest(world, engine).await;
     engine.stop(&owner(), &actor.id, StoppedFiles::Delete, "tester").await.expect("a last stop");
     assert_eq!(world.isolation.standing(&actor.id), None);
-}
-
-/// Waits for what happens in the background, then looks whether everything agrees.
-async fn settled(world: &World, engine: &Engine, id: &SandboxId) {
-    eventually("it comes to rest", async || {
-        let record = record(engine, id).await;
-        let standing = world.isolation.standing(id);
-        match standing {
-            Some(warren_testkit::Standing::Running) => record.status == warren_core::Status::Ready,
-            Some(warren_testkit::Standing::Frozen) => record.status == warren_core::Status::Paused,
-            Some(warren_testkit::Standing::Dead) => false,
-            Some(warren_testkit::Standing::Halted) => record.status.is_terminal() && record.files_kept(),
-            None => record.status.is_terminal() && !record.files_kept(),
-        }
-    })
-    .await;
-    eventually("its sessions know", async || {
-        let live = record(engine, id).await.is_live();
-        let sessions = all_sessions(engine, &owner()).await;
-        live || sessions
-            .iter()
-            .filter(|session| session.sandbox == *id)
-            .all(|session| !session.state.is_open())
-    })
-    .await;
-    assert_consistent(world, engine).await;
 }
 
 /// Lets some calls to the ports take a moment, so that others overtake them.
@@ -208,7 +100,7 @@ fn jitter(world: &World, seed: u64) {
 }
 
 /// Says which schedule it was that failed.
-struct Named(u64);
+pub(crate) struct Named(pub(crate) u64);
 
 impl Drop for Named {
     #[expect(clippy::print_stderr, reason = "the panic itself does not know the schedule")]

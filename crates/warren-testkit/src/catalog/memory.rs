@@ -21,9 +21,11 @@ pub struct MemoryCatalog {
     records: Mutex<Records>,
     faults: Mutex<VecDeque<Fault>>,
     before: Mutex<Option<Arc<Before>>>,
+    bar: Mutex<Option<Arc<Bar>>>,
 }
 
 type Before = dyn Fn(&'static str) + Send + Sync;
+type Bar = dyn Fn() -> bool + Send + Sync;
 
 struct Fault {
     /// `None`: whatever is called next.
@@ -68,6 +70,24 @@ impl MemoryCatalog {
         *locked(&self.before) = Some(Arc::new(hook));
     }
 
+    /// A thread for which this says yes gets no further than the door, for ever: it belongs to a process that has ended.
+    pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
+        *locked(&self.bar) = Some(Arc::new(barred));
+    }
+
+    /// The records, for threads of living processes. Looked at with the records in hand, so that nothing slips through.
+    fn admit(&self) -> MutexGuard<'_, Records> {
+        let bar = locked(&self.bar).clone();
+        loop {
+            let records = locked(&self.records);
+            if !bar.as_ref().is_some_and(|barred| barred()) {
+                return records;
+            }
+            drop(records);
+            std::thread::park();
+        }
+    }
+
     fn enter(&self, method: &'static str) -> Result<MutexGuard<'_, Records>, CatalogError> {
         let before = locked(&self.before).clone();
         if let Some(before) = before {
@@ -78,7 +98,8 @@ impl MemoryCatalog {
         if let Some(fault) = faults.iter().position(meant).and_then(|index| faults.remove(index)) {
             return Err(CatalogError::new(fault.kind, format!("{method}, which was told to fail")));
         }
-        Ok(locked(&self.records))
+        drop(faults);
+        Ok(self.admit())
     }
 }
 

@@ -78,6 +78,11 @@ impl Faults {
         };
     }
 
+    pub(super) fn forgive(&mut self) {
+        self.next.clear();
+        self.always.clear();
+    }
+
     pub(super) fn delay(&mut self, call: Call, span: Duration) {
         self.delays.insert(call, span);
     }

@@ -63,7 +63,7 @@ impl Model {
                 },
             },
             Op::Pause(index) => self.pause(sandbox(index)),
-            Op::Resume(index) => self.run(sandbox(index)),
+            Op::Resume(index) => self.resume(sandbox(index)),
             Op::Stop(index, keep) => self.stop(sandbox(index), keep),
             Op::Exec(index) => self.work(sandbox(index)),
             Op::Die(index) => {
@@ -105,6 +105,20 @@ impl Model {
         }
         self.sandboxes[index].place = Place::Ready;
         Answer::Done
+    }
+
+    /// The session that held it last goes on with it.
+    fn resume(&mut self, index: usize) -> Answer {
+        let answer = self.run(index);
+        let mut sessions = self.sessions.iter_mut().filter(|session| session.sandbox == index);
+        let held = sessions.any(|session| session.state.is_open());
+        if answer == Answer::Done && !held {
+            let mut sessions = self.sessions.iter_mut().filter(|session| session.sandbox == index).rev();
+            if let Some(last) = sessions.find(|session| session.state == SessionState::Expired) {
+                last.state = SessionState::Active;
+            }
+        }
+        answer
     }
 
     fn pause(&mut self, index: usize) -> Answer {
