@@ -122,9 +122,7 @@ impl Client {
         headers: &[(&str, &str)],
         body: ureq::SendBody<'_>,
     ) -> Result<Response<ureq::Body>, ClientError> {
-        let mut request = ureq::http::Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base));
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.base));
         if !self.key.is_empty() {
             request = request.header("authorization", format!("Bearer {}", self.key));
         }

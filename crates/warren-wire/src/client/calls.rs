@@ -37,6 +37,8 @@ pub struct WriteFile {
     /// Permission bits in octal.
     pub mode: Option<String>,
     pub user: Option<String>,
+    /// How much the reader gives, where that is known: it spares both sides some work.
+    pub size: Option<u64>,
 }
 
 /// What is done to a session without saying more.
@@ -173,7 +175,9 @@ impl Client {
             ("parents", yes(true)),
         ]);
         let path = sandbox(id, &format!("/files{query}"));
-        let headers = [("content-type", "application/octet-stream")];
+        let size = file.size.map(|size| size.to_string());
+        let mut headers = vec![("content-type", "application/octet-stream")];
+        headers.extend(size.as_deref().map(|size| ("content-length", size)));
         let mut content = content;
         let response = self.send(Method::PUT, &path, &headers, ureq::SendBody::from_reader(&mut content))?;
         serde_json::from_slice(&super::whole(response)?).map_err(ClientError::Decode)

@@ -7,7 +7,7 @@ use crate::api::Problem;
 pub enum ClientError {
     #[error("`{address}` is not a server's address: write http://HOST:PORT")]
     Address { address: String },
-    #[error("the API key is empty or has characters that no key has")]
+    #[error("the API key has characters that no key has")]
     Key,
     #[error("make the request")]
     Request(#[source] ureq::http::Error),

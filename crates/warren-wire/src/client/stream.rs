@@ -53,8 +53,10 @@ impl Client {
         let address = format!("ws://{authority}/v1/sandboxes/{}/stream", quoted(sandbox));
         let mut request = address.into_client_request().map_err(failed)?;
         let headers = request.headers_mut();
-        let bearer = HeaderValue::from_str(&format!("Bearer {}", self.key)).map_err(|_| ClientError::Key)?;
-        headers.insert("authorization", bearer);
+        if !self.key.is_empty() {
+            let bearer = format!("Bearer {}", self.key);
+            headers.insert("authorization", HeaderValue::from_str(&bearer).map_err(|_| ClientError::Key)?);
+        }
         headers.insert("sec-websocket-protocol", HeaderValue::from_static("warren.v1"));
         let side = Side { stream: Arc::new(stream), turn: Arc::default() };
         let config = WebSocketConfig::default().max_message_size(Some(4 << 20));

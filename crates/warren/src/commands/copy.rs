@@ -75,7 +75,8 @@ struct Copier<'a> {
 impl Copier<'_> {
     fn upload(&self, source: &str, target: &str) -> Result<(), CliError> {
         if source == "-" {
-            return self.send(&mut io::stdin(), target, None);
+            let file = WriteFile { path: target.to_owned(), user: self.user.clone(), ..WriteFile::default() };
+            return self.send(&mut io::stdin(), &file);
         }
         let source = Path::new(source);
         let metadata = fs::metadata(source).map_err(|error| named(source, error))?;
@@ -125,14 +126,20 @@ impl Copier<'_> {
 
     fn upload_file(&self, source: &Path, target: &str) -> Result<(), CliError> {
         let mut file = File::open(source).map_err(|error| named(source, error))?;
-        let mode = file.metadata().map_err(|error| named(source, error))?.permissions().mode() & 0o777;
-        self.send(&mut file, target, Some(format!("{mode:04o}")))
+        let metadata = file.metadata().map_err(|error| named(source, error))?;
+        let target = WriteFile {
+            path: target.to_owned(),
+            mode: Some(format!("{:04o}", metadata.permissions().mode() & 0o777)),
+            user: self.user.clone(),
+            // Files of the kernel claim to be empty.
+            size: Some(metadata.len()).filter(|size| *size > 0),
+        };
+        self.send(&mut file, &target)
     }
 
-    fn send(&self, content: &mut dyn Read, target: &str, mode: Option<String>) -> Result<(), CliError> {
-        let file = WriteFile { path: target.to_owned(), mode, user: self.user.clone() };
-        let mut counted = self.progress.watch(content, target);
-        self.client.write_file(&self.sandbox, &file, &mut counted)?;
+    fn send(&self, content: &mut dyn Read, target: &WriteFile) -> Result<(), CliError> {
+        let mut counted = self.progress.watch(content, &target.path);
+        self.client.write_file(&self.sandbox, target, &mut counted)?;
         Ok(())
     }
 

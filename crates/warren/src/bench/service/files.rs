@@ -17,7 +17,7 @@ const PLACE: &str = "/dev/shm/bench";
 /// One large file up and down again, and how much the server grew meanwhile.
 pub(super) fn measure(session: &mut Session<'_>, server: &Server, client: &Client) -> Result<(), CliError> {
     let id = create(client)?;
-    let file = WriteFile { path: PLACE.to_owned(), ..WriteFile::default() };
+    let file = WriteFile { path: PLACE.to_owned(), size: Some(BYTES), ..WriteFile::default() };
     session.progress("http_files: up");
     let up = watch(server, || {
         client.write_file(&id, &file, &mut Noise::new(BYTES)).map(drop).map_err(Into::into)

@@ -69,7 +69,9 @@ impl Drop for Server {
             }
         }
         let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        drop(pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM)));
+        if let Some(pid) = pid {
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap_or_default();
+        }
         drop(self.child.wait());
         drop(fs::remove_dir_all(&self.folder));
     }
