@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", schema(example = json!({"name": "ci", "scope": "use"})))]
 pub struct CreateKey {
     /// For people: what the key is used for.
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 128, example = "ci"))]
+    #[cfg_attr(
+        feature = "schema",
+        schema(min_length = 1, max_length = 128, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "ci")
+    )]
     pub name: String,
     /// What it may do.
     pub scope: Scope,

@@ -92,7 +92,14 @@ pub struct CreateSandbox {
     pub timeouts: Option<TimeoutsRequest>,
     /// Who uses it, in the caller's own words. Left out: the name of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200))]
+    #[cfg_attr(
+        feature = "schema",
+        schema(
+            min_length = 1,
+            max_length = 200,
+            pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+        )
+    )]
     pub client: Option<String>,
 }
 

@@ -59,7 +59,9 @@ impl PartialSchema for Command {
             .description(Some("A line for `/bin/sh -c`."))
             .build();
         let word = text().pattern(Some(NO_NUL)).build();
+        let program = text().min_length(Some(1)).pattern(Some(NO_NUL)).build();
         let words = ArrayBuilder::new()
+            .prefix_items([program])
             .items(word)
             .min_items(Some(1))
             .description(Some("The program and its arguments."))

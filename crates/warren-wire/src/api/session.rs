@@ -12,7 +12,15 @@ use super::{CreateSandbox, Run, RunLimits, RunLimitsRequest, RunTotals, Sandbox,
 #[cfg_attr(feature = "schema", schema(example = json!({"client": "agent-7", "sandbox": {"memory_mib": 512}, "limits": {"runs": 5, "tokens": 20000}})))]
 pub struct AcquireSession {
     /// Who asks, in the caller's own words.
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200, example = "agent-7"))]
+    #[cfg_attr(
+        feature = "schema",
+        schema(
+            min_length = 1,
+            max_length = 200,
+            pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
+            example = "agent-7"
+        )
+    )]
     pub client: String,
     /// What a fresh sandbox is to be.
     #[serde(default)]
@@ -86,7 +94,14 @@ pub struct AttachSession {
     #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
     pub sandbox_id: String,
     /// Who joins, in the caller's own words.
-    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200))]
+    #[cfg_attr(
+        feature = "schema",
+        schema(
+            min_length = 1,
+            max_length = 200,
+            pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+        )
+    )]
     pub client: String,
     /// Make another if there is no such sandbox any more.
     #[serde(default)]
