@@ -45,6 +45,7 @@ use crate::blocking::blocking;
 use crate::cell::Cell;
 use crate::certificate::Ending;
 use crate::engine::closed;
+use crate::error::sentence;
 use crate::registry::Seat;
 use crate::{Engine, EngineError, EngineStep, Patch};
 
@@ -193,7 +194,12 @@ impl Driver {
             }
             First::Make(making) => self.make(*making).await,
             First::Adopt { watch, frozen } => self.adopt(watch, frozen).await,
-            First::Settle(remains) => self.settle(remains).await,
+            First::Settle(remains) => {
+                if let Err(error) = self.settle(remains).await {
+                    let error = sentence(&error);
+                    tracing::error!(sandbox.id = %self.record.id, ?remains, error, "cannot settle what is left of a sandbox");
+                }
+            }
         }
     }
 
@@ -222,7 +228,11 @@ impl Driver {
     /// overtaken by a later one.
     async fn catch_up(&mut self) -> Result<(), EngineError> {
         self.clear_leftover().await?;
-        self.write_unwritten().await
+        self.write_unwritten().await?;
+        match self.unsettled {
+            Some(remains) => self.settle(remains).await,
+            None => Ok(()),
+        }
     }
 
     fn is_over(&self) -> bool {

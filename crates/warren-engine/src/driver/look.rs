@@ -13,10 +13,6 @@ const RETRY_MS: u64 = 5000;
 impl Driver {
     /// Looks at the clock and at what the sandbox has been doing.
     pub(super) async fn look(&mut self, pulse: Option<Pulse>) -> Result<(), EngineError> {
-        if let Some(remains) = self.unsettled {
-            self.settle(remains).await;
-            return Ok(());
-        }
         if self.record.status == Status::Stopping {
             return self.finish().await;
         }

@@ -65,7 +65,8 @@ impl Driver {
         }
     }
 
-    pub(super) async fn settle(&mut self, remains: Remains) {
+    /// Finishes or undoes what was found. What does not get through is tried again.
+    pub(super) async fn settle(&mut self, remains: Remains) -> Result<(), EngineError> {
         self.cell.set_gate(Status::Stopping, None);
         let settled = match remains {
             Remains::HalfMade => self.undo_make().await,
@@ -74,10 +75,10 @@ impl Driver {
             Remains::Dead | Remains::SwitchedOff | Remains::Gone => self.bury(remains).await,
         };
         self.unsettled = settled.is_err().then_some(remains);
-        if let Err(error) = settled {
+        if settled.is_err() {
             self.engine.fault();
-            tracing::error!(sandbox.id = %self.record.id, ?remains, error = sentence(&error), "cannot settle what is left of a sandbox");
         }
+        settled
     }
 
     async fn undo_make(&mut self) -> Result<(), EngineError> {

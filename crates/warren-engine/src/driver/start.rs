@@ -36,6 +36,29 @@ enum StartError {
     Catalog(#[source] CatalogError),
 }
 
+impl StartError {
+    /// What failed, without the causes: those speak of the host.
+    fn for_its_owner(&self) -> String {
+        match self {
+            Self::Backend(error) => format!("it could not be started: {}", error.action),
+            Self::Catalog(_) => "it could not be written down that it runs".to_owned(),
+        }
+    }
+}
+
+/// Whether a start that failed is undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Undone {
+    Yes,
+    Later,
+}
+
+impl From<Result<(), IsolationError>> for Undone {
+    fn from(undone: Result<(), IsolationError>) -> Self {
+        if undone.is_ok() { Self::Yes } else { Self::Later }
+    }
+}
+
 impl Driver {
     pub(super) async fn make(&mut self, making: Making) {
         let Making { session, idempotency, background, reply } = making;
@@ -95,7 +118,7 @@ impl Driver {
             Err(error) => {
                 self.engine.shared.figures.create_failed();
                 tracing::warn!(sandbox.id = %self.record.id, error = sentence(&error), "a sandbox could not be made");
-                self.give_up(sentence(&error)).await;
+                self.give_up(error.for_its_owner()).await;
                 Err(self.start_failed(error))
             }
         }
@@ -156,22 +179,17 @@ impl Driver {
         ready: EngineStep,
     ) -> Result<(), StartError> {
         let (engine, backend) = (self.engine.inner(), Arc::clone(&self.cell.backend));
-        let record = self.record.clone();
+        let (record, state) = (self.record.clone(), request.state);
         let turn = self.engine.shared.starts.acquire().await;
         let started = blocking(move || {
-            let id = request.id.clone();
-            let state = request.state;
+            let (id, passed) = (request.id.clone(), &engine.shared.parts.passed);
             let began_ms = engine.shared.parts.clock.boot_ms();
-            backend.create(request).map_err(|error| (StartError::Backend(error), None))?;
-            (engine.shared.parts.passed)(made);
-            let finished = watch_and_record(&engine, backend.as_ref(), record, began_ms);
-            match finished {
-                Ok(started) => {
-                    (engine.shared.parts.passed)(ready);
-                    Ok(started)
-                }
-                Err(error) => Err((error, undo(backend.as_ref(), &id, state).err().map(|_| state))),
-            }
+            backend.create(request).map_err(|error| (StartError::Backend(error), Undone::Yes))?;
+            passed(made);
+            let started = watch_and_record(&engine, backend.as_ref(), record, began_ms)
+                .map_err(|error| (error, undo(backend.as_ref(), &id, state).into()))?;
+            passed(ready);
+            Ok(started)
         })
         .await;
         drop(turn);
@@ -180,8 +198,8 @@ impl Driver {
                 self.come_alive(watch, record);
                 Ok(())
             }
-            Err((error, leftover)) => {
-                self.leftover = leftover;
+            Err((error, undone)) => {
+                self.leftover = (undone == Undone::Later).then_some(state);
                 Err(error)
             }
         }
