@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) probes: Probes,
     pub(crate) leases: Leases,
     pub(crate) started_ms: u64,
+    /// The wall clock's time of the same moment.
+    pub(crate) started_unix_ms: u64,
     /// Tasks end when this says so.
     pub(crate) closing: watch::Sender<bool>,
     pub(crate) reconciled: watch::Sender<bool>,
@@ -133,6 +135,7 @@ impl Engine {
             probes: Probes::default(),
             leases: Leases::default(),
             started_ms: parts.clock.boot_ms(),
+            started_unix_ms: parts.clock.unix_ms(),
             reconciled: watch::Sender::new(false),
             mode: Mutex::new(Mode::Normal),
             refusing: AtomicBool::new(false),

@@ -79,10 +79,13 @@ impl Engine {
         }
     }
 
-    /// Forgets what ended long ago.
+    /// Forgets what ended long ago. A wall clock that was put forward makes nothing older.
     async fn forget(&self) {
+        let clock = &self.shared.parts.clock;
+        let passed_ms = clock.boot_ms().saturating_sub(self.shared.started_ms);
+        let now_ms = clock.unix_ms().min(self.shared.started_unix_ms.saturating_add(passed_ms));
         let history_ms = self.shared.settings.history_s.saturating_mul(1000);
-        let before = self.shared.parts.clock.unix_ms().saturating_sub(history_ms);
+        let before = now_ms.saturating_sub(history_ms);
         let forgotten = self
             .catalog(move |catalog| {
                 let sandboxes = catalog.forget_sandboxes(before)?;
