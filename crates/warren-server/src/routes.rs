@@ -26,8 +26,12 @@ use crate::error::ApiError;
 use crate::extract::Params;
 use crate::state::AppState;
 
-static TABLE: LazyLock<Vec<Route>> =
-    LazyLock::new(|| [sandboxes::rows(), processes::rows(), files::rows(), sessions::rows(), server::rows()].into_iter().flatten().collect());
+static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    [sandboxes::rows(), processes::rows(), files::rows(), sessions::rows(), server::rows()]
+        .into_iter()
+        .flatten()
+        .collect()
+});
 
 /// Every route of the service under `/v1`, in the order of the documents.
 pub fn route_table() -> &'static [Route] {
