@@ -90,6 +90,7 @@ async fn hear(actor: &Actor, action: Action, mut task: JoinHandle<Result<(), Eng
 async fn with_broken_ports(seed: u64) {
     let (world, random) = (World::seeded(seed), FakeRandom::new(seed));
     let engine = world.open().await;
+    let idle = tasks();
     let actor = actor(&world, &engine, &random).await.expect("nothing is broken yet");
     break_ports(&world, &random);
     let mut working = Vec::new();
@@ -113,12 +114,12 @@ async fn with_broken_ports(seed: u64) {
         drop(engine.resume(&owner(), &actor.id).await);
     }
     world.pass(&engine, 10).await;
-    finish(&world, &engine, &actor).await;
+    finish(&world, &engine, idle, &actor).await;
 }
 
 /// Everything agrees, every place is given back, and in the end nothing is left.
-async fn finish(world: &World, engine: &Engine, actor: &Actor) {
-    assert_comes_to_rest(world, engine).await;
+async fn finish(world: &World, engine: &Engine, idle: usize, actor: &Actor) {
+    assert_comes_to_rest(world, engine, idle).await;
     engine.stop(&owner(), &actor.id, StoppedFiles::Delete, "tester").await.expect("a last stop");
     assert_consistent(world, engine).await;
     for record in all_sandboxes(engine, &owner()).await {
@@ -158,6 +159,7 @@ fn ports_that_fail_now_and_then_leave_nothing_half_done() {
 async fn with_impatient_callers(seed: u64) {
     let (world, random) = (World::seeded(seed), FakeRandom::new(seed));
     let engine = world.open().await;
+    let idle = tasks();
     let actor = actor(&world, &engine, &random).await.expect("nothing is broken");
     let mut tasks = Vec::new();
     for _ in 0..4 + random.below(5) {
@@ -179,8 +181,8 @@ async fn with_impatient_callers(seed: u64) {
         task.abort();
         drop(task.await);
     }
-    assert_comes_to_rest(&world, &engine).await;
-    finish(&world, &engine, &actor).await;
+    assert_comes_to_rest(&world, &engine, idle).await;
+    finish(&world, &engine, idle, &actor).await;
 }
 
 #[test]

@@ -260,3 +260,20 @@ async fn a_backend_that_is_not_there_is_refused() {
     assert_eq!(made.sandbox.backend, "fake");
     assert_eq!(world.standing(&made.sandbox), Some(Standing::Running));
 }
+
+#[tokio::test]
+async fn a_stopped_sandbox_is_not_started_on_a_full_disk() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    world.disk.set_free(world.settings.disk.critical_bytes - 1);
+    let error = engine.resume(&owner(), &id).await.unwrap_err();
+    assert!(matches!(error, EngineError::DiskLow { .. }), "{error:?}");
+    assert_consistent(&world, &engine).await;
+    engine
+        .stop(&owner(), &id, StoppedFiles::Delete, "tester")
+        .await
+        .expect("to make room is always possible");
+    world.isolation.assert_only(&[]);
+}

@@ -112,3 +112,26 @@ async fn kept_files_are_never_forgotten_with_history() {
     engine.resume(&owner(), &id).await.unwrap();
     assert_eq!(output(&engine, &id, "read /root/work").await, "precious");
 }
+
+#[tokio::test]
+async fn one_that_wrote_too_much_is_told_so() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    world.isolation.change_usage(&id, |usage| usage.disk_exceeded = true);
+    world.isolation.die(&id, false);
+    eventually("it is noticed", async || status(&engine, &id).await.is_terminal()).await;
+    let death = engine.death(&owner(), &id).await.unwrap().unwrap();
+    assert_eq!((death.cause, death.files_kept), (DeathCause::DiskFull, true));
+}
+
+#[tokio::test]
+async fn a_jump_of_the_wall_clock_forgets_no_certificate() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    world.clock.jump_wall_s(10 * 365 * 86_400);
+    engine.sweep().await;
+    assert!(engine.death(&owner(), &id).await.unwrap().is_some());
+}

@@ -117,3 +117,26 @@ async fn numbers_grow_over_restarts_and_streams_end_with_the_engine() {
     let events = logged(&engine, 0).await;
     assert!(events.is_sorted_by(|one, two| one.number < two.number));
 }
+
+#[tokio::test]
+async fn a_follower_that_falls_far_behind_misses_nothing() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    let mut follower = engine.follow_events(&owner(), engine.last_event()).await.unwrap();
+    let rounds = 1500;
+    for _ in 0..rounds {
+        engine.pause(&owner(), &id).await.unwrap();
+        engine.resume(&owner(), &id).await.unwrap();
+    }
+    let (mut heard, mut last) = (0, 0);
+    while heard < 2 * rounds {
+        let next = tokio::time::timeout(Duration::from_secs(10), follower.next()).await;
+        let record = next.unwrap_or_else(|_| panic!("only {heard} of {} were heard", 2 * rounds));
+        let record = record.expect("the engine lives");
+        assert!(record.number > last, "{} after {last}", record.number);
+        last = record.number;
+        heard +=
+            u64::from(matches!(record.event, Event::SandboxPaused { .. } | Event::SandboxResumed { .. }));
+    }
+}

@@ -255,3 +255,58 @@ async fn a_hundred_restarts_lose_nothing() {
     }
     assert_consistent(&world, &engine).await;
 }
+
+#[tokio::test]
+async fn one_that_fell_idle_is_still_woken_by_the_next_request_after_a_restart() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    world.fall_idle(&engine).await;
+    assert_eq!(status(&engine, &id).await, Status::Paused);
+    crash(&world, engine).await;
+    let engine = world.open().await;
+    assert_eq!(status(&engine, &id).await, Status::Paused);
+    output(&engine, &id, "true").await;
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn a_time_to_live_that_ended_while_no_server_ran_is_noticed() {
+    for reboot in [false, true] {
+        let world = World::new();
+        let engine = world.open().await;
+        let mut request = acquire();
+        request.sandbox.spec.limits.lifetime_s = 600;
+        let id = engine.acquire(&owner(), request).await.unwrap().sandbox.id;
+        output(&engine, &id, "write /root/work precious").await;
+        crash(&world, engine).await;
+        if reboot {
+            world.isolation.reboot();
+            world.clock.reboot(601);
+        } else {
+            world.clock.advance_s(601);
+        }
+        let engine = world.open().await;
+        engine.sweep().await;
+        eventually("it is stopped", async || status(&engine, &id).await == Status::Stopped).await;
+        engine.resume(&owner(), &id).await.unwrap();
+        assert_eq!(output(&engine, &id, "read /root/work").await, "precious");
+        assert_consistent(&world, &engine).await;
+    }
+}
+
+#[tokio::test]
+async fn an_idempotency_key_is_remembered_over_a_restart() {
+    let world = World::new();
+    let engine = world.open().await;
+    let request = || {
+        let expected = warren_engine::Expected { key: "k".to_owned(), fingerprint: "body".to_owned() };
+        warren_engine::Acquire { idempotency: Some(expected), ..acquire() }
+    };
+    let made = engine.acquire(&owner(), request()).await.unwrap();
+    crash(&world, engine).await;
+    let engine = world.open().await;
+    let again = engine.acquire(&owner(), request()).await.unwrap();
+    assert!(again.repeated);
+    assert_eq!((again.sandbox.id, again.session.id), (made.sandbox.id, made.session.id));
+}

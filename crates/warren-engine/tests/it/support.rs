@@ -220,18 +220,27 @@ pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
     }
 }
 
-/// As [`assert_consistent`], once what happens in the background has happened.
-pub(crate) async fn assert_comes_to_rest(world: &World, engine: &Engine) {
-    let (mut agreed, mut last) = (0, Ok(()));
-    for _ in 0..2000 {
-        last = if world.isolation.is_busy() { Err("busy".to_owned()) } else { compare(world, engine).await };
-        agreed = if last.is_ok() { agreed + 1 } else { 0 };
-        if agreed == 3 {
-            return world.isolation.assert_clean();
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
+/// Tasks of the runtime. An engine has some of its own, one for each sandbox that lives, and those that finish what callers began.
+pub(crate) fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+/// As [`assert_consistent`], once everything that was begun is over: `idle` are the tasks of an engine without sandboxes.
+pub(crate) async fn assert_comes_to_rest(world: &World, engine: &Engine, idle: usize) {
+    let mut last = String::new();
+    for _ in 0..4000 {
+        let live = all_sandboxes(engine, &owner()).await.iter().filter(|record| record.is_live()).count();
+        let busy = tasks();
+        last = match compare(world, engine).await {
+            Ok(()) if busy == idle + live && !world.isolation.is_busy() => {
+                return world.isolation.assert_clean();
+            }
+            Ok(()) => format!("{busy} tasks are alive, {idle} are the engine's and {live} the sandboxes'"),
+            Err(disagreement) => disagreement,
+        };
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    panic!("it never comes to rest: {last:?}");
+    panic!("it never comes to rest: {last}");
 }
 
 async fn compare(world: &World, engine: &Engine) -> Result<(), String> {
