@@ -7,21 +7,21 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{Semaphore, watch};
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
-    Clock, DeathCause, DiskGauge, Isolation, IsolationError, Random, SandboxRecord, Templates,
+    Clock, Deadline, DeathCause, DiskGauge, Isolation, IsolationError, Random, SandboxRecord, Templates,
 };
 
+use crate::blocking::blocking;
 use crate::certificate::Ending;
 use crate::driver::Task;
 use crate::error::sentence;
 use crate::events::Events;
 use crate::health::Probes;
-use crate::reconcile;
 use crate::registry::{Registry, Seats};
 use crate::sessions::Leases;
 use crate::settings::Settings;
 use crate::stats::Figures;
 use crate::step::EngineStep;
-use crate::{EngineError, sweep};
+use crate::{EngineError, history, reconcile, sweep};
 
 /// Sandboxes that are started at the same time; more would only take turns on the machine's processors.
 const STARTS_AT_ONCE: usize = 8;
@@ -51,8 +51,8 @@ pub(crate) struct Shared {
     pub(crate) probes: Probes,
     pub(crate) leases: Leases,
     pub(crate) started_ms: u64,
-    /// The wall clock's time of the same moment.
-    pub(crate) started_unix_ms: u64,
+    /// See [`history::anchor`].
+    pub(crate) anchor: Deadline,
     /// Tasks end when this says so.
     pub(crate) closing: watch::Sender<bool>,
     pub(crate) reconciled: watch::Sender<bool>,
@@ -118,15 +118,17 @@ impl Engine {
             return Err(OpenError::NoBackend);
         }
         let catalog = Arc::clone(&parts.catalog);
-        let random = Arc::clone(&parts.random);
-        let (instance, last_event) = crate::blocking::blocking(move || {
+        let (random, clock) = (Arc::clone(&parts.random), Arc::clone(&parts.clock));
+        let (instance, anchor, last_event) = blocking(move || {
             let instance = reconcile::instance(catalog.as_ref(), random.as_ref())?;
-            Ok::<_, CatalogError>((instance, catalog.last_event()?))
+            let anchor = history::anchor(catalog.as_ref(), clock.as_ref())?;
+            Ok::<_, CatalogError>((instance, anchor, catalog.last_event()?))
         })
         .await?;
         let closing = watch::Sender::new(false);
         let shared = Shared {
             instance,
+            anchor,
             registry: Registry::default(),
             seats: Seats::new(settings.max_sandboxes),
             starts: Semaphore::new(STARTS_AT_ONCE),
@@ -135,7 +137,6 @@ impl Engine {
             probes: Probes::default(),
             leases: Leases::default(),
             started_ms: parts.clock.boot_ms(),
-            started_unix_ms: parts.clock.unix_ms(),
             reconciled: watch::Sender::new(false),
             mode: Mutex::new(Mode::Normal),
             refusing: AtomicBool::new(false),

@@ -25,6 +25,7 @@ mod events;
 mod files;
 mod guest;
 mod health;
+mod history;
 mod processes;
 mod reconcile;
 mod registry;

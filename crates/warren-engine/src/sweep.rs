@@ -78,27 +78,4 @@ impl Engine {
             tracing::warn!(sandbox.id = %cell.id, error = sentence(&error), "what is due for a sandbox did not get done");
         }
     }
-
-    /// Forgets what ended long ago. A wall clock that was put forward makes nothing older.
-    async fn forget(&self) {
-        let clock = &self.shared.parts.clock;
-        let passed_ms = clock.boot_ms().saturating_sub(self.shared.started_ms);
-        let now_ms = clock.unix_ms().min(self.shared.started_unix_ms.saturating_add(passed_ms));
-        let history_ms = self.shared.settings.history_s.saturating_mul(1000);
-        let before = now_ms.saturating_sub(history_ms);
-        let forgotten = self
-            .catalog(move |catalog| {
-                let sandboxes = catalog.forget_sandboxes(before)?;
-                Ok::<_, warren_core::catalog::CatalogError>((sandboxes, catalog.forget_events(before)?))
-            })
-            .await;
-        match forgotten {
-            Ok((0, 0)) => {}
-            Ok((sandboxes, events)) => tracing::debug!(sandboxes, events, "old records were forgotten"),
-            Err(error) => {
-                self.fault();
-                tracing::warn!(error = sentence(&error), "cannot forget old records");
-            }
-        }
-    }
 }
