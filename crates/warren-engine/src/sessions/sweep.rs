@@ -90,7 +90,11 @@ impl Engine {
             Err(error) => Err(error),
         };
         match reopened {
-            Ok(changed) => self.tell(&changed.session, Event::SessionResumed),
+            Ok(changed) => {
+                self.tell(&changed.session, Event::SessionResumed);
+                // One that ended in the meantime had told its sessions before this one came back.
+                drop(self.still_alive(&sandbox.owner, &sandbox.id).await);
+            }
             Err(error) => {
                 tracing::warn!(sandbox.id = %sandbox.id, %error, "the session of a resumed sandbox stays expired");
             }
