@@ -42,8 +42,16 @@ fn code_of(errno: Errno) -> FailureCode {
     match errno {
         Errno::NOENT => FailureCode::NotFound,
         Errno::EXIST => FailureCode::AlreadyExists,
-        Errno::ACCESS | Errno::PERM => FailureCode::PermissionDenied,
-        Errno::ISDIR | Errno::NOTDIR | Errno::NXIO | Errno::NODEV => FailureCode::WrongKind,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => FailureCode::PermissionDenied,
+        Errno::ISDIR
+        | Errno::NOTDIR
+        | Errno::NOTEMPTY
+        | Errno::LOOP
+        | Errno::XDEV
+        | Errno::BUSY
+        | Errno::TXTBSY
+        | Errno::NXIO
+        | Errno::NODEV => FailureCode::WrongKind,
         Errno::NOSPC
         | Errno::DQUOT
         | Errno::MFILE
@@ -87,9 +95,11 @@ mod tests {
             (Errno::DQUOT, FailureCode::Exhausted),
             (Errno::MFILE, FailureCode::Exhausted),
             (Errno::NAMETOOLONG, FailureCode::Invalid),
-            (Errno::XDEV, FailureCode::Io),
-            (Errno::NOTEMPTY, FailureCode::Io),
-            (Errno::LOOP, FailureCode::Io),
+            (Errno::XDEV, FailureCode::WrongKind),
+            (Errno::NOTEMPTY, FailureCode::WrongKind),
+            (Errno::LOOP, FailureCode::WrongKind),
+            (Errno::ROFS, FailureCode::PermissionDenied),
+            (Errno::IO, FailureCode::Io),
         ] {
             assert_eq!(code_of(errno), code, "{errno:?}");
         }

@@ -77,7 +77,7 @@ fn links_are_followed_for_reading_and_loops_are_refused() {
     std::os::unix::fs::symlink("loop", scratch.at("loop")).unwrap();
     assert_eq!(read(&scratch.bytes("link")).unwrap(), b"text");
     let failure = read(&scratch.bytes("loop")).unwrap_err();
-    assert_eq!((failure.code, failure.errno), (FailureCode::Io, Some(libc::ELOOP)));
+    assert_eq!((failure.code, failure.errno), (FailureCode::WrongKind, Some(libc::ELOOP)));
     assert_eq!(
         write(writing(&scratch.bytes("loop"), WriteMode::Replace), b"").unwrap_err().errno,
         Some(libc::ELOOP)

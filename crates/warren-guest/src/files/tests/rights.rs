@@ -127,7 +127,7 @@ fn small_changes_do_what_they_say() {
     assert_eq!(scratch.names(), ["b", "l"]);
     assert_eq!(refusal(FileOperation::Rename { from: path, to: scratch.bytes("c") }), FailureCode::NotFound);
     let failure = ask(FileOperation::Rename { from: scratch.bytes("b"), to: "/proc/x".into() }).unwrap_err();
-    assert_eq!((failure.code, failure.errno), (FailureCode::Io, Some(libc::EXDEV)));
+    assert_eq!((failure.code, failure.errno), (FailureCode::WrongKind, Some(libc::EXDEV)));
     assert!(failure.message.contains("to `/proc/x`: "), "{failure}");
     let link = |path, target: &str| FileOperation::MakeSymlink { path, target: target.into() };
     assert_eq!(refusal(link(scratch.bytes("l"), "x")), FailureCode::AlreadyExists);

@@ -129,7 +129,7 @@ fn removal_takes_what_it_is_told_and_no_more() {
         std::fs::create_dir_all(scratch.at(&format!("tree/many/{number}/x"))).unwrap();
     }
     let failure = remove(scratch.bytes("tree"), false).unwrap_err();
-    assert_eq!((failure.code, failure.errno), (FailureCode::Io, Some(libc::ENOTEMPTY)));
+    assert_eq!((failure.code, failure.errno), (FailureCode::WrongKind, Some(libc::ENOTEMPTY)));
     assert!(failure.message.ends_with("directory not empty"), "{failure}");
     remove(scratch.bytes("empty"), false).unwrap();
     remove(scratch.bytes("tree"), true).unwrap();
