@@ -210,3 +210,45 @@ impl fmt::Debug for Life {
         f.debug_struct("Life").field("inside", &self.inside()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use warren_testkit::{FakeIsolation, sample_sandbox};
+
+    use super::*;
+
+    fn cell(status: Status) -> Arc<Cell> {
+        let record = SandboxRecord { status, ..sample_sandbox(&Owner::first(), 1) };
+        Cell::new(record, FakeIsolation::new(), 100).0
+    }
+
+    #[test]
+    fn who_is_inside_keeps_the_sandbox_from_resting() {
+        let cell = cell(Status::Ready);
+        let Leave::Granted(life) = cell.ask_leave(Request::Execute, 200) else { panic!("it is ready") };
+        assert!(!cell.close_if_unused(1000));
+        life.go_out(300);
+        assert!(!cell.close_if_unused(299), "somebody came by after that");
+        assert!(cell.close_if_unused(300));
+        assert!(matches!(cell.ask_leave(Request::Execute, 400), Leave::ThawFirst));
+    }
+
+    #[test]
+    fn a_sandbox_that_was_told_to_pause_is_not_thawed_by_work() {
+        let cell = cell(Status::Ready);
+        cell.set_gate(Status::Paused, Some(PausedBy::Request));
+        let leave = cell.ask_leave(Request::ReadFiles, 200);
+        assert!(matches!(leave, Leave::Denied(Status::Paused, DenyReason::Paused)), "{leave:?}");
+    }
+
+    #[tokio::test]
+    async fn who_was_inside_an_earlier_life_has_no_part_in_the_next() {
+        let cell = cell(Status::Ready);
+        let Leave::Granted(earlier) = cell.ask_leave(Request::Execute, 200) else { panic!("it is ready") };
+        earlier.end("it was stopped");
+        cell.begin_life(300);
+        assert_eq!(&*earlier.until_end().await, "it was stopped");
+        earlier.go_out(400);
+        assert_eq!((cell.life().inside(), cell.life().ended()), (0, None));
+    }
+}
