@@ -66,6 +66,10 @@ pub(super) fn open(data_dir: &Path, passed: &dyn Fn(OpenStep)) -> Result<SqliteC
         if lock.was_left_open().map_err(lock_failed)? && !files.log.exists() {
             return Err(CatalogOpenError::LogLost { path: files.log });
         }
+        // SQLite would remove the log of a database that has nothing in it.
+        if fs::metadata(&files.database).is_ok_and(|metadata| metadata.len() == 0) {
+            return Err(CatalogOpenError::NotACatalog { path: files.database });
+        }
     } else if known.is_some() || files.log.exists() {
         return Err(CatalogOpenError::Lost { path: files.database });
     } else {
