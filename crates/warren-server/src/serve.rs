@@ -33,6 +33,9 @@ const BLOCKING_THREADS: usize = 64;
 /// How long the remains of ended sandboxes may take to be removed at the end.
 const REMAINS: Duration = Duration::from_secs(5);
 
+/// How long tasks that were told to end may take to do so.
+const LAST_TASKS: Duration = Duration::from_secs(5);
+
 /// How the service is to be run, beyond its configuration.
 #[derive(Debug, Default)]
 pub struct ServeOptions {
@@ -151,7 +154,12 @@ pub fn serve(
         .build()
         .map_err(ServeError::Runtime)?;
     let ended = runtime.block_on(run(machine, config, &options, (socket, address), announce));
-    runtime.shutdown_background();
+    if matches!(ended, Err(ServeError::Interrupted)) {
+        runtime.shutdown_background();
+    } else {
+        // The last to hold the catalog closes it: what is in its log alone would be missing from a copy of the database.
+        runtime.shutdown_timeout(LAST_TASKS);
+    }
     ended
 }
 

@@ -1,4 +1,5 @@
 use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use warren_core::{Clock, Random};
@@ -18,23 +19,21 @@ impl MachineClock {
 }
 
 impl Clock for MachineClock {
+    /// Through the C library, so that a test can shift this clock and no other.
     fn unix_ms(&self) -> u64 {
-        read(ClockId::Realtime)
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
     }
 
     fn boot_ms(&self) -> u64 {
-        read(ClockId::Boottime)
+        let now = clock_gettime(ClockId::Boottime);
+        let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+        seconds.unwrap_or(0).saturating_mul(1000) + nanoseconds.unwrap_or(0) / 1_000_000
     }
 
     fn boot_id(&self) -> &str {
         &self.boot_id
     }
-}
-
-fn read(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
-    seconds.unwrap_or(0).saturating_mul(1000) + nanoseconds.unwrap_or(0) / 1_000_000
 }
 
 /// The kernel's randomness.
