@@ -11,6 +11,9 @@ use crate::local::Local;
 use crate::service::Place;
 use crate::ui;
 
+/// What is left of a sandbox is cleared away by the process that destroyed it, as long as that lives.
+const SETTLING: Duration = Duration::from_secs(30);
+
 /// Remove sandboxes and all they hold.
 ///
 /// What is left is the reason of their end: `warren why`. To end processes and keep files, use `warren stop`.
@@ -28,7 +31,7 @@ impl Remove {
             Place::Machine => {
                 let local = Local::open(global)?;
                 self.ids.iter().try_for_each(|id| local.backend.destroy(id))?;
-                local.backend.settle(Duration::from_secs(30));
+                local.backend.settle(SETTLING);
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -57,7 +60,11 @@ impl Remove {
 /// One that `warren run --keep` left is not the server's.
 fn remove_kept(global: &Global, id: &SandboxId, unknown: CliError) -> Result<(), CliError> {
     match Local::holding(global, id)? {
-        Some(local) => Ok(local.backend.destroy(id)?),
+        Some(local) => {
+            local.backend.destroy(id)?;
+            local.backend.settle(SETTLING);
+            Ok(())
+        }
         None => Err(unknown),
     }
 }

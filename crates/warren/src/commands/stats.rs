@@ -52,10 +52,7 @@ pub(crate) struct Health {
 impl Health {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let client = global.client()?;
-        if self.accept_losses {
-            client.accept_losses()?;
-        }
-        let health = client.health()?;
+        let health = if self.accept_losses { client.accept_losses()? } else { client.health()? };
         if self.json {
             ui::print_json(&health);
         } else {
