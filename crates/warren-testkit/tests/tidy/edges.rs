@@ -24,7 +24,8 @@ const EDGES: [(&str, &[&str]); 9] = [
 const ANYTHING: &str = "warren-e2e";
 
 /// Whose tests may use the test kit.
-const TESTKIT_USERS: [&str; 5] = ["warren-isolate", "warren-store", "warren-engine", "warren-server", "warren"];
+const TESTKIT_USERS: [&str; 5] =
+    ["warren-isolate", "warren-store", "warren-engine", "warren-server", "warren"];
 
 #[test]
 fn crates_depend_only_on_what_they_may() {
