@@ -5,12 +5,12 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
-use warren_testkit::Census;
 use warren_wire::client::{Client, SandboxQuery};
 
 use crate::census;
 use crate::env::{TestEnv, finish};
 use crate::output::Output;
+use crate::wait::eventually;
 
 /// A start takes a moment; with sandboxes to take over and two processors, a few.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -317,7 +317,10 @@ impl<'env> TestServer<'env> {
         for sandbox in client.sandboxes(&SandboxQuery::default()).expect("sandboxes are listed").items {
             client.delete_sandbox(&sandbox.sandbox_id).expect("sandboxes can be removed");
         }
-        Census::assert_clean(&self.setup.data_dir);
+        let data_dir = &self.setup.data_dir;
+        eventually(Duration::from_secs(20), "nothing is left of any sandbox", || {
+            census::census(data_dir).is_empty()
+        });
         self.terminate();
         if self.setup.data_dir != self.setup.env.data_dir() {
             census::remove_parents(&self.setup.data_dir);

@@ -15,7 +15,7 @@ fn ten_thousand_failed_starts_leave_nothing_behind() -> Result<()> {
         let failure = agent.refusal(&Request::Start(Start { terminal, ..start(&["no-such-program"]) }))?;
         assert_eq!(failure.code, FailureCode::NotFound);
     }
-    assert_eq!(agent.children()?, []);
+    assert_eq!(agent.children()?, [0u32; 0]);
     agent.eventually("all descriptors are closed", || agent.open_descriptors().unwrap() <= descriptors)?;
     assert!(agent.resident_bytes()?.saturating_sub(resident) < 1024 * 1024);
     Ok(())
@@ -34,7 +34,7 @@ fn ended_processes_leave_no_descriptor() -> Result<()> {
     }
     agent.eventually("all descriptors are closed", || agent.open_descriptors().unwrap() <= descriptors)?;
     assert!(agent.processes()?.len() <= 256);
-    assert_eq!(agent.children()?, []);
+    assert_eq!(agent.children()?, [0u32; 0]);
     Ok(())
 }
 

@@ -1,0 +1,12 @@
+//! The server as its users and its faults meet it: `warren serve` on this machine's kernel, and `warren` as its client.
+
+mod cli;
+mod clock;
+mod crash;
+mod disk;
+mod hostile;
+mod idle;
+mod load;
+mod mass;
+mod refusals;
+mod shutdown;

@@ -1,0 +1,203 @@
+//! What a crash of the server at any step leaves behind, and what its next start makes of it.
+
+use std::time::Duration;
+
+use warren_e2e::{TestEnv, TestServer, eventually};
+use warren_engine::EngineStep;
+use warren_isolate::CrashPoint;
+use warren_wire::api::{CreateSandbox, Sandbox};
+use warren_wire::client::{ClientError, SandboxQuery};
+
+const SIGKILL: i32 = 9;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a client asks for, so that the server comes past a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Create,
+    Resume,
+    Stop,
+    Delete,
+    /// Of a sandbox that was stopped before.
+    DeleteStopped,
+    Pause,
+    Thaw,
+}
+
+/// Steps are known by what their names begin with, so a new one of a known kind is tried, and one of a new kind fails here.
+fn deed_of(step: &str) -> Deed {
+    let kinds = [
+        ("engine.create.", Deed::Create),
+        ("engine.resume.", Deed::Resume),
+        ("engine.stop.", Deed::Stop),
+        ("engine.delete.", Deed::Delete),
+        ("engine.files.", Deed::DeleteStopped),
+        ("engine.pause.", Deed::Pause),
+        ("engine.thaw.", Deed::Thaw),
+        ("create.", Deed::Create),
+        ("resume.", Deed::Resume),
+        ("halt.", Deed::Stop),
+        ("destroy.", Deed::Delete),
+        ("reap.", Deed::Delete),
+    ];
+    let kind = kinds.into_iter().find(|(begin, _)| step.starts_with(begin));
+    kind.unwrap_or_else(|| panic!("no request is known that comes past `{step}`")).1
+}
+
+/// Sandboxes that have nothing to do with the crash. Nothing may happen to them.
+struct Bystanders {
+    running: String,
+    stopped: String,
+}
+
+impl Bystanders {
+    fn make(server: &TestServer<'_>) -> Self {
+        let (running, stopped) = (server.create(), server.create());
+        server
+            .shell(&running, "echo whole > file; nohup sh -c 'while :; do sleep 1; done' >/dev/null 2>&1 &");
+        server.shell(&stopped, "echo whole > file");
+        server.warren(["stop", &stopped]).ok();
+        Self { running, stopped }
+    }
+
+    #[track_caller]
+    fn are_well(&self, server: &TestServer<'_>, after: &str) {
+        let running = server.client().sandbox(&self.running).expect("it is known");
+        assert_eq!(
+            (running.status, running.generation),
+            (warren_wire::api::SandboxStatus::Ready, 2),
+            "{after}"
+        );
+        assert_eq!(server.shell(&self.running, "cat file; pgrep -c sleep"), "whole\n1", "{after}");
+        let stopped = server.client().sandbox(&self.stopped).expect("it is known");
+        assert!(stopped.resumable && stopped.death.is_some_and(|death| death.files_kept), "{after}");
+    }
+
+    fn can_go_on(&self, server: &TestServer<'_>) {
+        server.warren(["resume", &self.stopped]).ok();
+        assert_eq!(server.shell(&self.stopped, "cat file"), "whole");
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_of_the_engine_loses_nothing_that_was_acknowledged() {
+    crash_at_each(EngineStep::ALL.map(EngineStep::name));
+}
+
+#[test]
+fn a_crash_of_the_server_at_any_step_of_the_backend_loses_nothing_that_was_acknowledged() {
+    crash_at_each(CrashPoint::ALL.map(CrashPoint::name));
+}
+
+fn crash_at_each<const N: usize>(steps: [&str; N]) {
+    let env = TestEnv::new();
+    let mut server = TestServer::start(&env);
+    let bystanders = Bystanders::make(&server);
+    for step in steps {
+        let deed = deed_of(step);
+        server.kill();
+        server.start_again_with(|setup| setup.crash_at(step));
+        let before = listed(&server);
+        let target = prepare(&server, deed);
+        // An answer that came before the end is an acknowledgement too: `reap` goes on after it.
+        let answer = perform(&server, deed, target.as_deref());
+        let status = server.ended(PATIENCE);
+        let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+        assert_eq!(signal, Some(SIGKILL), "{deed:?} does not come past {step}: {answer:?}");
+        server.start_again();
+        server.assert_agreement();
+        bystanders.are_well(&server, step);
+        match target.or_else(|| listed(&server).into_iter().find(|id| !before.contains(id))) {
+            Some(id) => assert_whole_or_gone(&server, (step, deed), &id, answer.is_ok()),
+            None => assert!(answer.is_err() && deed == Deed::Create, "{step}: it is nowhere"),
+        }
+    }
+    bystanders.can_go_on(&server);
+    server.finish();
+}
+
+fn listed(server: &TestServer<'_>) -> Vec<String> {
+    let query = SandboxQuery { ended: true, ..SandboxQuery::default() };
+    let page = server.client().sandboxes(&query).expect("sandboxes are listed");
+    page.items.into_iter().map(|sandbox| sandbox.sandbox_id).collect()
+}
+
+/// Brings a sandbox to where the deed can be done.
+fn prepare(server: &TestServer<'_>, deed: Deed) -> Option<String> {
+    if deed == Deed::Create {
+        return None;
+    }
+    let id = server.create();
+    server.shell(&id, "echo work > file");
+    match deed {
+        Deed::Resume | Deed::DeleteStopped => drop(server.warren(["stop", &id]).ok()),
+        Deed::Thaw => drop(server.warren(["pause", &id]).ok()),
+        Deed::Create | Deed::Stop | Deed::Delete | Deed::Pause => {}
+    }
+    Some(id)
+}
+
+fn perform(server: &TestServer<'_>, deed: Deed, id: Option<&str>) -> Result<Sandbox, ClientError> {
+    let (client, id) = (server.client(), id.unwrap_or_default());
+    match deed {
+        Deed::Create => client.create_sandbox(&CreateSandbox::default(), None),
+        Deed::Resume | Deed::Thaw => client.resume(id),
+        Deed::Stop => client.stop(id),
+        Deed::Delete | Deed::DeleteStopped => client.delete_sandbox(id),
+        Deed::Pause => client.pause(id),
+    }
+}
+
+/// What became of the sandbox that the crash was about, as soon as records and machine agree.
+#[track_caller]
+fn assert_whole_or_gone(server: &TestServer<'_>, (step, deed): (&str, Deed), id: &str, acknowledged: bool) {
+    let sandbox = server.client().sandbox(id).unwrap_or_else(|error| panic!("{step}: {error:?}"));
+    let state = serde_json::to_value(sandbox.status).expect("a status is a word");
+    let state = state.as_str().unwrap_or_default();
+    match deed {
+        Deed::Create if state == "ready" => assert_eq!(server.shell(id, "echo whole"), "whole", "{step}"),
+        Deed::Create => {
+            assert!(!acknowledged && state == "failed" && !sandbox.resumable, "{step}: {sandbox:?}");
+            assert!(server.warren(["why", id]).ok().text().contains("backend_error"), "{step}");
+        }
+        Deed::Delete | Deed::DeleteStopped => {
+            assert!(state == "stopped" && !sandbox.resumable, "{step}: {sandbox:?}");
+            server.warren(["exec", id, "--", "true"]).ended(125);
+            return;
+        }
+        Deed::Stop => {
+            assert!(state == "stopped" && sandbox.resumable, "{step}: {sandbox:?}");
+            assert!(server.warren(["why", id]).ok().text().contains("killed, by local"), "{step}");
+            resumes_with_its_work(server, id, step);
+        }
+        Deed::Resume => resumes_with_its_work(server, id, step),
+        Deed::Pause | Deed::Thaw => {
+            assert!(["ready", "paused"].contains(&state), "{step}: {sandbox:?}");
+            resumes_with_its_work(server, id, step);
+        }
+    }
+    server.warren(["rm", id]).ok();
+}
+
+#[track_caller]
+fn resumes_with_its_work(server: &TestServer<'_>, id: &str, step: &str) {
+    if server.status(id) != "ready" {
+        server.warren(["resume", id]).ok();
+    }
+    assert_eq!(server.shell(id, "cat file"), "work", "{step}");
+}
+
+/// An idempotency key is written with what it made: whoever was not answered asks again, and has one sandbox.
+#[test]
+fn a_create_that_was_cut_short_can_be_asked_for_again() {
+    let env = TestEnv::new();
+    let mut server = TestServer::setup(&env).crash_at("engine.create.ready").start();
+    let lost = server.client().create_sandbox(&CreateSandbox::default(), Some("once"));
+    assert!(lost.is_err(), "{lost:?}");
+    server.ended(PATIENCE);
+    server.start_again();
+    let made = server.client().create_sandbox(&CreateSandbox::default(), Some("once")).unwrap();
+    eventually(PATIENCE, "it is ready", || server.status(&made.sandbox_id) == "ready");
+    assert_eq!(listed(&server), [made.sandbox_id]);
+    server.finish();
+}
