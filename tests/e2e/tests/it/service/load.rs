@@ -66,6 +66,8 @@ fn commands_outlive_the_server_and_their_clients_lose_nothing() {
         let shown = Output::from(on_terminal.wait_with_output().unwrap()).ok().text();
         assert_eq!(shown.lines().map(|line| line.trim_end_matches('\r')).collect::<Vec<_>>(), counted());
         over.store(true, Ordering::Relaxed);
+        // One more event, for which the follower waits.
+        server.shell(&id, "true");
         assert_eq!(events.join().unwrap(), all_events(&server.client()));
     });
     server.finish();
