@@ -1,7 +1,7 @@
 //! The engine without a server: a sandbox is made, used, stopped with its files kept, and used again.
 //!
-//! Everything the engine stands on is a port. Here stand the fakes of the test kit, so the example runs anywhere; with the
-//! backend of `warren-isolate` and the catalog of `warren-store` in their place it is a sandbox platform.
+//! Everything the engine stands on is a port. Here stand the fakes of the test kit, so the example runs anywhere;
+//! `crates/warren-server/examples/embed.rs` is the same with real ones.
 
 use std::collections::BTreeMap;
 use std::error::Error;

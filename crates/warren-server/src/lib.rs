@@ -32,3 +32,4 @@ pub use logging::subscriber as log_subscriber;
 pub use routes::{Access, Audience, Patience, Route, route_table};
 pub use serve::{AnnouncedKey, Announcement, CrashAt, CrashAtError, ServeError, ServeOptions, serve};
 pub use server::{Server, ServerParts};
+pub use world::{MachineClock, MachineRandom};

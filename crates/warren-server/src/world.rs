@@ -6,13 +6,13 @@ use warren_core::{Clock, Random};
 
 /// The machine's clocks.
 #[derive(Debug)]
-pub(crate) struct MachineClock {
+pub struct MachineClock {
     boot_id: String,
 }
 
 impl MachineClock {
     /// Reads what names this boot of the machine; the rest is asked each time.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
         Ok(Self { boot_id: text.trim().to_owned() })
     }
@@ -38,7 +38,7 @@ impl Clock for MachineClock {
 
 /// The kernel's randomness.
 #[derive(Debug)]
-pub(crate) struct MachineRandom;
+pub struct MachineRandom;
 
 impl Random for MachineRandom {
     fn bits(&self) -> [u8; 16] {
