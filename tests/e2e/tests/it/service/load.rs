@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -27,49 +28,58 @@ fn commands_outlive_the_server_and_their_clients_lose_nothing() {
     let mut server = TestServer::setup(&env).at_lasting_address().start();
     let (id, other) = (server.create(), server.create());
     server.shell(&id, "mkdir up; echo previous > up/file");
-    let (client, over) = (server.client(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let events = scope.spawn(|| follow_events(&client, &over));
-        let upload = scope.spawn(|| upload_slowly(&client, &id));
-        let commands: Vec<Child> =
-            (0..COMMANDS).map(|number| start(&server, [&id, &other][number % 2])).collect();
-        let on_terminal = start_on_terminal(&server, &other);
-        let mut echo = server.command(["exec", &id, "--", "cat"]).stdin(Stdio::piped()).spawn().unwrap();
-        let (mut keys, mut echoed) = (echo.stdin.take().unwrap(), echo.stdout.take().unwrap());
-        say(&mut keys, &mut echoed, "before\n");
-        let running = processes(&server, &[&id, &other], COMMANDS + 2);
-        std::thread::sleep(Duration::from_millis(500));
-
-        server.kill();
-        server.start_again();
-        assert!(server.started_in() < Duration::from_secs(2), "{:?}", server.started_in());
-        assert_eq!(processes(&server, &[&id, &other], COMMANDS + 2), running);
-        let failed = upload.join().unwrap().expect_err("an upload does not outlive its server");
-        assert!(matches!(failed, ClientError::Connect { .. } | ClientError::Read(_)), "{failed:?}");
-        assert_eq!(server.shell(&id, "cat up/file"), "previous");
-        eventually(Duration::from_secs(5), "nothing is left of the upload", || {
-            server.shell(&id, "ls -A up") == "file"
-        });
-        std::thread::sleep(Duration::from_secs(1));
-        say(&mut keys, &mut echoed, "between\n");
-
-        server.terminate();
-        server.start_again();
-        std::thread::sleep(Duration::from_secs(1));
-        say(&mut keys, &mut echoed, "after\n");
-        drop(keys);
-        assert!(echo.wait().unwrap().success());
-        for command in commands {
-            let seen = Output::from(command.wait_with_output().unwrap()).ok().text();
-            assert_eq!(seen.lines().collect::<Vec<_>>(), counted());
-        }
-        let shown = Output::from(on_terminal.wait_with_output().unwrap()).ok().text();
-        assert_eq!(shown.lines().map(|line| line.trim_end_matches('\r')).collect::<Vec<_>>(), counted());
-        over.store(true, Ordering::Relaxed);
-        // One more event, for which the follower waits.
-        server.shell(&id, "true");
-        assert_eq!(events.join().unwrap(), all_events(&server.client()));
+    // Neither is waited for if the test fails before they end.
+    let over = Arc::new(AtomicBool::new(false));
+    let events = std::thread::spawn({
+        let (client, over) = (server.client(), Arc::clone(&over));
+        move || follow_events(&client, &over)
     });
+    let upload = std::thread::spawn({
+        let (client, id) = (server.client(), id.clone());
+        move || upload_slowly(&client, &id)
+    });
+    let commands: Vec<Child> =
+        (0..COMMANDS).map(|number| start(&server, [&id, &other][number % 2])).collect();
+    let on_terminal = start_on_terminal(&server, &other);
+    let mut echo = server.command(["exec", &id, "--", "cat"]).stdin(Stdio::piped()).spawn().unwrap();
+    let (mut keys, mut echoed) = (echo.stdin.take().unwrap(), echo.stdout.take().unwrap());
+    say(&mut keys, &mut echoed, "before\n");
+    let running = processes(&server, &[&id, &other], COMMANDS + 2);
+    std::thread::sleep(Duration::from_millis(500));
+
+    server.kill();
+    server.start_again();
+    assert!(server.started_in() < Duration::from_secs(2), "{:?}", server.started_in());
+    assert_eq!(processes(&server, &[&id, &other], COMMANDS + 2), running);
+    let failed = upload.join().unwrap().expect_err("an upload does not outlive its server");
+    assert!(matches!(failed, ClientError::Connect { .. } | ClientError::Read(_)), "{failed:?}");
+    assert_eq!(server.shell(&id, "cat up/file"), "previous");
+    eventually(Duration::from_secs(5), "nothing is left of the upload", || {
+        server.shell(&id, "ls -A up") == "file"
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    say(&mut keys, &mut echoed, "between\n");
+
+    server.terminate();
+    server.start_again();
+    std::thread::sleep(Duration::from_secs(1));
+    say(&mut keys, &mut echoed, "after\n");
+    drop(keys);
+    assert!(echo.wait().unwrap().success());
+    for command in commands {
+        let seen = Output::from(command.wait_with_output().unwrap()).ok().text();
+        assert_eq!(seen.lines().collect::<Vec<_>>(), counted());
+    }
+    let shown = Output::from(on_terminal.wait_with_output().unwrap()).ok().text();
+    // A terminal shows what is typed too, here the end of the input.
+    let digits = |line: &str| line.chars().filter(char::is_ascii_digit).collect::<String>();
+    assert_eq!(shown.lines().map(digits).collect::<Vec<_>>(), counted());
+    over.store(true, Ordering::Relaxed);
+    // One more event, for which the follower waits.
+    server.shell(&id, "true");
+    let (followed, all) = (events.join().unwrap(), events_after(&server.client(), 0));
+    assert_eq!(followed, all[..followed.len()]);
+    assert!(followed.len() + 1 >= all.len(), "{:?} was not seen", &all[followed.len()..]);
     server.finish();
 }
 
@@ -137,7 +147,7 @@ fn upload_slowly(client: &Client, id: &str) -> Result<warren_wire::api::Written,
     client.write_file(id, &file, &mut Slow(600))
 }
 
-/// Events by number and name, over as many connections as it takes, until nothing new comes any more.
+/// Events by number and name, over as many connections as it takes, until the first one after the end.
 fn follow_events(client: &Client, over: &AtomicBool) -> Vec<(u64, String)> {
     let mut seen: Vec<(u64, String)> = Vec::new();
     while !over.load(Ordering::Relaxed) {
@@ -153,13 +163,7 @@ fn follow_events(client: &Client, over: &AtomicBool) -> Vec<(u64, String)> {
             }
         }
     }
-    let after = seen.last().map_or(0, |(number, _)| *number);
-    seen.extend(events_after(client, after));
     seen
-}
-
-fn all_events(client: &Client) -> Vec<(u64, String)> {
-    events_after(client, 0)
 }
 
 fn events_after(client: &Client, mut after: u64) -> Vec<(u64, String)> {
