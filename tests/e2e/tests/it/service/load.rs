@@ -77,6 +77,7 @@ fn commands_outlive_the_server_and_their_clients_lose_nothing() {
     over.store(true, Ordering::Relaxed);
     // One more event, for which the follower waits.
     server.shell(&id, "true");
+    eventually(Duration::from_secs(30), "the follower has seen all", || events.is_finished());
     let (followed, all) = (events.join().unwrap(), events_after(&server.client(), 0));
     assert_eq!(followed, all[..followed.len()]);
     assert!(followed.len() + 1 >= all.len(), "{:?} was not seen", &all[followed.len()..]);
