@@ -74,7 +74,8 @@ pub(crate) fn fresh_id() -> Result<SandboxId, CliError> {
 /// Where this machine's sandboxes are kept.
 pub(crate) fn data_dir(global: &Global) -> Result<PathBuf, CliError> {
     if let Some(path) = &global.data_dir {
-        return Ok(path.clone());
+        // What is kept there is named by its whole path, in mounts for instance.
+        return std::path::absolute(path).map_err(CliError::new);
     }
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/warren"));

@@ -88,9 +88,14 @@ impl SettingFlags {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         // The flag and the variable are one argument to the parser; only what differs from the variable was a flag.
-        let flagged = global.data_dir.as_ref().map(|path| path.display().to_string()).filter(|path| {
-            !environment.iter().any(|(name, value)| name == "WARREN_DATA_DIR" && value == path)
-        });
+        let variable = |path: &PathBuf| {
+            let set = environment.iter().find(|(name, _)| name == "WARREN_DATA_DIR");
+            set.is_some_and(|(_, value)| path.as_os_str() == value.as_str())
+        };
+        let flagged = match &global.data_dir {
+            Some(path) if !variable(path) => Some(data_dir(global)?.display().to_string()),
+            _ => None,
+        };
         let mounts: Vec<String> = self.allow_mount.iter().map(|path| path.display().to_string()).collect();
         let flags = [
             ("--data-dir", "server.data_dir", flagged),

@@ -205,6 +205,22 @@ fn a_server_says_where_it_is_and_local_commands_find_it() {
     server.finish();
 }
 
+#[test]
+fn a_data_directory_may_be_named_from_where_one_is() {
+    let env = TestEnv::new();
+    let server = TestServer::start(&env);
+    let id = server.create();
+    let name = env.data_dir().file_name().unwrap().to_owned();
+    let mut warren = std::process::Command::new(env.command(["ls"]).get_program());
+    warren.current_dir(env.place()).arg("--data-dir").arg(&name);
+    let listed = warren.args(["ls", "-q"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&listed.stdout).trim_end(), id);
+    let mut second = std::process::Command::new(env.command(["ls"]).get_program());
+    second.current_dir(env.place()).arg("--data-dir").arg(&name).args(["serve", "--listen", "127.0.0.1:0"]);
+    warren_e2e::Output::from(second.output().unwrap()).ended(125).says("another server");
+    server.finish();
+}
+
 /// `warren run` needs no server, and what it keeps is not the server's.
 #[test]
 fn a_server_leaves_sandboxes_of_others_alone() {
