@@ -338,8 +338,21 @@ impl Drop for TestServer<'_> {
             let tail = log.lines().rev().take(60).collect::<Vec<_>>().into_iter().rev();
             drop(writeln!(std::io::stderr(), "the end of the server's log:"));
             tail.for_each(|line| drop(writeln!(std::io::stderr(), "  {line}")));
+            if self.setup.data_dir != self.setup.env.data_dir() {
+                remove_all(&self.setup.data_dir);
+            }
         }
     }
+}
+
+/// A test that failed leaves nothing running, wherever it was.
+fn remove_all(data_dir: &Path) {
+    let backend = crate::backend::open(data_dir);
+    for found in backend.list().unwrap_or_default() {
+        drop(backend.destroy(&found.id));
+    }
+    backend.settle(Duration::from_secs(10));
+    census::remove_parents(data_dir);
 }
 
 fn read_env_file(path: &Path) -> (String, String) {
