@@ -3,16 +3,15 @@
 //! Everything the engine stands on is a port. Here stand the fakes of the test kit, so the example runs anywhere;
 //! `crates/warren-server/examples/embed.rs` is the same with real ones.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use warren_core::{OnExpiry, Owner, SandboxId, SandboxKind, SandboxSpec, TemplateName};
+use warren_core::{Owner, SandboxId, SandboxSpec, TemplateName};
 use warren_engine::{
-    Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Requirements, Settings,
-    ShutdownPolicy, StoppedFiles,
+    Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy,
+    StoppedFiles,
 };
 use warren_testkit::{FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog};
 
@@ -23,7 +22,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let me = Owner::first();
     let mut screen = std::io::stdout();
 
-    let made = engine.acquire(&me, fresh_sandbox()).await?;
+    let sandbox = NewSandbox::new(SandboxSpec::new(TemplateName::host()));
+    let made = engine.acquire(&me, Acquire::new("example", sandbox)).await?;
     let id = made.sandbox.id;
     writeln!(screen, "{id} is {:?} after {} ms", made.sandbox.status, made.sandbox.made_in_ms)?;
     run(&engine, &me, &id, "write /root/note remember").await?;
@@ -52,30 +52,6 @@ fn parts() -> Parts {
         clock: Arc::new(FakeClock::new()),
         random: Arc::new(FakeRandom::new(1)),
         passed: Arc::new(|_| {}),
-    }
-}
-
-fn fresh_sandbox() -> Acquire {
-    Acquire {
-        client: "example".to_owned(),
-        sandbox: NewSandbox {
-            spec: SandboxSpec::new(TemplateName::host()),
-            disk_limit_required: false,
-            kind: SandboxKind::Terminal,
-            metadata: BTreeMap::new(),
-            on_expiry: OnExpiry::Keep,
-        },
-        preferred: None,
-        fresh: true,
-        required: Requirements::default(),
-        backend: None,
-        timeouts: None,
-        limits: None,
-        tier: None,
-        labels: BTreeMap::new(),
-        metadata: BTreeMap::new(),
-        background: false,
-        idempotency: None,
     }
 }
 

@@ -83,6 +83,40 @@ pub struct Acquire {
     pub idempotency: Option<Expected>,
 }
 
+impl NewSandbox {
+    /// One of this spec with every default.
+    pub fn new(spec: SandboxSpec) -> Self {
+        Self {
+            spec,
+            disk_limit_required: false,
+            kind: SandboxKind::default(),
+            metadata: BTreeMap::new(),
+            on_expiry: OnExpiry::default(),
+        }
+    }
+}
+
+impl Acquire {
+    /// A session with a sandbox like this one, and no further wishes.
+    pub fn new(client: impl Into<String>, sandbox: NewSandbox) -> Self {
+        Self {
+            client: client.into(),
+            sandbox,
+            preferred: None,
+            fresh: false,
+            required: Requirements::default(),
+            backend: None,
+            timeouts: None,
+            limits: None,
+            tier: None,
+            labels: BTreeMap::new(),
+            metadata: BTreeMap::new(),
+            background: false,
+            idempotency: None,
+        }
+    }
+}
+
 /// A create that may be repeated.
 #[derive(Debug, Clone)]
 pub struct Expected {

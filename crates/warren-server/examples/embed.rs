@@ -3,16 +3,14 @@
 //!
 //! `cargo run -p warren-server --example embed -- /var/tmp/embedded`
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_core::{OnExpiry, Owner, SandboxId, SandboxKind, SandboxSpec, TemplateName};
+use warren_core::{Owner, SandboxId, SandboxSpec, TemplateName};
 use warren_engine::{
-    Acquire, Engine, NewSandbox, OutputCaps, Parts, ProcessSpec, Requirements, Settings, ShutdownPolicy,
-    StoppedFiles,
+    Acquire, Engine, NewSandbox, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy, StoppedFiles,
 };
 use warren_isolate::{Native, NativeOptions};
 use warren_server::{MachineClock, MachineRandom};
@@ -25,7 +23,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let me = Owner::first();
     let mut screen = std::io::stdout();
 
-    let made = engine.acquire(&me, fresh_sandbox()).await?;
+    let sandbox = NewSandbox::new(SandboxSpec::new(TemplateName::host()));
+    let made = engine.acquire(&me, Acquire::new("example", sandbox)).await?;
     let id = made.sandbox.id;
     writeln!(screen, "{id} was made in {} ms", made.sandbox.made_in_ms)?;
     run(&engine, &me, &id, "uname -sr > note").await?;
@@ -54,30 +53,6 @@ fn parts(data_dir: &Path) -> Result<Parts, Box<dyn Error>> {
         random: Arc::new(MachineRandom),
         passed: Arc::new(|_| {}),
     })
-}
-
-fn fresh_sandbox() -> Acquire {
-    Acquire {
-        client: "example".to_owned(),
-        sandbox: NewSandbox {
-            spec: SandboxSpec::new(TemplateName::host()),
-            disk_limit_required: false,
-            kind: SandboxKind::Terminal,
-            metadata: BTreeMap::new(),
-            on_expiry: OnExpiry::Keep,
-        },
-        preferred: None,
-        fresh: true,
-        required: Requirements::default(),
-        backend: None,
-        timeouts: None,
-        limits: None,
-        tier: None,
-        labels: BTreeMap::new(),
-        metadata: BTreeMap::new(),
-        background: false,
-        idempotency: None,
-    }
 }
 
 async fn run(engine: &Engine, me: &Owner, id: &SandboxId, line: &str) -> Result<String, Box<dyn Error>> {

@@ -4,13 +4,9 @@ mod acquiring;
 mod changing;
 mod ending;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use warren_core::{
-    OnExpiry, Owner, RunLimits, SandboxKind, SandboxRecord, SandboxSpec, SessionRecord, SessionState,
-    TemplateName,
-};
+use warren_core::{Owner, RunLimits, SandboxRecord, SandboxSpec, SessionRecord, SessionState, TemplateName};
 use warren_testkit::{
     FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
 };
@@ -78,31 +74,11 @@ pub(crate) fn stranger() -> Owner {
 }
 
 pub(crate) fn new_sandbox() -> NewSandbox {
-    NewSandbox {
-        spec: SandboxSpec::new(TemplateName::host()),
-        disk_limit_required: false,
-        kind: SandboxKind::Terminal,
-        metadata: BTreeMap::new(),
-        on_expiry: OnExpiry::Keep,
-    }
+    NewSandbox::new(SandboxSpec::new(TemplateName::host()))
 }
 
 pub(crate) fn request() -> Acquire {
-    Acquire {
-        client: "tests".to_owned(),
-        sandbox: new_sandbox(),
-        preferred: None,
-        fresh: false,
-        required: Requirements::default(),
-        backend: None,
-        timeouts: None,
-        limits: None,
-        tier: None,
-        labels: BTreeMap::new(),
-        metadata: BTreeMap::new(),
-        background: false,
-        idempotency: None,
-    }
+    Acquire::new("tests", new_sandbox())
 }
 
 pub(crate) fn limits(runs: u32) -> RunLimits {

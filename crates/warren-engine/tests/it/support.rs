@@ -1,18 +1,17 @@
 //! A small world with an engine in it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use warren_core::catalog::{SandboxFilter, SessionFilter};
 use warren_core::{
-    Limits, NewRun, OnExpiry, Owner, PageRequest, SandboxId, SandboxKind, SandboxRecord, SandboxSpec,
-    SessionId, SessionRecord, SessionState, Status, TemplateName, Timeouts,
+    Limits, NewRun, Owner, PageRequest, SandboxId, SandboxRecord, SandboxSpec, SessionId, SessionRecord,
+    SessionState, Status, TemplateName, Timeouts,
 };
 use warren_engine::{
     Acquire, Acquired, Attach, Engine, EngineError, EngineStep, ExecResult, NewSandbox, OutputCaps, Parts,
-    ProcessSpec, Requirements, Settings,
+    ProcessSpec, Settings,
 };
 use warren_testkit::{
     FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
@@ -113,31 +112,11 @@ pub(crate) fn stranger() -> Owner {
 pub(crate) fn new_sandbox() -> NewSandbox {
     let mut spec = SandboxSpec::new(TemplateName::host());
     spec.limits.lifetime_s = LIFETIME_S;
-    NewSandbox {
-        spec,
-        disk_limit_required: false,
-        kind: SandboxKind::Terminal,
-        metadata: BTreeMap::new(),
-        on_expiry: OnExpiry::Keep,
-    }
+    NewSandbox::new(spec)
 }
 
 pub(crate) fn acquire() -> Acquire {
-    Acquire {
-        client: "tester".to_owned(),
-        sandbox: new_sandbox(),
-        preferred: None,
-        fresh: true,
-        required: Requirements::default(),
-        backend: None,
-        timeouts: None,
-        limits: None,
-        tier: None,
-        labels: BTreeMap::new(),
-        metadata: BTreeMap::new(),
-        background: false,
-        idempotency: None,
-    }
+    Acquire { fresh: true, ..Acquire::new("tester", new_sandbox()) }
 }
 
 pub(crate) fn attach(id: &SandboxId) -> Attach {
