@@ -111,6 +111,7 @@ impl From<ClientError> for CliError {
                 };
                 Self::from_problem(&problem.code, text)
             }
+            ClientError::Cut { code, detail } => Self::from_problem(code, detail.as_str()),
             ClientError::Connect { .. } | ClientError::Stream { .. } => {
                 Self::new(error).hint("is the server running? `warren serve` starts one, --url names another")
             }

@@ -38,6 +38,9 @@ pub enum ClientError {
     Unexpected { status: u16, text: String },
     #[error("the server ended the stream")]
     Ended,
+    /// The server says why it ends the stream.
+    #[error("{detail}")]
+    Cut { code: String, detail: String },
 }
 
 impl ClientError {
@@ -45,6 +48,7 @@ impl ClientError {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(problem) => Some(&problem.code),
+            Self::Cut { code, .. } => Some(code),
             _ => None,
         }
     }

@@ -29,7 +29,7 @@ impl EventReader {
         Self { lines: BufReader::new(Box::new(stream)) }
     }
 
-    /// The next event; `None` at the end.
+    /// The next event; `None` at the end. An event that says why the server ends the stream is an error.
     pub fn next_event(&mut self) -> Result<Option<ServerEvent>, ClientError> {
         let mut event = ServerEvent::default();
         let mut some = false;
@@ -42,12 +42,24 @@ impl EventReader {
             let line = line.trim_end_matches(['\n', '\r']);
             if line.is_empty() {
                 if some {
-                    return Ok(Some(event));
+                    return if event.name == "error" { Err(cut(&event)) } else { Ok(Some(event)) };
                 }
                 continue;
             }
             some |= take_field(line, &mut event);
         }
+    }
+}
+
+fn cut(event: &ServerEvent) -> ClientError {
+    #[derive(serde::Deserialize)]
+    struct Farewell {
+        code: String,
+        detail: String,
+    }
+    match serde_json::from_str(&event.data) {
+        Ok(Farewell { code, detail }) => ClientError::Cut { code, detail },
+        Err(error) => ClientError::Decode(error),
     }
 }
 
@@ -81,5 +93,12 @@ mod tests {
         assert_eq!(first, ServerEvent { name: "stdout".into(), id: Some("7".into()), data: "a\nb".into() });
         assert_eq!(reader.next_event().unwrap().unwrap().data, "{}");
         assert_eq!(reader.next_event().unwrap(), None);
+    }
+
+    #[test]
+    fn a_farewell_is_told_with_its_reason() {
+        let text = "event: error\ndata: {\"code\": \"shutting_down\", \"detail\": \"good-bye\"}\n\n";
+        let error = EventReader::new(text.as_bytes()).next_event().unwrap_err();
+        assert_eq!((error.code(), error.to_string().as_str()), (Some("shutting_down"), "good-bye"));
     }
 }

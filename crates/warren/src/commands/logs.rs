@@ -67,7 +67,6 @@ fn show(event: &ServerEvent) -> Result<bool, CliError> {
         "stdout" => write(&mut io::stdout(), &piece()?.data)?,
         "stderr" => write(&mut io::stderr(), &piece()?.data)?,
         "exited" => return Ok(false),
-        "error" => return Err(CliError::new(event.data.clone())),
         _ => {}
     }
     Ok(true)
