@@ -10,6 +10,8 @@ pub struct Capabilities {
     pub networks: Vec<NetworkMode>,
     pub host_mounts: bool,
     pub disk_quota: DiskQuota,
+    /// Whether what a sandbox wrote can be captured.
+    pub snapshots: bool,
 }
 
 /// How the disk limit of a sandbox holds.

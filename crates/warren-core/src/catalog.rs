@@ -5,21 +5,31 @@
 //! answers for another owner's things as for what does not exist. The few that take none serve the engine's own start.
 
 mod events;
+mod journal;
 mod keys;
 mod sandboxes;
 mod sessions;
+mod snapshots;
 
 use std::error::Error;
 
 pub use events::EventLog;
+pub use journal::JournalCatalog;
 pub use keys::KeyCatalog;
 pub use sandboxes::{Idempotency, InsertError, NewRecords, SandboxCatalog, SandboxFilter};
 pub use sessions::{ChangeSession, SessionCatalog, SessionFilter, UpdateSessionError};
+pub use snapshots::{SnapshotCatalog, SnapshotFilter};
 
 /// All that lasts. Opening one refuses a newer schema, a damaged file, a second server and an unexpectedly empty place.
-pub trait Catalog: SandboxCatalog + SessionCatalog + KeyCatalog + EventLog {}
+pub trait Catalog:
+    SandboxCatalog + SessionCatalog + SnapshotCatalog + JournalCatalog + KeyCatalog + EventLog
+{
+}
 
-impl<T: SandboxCatalog + SessionCatalog + KeyCatalog + EventLog> Catalog for T {}
+impl<T: SandboxCatalog + SessionCatalog + SnapshotCatalog + JournalCatalog + KeyCatalog + EventLog> Catalog
+    for T
+{
+}
 
 /// How safe a change is when the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

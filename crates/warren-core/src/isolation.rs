@@ -1,6 +1,6 @@
 use std::error::Error;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,23 @@ pub trait Isolation: Send + Sync {
     /// doomed and its id is free; what takes time goes on in the background (see [`Isolation::settle`]).
     /// A sandbox of which only parts exist is destroyed like any other; one that is gone is not found.
     fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError>;
+
+    /// Turns what a sandbox wrote into a layer. `into` does not exist, and is a place on the sandboxes' own file system; at
+    /// success it holds an `upper-<n>` for each writable tree that was changed, the sandbox's writable layers are empty, and it
+    /// stands on `below` with the new layer on top of each changed tree. `below` must be what it stands on now, or equal to it.
+    ///
+    /// A running sandbox is sealed only if no process but its agent is there and the agent has no file open; it stands still
+    /// meanwhile, and one that was frozen stays so. A halted one is sealed always. Whatever the answer but
+    /// [`Sealed::Done`], nothing has changed. A crash at any moment leaves it sealed or not, see [`Found::root`], and
+    /// perhaps frozen.
+    fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError>;
+
+    /// The directory with the sandbox's writable layers, `upper-<n>`, for a copy of them. It must not be written to, and is
+    /// at rest only while the sandbox is frozen or halted.
+    fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
+
+    /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent.
+    fn clear(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
     /// Waits until background clean-up is done, at most `patience`. Says whether it is.
     fn settle(&self, patience: Duration) -> bool;
@@ -136,7 +153,23 @@ pub struct Found {
     pub frozen: bool,
     pub owner: OwnerBond,
     pub spec: SandboxSpec,
+    /// What it stands on; empty if that is not known.
+    #[serde(skip)]
+    pub root: Vec<RootTree>,
     pub created_unix_ms: u64,
+}
+
+/// What became of a seal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sealed {
+    /// The layer is made. The sandbox stood still for this long.
+    Done { frozen: Duration },
+    /// Nothing was written since the writable layers were empty.
+    Unchanged,
+    /// Somebody works in it. What and who is for people.
+    Busy { reason: String },
+    /// The writable layers are on a file system of their own, or have to be left where they are.
+    Unmovable,
 }
 
 /// What a sandbox uses and has used.

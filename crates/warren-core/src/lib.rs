@@ -7,10 +7,13 @@
 mod capabilities;
 pub mod catalog;
 mod death;
+mod diff;
 mod event;
 mod id;
 mod isolation;
+mod journal;
 mod key;
+mod layers;
 mod lifecycle;
 mod limits;
 mod owner;
@@ -19,6 +22,7 @@ mod quantity;
 mod run;
 mod sandbox;
 mod session;
+mod snapshot;
 mod spec;
 mod templates;
 mod unique;
@@ -26,13 +30,21 @@ mod world;
 
 pub use capabilities::{Capabilities, Check, CheckStatus, DiskQuota};
 pub use death::{DeathCause, DeathCertificate};
+pub use diff::{
+    Change, ChangeKind, Conflict, Conflicts, Diff, DiffOptions, Entry, EntryKind, Merge, MergeOrder, TextDiff,
+};
 pub use event::{Event, EventRecord};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
 pub use isolation::{
     CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, Pulse,
-    RootState, RootTree, Usage,
+    RootState, RootTree, Sealed, Usage,
 };
+pub use journal::{Action, JournalEntry, Outcome, ToolAnswer};
 pub use key::{KeyRecord, Scope};
+pub use layers::{
+    Copied, Export, ImportFormat, ImportedHistory, ImportedSnapshot, LayerContent, LayerDriver, LayerError,
+    LayerErrorKind, LayerInfo, LayerStore, MOST_LAYERS, NewLayer, SQUASH_DEPTH, Space, Stack,
+};
 pub use lifecycle::{Activity, DenyReason, Request, Status, Step, Verdict, decide};
 pub use limits::{Limits, LimitsError};
 pub use owner::{Owner, OwnerError};
@@ -43,7 +55,8 @@ pub use sandbox::{OnExpiry, Paused, PausedBy, SandboxKind, SandboxRecord};
 pub use session::{
     Provision, SessionRecord, SessionRequest, SessionState, SessionVerdict, Timeouts, decide_session,
 };
+pub use snapshot::{Automatic, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
 pub use spec::{Mount, MountAccess, NetworkMode, Profile, SandboxSpec, SpecError, check_labels};
 pub use templates::{DiskGauge, DiskSpace, TemplateError, TemplateErrorKind, TemplateInfo, Templates};
-pub use unique::{KeyId, RunId, SessionId, UniqueIdError};
+pub use unique::{KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

@@ -252,6 +252,10 @@ fn while_stopping(request: Request) -> Verdict {
 fn at_the_end(activity: Activity, request: Request, reason: DenyReason) -> Verdict {
     match request {
         Request::Resume if activity.files_kept => enter(Status::Creating),
+        // No process is in the way: what is kept can be captured, exchanged and shared.
+        Request::Snapshot | Request::Rollback | Request::Fork if activity.files_kept => {
+            one_at_a_time(activity)
+        }
         Request::Stop | Request::BecomeStopped | Request::Fail => Verdict::AlreadySo,
         Request::BeginSync
         | Request::BecomeReady

@@ -92,13 +92,14 @@ fn activity_denies_what_would_collide() {
 }
 
 #[test]
-fn a_life_that_is_over_begins_again_by_a_resume_alone_and_only_with_its_files() {
+fn a_life_that_is_over_begins_again_by_a_resume_alone_and_only_what_it_left_is_of_use() {
     let kept = Activity { files_kept: true, ..Activity::default() };
     for status in [Status::Stopped, Status::Failed] {
         for request in Request::ALL {
             let verdict = decide(status, kept, request);
             match request {
                 Request::Resume => assert_eq!(short(verdict), "C"),
+                Request::Snapshot | Request::Rollback | Request::Fork => assert_eq!(short(verdict), "s"),
                 _ => assert_eq!(verdict, decide(status, Activity::default(), request), "{request:?}"),
             }
         }

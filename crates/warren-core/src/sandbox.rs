@@ -7,6 +7,7 @@ use crate::id::SandboxId;
 use crate::lifecycle::Status;
 use crate::owner::Owner;
 use crate::session::Timeouts;
+use crate::snapshot::History;
 use crate::spec::SandboxSpec;
 use crate::world::Deadline;
 
@@ -38,6 +39,9 @@ pub struct SandboxRecord {
     pub timeouts: Timeouts,
     /// Present once it has ended.
     pub death: Option<DeathCertificate>,
+    /// Where it stands in its history.
+    #[serde(default)]
+    pub history: History,
 }
 
 impl SandboxRecord {

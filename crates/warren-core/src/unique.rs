@@ -81,6 +81,14 @@ unique_id!(
     /// Names one API key, without telling it: `key-` and a uuid.
     KeyId, "key", "key-"
 );
+unique_id!(
+    /// Names one snapshot: `snap-` and a uuid.
+    SnapshotId, "snapshot", "snap-"
+);
+unique_id!(
+    /// Names one layer: `layer-` and a uuid.
+    LayerId, "layer", "layer-"
+);
 
 /// A version 4 uuid in lower case.
 fn uuid(mut bits: [u8; 16]) -> String {

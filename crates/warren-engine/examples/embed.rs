@@ -44,8 +44,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn parts() -> Parts {
+    let backend = FakeIsolation::new();
     Parts {
-        backends: vec![FakeIsolation::new()],
+        layers: backend.layers(),
+        backends: vec![backend],
         catalog: Arc::new(MemoryCatalog::new()),
         templates: Arc::new(FakeTemplates::new()),
         disk: Arc::new(FakeDisk::new()),

@@ -199,6 +199,8 @@ impl Engine {
             kind: SandboxKind::Terminal,
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::Delete,
+            from: None,
+            automatic: None,
         }
     }
 

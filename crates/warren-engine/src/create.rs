@@ -1,6 +1,8 @@
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
-use warren_core::{Deadline, Isolation, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts};
+use warren_core::{
+    Deadline, History, Isolation, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts,
+};
 
 use crate::admit::check_words;
 use crate::driver::{Driver, First, Making};
@@ -74,6 +76,7 @@ impl Engine {
             on_expiry: make.new.on_expiry,
             timeouts: make.timeouts,
             death: None,
+            history: History::default(),
         }
     }
 }

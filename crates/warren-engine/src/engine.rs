@@ -7,7 +7,8 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{Semaphore, watch};
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
-    Clock, Deadline, DeathCause, DiskGauge, Isolation, IsolationError, Random, SandboxRecord, Templates,
+    Clock, Deadline, DeathCause, DiskGauge, Isolation, IsolationError, LayerStore, Random, SandboxRecord,
+    Templates,
 };
 
 use crate::blocking::blocking;
@@ -36,6 +37,8 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
     /// Absent in what the engine's own tasks hold.
     _handle: Option<Arc<Handle>>,
+    /// In whose name it acts, for the journal.
+    by: Arc<str>,
 }
 
 pub(crate) struct Shared {
@@ -72,6 +75,7 @@ pub struct Parts {
     pub backends: Vec<Arc<dyn Isolation>>,
     pub catalog: Arc<dyn Catalog>,
     pub templates: Arc<dyn Templates>,
+    pub layers: Arc<dyn LayerStore>,
     pub disk: Arc<dyn DiskGauge>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
@@ -144,11 +148,21 @@ impl Engine {
             settings,
             parts,
         };
-        let engine = Self { shared: Arc::new(shared), _handle: Some(Arc::new(Handle { closing })) };
+        let engine = Self {
+            shared: Arc::new(shared),
+            _handle: Some(Arc::new(Handle { closing })),
+            by: "the engine".into(),
+        };
         reconcile::at_start(&engine).await?;
         tokio::spawn(engine.inner().keep_writing_events());
         tokio::spawn(sweep::keep_time(engine.inner()));
         Ok(engine)
+    }
+
+    /// The same engine, acting in somebody's name: what the journal says of who asked.
+    #[must_use]
+    pub fn by(&self, who: &str) -> Self {
+        Self { by: who.into(), ..self.clone() }
     }
 
     pub fn mode(&self) -> Mode {
@@ -176,7 +190,7 @@ impl Engine {
 
     /// The engine as its own tasks hold it: they do not keep it going.
     pub(crate) fn inner(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), _handle: None }
+        Self { shared: Arc::clone(&self.shared), _handle: None, by: Arc::clone(&self.by) }
     }
 
     /// Counts something that went wrong here and not with a caller.

@@ -26,6 +26,7 @@ mod files;
 mod guest;
 mod health;
 mod history;
+mod journal;
 mod processes;
 mod reconcile;
 mod registry;
@@ -33,9 +34,11 @@ mod runs;
 mod sandboxes;
 mod sessions;
 mod settings;
+mod snapshots;
 mod stats;
 mod step;
 mod sweep;
+mod tools;
 
 pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox};
 pub use engine::{Engine, Mode, OpenError, Parts, ShutdownPolicy};
@@ -43,6 +46,7 @@ pub use error::{EngineError, Missing};
 pub use events::EventStream;
 pub use files::{FileReader, FileWriter, Listing, Watch};
 pub use health::{Health, HealthStatus};
+pub use journal::{Blame, LogEntry};
 pub use processes::{
     ExecResult, LaunchStatus, Launched, Output, OutputCaps, PortStream, Process, ProcessEvent, ProcessHandle,
     ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, give_port, port_of,
@@ -51,5 +55,10 @@ pub use runs::{Allowance, SessionDetails};
 pub use sandboxes::{Patch, StoppedFiles};
 pub use sessions::{Acquire, Acquired, Attach, Expected, NewSandbox, Release, Requirements, SessionView};
 pub use settings::{DiskThresholds, Settings, TierLimits};
+pub use snapshots::{
+    EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, TakeSnapshot, Taken,
+    TurnDone,
+};
 pub use stats::Stats;
 pub use step::EngineStep;
+pub use tools::{ContentBlock, ToolCall, ToolInfo, ToolProgress, ToolResources, ToolResult};

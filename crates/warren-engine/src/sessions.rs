@@ -30,8 +30,8 @@ use std::path::PathBuf;
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxKind, SandboxRecord,
-    SandboxSpec, SessionId, SessionRecord, Timeouts, check_labels,
+    Automatic, ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxKind,
+    SandboxRecord, SandboxSpec, SessionId, SessionRecord, SnapshotId, Timeouts, check_labels,
 };
 
 pub(crate) use self::change::not_found_or;
@@ -58,6 +58,10 @@ pub struct NewSandbox {
     pub kind: SandboxKind,
     pub metadata: BTreeMap<String, String>,
     pub on_expiry: OnExpiry,
+    /// The state it begins with; absent: the template as it is.
+    pub from: Option<SnapshotId>,
+    /// Which snapshots are taken without being asked for; absent: as the settings say.
+    pub automatic: Option<Automatic>,
 }
 
 /// A request for a session with a sandbox.
@@ -92,6 +96,8 @@ impl NewSandbox {
             kind: SandboxKind::default(),
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::default(),
+            from: None,
+            automatic: None,
         }
     }
 }

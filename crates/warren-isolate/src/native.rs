@@ -47,13 +47,13 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use warren_core::{
     Capabilities, Check, CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind,
-    NetworkMode, Profile, Pulse, SandboxId, Usage,
+    NetworkMode, Profile, Pulse, RootTree, SandboxId, Sealed, Usage,
 };
 
 pub use self::data::OpenError;
@@ -152,6 +152,7 @@ impl Native {
             networks: vec![NetworkMode::None],
             host_mounts: true,
             disk_quota: quotas.strongest(),
+            snapshots: true,
         };
         let shared = Arc::new(Shared {
             networks: Networks::start(options.prepared_networks).map_err(OpenError::Thread)?,
@@ -228,6 +229,18 @@ impl Isolation for Native {
         destroy::destroy(&self.shared, &self.reaper, id)
     }
 
+    fn seal(&self, id: &SandboxId, _into: &Path, _below: &[RootTree]) -> Result<Sealed, IsolationError> {
+        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("seal {id}")))
+    }
+
+    fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("open the writable layers of {id}")))
+    }
+
+    fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("clear {id}")))
+    }
+
     fn settle(&self, patience: Duration) -> bool {
         self.reaper.settle(patience)
     }
@@ -281,6 +294,7 @@ impl Shared {
             frozen: alive && self.cgroups.is_frozen(id.as_str()).unwrap_or(false),
             owner: record.owner,
             spec: record.spec,
+            root: Vec::new(),
             created_unix_ms: record.created_unix_ms,
         })
     }

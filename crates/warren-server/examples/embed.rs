@@ -14,7 +14,7 @@ use warren_engine::{
 };
 use warren_isolate::{Native, NativeOptions};
 use warren_server::{MachineClock, MachineRandom};
-use warren_store::{DataDisk, SqliteCatalog, TemplateStore};
+use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -43,11 +43,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
 fn parts(data_dir: &Path) -> Result<Parts, Box<dyn Error>> {
     std::fs::create_dir_all(data_dir)?;
     let catalog = SqliteCatalog::open(data_dir)?;
+    let templates = TemplateStore::open(data_dir)?;
     let native = NativeOptions { data_dir: data_dir.to_owned(), prepared_networks: 0, crash_at: None };
     Ok(Parts {
         backends: vec![Arc::new(Native::open(native)?)],
         catalog: Arc::new(catalog),
-        templates: Arc::new(TemplateStore::open(data_dir)?),
+        layers: Arc::new(LayerDirectory::open(data_dir, templates.clone())?),
+        templates: Arc::new(templates),
         disk: Arc::new(DataDisk::of(data_dir)?),
         clock: Arc::new(MachineClock::new()?),
         random: Arc::new(MachineRandom),

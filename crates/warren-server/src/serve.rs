@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{Clock, DiskGauge, Isolation, Random};
+use warren_core::{Clock, DiskGauge, Isolation, LayerStore, Random};
 use warren_engine::{Engine, Mode, Parts, ShutdownPolicy};
 use warren_isolate::{Native, NativeOptions};
-use warren_store::{DataDisk, SqliteCatalog, TemplateStore};
+use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
 
 pub use crash::{CrashAt, CrashAtError};
 
@@ -104,6 +104,8 @@ pub enum ServeError {
     Catalog(#[source] warren_store::CatalogOpenError),
     #[error("open the templates")]
     Templates(#[source] warren_store::OpenError),
+    #[error("open the layers")]
+    Layers(#[source] warren_core::LayerError),
     #[error("open the native backend")]
     Native(#[source] warren_isolate::OpenError),
     #[error("start the engine")]
@@ -175,6 +177,7 @@ fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
 struct Machine {
     catalog: Arc<SqliteCatalog>,
     templates: TemplateStore,
+    layers: Arc<LayerDirectory>,
     native: Arc<Native>,
     disk: Arc<DataDisk>,
     clock: Arc<MachineClock>,
@@ -192,9 +195,11 @@ impl Machine {
             prepared_networks: usize::try_from(config.server.prepared_networks).unwrap_or(0),
             crash_at: options.crash_at.and_then(CrashAt::backend),
         };
+        let templates = TemplateStore::open(data_dir).map_err(ServeError::Templates)?;
         Ok(Self {
             catalog,
-            templates: TemplateStore::open(data_dir).map_err(ServeError::Templates)?,
+            layers: Arc::new(LayerDirectory::open(data_dir, templates.clone()).map_err(ServeError::Layers)?),
+            templates,
             native: Arc::new(Native::open(native).map_err(ServeError::Native)?),
             disk: Arc::new(DataDisk::of(data_dir).map_err(failed)?),
             clock: Arc::new(MachineClock::new().map_err(ServeError::Clock)?),
@@ -206,6 +211,7 @@ impl Machine {
             backends: vec![Arc::clone(&self.native) as Arc<dyn Isolation>],
             catalog: Arc::clone(&self.catalog) as Arc<dyn Catalog>,
             templates: Arc::new(self.templates.clone()),
+            layers: Arc::clone(&self.layers) as Arc<dyn LayerStore>,
             disk: Arc::clone(&self.disk) as Arc<dyn DiskGauge>,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             random: Arc::new(MachineRandom) as Arc<dyn Random>,

@@ -13,6 +13,7 @@ mod events;
 mod failure;
 mod idempotency;
 mod identity;
+mod journal;
 mod keys;
 mod lock;
 mod migrations;
@@ -22,6 +23,7 @@ mod page;
 mod readers;
 mod sandboxes;
 mod sessions;
+mod snapshots;
 mod writer;
 
 use std::path::Path;

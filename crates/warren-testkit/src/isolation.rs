@@ -6,12 +6,13 @@ mod faults;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use warren_core::{
     Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, Found, Isolation, IsolationError,
-    IsolationErrorKind, NetworkMode, SandboxId, Usage,
+    IsolationErrorKind, NetworkMode, RootTree, SandboxId, Sealed, Usage,
 };
 
 use book::Book;
@@ -31,6 +32,7 @@ pub use faults::{Call, Hold};
 pub struct FakeIsolation {
     name: &'static str,
     capabilities: Capabilities,
+    layers: Arc<crate::FakeLayers>,
     book: Mutex<Book>,
     changed: Condvar,
     before: Mutex<Option<Arc<Before>>>,
@@ -59,8 +61,19 @@ impl FakeIsolation {
 
     pub fn named(name: &'static str) -> Arc<Self> {
         let networks = vec![NetworkMode::None, NetworkMode::Public];
-        let all = Capabilities { freeze: true, networks, host_mounts: true, disk_quota: DiskQuota::Project };
+        let all = Capabilities {
+            freeze: true,
+            networks,
+            host_mounts: true,
+            disk_quota: DiskQuota::Project,
+            snapshots: true,
+        };
         Self::able(name, all)
+    }
+
+    /// The store of this backend's layers.
+    pub fn layers(&self) -> Arc<crate::FakeLayers> {
+        Arc::clone(&self.layers)
     }
 
     /// A backend that can do this.
@@ -68,6 +81,7 @@ impl FakeIsolation {
         Arc::new(Self {
             name,
             capabilities,
+            layers: Arc::default(),
             book: Mutex::default(),
             changed: Condvar::new(),
             before: Mutex::default(),
@@ -323,6 +337,18 @@ impl Isolation for FakeIsolation {
 
     fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError> {
         self.lifecycle(Call::Destroy, id, |book| book.destroy(id))
+    }
+
+    fn seal(&self, id: &SandboxId, _into: &Path, _below: &[RootTree]) -> Result<Sealed, IsolationError> {
+        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("seal {id}")))
+    }
+
+    fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("open the writable layers of {id}")))
+    }
+
+    fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("clear {id}")))
     }
 
     fn settle(&self, _: Duration) -> bool {

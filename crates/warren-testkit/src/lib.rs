@@ -10,11 +10,13 @@ mod census;
 mod groups;
 mod guest;
 mod isolation;
+mod layers;
 mod scratch;
 mod world;
 
 pub use catalog::{MemoryCatalog, catalog_conformance, sample_key, sample_sandbox, sample_session};
 pub use census::Census;
 pub use isolation::{Call, FakeIsolation, Hold, Standing};
+pub use layers::FakeLayers;
 pub use scratch::ScratchData;
 pub use world::{FakeClock, FakeDisk, FakeRandom, FakeTemplates};

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use warren_core::{
-    Deadline, DeathCause, DeathCertificate, OnExpiry, Owner, SandboxKind, SandboxSpec, TemplateName, Timeouts,
+    Deadline, DeathCause, DeathCertificate, History, OnExpiry, Owner, SandboxKind, SandboxSpec, TemplateName,
+    Timeouts,
 };
 
 use super::*;
@@ -31,6 +32,7 @@ fn record(number: u8, status: Status) -> SandboxRecord {
         on_expiry: OnExpiry::Keep,
         timeouts: Timeouts::default(),
         death: None,
+        history: History::default(),
     }
 }
 

@@ -103,7 +103,7 @@ impl Engine {
             return Ok(changed.session);
         }
         if let Err(error) = self.let_go(&changed.session, release).await {
-            self.undo(&changed).await;
+            self.change_back(&changed).await;
             return Err(error);
         }
         self.tell(&changed.session, Event::SessionReleased);
@@ -255,7 +255,7 @@ impl Engine {
     }
 
     /// Puts a session back where it was before a change that led nowhere.
-    async fn undo(&self, changed: &Changed) {
+    async fn change_back(&self, changed: &Changed) {
         let (now, before) = (changed.session.state, changed.before);
         let clock = self.shared.parts.clock.clone();
         let undone = self.change(&changed.session.owner, &changed.session.id, move |session| {

@@ -31,6 +31,7 @@ impl Bench {
             backends: vec![backend.clone()],
             catalog: Arc::new(MemoryCatalog::new()),
             templates: Arc::new(FakeTemplates::new()),
+            layers: backend.layers(),
             disk: Arc::new(FakeDisk::new()),
             clock: clock.clone(),
             random: Arc::new(FakeRandom::new(7)),

@@ -62,6 +62,7 @@ impl World {
             backends: vec![self.isolation.clone()],
             catalog: self.catalog.clone(),
             templates: self.templates.clone(),
+            layers: self.isolation.layers(),
             disk: self.disk.clone(),
             clock: self.clock.clone(),
             random: self.random.clone(),

@@ -49,6 +49,8 @@ pub(crate) fn new_sandbox(
             kind,
             metadata: body.metadata,
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
+            from: None,
+            automatic: None,
         },
         backend: body.backend.map(|name| checked_backend(name, at)).transpose()?,
         timeouts: body.timeouts.map(|times| timeouts(&times, settings)),

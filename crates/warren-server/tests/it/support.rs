@@ -50,6 +50,7 @@ impl TestServer {
             backends: vec![isolation.clone()],
             catalog: catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
+            layers: isolation.layers(),
             disk: Arc::new(FakeDisk::new()),
             clock: clock.clone(),
             random: random.clone(),

@@ -1,3 +1,6 @@
+mod journal;
+mod snapshots;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

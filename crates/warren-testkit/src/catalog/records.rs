@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
 use warren_core::{
-    Deadline, KeyId, KeyRecord, OnExpiry, Owner, Provision, RunLimits, RunTotals, SandboxId, SandboxKind,
-    SandboxRecord, SandboxSpec, Scope, SessionId, SessionRecord, SessionState, Status, TemplateName,
-    Timeouts,
+    Deadline, History, KeyId, KeyRecord, OnExpiry, Owner, Provision, RunLimits, RunTotals, SandboxId,
+    SandboxKind, SandboxRecord, SandboxSpec, Scope, SessionId, SessionRecord, SessionState, Status,
+    TemplateName, Timeouts,
 };
 
 /// A sandbox that was just asked for. The number makes the id; it is created that many seconds after 1970.
@@ -25,6 +25,7 @@ pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
         on_expiry: OnExpiry::Keep,
         timeouts: Timeouts::default(),
         death: None,
+        history: History::default(),
     }
 }
 

@@ -182,6 +182,7 @@ impl Book {
                 frozen: standing == Standing::Frozen,
                 owner: sandbox.owner,
                 spec: sandbox.spec.clone(),
+                root: Vec::new(),
                 created_unix_ms: 1_700_000_000_000 + u64::from(sandbox.pid),
             }
         };

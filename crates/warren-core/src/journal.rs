@@ -1,0 +1,76 @@
+use serde::{Deserialize, Serialize};
+
+use crate::id::SandboxId;
+use crate::owner::Owner;
+use crate::unique::{SessionId, SnapshotId};
+
+/// Something that was done in a sandbox, bound to the states before and after it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalEntry {
+    /// Counts a sandbox's entries from 1. Given by the catalog; zero until then.
+    pub number: u64,
+    pub owner: Owner,
+    pub sandbox: SandboxId,
+    pub session: Option<SessionId>,
+    /// The turn during which it happened, counted from 1.
+    pub turn: u32,
+    pub action: Action,
+    /// Who asked: a key's id, or what the caller calls itself.
+    pub by: String,
+    pub began_unix_ms: u64,
+    /// Absent while it goes on.
+    pub ended_unix_ms: Option<u64>,
+    pub outcome: Option<Outcome>,
+    /// The state it began with, if that was captured.
+    pub before: Option<SnapshotId>,
+    /// The state it left, once that is captured. Commands that overlap share theirs.
+    pub after: Option<SnapshotId>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    Exec {
+        /// As a shell would be told, cut at a few kilobytes.
+        command: String,
+        /// The agent's number for the process.
+        process: Option<u64>,
+    },
+    Tool {
+        tool: String,
+        call: Option<String>,
+        /// The parameters in a line, cut at a few kilobytes.
+        summary: String,
+    },
+    Turn,
+    Rollback {
+        to: SnapshotId,
+    },
+    Promote {
+        from: SandboxId,
+    },
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub struct Outcome {
+    pub exit_code: Option<i32>,
+    /// In words, where there is more to say than a code: a signal, a time limit, an error.
+    pub detail: Option<String>,
+}
+
+/// A tool call's answer, kept so that a repeated call gets it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolAnswer {
+    pub owner: Owner,
+    pub sandbox: SandboxId,
+    /// The caller's own word for the call, 1 to 255 visible ASCII characters.
+    pub call: String,
+    /// Tells whether a repeated call is the same one.
+    pub fingerprint: String,
+    /// The answer as it was sent; absent while the first call goes on.
+    pub answer: Option<String>,
+    pub at_unix_ms: u64,
+}

@@ -1,0 +1,251 @@
+//! Layers: what sandboxes wrote, as immutable deltas that any number of sandboxes stand on.
+//!
+//! A layer is a directory on the host with one `upper-<n>` for each writable tree of a root that it changes, in the form that
+//! overlayfs has on disk: ids as seen inside, a removed name as a character device 0:0, a directory that hides what is below
+//! it with the attribute `trusted.overlay.opaque`. Once committed a layer never changes. A [`Stack`] of them on top of a
+//! template is the state of a sandbox at some moment.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::diff::{Diff, DiffOptions, Merge, MergeOrder};
+use crate::id::{SandboxId, TemplateName};
+use crate::isolation::RootTree;
+use crate::snapshot::SnapshotRecord;
+use crate::templates::TemplateInfo;
+use crate::unique::LayerId;
+
+/// The layers of a state, the topmost first. Empty: the template as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Stack(pub Vec<LayerId>);
+
+impl Stack {
+    /// The same with one more layer on top.
+    #[must_use]
+    pub fn with(&self, layer: LayerId) -> Self {
+        let mut layers = Vec::with_capacity(self.0.len() + 1);
+        layers.push(layer);
+        layers.extend_from_slice(&self.0);
+        Self(layers)
+    }
+
+    pub fn depth(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// How many layers a root may stand on before they are squashed in the background.
+pub const SQUASH_DEPTH: usize = 32;
+/// The deepest stack that is mounted. A snapshot that would exceed it is refused until the squash is done.
+pub const MOST_LAYERS: usize = 200;
+
+/// How the state of a sandbox is captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerDriver {
+    /// The writable layer of an idle sandbox is sealed in place; that of a busy one is copied. Works everywhere.
+    Overlay,
+    /// Always a copy that shares extents with the original.
+    Reflink,
+    /// Always a snapshot of a btrfs subvolume.
+    Btrfs,
+}
+
+/// Keeps layers. Methods block; any number of threads may call them. What a crash leaves of an unfinished layer is not listed
+/// as committed and is removed by whoever asks for it to be.
+pub trait LayerStore: LayerContent {
+    fn driver(&self) -> LayerDriver;
+
+    /// Where a layer that is about to be made belongs. Nothing is there yet; whoever makes it makes this directory, on the
+    /// same file system as the sandboxes.
+    fn place(&self, id: &LayerId) -> PathBuf;
+
+    /// Puts the stack's layers on top of a template's root. A layer that is missing or damaged is an error.
+    fn stand_on(&self, stack: &Stack, root: &mut [RootTree]) -> Result<(), LayerError>;
+
+    /// Which layers a root stands on: the reverse of [`LayerStore::stand_on`].
+    fn stack_of(&self, root: &[RootTree]) -> Stack;
+
+    /// Makes a layer of the `upper-<n>` in a directory, which nobody changes meanwhile: by a snapshot of the subvolume, by
+    /// sharing extents, or byte by byte. The layer is complete but not committed.
+    fn copy(&self, writable: BorrowedFd<'_>, into: &LayerId) -> Result<Copied, LayerError>;
+
+    /// Declares a layer that is in its place complete: writes its manifest. Idempotent. Survives the end of this process; see
+    /// [`LayerStore::sync`] for more.
+    fn commit(&self, layer: &NewLayer) -> Result<(), LayerError>;
+
+    /// Returns when these layers, their manifests and all below them survive a power cut.
+    fn sync(&self, layers: &[LayerId]) -> Result<(), LayerError>;
+
+    /// What a layer alone holds. Counted once and remembered; gives up, with `None`, after looking at `most_entries`.
+    fn space(&self, id: &LayerId, most_entries: Option<u64>) -> Result<Option<Space>, LayerError>;
+
+    /// Makes and commits one layer that is equal to these on top of one another, the topmost first. Shares their data.
+    fn squash(&self, layers: &[LayerId], into: &LayerId) -> Result<(), LayerError>;
+
+    /// Everything in the store, finished or not.
+    fn layers(&self) -> Result<Vec<LayerInfo>, LayerError>;
+
+    /// Removes a layer: out of sight at once, its files in time. Idempotent. The caller knows that nothing stands on it.
+    fn remove(&self, id: &LayerId) -> Result<(), LayerError>;
+}
+
+/// What is in layers, read without mounting them. `root` is always that of the template below the stacks.
+pub trait LayerContent: Send + Sync {
+    /// What differs between two states.
+    fn diff(
+        &self,
+        root: &[RootTree],
+        from: &Stack,
+        to: &Stack,
+        options: &DiffOptions,
+    ) -> Result<Diff, LayerError>;
+
+    /// Whether a path, or anything below it, differs between two states.
+    fn differs(&self, root: &[RootTree], from: &Stack, to: &Stack, path: &Path) -> Result<bool, LayerError>;
+
+    /// Joins what changed from `base` to `theirs` with what changed from `base` to `ours`. With `into`, and if there is no
+    /// conflict that the order does not settle, makes and commits a layer that, on top of `ours`, is the result.
+    fn merge(
+        &self,
+        root: &[RootTree],
+        order: &MergeOrder<'_>,
+        into: Option<&NewLayer>,
+    ) -> Result<Merge, LayerError>;
+
+    /// Writes a state, or a whole history, in a format that others read.
+    fn export(&self, root: &[RootTree], what: &Export<'_>, to: &mut dyn Write) -> Result<(), LayerError>;
+
+    /// Reads what [`LayerContent::export`] wrote, or a tar file. The source is hostile. Layers are made and committed with the
+    /// ids that `draw` gives; on an error none is left.
+    fn import(
+        &self,
+        from: &mut dyn Read,
+        format: ImportFormat,
+        draw: &dyn Fn() -> LayerId,
+    ) -> Result<ImportedHistory, LayerError>;
+
+    /// Makes a template of a state: the template below it with one more layer on top.
+    fn make_template(
+        &self,
+        below: &TemplateName,
+        stack: &Stack,
+        name: &TemplateName,
+    ) -> Result<TemplateInfo, LayerError>;
+}
+
+/// A layer that is about to be committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewLayer {
+    pub id: LayerId,
+    /// Whose files these are; absent for what was imported or joined of several.
+    pub sandbox: Option<SandboxId>,
+    pub created_unix_ms: u64,
+}
+
+/// A layer in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerInfo {
+    pub id: LayerId,
+    /// Its manifest is there and whole.
+    pub committed: bool,
+}
+
+/// How a copy was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copied {
+    /// Its data is shared with the original until one of them changes.
+    Shared,
+    /// Every byte was copied.
+    Bytes,
+}
+
+/// Room on a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    pub bytes: u64,
+    pub inodes: u64,
+}
+
+/// What is to be exported.
+#[derive(Debug, Clone)]
+pub enum Export<'a> {
+    /// All files of a state below a directory, as a POSIX tar file.
+    Tar { stack: &'a Stack, below: PathBuf },
+    /// What changed between two states below a directory, as `git apply` takes it.
+    Patch { from: &'a Stack, to: &'a Stack, below: PathBuf },
+    /// Snapshots with their layers and their manifest, for another Warren. Parents come before their children.
+    History { template: &'a TemplateName, snapshots: &'a [SnapshotRecord] },
+}
+
+/// What an import reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportFormat {
+    /// A tar file, whose root is the sandbox's.
+    Tar,
+    History,
+}
+
+/// What was imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedHistory {
+    /// The template that the snapshots stood on; absent for a tar file.
+    pub template: Option<TemplateName>,
+    /// In the order of the archive, with the ids and names they had there.
+    pub snapshots: Vec<ImportedSnapshot>,
+}
+
+/// One snapshot of an import. Its stack is of layers that exist now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedSnapshot {
+    /// Its id where it came from; empty for a tar file.
+    pub was: String,
+    pub parent_was: Option<String>,
+    pub name: Option<String>,
+    pub created_unix_ms: u64,
+    pub stack: Stack,
+}
+
+/// The store could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{action}")]
+pub struct LayerError {
+    pub kind: LayerErrorKind,
+    /// What was being done to which layer.
+    pub action: String,
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What kind of failure it is; callers branch on this and never on the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LayerErrorKind {
+    NotFound,
+    /// Its manifest or its content is not what it should be.
+    Damaged,
+    /// There is no room on the disk.
+    Full,
+    /// What was given cannot be used: an archive that is none, or hostile.
+    Invalid,
+    /// The host failed.
+    Host,
+}
+
+impl LayerError {
+    pub fn new(kind: LayerErrorKind, action: impl Into<String>) -> Self {
+        Self { kind, action: action.into(), source: None }
+    }
+
+    pub fn caused(
+        kind: LayerErrorKind,
+        action: impl Into<String>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self { kind, action: action.into(), source: Some(source.into()) }
+    }
+}

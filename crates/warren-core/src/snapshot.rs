@@ -1,0 +1,108 @@
+use serde::{Deserialize, Serialize};
+
+use crate::id::SandboxId;
+use crate::layers::{Space, Stack};
+use crate::owner::Owner;
+use crate::sandbox::SandboxKind;
+use crate::spec::SandboxSpec;
+use crate::unique::{SessionId, SnapshotId};
+
+/// A point in the history of a sandbox's files. History is a tree: a fork's first parent belongs to another sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotRecord {
+    pub id: SnapshotId,
+    pub owner: Owner,
+    /// Whose state it is. The sandbox may be gone.
+    pub sandbox: SandboxId,
+    pub session: Option<SessionId>,
+    pub parent: Option<SnapshotId>,
+    /// One that has a name is kept until it is deleted. Unique among the snapshots of a sandbox.
+    pub name: Option<String>,
+    pub reason: SnapshotReason,
+    /// The turn that it ended.
+    pub turn: Option<u32>,
+    pub created_unix_ms: u64,
+    pub method: SnapshotMethod,
+    pub stack: Stack,
+    /// What its topmost layer holds, once that is counted.
+    pub space: Option<Space>,
+    /// It survives a power cut.
+    pub durable: bool,
+    /// The machine stopped before it was safely on disk: it is listed, and cannot be used.
+    #[serde(default)]
+    pub damaged: bool,
+    /// What the sandbox was made of, so that another can be made without it.
+    pub spec: SandboxSpec,
+    pub kind: SandboxKind,
+    pub disk_limit_required: bool,
+    pub backend: String,
+}
+
+/// Why a snapshot was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotReason {
+    /// The state that a sandbox began with.
+    Start,
+    /// Somebody asked for it.
+    Request,
+    /// A turn was complete.
+    Turn,
+    /// A tool call asked for it.
+    Tool,
+    /// A command ended, or another was about to begin.
+    Command,
+    /// What a rollback replaced.
+    Safety,
+    /// To make forks of.
+    Fork,
+    /// A session ended.
+    End,
+    /// A fork's changes were merged.
+    Promote,
+    Import,
+}
+
+/// How a snapshot was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotMethod {
+    /// Nothing was written since the snapshot before: it has the same layers.
+    Unchanged,
+    /// The writable layer became an immutable one, and a new one was put on top.
+    Sealed,
+    /// The writable layer was copied while the sandbox stood still.
+    Copied,
+    /// As a copy, but the data is shared: a reflink or a subvolume's snapshot.
+    Cloned,
+}
+
+/// Where a sandbox stands in its history. Part of its record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct History {
+    /// The layers below its writable one.
+    pub stack: Stack,
+    /// The snapshot that its state comes from.
+    pub head: Option<SnapshotId>,
+    /// What was undone, the next to be redone last. Forgotten at the next change.
+    pub redo: Vec<SnapshotId>,
+    /// Turns completed.
+    pub turn: u32,
+    pub automatic: Automatic,
+    /// The sandbox of which this is a fork.
+    pub forked_from: Option<SandboxId>,
+}
+
+/// Which snapshots are taken without being asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Automatic {
+    /// Around every command that changes files, as far as the sandbox is idle then; and at the end of each turn.
+    #[default]
+    Commands,
+    /// At the end of each turn.
+    Turns,
+    /// None.
+    Off,
+}
