@@ -46,6 +46,7 @@ fn found(number: u8, alive: bool) -> Found {
         frozen: false,
         owner: OwnerBond::Outlives,
         spec,
+        root: Vec::new(),
         created_unix_ms: 0,
     }
 }
