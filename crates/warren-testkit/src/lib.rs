@@ -14,7 +14,10 @@ mod layers;
 mod scratch;
 mod world;
 
-pub use catalog::{MemoryCatalog, catalog_conformance, sample_key, sample_sandbox, sample_session};
+pub use catalog::{
+    MemoryCatalog, catalog_conformance, sample_entry, sample_key, sample_sandbox, sample_session,
+    sample_snapshot,
+};
 pub use census::Census;
 pub use isolation::{Call, FakeIsolation, Hold, Standing};
 pub use layers::FakeLayers;

@@ -5,7 +5,7 @@ use crate::owner::Owner;
 
 /// What was done in sandboxes. Forgotten together with the sandbox's record.
 pub trait JournalCatalog: Send + Sync {
-    /// Adds an entry and gives it the sandbox's next number, which is returned.
+    /// Adds an entry and gives it the sandbox's next number, which is returned. The sandbox's record must be there.
     fn append_entry(&self, entry: &JournalEntry, durability: Durability) -> Result<u64, CatalogError>;
 
     /// Replaces entries by their numbers, all or none. One that is not there is left out.
@@ -34,6 +34,7 @@ pub trait JournalCatalog: Send + Sync {
     /// is returned.
     fn begin_call(&self, call: &ToolAnswer) -> Result<Option<ToolAnswer>, CatalogError>;
 
-    /// Writes down the answer to a call that began; `None` forgets the call, so that it may be made again.
+    /// Writes down the answer to a call that began; `None` forgets the call, so that it may be made again. A call that has an
+    /// answer keeps it, and one that is not there is not missed.
     fn finish_call(&self, sandbox: &SandboxId, call: &str, answer: Option<&str>) -> Result<(), CatalogError>;
 }

@@ -17,7 +17,8 @@ pub trait SnapshotCatalog: Send + Sync {
         durability: Durability,
     ) -> Result<(), CatalogError>;
 
-    /// Replaces a record; id, owner, sandbox and creation time never change.
+    /// Replaces a record; id, owner, sandbox and creation time never change, and the parent is left as it is stored: it changes
+    /// only by [`SnapshotCatalog::delete_snapshots`].
     fn update_snapshot(&self, record: &SnapshotRecord, durability: Durability) -> Result<(), CatalogError>;
 
     fn snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<Option<SnapshotRecord>, CatalogError>;

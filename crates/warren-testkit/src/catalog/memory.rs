@@ -10,15 +10,15 @@ use warren_core::catalog::{
     KeyCatalog, NewRecords, SandboxCatalog, SandboxFilter, SessionCatalog, SessionFilter, UpdateSessionError,
 };
 use warren_core::{
-    Cursor, EventRecord, KeyId, KeyRecord, Owner, Page, PageRequest, RunRecord, SandboxId, SandboxRecord,
-    SessionId, SessionRecord,
+    Cursor, EventRecord, JournalEntry, KeyId, KeyRecord, Owner, Page, PageRequest, RunRecord, SandboxId,
+    SandboxRecord, SessionId, SessionRecord, SnapshotId, SnapshotRecord, ToolAnswer,
 };
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// A catalog that keeps nothing. It is stricter than one on disk: it panics where a caller changes what never changes, leaps a
-/// generation or leaves a status without its death certificate, and it calls each change of a session twice, because any
-/// catalog may.
+/// generation, leaves a status without its death certificate, puts a layer into a stack twice or answers a tool call again, and it
+/// calls each change of a session twice, because any catalog may.
 #[derive(Default)]
 pub struct MemoryCatalog {
     records: Mutex<Records>,
@@ -43,6 +43,9 @@ struct Records {
     runs: BTreeMap<SessionId, Vec<RunRecord>>,
     idempotency: BTreeMap<(Owner, String), Idempotency>,
     settings: BTreeMap<String, String>,
+    snapshots: BTreeMap<SnapshotId, SnapshotRecord>,
+    journal: BTreeMap<SandboxId, BTreeMap<u64, JournalEntry>>,
+    calls: BTreeMap<(SandboxId, String), ToolAnswer>,
     keys: BTreeMap<KeyId, KeyRecord>,
     events: Vec<EventRecord>,
     last_event: u64,
@@ -184,9 +187,11 @@ impl SandboxCatalog for MemoryCatalog {
             !is_over(record) || ended >= ended_before_unix_ms
         });
         let forgotten = before - records.sandboxes.len();
-        let Records { sandboxes, sessions, runs, idempotency, .. } = &mut *records;
+        let Records { sandboxes, sessions, runs, idempotency, journal, calls, .. } = &mut *records;
         sessions.retain(|_, session| sandboxes.contains_key(&session.sandbox));
         runs.retain(|session, _| sessions.contains_key(session));
+        journal.retain(|sandbox, _| sandboxes.contains_key(sandbox));
+        calls.retain(|(sandbox, _), _| sandboxes.contains_key(sandbox));
         idempotency.retain(|_, key| {
             sessions.contains_key(&key.session)
                 && key.at_unix_ms >= ended_before_unix_ms.saturating_sub(DAY_MS)

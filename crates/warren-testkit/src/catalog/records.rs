@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 
 use warren_core::{
-    Deadline, History, KeyId, KeyRecord, OnExpiry, Owner, Provision, RunLimits, RunTotals, SandboxId,
-    SandboxKind, SandboxRecord, SandboxSpec, Scope, SessionId, SessionRecord, SessionState, Status,
+    Action, Deadline, History, JournalEntry, KeyId, KeyRecord, LayerId, OnExpiry, Owner, Provision,
+    RunLimits, RunTotals, SandboxId, SandboxKind, SandboxRecord, SandboxSpec, Scope, SessionId,
+    SessionRecord, SessionState, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord, Stack, Status,
     TemplateName, Timeouts,
 };
 
@@ -64,6 +65,50 @@ pub fn sample_key(owner: &Owner, number: u32) -> KeyRecord {
         hint: "0123".to_owned(),
         created_unix_ms: u64::from(number) * 1000,
         revoked_unix_ms: None,
+    }
+}
+
+/// A snapshot of sandbox 1, without a name or a parent, that stands on one layer. The number makes the ids of the snapshot and of
+/// its layer; it was taken that many seconds after 1970.
+pub fn sample_snapshot(owner: &Owner, number: u32) -> SnapshotRecord {
+    let sandbox = sample_sandbox(owner, 1);
+    SnapshotRecord {
+        id: SnapshotId::from_random(bits(number)),
+        owner: owner.clone(),
+        sandbox: sandbox.id,
+        session: None,
+        parent: None,
+        name: None,
+        reason: SnapshotReason::Request,
+        turn: None,
+        created_unix_ms: u64::from(number) * 1000,
+        method: SnapshotMethod::Sealed,
+        stack: Stack(vec![LayerId::from_random(bits(number))]),
+        space: None,
+        durable: true,
+        damaged: false,
+        spec: sandbox.spec,
+        kind: sandbox.kind,
+        disk_limit_required: sandbox.disk_limit_required,
+        backend: sandbox.backend,
+    }
+}
+
+/// A command that began in that sandbox and has not ended. The number makes its text; it began that many seconds after 1970.
+pub fn sample_entry(sandbox: &SandboxRecord, number: u32) -> JournalEntry {
+    JournalEntry {
+        number: 0,
+        owner: sandbox.owner.clone(),
+        sandbox: sandbox.id.clone(),
+        session: None,
+        turn: 1,
+        action: Action::Exec { command: format!("make -j{number}"), process: Some(u64::from(number)) },
+        by: "client".to_owned(),
+        began_unix_ms: u64::from(number) * 1000,
+        ended_unix_ms: None,
+        outcome: None,
+        before: None,
+        after: None,
     }
 }
 

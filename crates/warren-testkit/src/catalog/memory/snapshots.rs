@@ -3,51 +3,110 @@ use std::collections::HashSet;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, SnapshotCatalog, SnapshotFilter};
 use warren_core::{LayerId, Owner, Page, PageRequest, SnapshotId, SnapshotRecord, TemplateName};
 
-use super::MemoryCatalog;
-
-fn missing() -> CatalogError {
-    CatalogError::new(CatalogErrorKind::Host, "snapshots are not kept yet")
-}
+use super::{MemoryCatalog, Records, failure, part, place};
 
 impl SnapshotCatalog for MemoryCatalog {
-    fn insert_snapshots(&self, _: &[SnapshotRecord], _: Durability) -> Result<(), CatalogError> {
-        Err(missing())
+    fn insert_snapshots(&self, new: &[SnapshotRecord], _: Durability) -> Result<(), CatalogError> {
+        let mut records = self.enter("insert_snapshots")?;
+        for (index, record) in new.iter().enumerate() {
+            check_stack(record);
+            let earlier = new.iter().take(index);
+            let same = |known: &SnapshotRecord| known.id == record.id || has_the_name_of(known, record);
+            if records.snapshots.values().chain(earlier).any(same) {
+                return Err(failure(CatalogErrorKind::AlreadyExists, &record.id));
+            }
+        }
+        records.snapshots.extend(new.iter().map(|record| (record.id.clone(), record.clone())));
+        Ok(())
     }
 
-    fn update_snapshot(&self, _: &SnapshotRecord, _: Durability) -> Result<(), CatalogError> {
-        Err(missing())
+    fn update_snapshot(&self, record: &SnapshotRecord, _: Durability) -> Result<(), CatalogError> {
+        let mut records = self.enter("update_snapshot")?;
+        check_stack(record);
+        let stored = records.snapshots.get(&record.id).filter(|stored| stored.owner == record.owner);
+        let stored = stored.ok_or_else(|| failure(CatalogErrorKind::NotFound, &record.id))?;
+        assert_eq!(
+            (&stored.sandbox, stored.created_unix_ms),
+            (&record.sandbox, record.created_unix_ms),
+            "sandbox and creation time never change"
+        );
+        let parent = stored.parent.clone();
+        let taken = |known: &SnapshotRecord| known.id != record.id && has_the_name_of(known, record);
+        if records.snapshots.values().any(taken) {
+            return Err(failure(CatalogErrorKind::AlreadyExists, &record.id));
+        }
+        records.snapshots.insert(record.id.clone(), SnapshotRecord { parent, ..record.clone() });
+        Ok(())
     }
 
-    fn snapshot(&self, _: &Owner, _: &SnapshotId) -> Result<Option<SnapshotRecord>, CatalogError> {
-        Err(missing())
+    fn snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<Option<SnapshotRecord>, CatalogError> {
+        let records = self.enter("snapshot")?;
+        Ok(records.snapshots.get(id).filter(|record| record.owner == *owner).cloned())
     }
 
     fn snapshots(
         &self,
-        _: &Owner,
-        _: &SnapshotFilter,
-        _: &PageRequest,
+        owner: &Owner,
+        filter: &SnapshotFilter,
+        page: &PageRequest,
     ) -> Result<Page<SnapshotRecord>, CatalogError> {
-        Err(missing())
+        let records = self.enter("snapshots")?;
+        let found = records.snapshots.values().filter(|record| {
+            record.owner == *owner
+                && filter.sandbox.as_ref().is_none_or(|sandbox| record.sandbox == *sandbox)
+                && filter.session.as_ref().is_none_or(|session| record.session.as_ref() == Some(session))
+                && filter.name.as_ref().is_none_or(|name| record.name.as_ref() == Some(name))
+                && (!filter.named || record.name.is_some())
+        });
+        Ok(part(found, page, |record| place(record.created_unix_ms, &record.id)))
     }
 
-    fn delete_snapshots(&self, _: &Owner, _: &[SnapshotId]) -> Result<u64, CatalogError> {
-        Err(missing())
+    fn delete_snapshots(&self, owner: &Owner, ids: &[SnapshotId]) -> Result<u64, CatalogError> {
+        let mut records = self.enter("delete_snapshots")?;
+        Ok(ids.iter().map(|id| u64::from(records.delete_snapshot(owner, id))).sum())
     }
 
     fn layers_of_snapshots(&self) -> Result<HashSet<LayerId>, CatalogError> {
-        Err(missing())
+        let records = self.enter("layers_of_snapshots")?;
+        Ok(records.snapshots.values().flat_map(|record| &record.stack.0).cloned().collect())
     }
 
     fn templates_of_snapshots(&self) -> Result<HashSet<TemplateName>, CatalogError> {
-        Ok(HashSet::new())
+        let records = self.enter("templates_of_snapshots")?;
+        Ok(records.snapshots.values().map(|record| record.spec.template.clone()).collect())
     }
 
     fn undurable_snapshots(&self) -> Result<Vec<SnapshotRecord>, CatalogError> {
-        Ok(Vec::new())
+        let records = self.enter("undurable_snapshots")?;
+        let unsafe_yet = |record: &&SnapshotRecord| !record.durable && !record.damaged;
+        Ok(records.snapshots.values().filter(unsafe_yet).cloned().collect())
     }
 
-    fn snapshots_on(&self, _: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
-        Err(missing())
+    fn snapshots_on(&self, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
+        let records = self.enter("snapshots_on")?;
+        Ok(records.snapshots.values().filter(|record| record.stack.0.contains(layer)).cloned().collect())
     }
+}
+
+impl Records {
+    fn delete_snapshot(&mut self, owner: &Owner, id: &SnapshotId) -> bool {
+        if self.snapshots.get(id).is_none_or(|record| record.owner != *owner) {
+            return false;
+        }
+        let Some(removed) = self.snapshots.remove(id) else { return false };
+        for child in self.snapshots.values_mut().filter(|record| record.parent.as_ref() == Some(id)) {
+            child.parent.clone_from(&removed.parent);
+        }
+        true
+    }
+}
+
+fn has_the_name_of(known: &SnapshotRecord, record: &SnapshotRecord) -> bool {
+    known.sandbox == record.sandbox && known.name.is_some() && known.name == record.name
+}
+
+/// No file system is mounted on itself.
+fn check_stack(record: &SnapshotRecord) {
+    let layers: HashSet<&LayerId> = record.stack.0.iter().collect();
+    assert_eq!(layers.len(), record.stack.depth(), "{} stands on a layer twice", record.id);
 }
