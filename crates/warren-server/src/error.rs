@@ -3,11 +3,14 @@
 mod code;
 mod from_engine;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use serde_json::Value;
 use warren_wire::api::Problem;
 
 pub(crate) use code::Code;
@@ -29,6 +32,7 @@ struct Facts {
     state: Option<String>,
     allowed: Vec<String>,
     retry_after_s: Option<u64>,
+    details: BTreeMap<String, Value>,
     /// For the log; a client never sees it.
     source: Option<Box<dyn Error + Send + Sync>>,
 }
@@ -69,6 +73,14 @@ impl ApiError {
         self
     }
 
+    /// What belongs to this kind of problem.
+    pub(crate) fn detail(mut self, name: &str, value: &impl Serialize) -> Self {
+        if let Ok(value) = serde_json::to_value(value) {
+            self.facts.details.insert(name.to_owned(), value);
+        }
+        self
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.code.status()
     }
@@ -86,6 +98,7 @@ impl ApiError {
             state: self.facts.state.clone(),
             allowed: self.facts.allowed.clone(),
             retry_after_s: self.facts.retry_after_s,
+            details: self.facts.details.clone(),
         }
     }
 

@@ -4,8 +4,10 @@
 //! fields they do not know. Answers may gain fields, so readers ignore those they do not know. What is documented here is what the
 //! OpenAPI document says, through the feature `schema`.
 
+mod diff;
 mod event;
 mod file;
+mod journal;
 mod key;
 mod page;
 mod problem;
@@ -16,14 +18,18 @@ mod sandbox;
 mod schema;
 mod server;
 mod session;
+mod snapshot;
 mod stream;
 mod template;
+mod tool;
 
+pub use diff::{Conflict, Diff, DiffKind, FileDiff, FileState};
 pub use event::{Event, EventPage};
 pub use file::{
     ChangeMode, ChangeOwner, FileChange, FileChangeKind, FileInfo, FileList, FileType, GrepLine, GrepResult,
     MakeDirectory, MakeSymlink, MoveFile, Written,
 };
+pub use journal::{Blame, Journal, JournalAction, JournalEntry};
 pub use key::{CreateKey, Key, KeyList, Scope};
 pub use page::Page;
 pub use problem::Problem;
@@ -33,13 +39,19 @@ pub use process::{
 };
 pub use run::{CanRun, NewRun, Run, RunDenied, RunLimits, RunLimitsRequest, RunList, RunStatus, RunTotals};
 pub use sandbox::{
-    CreateSandbox, Death, DeathCause, Limits, Mount, Network, OnExpiry, PatchSandbox, PausedBy, Profile,
-    Sandbox, SandboxStatus, SandboxType, SetDefaultSandbox, Timeouts, TimeoutsRequest, Usage,
+    CreateSandbox, Death, DeathCause, Limits, Mount, Network, OnExpiry, PatchSandbox, PauseSandbox, PausedBy,
+    Profile, Sandbox, SandboxStatus, SandboxType, SetDefaultSandbox, Timeouts, TimeoutsRequest, Usage,
 };
 pub use server::{DiskSpace, Health, HealthDetails, HealthStatus, Stats};
 pub use session::{
     AcquireSession, AttachSession, MarkFailed, MarkReady, Provision, ProvisionState, ReleaseSession,
     Requirements, Session, SessionDetails, SessionState, Thinking,
 };
+pub use snapshot::{
+    CompleteTurn, ConflictRule, EndedSession, Fork, Forks, HistoryMode, MakeTemplate, NameSnapshot, Promote,
+    Promoted, Rollback, RolledBack, Snapshot, SnapshotList, SnapshotMethod, SnapshotReason, Steps,
+    TakeSnapshot, Turn,
+};
 pub use stream::{OutputPiece, StreamAttach, StreamCommand, StreamNotice, StreamOpening};
 pub use template::{Template, TemplateList};
+pub use tool::{Tool, ToolCall, ToolContent, ToolList, ToolOutput, ToolResult};

@@ -7,6 +7,7 @@ mod calls;
 mod error;
 mod events;
 mod stream;
+mod travel;
 
 use std::io::Read;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub use calls::{SandboxQuery, SessionAction, SessionQuery, WriteFile};
 pub use error::ClientError;
 pub use events::{EventReader, ServerEvent};
 pub use stream::{ProcessReader, ProcessStream, ProcessWriter, Seen};
+pub use travel::{DiffQuery, ExportQuery, ImportQuery, JournalQuery, SnapshotQuery};
 
 use crate::api::Problem;
 

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use warren_core::{
-    ByteSize, Cpus, Limits, Mount, MountAccess, NetworkMode, OnExpiry, Profile, SandboxKind, SandboxSpec,
-    SpecError, TemplateName, Timeouts, check_labels,
+    Automatic, ByteSize, Cpus, Limits, Mount, MountAccess, NetworkMode, OnExpiry, Profile, SandboxKind,
+    SandboxSpec, SnapshotId, SpecError, TemplateName, Timeouts, UniqueIdError, check_labels,
 };
 use warren_engine::{EngineError, NewSandbox, Settings};
 use warren_wire::api;
@@ -49,8 +49,8 @@ pub(crate) fn new_sandbox(
             kind,
             metadata: body.metadata,
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
-            from: None,
-            automatic: None,
+            from: body.snapshot_id.map(|id| snapshot_id(&id, &format!("{at}snapshot_id"))).transpose()?,
+            automatic: body.history.map(automatic),
         },
         backend: body.backend.map(|name| checked_backend(name, at)).transpose()?,
         timeouts: body.timeouts.map(|times| timeouts(&times, settings)),
@@ -155,6 +155,19 @@ pub(crate) fn nested(error: EngineError, at: &str) -> ApiError {
             ApiError::invalid(format!("{at}{field}"), message)
         }
         error => error.into(),
+    }
+}
+
+/// The id of a snapshot, as a field of this name gives it.
+pub(crate) fn snapshot_id(text: &str, field: &str) -> Result<SnapshotId, ApiError> {
+    text.parse().map_err(|error: UniqueIdError| ApiError::invalid(field, error.to_string()))
+}
+
+fn automatic(history: api::HistoryMode) -> Automatic {
+    match history {
+        api::HistoryMode::Commands => Automatic::Commands,
+        api::HistoryMode::Turns => Automatic::Turns,
+        api::HistoryMode::Off => Automatic::Off,
     }
 }
 

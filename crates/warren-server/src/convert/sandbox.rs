@@ -1,8 +1,8 @@
 use std::path::Path;
 
 use warren_core::{
-    DeathCause, DeathCertificate, Limits, Mount, MountAccess, NetworkMode, OnExpiry, PausedBy, Profile,
-    SandboxKind, SandboxRecord, Status, Timeouts, Usage,
+    Automatic, DeathCause, DeathCertificate, Limits, Mount, MountAccess, NetworkMode, OnExpiry, PausedBy,
+    Profile, SandboxKind, SandboxRecord, Status, Timeouts, Usage,
 };
 use warren_engine::{Acquired, Patch};
 use warren_wire::api;
@@ -37,6 +37,10 @@ pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
         generation: record.generation,
         death: record.death.as_ref().map(death),
         resumable: record.status.is_terminal() && record.files_kept(),
+        history: history_mode(record.history.automatic),
+        turn: record.history.turn,
+        snapshot_id: record.history.head.as_ref().map(ToString::to_string),
+        forked_from: record.history.forked_from.as_ref().map(ToString::to_string),
     }
 }
 
@@ -120,6 +124,14 @@ pub(super) fn sandbox_type(kind: SandboxKind) -> api::SandboxType {
 pub(super) fn times(timeouts: Timeouts) -> api::Timeouts {
     let Timeouts { active_s, detached_s, suspended_s } = timeouts;
     api::Timeouts { active_s, detached_s, suspended_s }
+}
+
+fn history_mode(automatic: Automatic) -> api::HistoryMode {
+    match automatic {
+        Automatic::Commands => api::HistoryMode::Commands,
+        Automatic::Turns => api::HistoryMode::Turns,
+        Automatic::Off => api::HistoryMode::Off,
+    }
 }
 
 fn paused_by(by: PausedBy) -> api::PausedBy {

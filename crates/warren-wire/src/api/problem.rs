@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Why a request was not served: the body of every answer with a status of 400 or more, as `application/problem+json`
 /// (RFC 9457). Programs branch on `code`, never on the texts.
@@ -37,6 +40,9 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(minimum = 0))]
     pub retry_after_s: Option<u64>,
+    /// What belongs to this kind of problem, such as the `conflicts` of a merge.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, Value>,
 }
 
 impl Problem {

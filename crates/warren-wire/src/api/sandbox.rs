@@ -2,16 +2,25 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::HistoryMode;
+
 /// What a new sandbox is to be. Whatever is left out takes the server's default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(example = json!({"template": "host", "memory_mib": 512, "cpus": 1.5, "ttl_s": 3600, "labels": {"team": "search"}})))]
 pub struct CreateSandbox {
-    /// The template its files start from. Left out: the one of its type.
+    /// The template its files start from. Left out: the one of its type, or of the snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[a-z0-9][a-z0-9._-]{0,62}$", example = "host"))]
     pub template: Option<String>,
+    /// The snapshot whose files it starts with. A template that is given as well must be the one below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(pattern = "^snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))]
+    pub snapshot_id: Option<String>,
+    /// Which snapshots are taken without being asked for. Left out: as the server is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistoryMode>,
     /// What it is for.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<SandboxType>,
@@ -153,6 +162,31 @@ pub struct Sandbox {
     pub death: Option<Death>,
     /// It ended, and a resume starts it again with the files it had.
     pub resumable: bool,
+    /// Which snapshots are taken without being asked for.
+    #[serde(default)]
+    pub history: HistoryMode,
+    /// Turns completed.
+    #[serde(default)]
+    pub turn: u32,
+    /// The snapshot that its files come from. Absent until the first is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_id: Option<String>,
+    /// The sandbox of which it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<String>,
+}
+
+/// Freezes a sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(example = json!({"drain_ms": 2000})))]
+pub struct PauseSandbox {
+    /// How long commands and tool calls that somebody waits for may still take, in milliseconds. Left out: as the server is
+    /// configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 600_000))]
+    pub drain_ms: Option<u64>,
 }
 
 /// What can be changed of a sandbox that exists. What is left out stays as it is; maps are replaced as a whole.

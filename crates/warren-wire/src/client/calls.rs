@@ -65,15 +65,15 @@ impl SessionAction {
     }
 }
 
-fn yes(value: bool) -> Option<String> {
+pub(super) fn yes(value: bool) -> Option<String> {
     value.then(|| "true".to_owned())
 }
 
-fn sandbox(id: &str, rest: &str) -> String {
+pub(super) fn sandbox(id: &str, rest: &str) -> String {
     format!("/v1/sandboxes/{}{rest}", quoted(id))
 }
 
-fn session(id: &str, rest: &str) -> String {
+pub(super) fn session(id: &str, rest: &str) -> String {
     format!("/v1/sessions/{}{rest}", quoted(id))
 }
 

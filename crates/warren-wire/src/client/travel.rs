@@ -1,0 +1,231 @@
+//! Snapshots, and going back to them; tools and the journal.
+
+use std::io::Read;
+
+use ureq::http::Method;
+
+use super::calls::{sandbox, session, yes};
+use super::{Client, ClientError, EventReader, query, quoted};
+use crate::api::{
+    Blame, CompleteTurn, Diff, EndedSession, Fork, Forks, Journal, MakeTemplate, NameSnapshot, Page,
+    PauseSandbox, Promote, Promoted, Rollback, RolledBack, Sandbox, Snapshot, SnapshotList, Steps,
+    TakeSnapshot, Template, ToolCall, ToolList, ToolResult, Turn,
+};
+
+/// Which snapshots a list shows; the newest first.
+#[derive(Debug, Clone, Default)]
+pub struct SnapshotQuery {
+    /// Of this sandbox alone.
+    pub sandbox: Option<String>,
+    pub session: Option<String>,
+    /// Only the one of this name.
+    pub name: Option<String>,
+    /// Only those with a name.
+    pub named: bool,
+    pub cursor: Option<String>,
+}
+
+/// What is compared. Each of the two is a snapshot or a sandbox as it is now.
+#[derive(Debug, Clone, Default)]
+pub struct DiffQuery {
+    pub from: String,
+    pub to: String,
+    /// Only what is at or below this path.
+    pub path: Option<String>,
+    /// Tell how lines differ.
+    pub text: bool,
+    pub limit: Option<u32>,
+}
+
+/// What is exported of a snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct ExportQuery {
+    /// `tar`, `patch` or `history`.
+    pub format: Option<String>,
+    /// Only what is below this directory.
+    pub path: Option<String>,
+    /// For a patch: the snapshot or sandbox that it starts from.
+    pub since: Option<String>,
+}
+
+/// What an import is.
+#[derive(Debug, Clone, Default)]
+pub struct ImportQuery {
+    /// `tar` or `history`.
+    pub format: Option<String>,
+    /// What a tar file's files stand on.
+    pub template: Option<String>,
+    /// A name for the newest snapshot.
+    pub name: Option<String>,
+    /// How much the reader gives, where that is known.
+    pub size: Option<u64>,
+}
+
+/// Which entries of a journal are told; the newest first.
+#[derive(Debug, Clone, Default)]
+pub struct JournalQuery {
+    /// Only those with a smaller number.
+    pub before: Option<u64>,
+    pub limit: Option<u32>,
+    /// Tell how many paths each changed.
+    pub count: bool,
+}
+
+fn snapshot(id: &str, rest: &str) -> String {
+    format!("/v1/snapshots/{}{rest}", quoted(id))
+}
+
+impl Client {
+    /// Waits at most so long for what goes on, then freezes the sandbox.
+    pub fn pause_draining(&self, id: &str, body: &PauseSandbox) -> Result<Sandbox, ClientError> {
+        self.post(&sandbox(id, "/pause"), body)
+    }
+
+    pub fn take_snapshot(&self, id: &str, body: &TakeSnapshot) -> Result<Snapshot, ClientError> {
+        self.post(&sandbox(id, "/snapshots"), body)
+    }
+
+    pub fn snapshots(&self, wanted: &SnapshotQuery) -> Result<Page<Snapshot>, ClientError> {
+        let query = query(&[
+            ("limit", Some("1000".to_owned())),
+            ("session", wanted.session.clone()),
+            ("name", wanted.name.clone()),
+            ("named", yes(wanted.named)),
+            ("cursor", wanted.cursor.clone()),
+        ]);
+        match &wanted.sandbox {
+            Some(id) => self.get(&sandbox(id, &format!("/snapshots{query}"))),
+            None => self.get(&format!("/v1/snapshots{query}")),
+        }
+    }
+
+    pub fn snapshot(&self, id: &str) -> Result<Snapshot, ClientError> {
+        self.get(&snapshot(id, ""))
+    }
+
+    /// `None` takes its name away.
+    pub fn name_snapshot(&self, id: &str, name: Option<&str>) -> Result<Snapshot, ClientError> {
+        let body = NameSnapshot { name: name.map(str::to_owned) };
+        self.ask(Method::PATCH, &snapshot(id, ""), Some(&body), &[])
+    }
+
+    pub fn delete_snapshot(&self, id: &str) -> Result<(), ClientError> {
+        self.delete(&snapshot(id, ""))
+    }
+
+    pub fn complete_turn(&self, id: &str, body: &CompleteTurn) -> Result<Turn, ClientError> {
+        self.post(&sandbox(id, "/turns"), body)
+    }
+
+    pub fn complete_session_turn(&self, id: &str, body: &CompleteTurn) -> Result<Turn, ClientError> {
+        self.post(&session(id, "/turns"), body)
+    }
+
+    /// Captures the state that a session leaves, and stops its sandbox.
+    pub fn end_session(&self, id: &str) -> Result<EndedSession, ClientError> {
+        self.ask(Method::POST, &session(id, "/end"), None::<&()>, &[])
+    }
+
+    pub fn rollback(&self, id: &str, body: &Rollback) -> Result<RolledBack, ClientError> {
+        self.post(&sandbox(id, "/rollback"), body)
+    }
+
+    pub fn undo(&self, id: &str, body: &Steps) -> Result<RolledBack, ClientError> {
+        self.post(&sandbox(id, "/undo"), body)
+    }
+
+    pub fn redo(&self, id: &str, body: &Steps) -> Result<RolledBack, ClientError> {
+        self.post(&sandbox(id, "/redo"), body)
+    }
+
+    pub fn fork_sandbox(&self, id: &str, body: &Fork) -> Result<Forks, ClientError> {
+        self.post(&sandbox(id, "/fork"), body)
+    }
+
+    pub fn fork_snapshot(&self, id: &str, body: &Fork) -> Result<Forks, ClientError> {
+        self.post(&snapshot(id, "/fork"), body)
+    }
+
+    pub fn promote(&self, fork: &str, body: &Promote) -> Result<Promoted, ClientError> {
+        self.post(&sandbox(fork, "/promote"), body)
+    }
+
+    pub fn make_template(&self, id: &str, body: &MakeTemplate) -> Result<Template, ClientError> {
+        self.post(&snapshot(id, "/template"), body)
+    }
+
+    pub fn diff(&self, wanted: &DiffQuery) -> Result<Diff, ClientError> {
+        let query = query(&[
+            ("from", Some(wanted.from.clone())),
+            ("to", Some(wanted.to.clone())),
+            ("path", wanted.path.clone()),
+            ("text", yes(wanted.text)),
+            ("limit", wanted.limit.map(|limit| limit.to_string())),
+        ]);
+        self.get(&format!("/v1/diff{query}"))
+    }
+
+    /// A snapshot's files for others. An error while reading means that what was read is not all.
+    pub fn export(&self, id: &str, wanted: &ExportQuery) -> Result<impl Read + use<>, ClientError> {
+        let query = query(&[
+            ("format", wanted.format.clone()),
+            ("path", wanted.path.clone()),
+            ("since", wanted.since.clone()),
+        ]);
+        let path = snapshot(id, &format!("/export{query}"));
+        Ok(self.send(Method::GET, &path, &[], ureq::SendBody::none())?.into_body().into_reader())
+    }
+
+    /// Reads what an export wrote, to the end.
+    pub fn import(&self, wanted: &ImportQuery, content: &mut dyn Read) -> Result<SnapshotList, ClientError> {
+        let query = query(&[
+            ("format", wanted.format.clone()),
+            ("template", wanted.template.clone()),
+            ("name", wanted.name.clone()),
+        ]);
+        let size = wanted.size.map(|size| size.to_string());
+        let mut headers = vec![("content-type", "application/octet-stream")];
+        headers.extend(size.as_deref().map(|size| ("content-length", size)));
+        let mut content = content;
+        let body = ureq::SendBody::from_reader(&mut content);
+        let response = self.send(Method::POST, &format!("/v1/snapshots/import{query}"), &headers, body)?;
+        serde_json::from_slice(&super::whole(response)?).map_err(ClientError::Decode)
+    }
+
+    pub fn tools(&self) -> Result<ToolList, ClientError> {
+        self.get("/v1/tools")
+    }
+
+    pub fn call_tool(&self, id: &str, tool: &str, call: &ToolCall) -> Result<ToolResult, ClientError> {
+        self.post(&sandbox(id, &format!("/tools/{}", quoted(tool))), call)
+    }
+
+    /// Calls a tool and follows what it tells: `stdout` and `stderr` with a [`crate::api::ToolOutput`] each, then `result`
+    /// with a [`ToolResult`].
+    pub fn follow_tool(&self, id: &str, tool: &str, call: &ToolCall) -> Result<EventReader, ClientError> {
+        let body = serde_json::to_vec(call).map_err(ClientError::Encode)?;
+        let path = sandbox(id, &format!("/tools/{}", quoted(tool)));
+        let length = body.len().to_string();
+        let headers = [
+            ("accept", "text/event-stream"),
+            ("content-type", "application/json"),
+            ("content-length", length.as_str()),
+        ];
+        let body = &mut body.as_slice();
+        let response = self.send(Method::POST, &path, &headers, ureq::SendBody::from_reader(body))?;
+        Ok(EventReader::new(response.into_body().into_reader()))
+    }
+
+    pub fn journal(&self, id: &str, wanted: &JournalQuery) -> Result<Journal, ClientError> {
+        let query = query(&[
+            ("before", wanted.before.map(|before| before.to_string())),
+            ("limit", wanted.limit.map(|limit| limit.to_string())),
+            ("count", yes(wanted.count)),
+        ]);
+        self.get(&sandbox(id, &format!("/journal{query}")))
+    }
+
+    pub fn blame(&self, id: &str, path: &str) -> Result<Blame, ClientError> {
+        self.get(&sandbox(id, &format!("/blame{}", query(&[("path", Some(path.to_owned()))]))))
+    }
+}
