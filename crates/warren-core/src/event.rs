@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::SandboxId;
 use crate::owner::Owner;
-use crate::unique::SessionId;
+use crate::unique::{SessionId, SnapshotId};
 
 /// Something that happened, in the order in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,28 @@ pub enum Event {
     },
     SandboxAdopted,
     SandboxRemoved,
+    SnapshotTaken {
+        snapshot: SnapshotId,
+        reason: crate::snapshot::SnapshotReason,
+        method: crate::snapshot::SnapshotMethod,
+    },
+    SnapshotDeleted {
+        snapshot: SnapshotId,
+    },
+    /// It has the files of this snapshot now; `safety` is what they replaced.
+    SandboxRolledBack {
+        to: SnapshotId,
+        safety: SnapshotId,
+    },
+    SandboxForked {
+        snapshot: SnapshotId,
+        count: u32,
+    },
+    /// Changes of another sandbox were merged into it.
+    SandboxPromoted {
+        from: SandboxId,
+        snapshot: SnapshotId,
+    },
     ExecStarted {
         process: u64,
         command: String,

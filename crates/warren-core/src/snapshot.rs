@@ -92,6 +92,8 @@ pub struct History {
     pub automatic: Automatic,
     /// The sandbox of which this is a fork.
     pub forked_from: Option<SandboxId>,
+    /// The layers that it began with, which it shares with others.
+    pub began: Stack,
 }
 
 /// Which snapshots are taken without being asked for.

@@ -4,6 +4,7 @@ use super::{CatalogError, Durability};
 use crate::id::{SandboxId, TemplateName};
 use crate::owner::Owner;
 use crate::page::{Page, PageRequest};
+use crate::sandbox::SandboxRecord;
 use crate::snapshot::SnapshotRecord;
 use crate::unique::{LayerId, SessionId, SnapshotId};
 
@@ -13,6 +14,15 @@ pub trait SnapshotCatalog: Send + Sync {
     /// [`super::CatalogErrorKind::AlreadyExists`].
     fn insert_snapshots(
         &self,
+        records: &[SnapshotRecord],
+        durability: Durability,
+    ) -> Result<(), CatalogError>;
+
+    /// As [`SnapshotCatalog::insert_snapshots`], together with the next generation of the record of the sandbox that they were
+    /// taken of, as [`super::SandboxCatalog::update_sandbox`] would write it: all or none.
+    fn record_snapshots(
+        &self,
+        sandbox: &SandboxRecord,
         records: &[SnapshotRecord],
         durability: Durability,
     ) -> Result<(), CatalogError>;

@@ -1,7 +1,9 @@
 use std::collections::HashSet;
 
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, SnapshotCatalog, SnapshotFilter};
-use warren_core::{LayerId, Owner, Page, PageRequest, SnapshotId, SnapshotRecord, TemplateName};
+use warren_core::{
+    LayerId, Owner, Page, PageRequest, SandboxRecord, SnapshotId, SnapshotRecord, TemplateName,
+};
 
 use super::SqliteCatalog;
 
@@ -11,6 +13,15 @@ fn missing() -> CatalogError {
 
 impl SnapshotCatalog for SqliteCatalog {
     fn insert_snapshots(&self, _: &[SnapshotRecord], _: Durability) -> Result<(), CatalogError> {
+        Err(missing())
+    }
+
+    fn record_snapshots(
+        &self,
+        _: &SandboxRecord,
+        _: &[SnapshotRecord],
+        _: Durability,
+    ) -> Result<(), CatalogError> {
         Err(missing())
     }
 

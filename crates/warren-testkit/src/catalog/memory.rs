@@ -136,17 +136,7 @@ impl SandboxCatalog for MemoryCatalog {
     }
 
     fn update_sandbox(&self, record: &SandboxRecord, _: Durability) -> Result<(), CatalogError> {
-        let mut records = self.enter("update_sandbox")?;
-        let stored = records.sandboxes.get_mut(&record.id).filter(|stored| stored.owner == record.owner);
-        let stored = stored.ok_or_else(|| failure(CatalogErrorKind::NotFound, &record.id))?;
-        assert_eq!(stored.created_unix_ms, record.created_unix_ms, "the creation time never changes");
-        assert!(record.generation <= stored.generation + 1, "generation {} is leapt to", record.generation);
-        check_death(record);
-        if record.generation <= stored.generation {
-            return Err(failure(CatalogErrorKind::Stale, &record.id));
-        }
-        *stored = record.clone();
-        Ok(())
+        self.enter("update_sandbox")?.update_sandbox(record)
     }
 
     fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<Option<SandboxRecord>, CatalogError> {
@@ -363,6 +353,19 @@ impl EventLog for MemoryCatalog {
 }
 
 impl Records {
+    fn update_sandbox(&mut self, record: &SandboxRecord) -> Result<(), CatalogError> {
+        let stored = self.sandboxes.get_mut(&record.id).filter(|stored| stored.owner == record.owner);
+        let stored = stored.ok_or_else(|| failure(CatalogErrorKind::NotFound, &record.id))?;
+        assert_eq!(stored.created_unix_ms, record.created_unix_ms, "the creation time never changes");
+        assert!(record.generation <= stored.generation + 1, "generation {} is leapt to", record.generation);
+        check_death(record);
+        if record.generation <= stored.generation {
+            return Err(failure(CatalogErrorKind::Stale, &record.id));
+        }
+        *stored = record.clone();
+        Ok(())
+    }
+
     fn check_key(&mut self, session: &SessionId, key: Option<&Idempotency>) -> Result<(), InsertError> {
         let Some(key) = key else { return Ok(()) };
         assert_eq!(key.session, *session, "the key is to remember another session");

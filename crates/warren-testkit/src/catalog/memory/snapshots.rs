@@ -1,23 +1,32 @@
 use std::collections::HashSet;
 
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, SnapshotCatalog, SnapshotFilter};
-use warren_core::{LayerId, Owner, Page, PageRequest, SnapshotId, SnapshotRecord, TemplateName};
+use warren_core::{
+    LayerId, Owner, Page, PageRequest, SandboxRecord, SnapshotId, SnapshotRecord, TemplateName,
+};
 
 use super::{MemoryCatalog, Records, failure, part, place};
 
 impl SnapshotCatalog for MemoryCatalog {
     fn insert_snapshots(&self, new: &[SnapshotRecord], _: Durability) -> Result<(), CatalogError> {
         let mut records = self.enter("insert_snapshots")?;
-        for (index, record) in new.iter().enumerate() {
-            check_stack(record);
-            let earlier = new.iter().take(index);
-            let same = |known: &SnapshotRecord| known.id == record.id || has_the_name_of(known, record);
-            if records.snapshots.values().chain(earlier).any(same) {
-                return Err(failure(CatalogErrorKind::AlreadyExists, &record.id));
-            }
+        records.insert_snapshots(new)
+    }
+
+    fn record_snapshots(
+        &self,
+        sandbox: &SandboxRecord,
+        new: &[SnapshotRecord],
+        _: Durability,
+    ) -> Result<(), CatalogError> {
+        let mut records = self.enter("record_snapshots")?;
+        let stored = records.sandboxes.get(&sandbox.id).cloned();
+        records.update_sandbox(sandbox)?;
+        let inserted = records.insert_snapshots(new);
+        if let (Err(_), Some(stored)) = (&inserted, stored) {
+            records.sandboxes.insert(stored.id.clone(), stored);
         }
-        records.snapshots.extend(new.iter().map(|record| (record.id.clone(), record.clone())));
-        Ok(())
+        inserted
     }
 
     fn update_snapshot(&self, record: &SnapshotRecord, _: Durability) -> Result<(), CatalogError> {
@@ -89,6 +98,19 @@ impl SnapshotCatalog for MemoryCatalog {
 }
 
 impl Records {
+    fn insert_snapshots(&mut self, new: &[SnapshotRecord]) -> Result<(), CatalogError> {
+        for (index, record) in new.iter().enumerate() {
+            check_stack(record);
+            let earlier = new.iter().take(index);
+            let same = |known: &SnapshotRecord| known.id == record.id || has_the_name_of(known, record);
+            if self.snapshots.values().chain(earlier).any(same) {
+                return Err(failure(CatalogErrorKind::AlreadyExists, &record.id));
+            }
+        }
+        self.snapshots.extend(new.iter().map(|record| (record.id.clone(), record.clone())));
+        Ok(())
+    }
+
     fn delete_snapshot(&mut self, owner: &Owner, id: &SnapshotId) -> bool {
         if self.snapshots.get(id).is_none_or(|record| record.owner != *owner) {
             return false;
