@@ -2,7 +2,8 @@ use std::error::Error;
 
 use warren_core::catalog::CatalogError;
 use warren_core::{
-    DenyReason, IsolationError, RunDenied, SandboxId, SessionId, SessionState, Status, TemplateError,
+    Conflict, DenyReason, IsolationError, LayerError, RunDenied, SandboxId, SessionId, SessionState,
+    SnapshotId, Status, TemplateError,
 };
 use warren_wire::guest::{CallError, Failure};
 
@@ -58,6 +59,21 @@ pub enum EngineError {
     Template(TemplateError),
     #[error("the catalog failed")]
     Catalog(#[from] CatalogError),
+    /// The machine stopped before it was safely on disk, or its files are not what they should be.
+    #[error("{id} is damaged and cannot be used: go back to an earlier one")]
+    SnapshotDamaged { id: SnapshotId },
+    #[error("another snapshot of {sandbox} has the name `{name}`")]
+    SnapshotNameTaken { sandbox: SandboxId, name: String },
+    /// `what` is `undo` or `redo`.
+    #[error("{id} has nothing to {what}")]
+    NothingToUndo { id: SandboxId, what: &'static str },
+    /// Both sides changed these; nothing was merged.
+    #[error("{} paths were changed on both sides: choose `ours` or `theirs`, or settle them first", .conflicts.len())]
+    MergeConflict { into: SandboxId, conflicts: Vec<Conflict> },
+    #[error("snapshots are not available here: {0}")]
+    SnapshotsUnavailable(String),
+    #[error(transparent)]
+    Layers(#[from] LayerError),
 }
 
 /// What was looked for and not found.
@@ -67,6 +83,8 @@ pub enum Missing {
     Session,
     Process,
     DefaultSandbox,
+    Snapshot,
+    Tool,
 }
 
 impl Missing {
@@ -76,6 +94,8 @@ impl Missing {
             Self::Session => "session",
             Self::Process => "process",
             Self::DefaultSandbox => "default sandbox of",
+            Self::Snapshot => "snapshot",
+            Self::Tool => "tool",
         }
     }
 }
@@ -87,6 +107,10 @@ impl EngineError {
 
     pub fn session_not_found(id: impl ToString) -> Self {
         Self::NotFound { what: Missing::Session, id: id.to_string() }
+    }
+
+    pub fn snapshot_not_found(id: impl ToString) -> Self {
+        Self::NotFound { what: Missing::Snapshot, id: id.to_string() }
     }
 
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {

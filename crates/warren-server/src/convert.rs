@@ -2,20 +2,26 @@
 //! without the engine, so that a refusal names the field as the caller wrote it.
 
 mod cursor;
+mod diff;
 mod event;
 mod file;
+mod journal;
 mod new_sandbox;
 mod process;
 mod run;
 mod sandbox;
 mod server;
 mod session;
+mod snapshot;
 mod time;
+mod tool;
 
 pub(crate) use cursor::{page, read_cursor};
+pub(crate) use diff::{MOST_CHANGES, conflict, diff, diff_options, inside, inside_or_root};
 pub(crate) use event::event;
 pub(crate) use file::{file_change, file_info, grep_line, mode, name, path, user};
-pub(crate) use new_sandbox::{NewParts, nested, new_sandbox};
+pub(crate) use journal::{journal_entry, log_entry};
+pub(crate) use new_sandbox::{NewParts, nested, new_sandbox, snapshot_id};
 pub(crate) use process::{
     ExecOrder, checked_port, encoding, exec_order, exec_result, exited, launched, process, process_selector,
     signal_number, start_order, started, terminal_size,
@@ -24,4 +30,9 @@ pub(crate) use run::{can_run, new_run, run};
 pub(crate) use sandbox::{created, death, patch, sandbox, usage};
 pub(crate) use server::{health, stats, template};
 pub(crate) use session::{acquire, acquired, attach, details, session, session_view};
+pub(crate) use snapshot::{
+    ended_session, fork_order, point, promote_order, promoted, rolled_back, session_id, snapshot,
+    snapshot_filter, snapshot_name, steps, take_snapshot, taken, turn,
+};
 pub(crate) use time::rfc3339;
+pub(crate) use tool::{tool, tool_call, tool_progress, tool_result};

@@ -14,6 +14,7 @@ use serde_json::Value;
 use warren_wire::api::Problem;
 
 pub(crate) use code::Code;
+pub(crate) use from_engine::merge_conflict;
 
 use crate::request_id::RequestId;
 

@@ -193,6 +193,7 @@ impl Machine {
         let native = NativeOptions {
             data_dir: data_dir.clone(),
             prepared_networks: usize::try_from(config.server.prepared_networks).unwrap_or(0),
+            subvolumes: false,
             crash_at: options.crash_at.and_then(CrashAt::backend),
         };
         let templates = TemplateStore::open(data_dir).map_err(ServeError::Templates)?;

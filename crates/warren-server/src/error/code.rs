@@ -45,6 +45,8 @@ codes! {
     SessionNotFound "session_not_found" NOT_FOUND never "There is no such session";
     ProcessNotFound "process_not_found" NOT_FOUND never "There is no such process";
     TemplateNotFound "template_not_found" NOT_FOUND never "There is no such template";
+    SnapshotNotFound "snapshot_not_found" NOT_FOUND never "There is no such snapshot";
+    ToolNotFound "tool_not_found" NOT_FOUND never "There is no such tool";
     KeyNotFound "key_not_found" NOT_FOUND never "There is no such key";
     PathNotFound "path_not_found" NOT_FOUND never "It does not exist inside the sandbox";
     NoDefaultSandbox "no_default_sandbox" NOT_FOUND never "No default sandbox is set";
@@ -60,12 +62,19 @@ codes! {
     RunDenied "run_denied" CONFLICT never "The session may not run";
     IdempotencyMismatch "idempotency_mismatch" CONFLICT never "The idempotency key belongs to another request";
     SandboxExhausted "sandbox_exhausted" CONFLICT never "A limit of the sandbox is reached";
+    SnapshotDamaged "snapshot_damaged" CONFLICT never "The snapshot is damaged";
+    SnapshotNameTaken "snapshot_name_taken" CONFLICT never "Another snapshot has the name";
+    NothingToUndo "nothing_to_undo" CONFLICT never "There is nothing to undo or redo";
+    MergeConflict "merge_conflict" CONFLICT never "Both sides changed the same paths";
+    RollbackInProgress "rollback_in_progress" CONFLICT 1 "A rollback is in progress";
+    ToolsInFlight "tools_in_flight" CONFLICT 1 "Commands are still running";
     TooManyKeys "too_many_keys" CONFLICT never "There are too many keys";
     PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE never "The body's type is not understood";
     RangeNotSatisfiable "range_not_satisfiable" RANGE_NOT_SATISFIABLE never "The range is outside the file";
     InvalidValue "invalid_value" UNPROCESSABLE_ENTITY never "A value cannot be used";
     Unsupported "unsupported" UNPROCESSABLE_ENTITY never "This is not supported here";
+    SnapshotsUnavailable "snapshots_unavailable" UNPROCESSABLE_ENTITY never "Snapshots are not available here";
     NothingFits "nothing_fits" UNPROCESSABLE_ENTITY never "No backend can serve this";
     TemplateBroken "template_broken" UNPROCESSABLE_ENTITY never "The template cannot be used";
     MaxSandboxes "max_sandboxes" TOO_MANY_REQUESTS 5 "There are too many sandboxes";

@@ -1,12 +1,16 @@
 use warren_core::catalog::{CatalogError, CatalogErrorKind};
 use warren_core::{
-    Activity, IsolationError, IsolationErrorKind, Request, SandboxId, Status, TemplateError,
-    TemplateErrorKind, Verdict, decide,
+    Activity, Conflict, DenyReason, IsolationError, IsolationErrorKind, LayerError, LayerErrorKind, Request,
+    SandboxId, Status, TemplateError, TemplateErrorKind, Verdict, decide,
 };
 use warren_engine::{EngineError, Missing};
 use warren_wire::guest::{Failure, FailureCode};
 
 use super::{ApiError, Code, chain};
+use crate::convert;
+
+/// Conflicts of a merge that are told in one answer.
+const MOST_CONFLICTS: usize = 1000;
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
@@ -14,8 +18,7 @@ impl From<EngineError> for ApiError {
         match error {
             EngineError::NotFound { what, .. } => Self::new(missing(what), detail),
             EngineError::Denied { id, status, reason } => {
-                Self::new(Code::WrongState, format!("{id}: {reason}"))
-                    .state(word(&status), allowed_in(status))
+                Self::new(denied(reason), format!("{id}: {reason}")).state(word(&status), allowed_in(status))
             }
             EngineError::SessionState { state, .. } => {
                 Self::new(Code::WrongState, detail).state(word(&state), Vec::new())
@@ -38,6 +41,12 @@ impl From<EngineError> for ApiError {
             EngineError::Backend(source) => source.into(),
             EngineError::Template(source) => source.into(),
             EngineError::Catalog(source) => source.into(),
+            EngineError::SnapshotDamaged { .. } => Self::new(Code::SnapshotDamaged, detail),
+            EngineError::SnapshotNameTaken { .. } => Self::new(Code::SnapshotNameTaken, detail),
+            EngineError::NothingToUndo { .. } => Self::new(Code::NothingToUndo, detail),
+            EngineError::MergeConflict { into, conflicts } => merge_conflict(&into, &conflicts),
+            EngineError::SnapshotsUnavailable(_) => Self::new(Code::SnapshotsUnavailable, detail),
+            EngineError::Layers(source) => source.into(),
         }
     }
 }
@@ -87,6 +96,23 @@ impl From<TemplateError> for ApiError {
     }
 }
 
+/// What the store says of its own directories is for the log alone.
+impl From<LayerError> for ApiError {
+    fn from(error: LayerError) -> Self {
+        match error.kind {
+            LayerErrorKind::NotFound | LayerErrorKind::Damaged => {
+                Self::new(Code::SnapshotDamaged, "files that the snapshot is made of are missing or damaged")
+                    .caused_by(error)
+            }
+            LayerErrorKind::Full => {
+                Self::new(Code::DiskLow, "there is no room on the disk for this").caused_by(error)
+            }
+            LayerErrorKind::Invalid => Self::new(Code::InvalidValue, error.to_string()).caused_by(error),
+            LayerErrorKind::Host => Self::internal(error),
+        }
+    }
+}
+
 impl From<CatalogError> for ApiError {
     fn from(error: CatalogError) -> Self {
         match error.kind {
@@ -129,7 +155,37 @@ fn missing(what: Missing) -> Code {
         Missing::Session => Code::SessionNotFound,
         Missing::Process => Code::ProcessNotFound,
         Missing::DefaultSandbox => Code::NoDefaultSandbox,
+        Missing::Snapshot => Code::SnapshotNotFound,
+        Missing::Tool => Code::ToolNotFound,
     }
+}
+
+fn denied(reason: DenyReason) -> Code {
+    match reason {
+        DenyReason::ToolsInFlight => Code::ToolsInFlight,
+        DenyReason::RollbackInProgress => Code::RollbackInProgress,
+        DenyReason::StillCreating
+        | DenyReason::StillSyncing
+        | DenyReason::Paused
+        | DenyReason::NotPaused
+        | DenyReason::Stopping
+        | DenyReason::Stopped
+        | DenyReason::Failed
+        | DenyReason::SnapshotInProgress
+        | DenyReason::OutOfOrder => Code::WrongState,
+    }
+}
+
+/// The paths are told in `details`, as far as an answer should be long.
+pub(crate) fn merge_conflict(into: &SandboxId, conflicts: &[Conflict]) -> ApiError {
+    let count = conflicts.len();
+    let detail =
+        format!("{count} paths were changed on both sides: choose `ours` or `theirs`, or settle them first");
+    let told: Vec<_> = conflicts.iter().take(MOST_CONFLICTS).map(convert::conflict).collect();
+    ApiError::new(Code::MergeConflict, detail)
+        .detail("into", into)
+        .detail("conflicts", &told)
+        .detail("truncated", &(count > MOST_CONFLICTS))
 }
 
 /// What a client may ask of a sandbox in this state.

@@ -1,0 +1,239 @@
+use std::time::Duration;
+
+use warren_core::catalog::SnapshotFilter;
+use warren_core::{SandboxId, SessionId, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord};
+use warren_engine::{
+    EndedSession, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, TakeSnapshot, Taken, TurnDone,
+};
+use warren_wire::api;
+
+use super::diff::{change, conflict};
+use super::new_sandbox::on_expiry;
+use super::sandbox::sandbox;
+use super::session::session;
+use super::time::rfc3339;
+use crate::error::{ApiError, merge_conflict};
+use crate::extract::Params;
+
+const LONGEST_NAME: usize = 128;
+const MOST_FORKS: u32 = 100;
+const MOST_STEPS: u32 = 10_000;
+
+/// Changes and conflicts of a merge that are told in one answer.
+const MOST_TOLD: usize = 10_000;
+
+pub(crate) fn snapshot(record: &SnapshotRecord) -> api::Snapshot {
+    api::Snapshot {
+        snapshot_id: record.id.to_string(),
+        sandbox_id: record.sandbox.to_string(),
+        session_id: record.session.as_ref().map(ToString::to_string),
+        parent_id: record.parent.as_ref().map(ToString::to_string),
+        name: record.name.clone(),
+        reason: reason(record.reason),
+        turn: record.turn,
+        created_at: rfc3339(record.created_unix_ms),
+        method: method(record.method),
+        durable: record.durable,
+        damaged: record.damaged,
+        depth: u32::try_from(record.stack.depth()).unwrap_or(u32::MAX),
+        bytes: record.space.map(|space| space.bytes),
+        inodes: record.space.map(|space| space.inodes),
+        template: record.spec.template.to_string(),
+        frozen_ms: None,
+        took_ms: None,
+    }
+}
+
+/// The answer to the request that took it, which also tells how long that was.
+pub(crate) fn taken(taken: &Taken) -> api::Snapshot {
+    api::Snapshot {
+        frozen_ms: Some(milliseconds(taken.frozen)),
+        took_ms: Some(milliseconds(taken.took)),
+        ..snapshot(&taken.snapshot)
+    }
+}
+
+pub(crate) fn turn(done: &TurnDone) -> api::Turn {
+    api::Turn {
+        turn: done.turn,
+        snapshot: taken(&done.taken),
+        space_used_bytes: done.space_used.map(|space| space.bytes),
+        space_used_inodes: done.space_used.map(|space| space.inodes),
+    }
+}
+
+pub(crate) fn ended_session(ended: &EndedSession) -> api::EndedSession {
+    api::EndedSession { session: session(&ended.session), snapshot: taken(&ended.taken) }
+}
+
+pub(crate) fn rolled_back(done: &RolledBack) -> api::RolledBack {
+    api::RolledBack {
+        sandbox: sandbox(&done.sandbox),
+        to: snapshot(&done.to),
+        safety: snapshot(&done.safety),
+        took_ms: milliseconds(done.took),
+    }
+}
+
+/// What a merge comes to. One that was to be done and was not is a refusal.
+pub(crate) fn promoted(done: &Promoted, apply: bool) -> Result<api::Promoted, ApiError> {
+    let merge = &done.merge;
+    if apply && done.applied.is_none() && !merge.conflicts.is_empty() {
+        return Err(merge_conflict(&done.into, &merge.conflicts));
+    }
+    Ok(api::Promoted {
+        into: done.into.to_string(),
+        changes: merge.changes.iter().take(MOST_TOLD).map(change).collect(),
+        conflicts: merge.conflicts.iter().take(MOST_TOLD).map(conflict).collect(),
+        truncated: merge.changes.len().max(merge.conflicts.len()) > MOST_TOLD,
+        applied: done.applied.as_ref().map(rolled_back),
+    })
+}
+
+pub(crate) fn take_snapshot(body: api::TakeSnapshot) -> Result<TakeSnapshot, ApiError> {
+    let name = body.name.map(|name| snapshot_name("name", name)).transpose()?;
+    Ok(TakeSnapshot { name, durable: body.durable, session: None })
+}
+
+/// `name` is where the name stands in the request.
+pub(crate) fn snapshot_name(field: &str, name: String) -> Result<String, ApiError> {
+    let fits = (1..=LONGEST_NAME).contains(&name.chars().count()) && !name.chars().any(char::is_control);
+    let wrong = || {
+        ApiError::invalid(
+            field,
+            format!("a name has 1 to {LONGEST_NAME} characters, and no control characters"),
+        )
+    };
+    fits.then_some(name).ok_or_else(wrong)
+}
+
+pub(crate) fn snapshot_filter(
+    params: &Params,
+    sandbox: Option<SandboxId>,
+) -> Result<SnapshotFilter, ApiError> {
+    Ok(SnapshotFilter {
+        sandbox,
+        session: params.parsed("session")?,
+        name: params.text("name").map(ToOwned::to_owned),
+        named: params.flag("named")?,
+    })
+}
+
+pub(crate) fn session_id(text: &str) -> Result<SessionId, ApiError> {
+    text.parse()
+        .map_err(|error: warren_core::UniqueIdError| ApiError::invalid("session_id", error.to_string()))
+}
+
+pub(crate) fn steps(body: &api::Steps) -> Result<u32, ApiError> {
+    let wrong = || ApiError::invalid("steps", format!("`steps` must be from 1 to {MOST_STEPS}"));
+    (1..=MOST_STEPS).contains(&body.steps).then_some(body.steps).ok_or_else(wrong)
+}
+
+pub(crate) fn fork_order(body: api::Fork, caller: String) -> Result<ForkOrder, ApiError> {
+    if !(1..=MOST_FORKS).contains(&body.count) {
+        return Err(ApiError::invalid("count", format!("`count` must be from 1 to {MOST_FORKS}")));
+    }
+    let words = [("labels", &body.labels), ("metadata", &body.metadata)];
+    for (field, words) in words {
+        warren_core::check_labels(words).map_err(|reason| ApiError::invalid(field, reason))?;
+    }
+    Ok(ForkOrder {
+        count: body.count,
+        client: body.client.unwrap_or(caller),
+        lifetime_s: body.ttl_s,
+        on_expiry: body.on_expiry.map(on_expiry),
+        labels: body.labels,
+        metadata: body.metadata,
+    })
+}
+
+pub(crate) fn promote_order(body: &api::Promote) -> Result<PromoteOrder, ApiError> {
+    let parse = |text: &String| {
+        text.parse()
+            .map_err(|error: warren_core::SandboxIdError| ApiError::invalid("into", error.to_string()))
+    };
+    Ok(PromoteOrder {
+        into: body.into.as_ref().map(parse).transpose()?,
+        apply: body.apply,
+        conflicts: match body.conflicts {
+            api::ConflictRule::Refuse => warren_core::Conflicts::Refuse,
+            api::ConflictRule::Ours => warren_core::Conflicts::Ours,
+            api::ConflictRule::Theirs => warren_core::Conflicts::Theirs,
+        },
+        force: body.force,
+    })
+}
+
+/// A state, by the id of a snapshot or of a sandbox.
+pub(crate) fn point(field: &str, text: &str) -> Result<Point, ApiError> {
+    if let Ok(id) = text.parse::<SnapshotId>() {
+        return Ok(Point::Snapshot(id));
+    }
+    let wrong = || ApiError::invalid(field, format!("`{field}` is the id of a snapshot or of a sandbox"));
+    text.parse().map(Point::Sandbox).map_err(|_| wrong())
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+fn reason(reason: SnapshotReason) -> api::SnapshotReason {
+    match reason {
+        SnapshotReason::Start => api::SnapshotReason::Start,
+        SnapshotReason::Request => api::SnapshotReason::Request,
+        SnapshotReason::Turn => api::SnapshotReason::Turn,
+        SnapshotReason::Tool => api::SnapshotReason::Tool,
+        SnapshotReason::Command => api::SnapshotReason::Command,
+        SnapshotReason::Safety => api::SnapshotReason::Safety,
+        SnapshotReason::Fork => api::SnapshotReason::Fork,
+        SnapshotReason::End => api::SnapshotReason::End,
+        SnapshotReason::Promote => api::SnapshotReason::Promote,
+        SnapshotReason::Import => api::SnapshotReason::Import,
+    }
+}
+
+fn method(method: SnapshotMethod) -> api::SnapshotMethod {
+    match method {
+        SnapshotMethod::Unchanged => api::SnapshotMethod::Unchanged,
+        SnapshotMethod::Sealed => api::SnapshotMethod::Sealed,
+        SnapshotMethod::Copied => api::SnapshotMethod::Copied,
+        SnapshotMethod::Cloned => api::SnapshotMethod::Cloned,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_short_and_printable() {
+        assert_eq!(snapshot_name("name", "before the upgrade ✓".into()).unwrap(), "before the upgrade ✓");
+        for name in [String::new(), "x".repeat(129), "a\nb".into(), "a\0".into(), "\u{85}".into()] {
+            let problem = snapshot_name("name", name).unwrap_err().problem();
+            assert_eq!((problem.status, problem.field.as_deref()), (422, Some("name")));
+        }
+    }
+
+    #[test]
+    fn a_point_is_a_snapshot_or_a_sandbox() {
+        let sandbox = "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa";
+        let snapshot = "snap-00000000-0000-4000-8000-000000000000";
+        assert_eq!(point("from", sandbox).unwrap(), Point::Sandbox(sandbox.parse().unwrap()));
+        assert_eq!(point("from", snapshot).unwrap(), Point::Snapshot(snapshot.parse().unwrap()));
+        for text in ["", "..", "snap-", "sbx", "layer-00000000-0000-4000-8000-000000000000"] {
+            assert_eq!(point("to", text).unwrap_err().problem().field.as_deref(), Some("to"), "{text}");
+        }
+    }
+
+    #[test]
+    fn forks_and_steps_are_counted_from_one() {
+        for count in [0, 101, u32::MAX] {
+            let body = api::Fork { count, ..api::Fork::default() };
+            assert_eq!(fork_order(body, "me".into()).unwrap_err().problem().field.as_deref(), Some("count"));
+        }
+        for steps in [0, 10_001] {
+            assert!(super::steps(&api::Steps { steps, force: false }).is_err());
+        }
+        assert_eq!(fork_order(api::Fork::default(), "me".into()).unwrap().client, "me");
+    }
+}
