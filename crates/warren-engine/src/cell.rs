@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use warren_core::{
     Activity, DenyReason, Isolation, Owner, PausedBy, Request, SandboxId, SandboxRecord, Status, Step,
     Verdict, decide,
@@ -25,6 +25,12 @@ pub(crate) struct Cell {
     pub(crate) tail: Mutex<Tail>,
     /// When the driver has something to look at, on the clock of the boot.
     pub(crate) due_ms: AtomicU64,
+    /// Counts what may have changed its files.
+    changes: AtomicU64,
+    /// How many of those the state has that it was last captured in.
+    captured: AtomicU64,
+    /// Moves on whenever those who wait at the gate should ask again.
+    moved: watch::Sender<()>,
     record: watch::Sender<Arc<SandboxRecord>>,
     gate: Mutex<Gate>,
 }
@@ -33,12 +39,24 @@ pub(crate) struct Cell {
 struct Gate {
     status: Status,
     paused_by: Option<PausedBy>,
+    rolling_back: bool,
+    /// It stands still while it is being copied.
+    copying: bool,
     life: Arc<Life>,
+}
+
+/// Keeps everybody else out of a sandbox that goes back to an earlier state, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Exclusive {
+    cell: Arc<Cell>,
 }
 
 /// The time between one start of a sandbox and its end.
 pub(crate) struct Life {
     inside: AtomicU32,
+    /// Those of them who only look on: followers of processes that run anyway.
+    onlookers: AtomicU32,
+    left: Notify,
     /// When somebody last came in or went out.
     used_ms: AtomicU64,
     /// What open streams are told at the end.
@@ -51,8 +69,8 @@ pub(crate) enum Leave {
     Granted(Arc<Life>),
     /// It paused for want of work, and here is some: the driver has to thaw it first.
     ThawFirst,
-    /// Its files are still being brought up to date.
-    Wait,
+    /// Its files are still being brought up to date, or copied: ask again when this has changed.
+    Wait(watch::Receiver<()>),
     Denied(Status, DenyReason),
 }
 
@@ -66,6 +84,8 @@ impl Cell {
         let gate = Gate {
             status: record.status,
             paused_by: record.paused.as_ref().map(|paused| paused.by),
+            rolling_back: false,
+            copying: false,
             life: Arc::new(Life::begin(now_ms)),
         };
         let cell = Self {
@@ -75,6 +95,9 @@ impl Cell {
             mail,
             tail: Mutex::default(),
             due_ms: AtomicU64::new(u64::MAX),
+            changes: AtomicU64::new(0),
+            captured: AtomicU64::new(0),
+            moved: watch::Sender::new(()),
             record: watch::Sender::new(Arc::new(record)),
             gate: Mutex::new(gate),
         };
@@ -102,7 +125,8 @@ impl Cell {
     pub(crate) fn ask_leave(&self, request: Request, now_ms: u64) -> Leave {
         let gate = self.gate();
         match decide(gate.status, gate.activity(), request) {
-            Verdict::Proceed(Step::WaitForSync) => Leave::Wait,
+            Verdict::Proceed(Step::WaitForSync) => Leave::Wait(self.moved.subscribe()),
+            Verdict::Proceed(_) if gate.copying => Leave::Wait(self.moved.subscribe()),
             Verdict::Proceed(Step::Serve | Step::Enter(_)) | Verdict::AlreadySo => {
                 gate.life.come_in(now_ms);
                 Leave::Granted(Arc::clone(&gate.life))
@@ -119,6 +143,68 @@ impl Cell {
         let mut gate = self.gate();
         gate.status = status;
         gate.paused_by = paused_by;
+        drop(gate);
+        self.moved.send_replace(());
+    }
+
+    /// Why a request that the driver would have to deal with is denied at once: it is copied, or goes back.
+    pub(crate) fn occupied(&self, request: Request) -> Option<DenyReason> {
+        let gate = self.gate();
+        match decide(gate.status, gate.activity(), request) {
+            Verdict::Denied(reason @ (DenyReason::RollbackInProgress | DenyReason::SnapshotInProgress)) => {
+                Some(reason)
+            }
+            Verdict::Denied(_) | Verdict::AlreadySo | Verdict::Proceed(_) => None,
+        }
+    }
+
+    /// Has it to oneself for a rollback, if that may be now. `force`: whoever is inside.
+    pub(crate) fn occupy(self: &Arc<Self>, force: bool) -> Result<Exclusive, (Status, DenyReason)> {
+        let files_kept = self.record().files_kept();
+        let mut gate = self.gate();
+        let mut activity = Activity { files_kept, ..gate.activity() };
+        if force {
+            activity.tools_in_flight = 0;
+        }
+        match decide(gate.status, activity, Request::Rollback) {
+            Verdict::Denied(reason) => Err((gate.status, reason)),
+            Verdict::AlreadySo | Verdict::Proceed(_) => {
+                gate.rolling_back = true;
+                Ok(Exclusive { cell: Arc::clone(self) })
+            }
+        }
+    }
+
+    /// Whether it paused for want of work.
+    pub(crate) fn rests(&self) -> bool {
+        let gate = self.gate();
+        gate.status == Status::Paused && gate.paused_by == Some(PausedBy::Idleness)
+    }
+
+    /// Lets those who come wait while it stands still.
+    pub(crate) fn set_copying(&self, copying: bool) {
+        self.gate().copying = copying;
+        self.moved.send_replace(());
+    }
+
+    /// Something happened that may have changed its files.
+    pub(crate) fn mark_changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often its files may have changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// The state that it was in after so many changes is its head.
+    pub(crate) fn set_captured(&self, changes: u64) {
+        self.captured.store(changes, Ordering::Release);
+    }
+
+    /// Whether its files may differ from those of its head.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changes() != self.captured.load(Ordering::Acquire)
     }
 
     /// Closes the gate for want of work; says no if somebody is inside or came by since `idle_since_ms`.
@@ -152,13 +238,24 @@ impl Cell {
 
 impl Gate {
     fn activity(&self) -> Activity {
-        Activity { tools_in_flight: self.life.inside(), ..Activity::default() }
+        Activity {
+            tools_in_flight: self.life.at_work(),
+            snapshotting: self.copying,
+            rolling_back: self.rolling_back,
+            ..Activity::default()
+        }
     }
 }
 
 impl Life {
     fn begin(now_ms: u64) -> Self {
-        Self { inside: AtomicU32::new(0), used_ms: AtomicU64::new(now_ms), end: watch::Sender::new(None) }
+        Self {
+            inside: AtomicU32::new(0),
+            onlookers: AtomicU32::new(0),
+            left: Notify::new(),
+            used_ms: AtomicU64::new(now_ms),
+            end: watch::Sender::new(None),
+        }
     }
 
     fn come_in(&self, now_ms: u64) {
@@ -169,6 +266,36 @@ impl Life {
     pub(crate) fn go_out(&self, now_ms: u64) {
         self.used_ms.store(now_ms, Ordering::Relaxed);
         self.inside.fetch_sub(1, Ordering::Release);
+        self.left.notify_waiters();
+    }
+
+    /// One of those inside does nothing but look on from now on.
+    pub(crate) fn step_aside(&self) {
+        self.onlookers.fetch_add(1, Ordering::Release);
+        self.left.notify_waiters();
+    }
+
+    /// One who looked on is about to go out.
+    pub(crate) fn step_back(&self) {
+        self.onlookers.fetch_sub(1, Ordering::Release);
+    }
+
+    /// How many are inside who do something.
+    pub(crate) fn at_work(&self) -> u32 {
+        self.inside().saturating_sub(self.onlookers.load(Ordering::Acquire))
+    }
+
+    /// Waits until nobody is at work.
+    pub(crate) async fn until_at_rest(&self) {
+        loop {
+            let left = self.left.notified();
+            tokio::pin!(left);
+            left.as_mut().enable();
+            if self.at_work() == 0 {
+                return;
+            }
+            left.await;
+        }
     }
 
     pub(crate) fn inside(&self) -> u32 {
@@ -196,6 +323,19 @@ impl Life {
             Ok(detail) => detail.clone().unwrap_or_default(),
             Err(_) => "its driver ended".into(),
         }
+    }
+}
+
+impl Exclusive {
+    pub(crate) fn cell(&self) -> &Arc<Cell> {
+        &self.cell
+    }
+}
+
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        self.cell.gate().rolling_back = false;
+        self.cell.moved.send_replace(());
     }
 }
 
@@ -239,6 +379,46 @@ mod tests {
         cell.set_gate(Status::Paused, Some(PausedBy::Request));
         let leave = cell.ask_leave(Request::ReadFiles, 200);
         assert!(matches!(leave, Leave::Denied(Status::Paused, DenyReason::Paused)), "{leave:?}");
+    }
+
+    #[test]
+    fn one_who_has_it_to_himself_keeps_everybody_out() {
+        let cell = cell(Status::Ready);
+        let alone = cell.occupy(false).unwrap();
+        let leave = cell.ask_leave(Request::Execute, 200);
+        assert!(matches!(leave, Leave::Denied(_, DenyReason::RollbackInProgress)), "{leave:?}");
+        assert_eq!(cell.occupied(Request::Pause), Some(DenyReason::RollbackInProgress));
+        assert!(matches!(cell.occupy(true), Err((_, DenyReason::RollbackInProgress))));
+        drop(alone);
+        let Leave::Granted(life) = cell.ask_leave(Request::Execute, 200) else { panic!("it is free") };
+        assert!(matches!(cell.occupy(false), Err((_, DenyReason::ToolsInFlight))));
+        assert!(cell.occupy(true).is_ok());
+        life.step_aside();
+        assert!(cell.occupy(false).is_ok(), "an onlooker does not count");
+    }
+
+    #[tokio::test]
+    async fn who_comes_while_it_is_copied_waits() {
+        let cell = cell(Status::Ready);
+        cell.set_copying(true);
+        let Leave::Wait(mut moved) = cell.ask_leave(Request::Execute, 200) else { panic!("it is copied") };
+        assert_eq!(cell.occupied(Request::Snapshot), Some(DenyReason::SnapshotInProgress));
+        cell.set_copying(false);
+        moved.changed().await.unwrap();
+        assert!(matches!(cell.ask_leave(Request::Execute, 200), Leave::Granted(_)));
+    }
+
+    #[test]
+    fn a_change_while_the_state_is_captured_is_not_taken_for_captured() {
+        let cell = cell(Status::Ready);
+        assert!(!cell.is_changed());
+        cell.mark_changed();
+        let before = cell.changes();
+        cell.mark_changed();
+        cell.set_captured(before);
+        assert!(cell.is_changed());
+        cell.set_captured(cell.changes());
+        assert!(!cell.is_changed());
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::UnixStream;
@@ -24,6 +25,7 @@ pub(crate) struct Entry {
     engine: Engine,
     cell: Arc<Cell>,
     life: Arc<Life>,
+    onlooker: AtomicBool,
 }
 
 impl Engine {
@@ -50,10 +52,16 @@ impl Engine {
             };
             match cell.ask_leave(request, self.shared.parts.clock.boot_ms()) {
                 Leave::Granted(life) => {
-                    return Ok(Entry { id: id.clone(), engine: self.inner(), cell, life });
+                    return Ok(Entry {
+                        id: id.clone(),
+                        engine: self.inner(),
+                        cell,
+                        life,
+                        onlooker: AtomicBool::new(false),
+                    });
                 }
                 Leave::ThawFirst => drop(self.ask(owner, id, Task::Thaw).await?),
-                Leave::Wait => drop(cell.follow_record().changed().await),
+                Leave::Wait(mut moved) => drop(moved.changed().await),
                 Leave::Denied(status, reason) => {
                     return Err(EngineError::Denied { id: id.clone(), status, reason });
                 }
@@ -116,6 +124,18 @@ impl Entry {
         EngineError::SandboxEnded { id: self.id.clone(), detail: detail.to_owned() }
     }
 
+    /// Something was done that may have changed the sandbox's files.
+    pub(crate) fn mark_changed(&self) {
+        self.cell.mark_changed();
+    }
+
+    /// From now on it only looks on: nobody has to wait for it before the sandbox is paused or goes back to an earlier state.
+    pub(crate) fn step_aside(&self) {
+        if !self.onlooker.swap(true, Ordering::AcqRel) {
+            self.life.step_aside();
+        }
+    }
+
     /// Keeps the tail of what the sandbox wrote, for its death certificate.
     pub(crate) fn saw_output(&self, bytes: &[u8]) {
         self.cell.tail().push(bytes);
@@ -132,6 +152,9 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        if *self.onlooker.get_mut() {
+            self.life.step_back();
+        }
         self.life.go_out(self.engine.shared.parts.clock.boot_ms());
     }
 }
