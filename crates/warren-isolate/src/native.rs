@@ -5,7 +5,8 @@
 //! <data>/agent-<digest>      the agent's binary, executed by descriptor
 //! <data>/ranges/<n>          id range n is taken by the sandbox the link names
 //! <data>/projects/<n>        quota project n is taken by the sandbox the link names
-//! <data>/sandboxes/<id>/     record.json, agent.sock, upper-<n>, work-<n> or disk.img with these in it
+//! <data>/sandboxes/<id>/     record.json, agent.sock, upper-<n>, work-<n> or disk.img with these in it; sealing.json and
+//!                            next/ while a seal is under way
 //! <data>/trash/<id>/         a destroyed sandbox whose remains are being removed
 //! <data>/gate                shared while a sandbox is being registered, exclusive while orphans are being looked for
 //! ```
@@ -35,6 +36,7 @@ mod reclaim;
 mod record;
 mod remove;
 mod resume;
+mod seal;
 mod seccomp;
 mod step;
 mod sys;
@@ -63,7 +65,7 @@ use self::cgroup::{Cgroups, Layout};
 use self::data::{DataDirectory, DialError, Lock};
 use self::machine::Machines;
 use self::networks::Networks;
-use self::quota::Quotas;
+use self::quota::{QuotaKind, Quotas};
 use self::reaper::Reaper;
 use self::record::Record;
 use self::warden::{Warden, Watched};
@@ -74,6 +76,8 @@ pub struct NativeOptions {
     pub data_dir: PathBuf,
     /// Network namespaces kept ready, for a process that makes many sandboxes. Making one costs as much as a fifth of a create.
     pub prepared_networks: usize,
+    /// Make each sandbox's directory a btrfs subvolume, of which the kernel takes snapshots.
+    pub subvolumes: bool,
     /// Where the process kills itself, in tests of what a crash leaves behind.
     pub crash_at: Option<CrashPoint>,
 }
@@ -100,6 +104,8 @@ struct Shared {
     null: OwnedFd,
     filters: [(Profile, Vec<u8>); 2],
     lifeline: Lifeline,
+    /// How large layers are that sandboxes wrote.
+    own_layers: Mutex<quota::LayerSizes>,
     /// What this process holds of the sandboxes it made.
     holds: Mutex<HashMap<SandboxId, Hold>>,
     crash_at: Option<CrashPoint>,
@@ -142,7 +148,7 @@ impl Hold {
 impl Native {
     /// Opens a data directory, making it if need be, and begins to reclaim what earlier processes left behind.
     pub fn open(options: NativeOptions) -> Result<Self, OpenError> {
-        let data = DataDirectory::open(&options.data_dir)?;
+        let data = DataDirectory::open(&options.data_dir, options.subvolumes)?;
         let layout = Layout::detect().map_err(|error| OpenError::Layout(Box::new(error)))?;
         let cgroups =
             Cgroups::open(layout, data.instance()).map_err(|error| OpenError::Cgroups(Box::new(error)))?;
@@ -162,6 +168,7 @@ impl Native {
             dev: layers::prepare_dev().map_err(|errno| OpenError::Dev(errno.into()))?,
             null: data::open_null()?,
             filters: [Profile::Standard, Profile::Strict].map(|profile| (profile, seccomp::program(profile))),
+            own_layers: Mutex::default(),
             holds: Mutex::default(),
             crash_at: options.crash_at,
             data,
@@ -229,16 +236,16 @@ impl Isolation for Native {
         destroy::destroy(&self.shared, &self.reaper, id)
     }
 
-    fn seal(&self, id: &SandboxId, _into: &Path, _below: &[RootTree]) -> Result<Sealed, IsolationError> {
-        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("seal {id}")))
+    fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError> {
+        seal::seal(&self.shared, id, into, below)
     }
 
     fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("open the writable layers of {id}")))
+        seal::writable(&self.shared, id)
     }
 
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("clear {id}")))
+        seal::clear(&self.shared, id)
     }
 
     fn settle(&self, patience: Duration) -> bool {
@@ -260,7 +267,7 @@ impl Isolation for Native {
         let directory = self.shared.data.sandbox(id);
         let record = Record::load(&directory).ok_or_else(|| not_found(id))?;
         let mut usage = self.shared.cgroups.usage(id.as_str());
-        (usage.disk_bytes, usage.inodes) = self.shared.quotas.used(&directory, record.quota);
+        (usage.disk_bytes, usage.inodes) = self.shared.holdings(&record);
         usage.connections = connections::count(&record);
         usage.disk_exceeded = warden::has_ended(&directory);
         Ok(usage)
@@ -285,7 +292,7 @@ impl Shared {
     }
 
     fn found(&self, id: &SandboxId) -> Option<Found> {
-        let record = Record::load(&self.data.sandbox(id))?;
+        let record = seal::settle(self, id)?;
         let alive = record.is_alive();
         Some(Found {
             id: record.id.clone(),
@@ -294,9 +301,20 @@ impl Shared {
             frozen: alive && self.cgroups.is_frozen(id.as_str()).unwrap_or(false),
             owner: record.owner,
             spec: record.spec,
-            root: Vec::new(),
+            root: record.root,
             created_unix_ms: record.created_unix_ms,
         })
+    }
+
+    /// Bytes and inodes that the sandbox alone holds: its writable layers, and those it wrote earlier and still stands on.
+    fn holdings(&self, record: &Record) -> (u64, u64) {
+        let mut held = self.quotas.used(&self.data.sandbox(&record.id), record.quota);
+        // A project goes on to be charged for what was moved elsewhere.
+        if !matches!(record.quota, QuotaKind::Project { .. }) {
+            let layers = self.own_layers.lock().unwrap_or_else(PoisonError::into_inner).sizes(&record.own);
+            held = (held.0.saturating_add(layers.0), held.1.saturating_add(layers.1));
+        }
+        held
     }
 
     fn hold(&self, id: &SandboxId, hold: Hold) {

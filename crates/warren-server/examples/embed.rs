@@ -44,7 +44,12 @@ fn parts(data_dir: &Path) -> Result<Parts, Box<dyn Error>> {
     std::fs::create_dir_all(data_dir)?;
     let catalog = SqliteCatalog::open(data_dir)?;
     let templates = TemplateStore::open(data_dir)?;
-    let native = NativeOptions { data_dir: data_dir.to_owned(), prepared_networks: 0, crash_at: None };
+    let native = NativeOptions {
+        data_dir: data_dir.to_owned(),
+        prepared_networks: 0,
+        subvolumes: false,
+        crash_at: None,
+    };
     Ok(Parts {
         backends: vec![Arc::new(Native::open(native)?)],
         catalog: Arc::new(catalog),

@@ -14,6 +14,9 @@ use super::report::{Refusal, StepResult};
 use super::root::attach;
 use super::sys;
 
+/// One value of a mount option may have this many bytes, its end included.
+const MOST_OPTION_BYTES: usize = 256;
+
 /// Every layer of the plan, attached to the old root: Linux before 6.15 takes no others for an overlay, and a mount that was
 /// never attached costs the kernel a grace period of its own when it is let go. These all leave with the old root.
 pub(super) struct Layers {
@@ -29,6 +32,7 @@ impl Layers {
             // The old root's /dev is not used any more.
             attach(&layer, CWD, "/dev").map(|()| layer)
         };
+        rustix::process::chdir("/proc/self/fd").step("overlay", "go to the descriptors")?;
         let lowers = plan.trees.iter().map(|tree| tree.lowers.iter().map(attached).collect());
         Ok(Self {
             lowers: lowers.collect::<Result<_, Errno>>().step("overlay", "take the layers")?,
@@ -43,13 +47,19 @@ impl Layers {
 
     fn create(&self, number: usize) -> Result<OwnedFd, Errno> {
         let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        // Named by descriptor, because they have no path, and because the sandbox's own mountinfo shows these names.
-        let name = |layer: &OwnedFd| format!("/proc/self/fd/{}", layer.as_raw_fd());
+        // Named by descriptor, because they have no path, and because the sandbox's own mountinfo shows these names. Relative
+        // to the working directory, because the kernel takes 255 bytes of each.
+        let name = |layer: &OwnedFd| layer.as_raw_fd().to_string();
         let lowers: Vec<String> = self.lowers.get(number).into_iter().flatten().map(name).collect();
+        let joined = lowers.join(":");
+        if joined.len() < MOST_OPTION_BYTES {
+            fsconfig_set_string(&context, "lowerdir", joined)?;
+        } else {
+            lowers.iter().try_for_each(|lower| fsconfig_set_string(&context, "lowerdir+", lower.as_str()))?;
+        }
         let writable = name(&self.writable);
         let options = [
             ("source", "overlay".to_owned()),
-            ("lowerdir", lowers.join(":")),
             ("upperdir", format!("{writable}/upper-{number}")),
             ("workdir", format!("{writable}/work-{number}")),
             ("redirect_dir", "nofollow".to_owned()),

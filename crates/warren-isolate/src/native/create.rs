@@ -164,7 +164,7 @@ fn open_root(
     for tree in &request.root {
         match tree.access {
             MountAccess::ReadWrite => {
-                layers::make_writable(&area.path, trees.len(), request.state).map_err(layer_error)?;
+                layers::make_writable(&area.path, trees.len(), tree, request.state).map_err(layer_error)?;
                 trees.push(layers::open(tree, namespace).map_err(layer_error)?);
             }
             MountAccess::ReadOnly => binds.push(layers::show(tree, namespace).map_err(layer_error)?),

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use warren_core::SandboxId;
 
 use super::claims::Claims;
+use super::seal::sys::make_subvolume;
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,7 @@ pub(super) struct DataDirectory {
     root: PathBuf,
     instance: String,
     ranges: Claims,
+    subvolumes: bool,
 }
 
 const SOCKET: &str = "agent.sock";
@@ -45,7 +47,8 @@ const SOCKET: &str = "agent.sock";
 const DIAL_PATIENCE: Duration = Duration::from_millis(500);
 
 impl DataDirectory {
-    pub(super) fn open(root: &Path) -> Result<Self, OpenError> {
+    /// With `subvolumes`, which only btrfs has, each sandbox's directory is one.
+    pub(super) fn open(root: &Path, subvolumes: bool) -> Result<Self, OpenError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| OpenError::Directory { path, source }
@@ -58,7 +61,7 @@ impl DataDirectory {
         let root = root.canonicalize().map_err(failed(root))?;
         let instance = instance(&root).map_err(failed(&root))?;
         let ranges = Claims::id_ranges(root.join("ranges"));
-        Ok(Self { root, instance, ranges })
+        Ok(Self { root, instance, ranges, subvolumes })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -95,10 +98,19 @@ impl DataDirectory {
     pub(super) fn register(&self, id: &SandboxId) -> io::Result<Lock> {
         let gate = self.gate(FlockOperation::LockShared)?;
         let directory = self.sandbox(id);
-        fs::DirBuilder::new().mode(0o700).create(&directory)?;
+        self.make_directory(id, &directory)?;
         let lock = try_lock(&directory)?.ok_or(io::ErrorKind::WouldBlock)?;
         drop(gate);
         Ok(lock)
+    }
+
+    fn make_directory(&self, id: &SandboxId, directory: &Path) -> io::Result<()> {
+        if !self.subvolumes {
+            return fs::DirBuilder::new().mode(0o700).create(directory);
+        }
+        let parent = fs::File::open(self.root.join("sandboxes"))?;
+        make_subvolume(parent.as_fd(), id.as_str())?;
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
     }
 
     /// While this is held exclusively no directory is made without its lock.

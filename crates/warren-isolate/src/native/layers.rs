@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
@@ -69,13 +69,24 @@ pub(super) fn show(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Bind, L
 }
 
 /// Makes a tree's private writable layer; of one that is kept, what belongs to the last mount of it alone is made anew.
-pub(super) fn make_writable(place: &Path, number: usize, state: RootState) -> Result<(), LayerError> {
+pub(super) fn make_writable(
+    place: &Path,
+    number: usize,
+    tree: &RootTree,
+    state: RootState,
+) -> Result<(), LayerError> {
     let work = place.join(format!("work-{number}"));
     let make = || {
-        // A merged directory takes its mode from the upper one: this is the root's.
-        match (fs::DirBuilder::new().mode(0o755).create(upper(place, number)), state) {
+        let upper = upper(place, number);
+        match (fs::DirBuilder::new().mode(0o755).create(&upper), state) {
             (Err(error), RootState::Kept) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            (made, _) => made?,
+            (made, _) => {
+                made?;
+                // A merged directory takes its appearance from the upper one: this is the root's.
+                let (mode, user, group) = root_appearance(tree.lowers.first().map(PathBuf::as_path))?;
+                chown(&upper, Some(user), Some(group))?;
+                fs::set_permissions(&upper, fs::Permissions::from_mode(mode))?;
+            }
         }
         // The kernel marks it, so that no layer is mounted again by somebody who does not know what a crash may have cost it.
         if state == RootState::Kept && !remove::remove_tree(&work, || {}) {
@@ -84,6 +95,36 @@ pub(super) fn make_writable(place: &Path, number: usize, state: RootState) -> Re
         fs::DirBuilder::new().mode(0o700).create(&work)
     };
     make().map_err(|source| LayerError::Writable { path: place.to_owned(), source })
+}
+
+/// Mode, user and group of the root of an empty writable layer: those of the layer below, if that was once one too.
+pub(super) fn root_appearance(below: Option<&Path>) -> io::Result<(u32, u32, u32)> {
+    let written =
+        |path: &&Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"upper-"));
+    let Some(below) = below.filter(written) else { return Ok((0o755, 0, 0)) };
+    let found = fs::symlink_metadata(below)?;
+    Ok((found.permissions().mode() & 0o7777, found.uid(), found.gid()))
+}
+
+/// Another mount of a sandbox's own directory, with its ids mapped.
+pub(super) fn open_area(directory: &Path, namespace: BorrowedFd<'_>) -> Result<OwnedFd, LayerError> {
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let area = open_tree(CWD, directory, clone)
+        .map_err(|errno| LayerError::Open { path: directory.to_owned(), source: errno.into() })?;
+    map_area(area.as_fd(), directory, namespace)?;
+    Ok(area)
+}
+
+/// Removes the writable layers in a directory.
+pub(super) fn empty(place: BorrowedFd<'_>) -> io::Result<()> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", place.as_raw_fd()));
+    for entry in fs::read_dir(&path)? {
+        let name = entry?.file_name();
+        if name.as_encoded_bytes().starts_with(b"upper-") && !remove::remove_tree(&path.join(name), || {}) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+    }
+    Ok(())
 }
 
 fn upper(place: &Path, number: usize) -> PathBuf {

@@ -13,13 +13,14 @@
 mod image;
 mod project;
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use serde::{Deserialize, Serialize};
 use warren_core::{DiskQuota, Limits, SandboxId};
@@ -120,7 +121,7 @@ impl Quotas {
         }
     }
 
-    /// Bytes and inodes that the sandbox alone holds.
+    /// Bytes and inodes that the sandbox alone holds, but for layers that it wrote earlier and the kernel does not count.
     pub(super) fn used(&self, directory: &Path, kind: QuotaKind) -> (u64, u64) {
         match kind {
             QuotaKind::Project { project } => project::used(directory, project),
@@ -160,6 +161,16 @@ fn plain(directory: &Path, kind: QuotaKind) -> Result<Area, QuotaError> {
     Ok(Area { mount, path: directory.to_owned(), kind })
 }
 
+/// The directory in which a sandbox's writable layers are, mounted or not.
+pub(super) fn view(directory: &Path, kind: QuotaKind) -> Result<OwnedFd, QuotaError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = match kind {
+        QuotaKind::Image => rustix::fs::openat(&image::view(directory)?, ".", flags, Mode::empty()),
+        QuotaKind::Project { .. } | QuotaKind::Watched => rustix::fs::open(directory, flags, Mode::empty()),
+    };
+    opened.map_err(|errno| place("open", directory)(errno.into()))
+}
+
 /// What was done to which path, for a failure to say.
 fn place(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> QuotaError {
     let path = path.to_owned();
@@ -170,6 +181,25 @@ impl Area {
     fn detached(mount: OwnedFd, kind: QuotaKind) -> Self {
         let path = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
         Self { mount, path, kind }
+    }
+}
+
+/// The sizes of layers, each counted once: they never change.
+#[derive(Debug, Default)]
+pub(super) struct LayerSizes(HashMap<PathBuf, (u64, u64)>);
+
+impl LayerSizes {
+    /// Of all these together.
+    pub(super) fn sizes(&mut self, layers: &[PathBuf]) -> (u64, u64) {
+        layers.iter().fold((0, 0), |sum, layer| {
+            let size = *self.0.entry(layer.clone()).or_insert_with(|| count(layer));
+            (sum.0.saturating_add(size.0), sum.1.saturating_add(size.1))
+        })
+    }
+
+    /// Forgets those that are gone.
+    pub(super) fn forget_removed(&mut self) {
+        self.0.retain(|layer, _| layer.exists());
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use warren_core::{CreateRequest, OwnerBond, SandboxId, SandboxSpec};
+use warren_core::{CreateRequest, OwnerBond, RootTree, SandboxId, SandboxSpec};
 
 use super::quota::QuotaKind;
 
@@ -34,6 +34,12 @@ pub(super) struct Record {
     boot: String,
     pub(super) id_base: u32,
     pub(super) quota: QuotaKind,
+    /// What it stands on.
+    #[serde(default)]
+    pub(super) root: Vec<RootTree>,
+    /// The layers among these that it wrote itself: they count as what it holds.
+    #[serde(default)]
+    pub(super) own: Vec<PathBuf>,
     pub(super) created_unix_ms: u64,
 }
 
@@ -72,8 +78,19 @@ impl Record {
             boot: this_boot().to_owned(),
             id_base,
             quota,
+            root: Vec::new(),
+            own: kept.map(|kept| kept.own.clone()).unwrap_or_default(),
             created_unix_ms: kept.map_or(now, |kept| kept.created_unix_ms),
         }
+        .standing_on(request.root.clone(), None)
+    }
+
+    /// The same sandbox on another root, of which it wrote one more layer.
+    pub(super) fn standing_on(&self, root: Vec<RootTree>, written: Option<&Path>) -> Self {
+        let mut own = self.own.clone();
+        own.extend(written.map(Path::to_owned));
+        own.retain(|layer| root.iter().flat_map(|tree| &tree.lowers).any(|lower| lower.starts_with(layer)));
+        Self { root, own, ..self.clone() }
     }
 
     /// Written while the directory's lock is held, and put in place in one step.

@@ -8,12 +8,13 @@ use warren_core::{CreateRequest, Created, IsolationError, IsolationErrorKind};
 use super::data::Lock;
 use super::record::{Record, Stage};
 use super::step::CrashPoint;
-use super::{Hold, Shared, create, destroy, halt, warden};
+use super::{Hold, Shared, create, destroy, halt, seal, warden};
 
 pub(super) fn resume(shared: &Shared, request: &CreateRequest) -> Result<Created, IsolationError> {
     let id = &request.id;
     let (mut hold, lock) = destroy::seize(shared, id)?;
-    let Some(record) = Record::load(&shared.data.sandbox(id)) else {
+    let directory = shared.data.sandbox(id);
+    let Some(record) = Record::load(&directory) else {
         let action = format!("{id} has no files to start from");
         return Err(IsolationError::new(IsolationErrorKind::NotFound, action));
     };
@@ -21,6 +22,13 @@ pub(super) fn resume(shared: &Shared, request: &CreateRequest) -> Result<Created
         halt::keep(shared, id, record.owner, hold, lock);
         return Err(IsolationError::new(IsolationErrorKind::AlreadyExists, format!("{id} is running")));
     }
+    let record = match seal::settle_locked(shared, record.clone(), &directory) {
+        Ok(record) => record,
+        Err(error) => {
+            halt::keep(shared, id, record.owner, hold, lock);
+            return Err(IsolationError::caused(IsolationErrorKind::Host, format!("settle {id}"), error));
+        }
+    };
     match start(shared, request, &record, &lock, &mut hold) {
         Ok(pid) => {
             halt::keep(shared, id, request.owner, hold, lock);

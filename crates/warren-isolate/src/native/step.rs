@@ -1,4 +1,4 @@
-//! The steps of making, halting and removing a sandbox, by name. A test kills the process after each and looks at what is left.
+//! The steps of making, sealing, halting and removing a sandbox, by name. A test kills the process after each and looks at what is left.
 
 use std::str::FromStr;
 
@@ -17,6 +17,11 @@ pub enum CrashPoint {
     HaltProcesses,
     HaltRange,
     HaltRecord,
+    SealIntent,
+    SealPrepared,
+    SealStopped,
+    SealExchanged,
+    SealRecorded,
     DestroyKill,
     DestroyTrash,
     ReapProcesses,
@@ -27,7 +32,7 @@ pub enum CrashPoint {
 
 impl CrashPoint {
     /// Every point, for tests that visit all of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 23] = [
         Self::CreateDirectory,
         Self::CreateRange,
         Self::CreateLayers,
@@ -40,6 +45,11 @@ impl CrashPoint {
         Self::HaltProcesses,
         Self::HaltRange,
         Self::HaltRecord,
+        Self::SealIntent,
+        Self::SealPrepared,
+        Self::SealStopped,
+        Self::SealExchanged,
+        Self::SealRecorded,
         Self::DestroyKill,
         Self::DestroyTrash,
         Self::ReapProcesses,
@@ -62,6 +72,11 @@ impl CrashPoint {
             Self::HaltProcesses => "halt.processes",
             Self::HaltRange => "halt.range",
             Self::HaltRecord => "halt.record",
+            Self::SealIntent => "seal.intent",
+            Self::SealPrepared => "seal.prepared",
+            Self::SealStopped => "seal.stopped",
+            Self::SealExchanged => "seal.exchanged",
+            Self::SealRecorded => "seal.recorded",
             Self::DestroyKill => "destroy.kill",
             Self::DestroyTrash => "destroy.trash",
             Self::ReapProcesses => "reap.processes",

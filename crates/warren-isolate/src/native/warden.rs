@@ -48,7 +48,7 @@ impl Watched {
     /// nobody could ever get at it.
     pub(super) fn begin(shared: &Shared, id: &SandboxId, limits: &Limits, quota: QuotaKind) -> Option<Self> {
         (quota == QuotaKind::Watched).then(|| {
-            let used = shared.quotas.used(&shared.data.sandbox(id), quota);
+            let used = used(shared, id);
             let mut watched = Self {
                 bytes: limits.disk.0.max(used.0),
                 inodes: limits.inodes.max(used.1),
@@ -119,9 +119,13 @@ pub(super) fn forgive(directory: &Path) -> io::Result<()> {
 
 fn inspect(shared: &Shared) {
     let all = held(shared.data.root());
-    for id in due(shared, all) {
+    let due = due(shared, all);
+    if !due.is_empty() {
+        shared.own_layers.lock().unwrap_or_else(PoisonError::into_inner).forget_removed();
+    }
+    for id in due {
         let directory = shared.data.sandbox(&id);
-        let used = shared.quotas.used(&directory, QuotaKind::Watched);
+        let used = used(shared, &id);
         let mut holds = shared.holds.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(hold) = holds.get_mut(&id) else { continue };
         let over = hold.watched.as_mut().is_some_and(|watched| watched.update(used, all));
@@ -133,6 +137,14 @@ fn inspect(shared: &Shared) {
             holds.remove(&id);
         }
     }
+}
+
+/// What a sandbox holds; of one that is being made for the first time, what is there.
+fn used(shared: &Shared, id: &SandboxId) -> (u64, u64) {
+    let directory = shared.data.sandbox(id);
+    let record = Record::load(&directory);
+    record
+        .map_or_else(|| shared.quotas.used(&directory, QuotaKind::Watched), |record| shared.holdings(&record))
 }
 
 /// The mark is there before anybody can learn of the end. On a disk without room for it, the end matters more. Called while

@@ -1,5 +1,5 @@
 //! One step of a sandbox's life in a process of its own, so that a test can kill that process half way:
-//! `life DATA_DIR CRASH_POINT halt|resume ID`.
+//! `life DATA_DIR CRASH_POINT halt|resume|seal ID`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,8 +26,12 @@ fn main() -> ExitCode {
 fn step(words: &[String]) -> Result<(), Failure> {
     let [data_dir, point, action, id] = words else { return Err("four words are needed".into()) };
     let data_dir = Path::new(data_dir);
-    let options =
-        NativeOptions { data_dir: data_dir.to_owned(), prepared_networks: 0, crash_at: Some(point.parse()?) };
+    let options = NativeOptions {
+        data_dir: data_dir.to_owned(),
+        prepared_networks: 0,
+        subvolumes: false,
+        crash_at: Some(point.parse()?),
+    };
     let native = Native::open(options)?;
     let id: SandboxId = id.parse()?;
     match action.as_str() {
@@ -37,6 +41,11 @@ fn step(words: &[String]) -> Result<(), Failure> {
             let template = TemplateStore::open(data_dir)?.get(&found.spec.template)?;
             let request = template.request(id, found.spec, OwnerBond::Outlives);
             native.create(CreateRequest { state: RootState::Kept, ..request })?;
+            Ok(())
+        }
+        "seal" => {
+            let found = native.list()?.into_iter().find(|found| found.id == id).ok_or("it is not listed")?;
+            native.seal(&id, &data_dir.join("sealed"), &found.root)?;
             Ok(())
         }
         other => Err(format!("`{other}` is no step").into()),

@@ -8,9 +8,10 @@ use warren_isolate::CrashPoint;
 
 const SIGKILL: i32 = 9;
 
-/// Halting and resuming are no steps of a run; `kept` has the same test for them.
+/// Halting, resuming and sealing are no steps of a run; `kept` and `sealed` have the same test for them.
 fn steps_of_a_run() -> impl Iterator<Item = CrashPoint> {
-    let other = |point: &CrashPoint| ["halt.", "resume."].iter().any(|kind| point.name().starts_with(kind));
+    let other =
+        |point: &CrashPoint| ["halt.", "resume.", "seal."].iter().any(|kind| point.name().starts_with(kind));
     CrashPoint::ALL.into_iter().filter(move |point| !other(point))
 }
 

@@ -17,6 +17,7 @@ mod neighbours;
 mod output;
 mod privileges;
 mod run;
+mod sealed;
 mod server;
 mod service;
 mod templates;

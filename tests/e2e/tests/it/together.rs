@@ -78,7 +78,8 @@ fn fork_something() {
 }
 
 fn look_for_orphans(env: &TestEnv) {
-    let options = NativeOptions { data_dir: env.data_dir(), prepared_networks: 0, crash_at: None };
+    let options =
+        NativeOptions { data_dir: env.data_dir(), prepared_networks: 0, subvolumes: false, crash_at: None };
     let other = Native::open(options).expect("the data directory opens again");
     assert!(other.settle(Duration::from_secs(30)));
 }
@@ -86,8 +87,12 @@ fn look_for_orphans(env: &TestEnv) {
 /// A data directory that nobody has used, and the first sandbox in it.
 fn begin_elsewhere(env: &TestEnv) {
     let elsewhere = tempfile::tempdir_in(env.place()).expect("a directory can be made");
-    let options =
-        NativeOptions { data_dir: elsewhere.path().join("data"), prepared_networks: 0, crash_at: None };
+    let options = NativeOptions {
+        data_dir: elsewhere.path().join("data"),
+        prepared_networks: 0,
+        subvolumes: false,
+        crash_at: None,
+    };
     let native = Native::open(options).expect("a new data directory opens");
     let port: &dyn Isolation = &native;
     let backend = env.backend();

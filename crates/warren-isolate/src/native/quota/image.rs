@@ -53,6 +53,15 @@ pub(super) fn reopen(directory: &Path) -> Result<Area, QuotaError> {
     open(&image)
 }
 
+/// Another mount of an image, whether or not a sandbox has it mounted.
+pub(super) fn view(directory: &Path) -> Result<OwnedFd, QuotaError> {
+    let image = file(directory);
+    match attached(&image).map_err(place("find the loop device of", &image))? {
+        Some(device) => mount(&device).map_err(place("mount", &image)),
+        None => Ok(reopen(directory)?.mount),
+    }
+}
+
 fn open(image: &Path) -> Result<Area, QuotaError> {
     let backing = fs::OpenOptions::new().read(true).write(true).open(image).map_err(place("open", image))?;
     let device = attach(&backing).map_err(place("attach a loop device to", image))?;
@@ -63,7 +72,7 @@ fn open(image: &Path) -> Result<Area, QuotaError> {
 /// Two devices on one image would destroy it, and a device clears itself only some time after its last use.
 fn wait_for_release(image: &Path) -> io::Result<()> {
     let deadline = Instant::now() + RELEASE_PATIENCE;
-    while is_attached(image)? {
+    while attached(image)?.is_some() {
         if Instant::now() > deadline {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -72,15 +81,17 @@ fn wait_for_release(image: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn is_attached(image: &Path) -> io::Result<bool> {
+/// The loop device that an image is attached to.
+fn attached(image: &Path) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir("/sys/block")? {
+        let entry = entry?;
         // A device that backs nothing has no such file.
-        let backing = fs::read(entry?.path().join("loop/backing_file")).unwrap_or_default();
+        let backing = fs::read(entry.path().join("loop/backing_file")).unwrap_or_default();
         if backing.trim_ascii_end() == image.as_os_str().as_bytes() {
-            return Ok(true);
+            return Ok(Some(Path::new("/dev").join(entry.file_name())));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// A file system that was unmounted in order is left alone at once.

@@ -1,0 +1,188 @@
+//! Exchanging the root of a running sandbox while it stands still.
+//!
+//! Two threads, because a thread that has entered a sandbox's mount namespace sees nothing of the host any more: one mounts
+//! the new overlays in a copy of this process's namespace and is gone before the sandbox stops; the other waits inside the
+//! sandbox for the word to go.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount,
+    unmount,
+};
+
+use super::sys;
+
+/// An overlay to be.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Absolute, as seen inside.
+    pub(super) at: PathBuf,
+    /// The topmost first.
+    pub(super) lowers: Vec<OwnedFd>,
+    /// Below the sandbox's area.
+    pub(super) upper: String,
+    pub(super) work: String,
+}
+
+/// An overlay that is mounted nowhere yet.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) at: PathBuf,
+    mount: OwnedFd,
+}
+
+/// One value of an option may have this many bytes, its end included.
+const MOST_OPTION_BYTES: usize = 256;
+
+/// Mounts the overlays, with the rights of the sandbox whose ids begin at `id_base`.
+pub(super) fn mount_trees(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> io::Result<Vec<Tree>> {
+    let (answer, trees) = channel();
+    std::thread::Builder::new().name("warren-overlay".to_owned()).spawn(move || {
+        // Whoever asked does not wait for the end of this thread, with which its namespace goes.
+        drop(answer.send(mount_here(plans, area, id_base).map_err(io::Error::from)));
+    })?;
+    trees.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that mounts ended")))
+}
+
+fn mount_here(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> Result<Vec<Tree>, Errno> {
+    sys::unshare_mounts()?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    // Names relative to it are short, and say nothing to those who read the sandbox's mount table.
+    rustix::process::chdir("/proc/self/fd")?;
+    sys::assume_file_ids(id_base)?;
+    // Linux before 6.15 takes only attached mounts as layers. All of these leave with the namespace.
+    for layer in plans.iter().flat_map(|plan| &plan.lowers).chain([&area]) {
+        attach(layer, CWD, "/dev")?;
+    }
+    plans.into_iter().map(|plan| Ok(Tree { mount: mount_overlay(&plan, &area)?, at: plan.at })).collect()
+}
+
+fn mount_overlay(plan: &Plan, area: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let set = |key: &str, value: &str| fsconfig_set_string(&context, key, value);
+    set("source", "overlay")?;
+    let names: Vec<String> = plan.lowers.iter().map(|lower| lower.as_raw_fd().to_string()).collect();
+    let joined = names.join(":");
+    if joined.len() < MOST_OPTION_BYTES {
+        set("lowerdir", &joined)?;
+    } else {
+        names.iter().try_for_each(|name| set("lowerdir+", name))?;
+    }
+    let area = area.as_raw_fd();
+    set("upperdir", &format!("{area}/{}", plan.upper))?;
+    set("workdir", &format!("{area}/{}", plan.work))?;
+    for (key, value) in [("redirect_dir", "nofollow"), ("metacopy", "off"), ("index", "off"), ("xino", "off")]
+    {
+        set(key, value)?;
+    }
+    fsconfig_set_flag(&context, "volatile")?;
+    fsconfig_create(&context)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
+/// A thread that waits inside the sandbox. Dropped without the word to go, it leaves without having done anything.
+#[derive(Debug)]
+pub(super) struct Mover {
+    go: SyncSender<Vec<PathBuf>>,
+    done: Receiver<Result<(), Errno>>,
+}
+
+impl Mover {
+    /// Enters the mount namespace of a sandbox's first process. The first tree is the root.
+    pub(super) fn enter(pid: u32, trees: Vec<Tree>) -> io::Result<Self> {
+        let namespace = OwnedFd::from(fs::File::open(format!("/proc/{pid}/ns/mnt"))?);
+        let (go, word) = sync_channel::<Vec<PathBuf>>(0);
+        let (answer, done) = channel();
+        std::thread::Builder::new().name("warren-mover".to_owned()).spawn(move || {
+            let entered = sys::unshare_directories().and_then(|()| sys::enter_mounts(&namespace));
+            let ready = entered.is_ok();
+            if answer.send(entered).is_ok() && ready {
+                wait_and_move(&word, &answer, &trees);
+            }
+        })?;
+        let mover = Self { go, done };
+        mover.answer()?;
+        Ok(mover)
+    }
+
+    /// Puts the new trees in place of the old ones, with all that stands on those. On an error all is as it was.
+    pub(super) fn go(self, standing: Vec<PathBuf>) -> io::Result<()> {
+        self.go.send(standing).map_err(|_| io::Error::other("the thread in the sandbox ended"))?;
+        self.answer()
+    }
+
+    fn answer(&self) -> io::Result<()> {
+        let answer = self.done.recv().map_err(|_| io::Error::other("the thread in the sandbox ended"))?;
+        Ok(answer?)
+    }
+}
+
+fn wait_and_move(word: &Receiver<Vec<PathBuf>>, answer: &Sender<Result<(), Errno>>, trees: &[Tree]) {
+    if let Ok(standing) = word.recv() {
+        let _ = answer.send(exchange(trees, &standing));
+    }
+}
+
+fn exchange(trees: &[Tree], standing: &[PathBuf]) -> Result<(), Errno> {
+    let Some((new, others)) = trees.split_first() else { return Err(Errno::INVAL) };
+    let old = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    attach(&new.mount, CWD, "/")?;
+    let mut moved = Vec::new();
+    let done = move_all(&old, &new.mount, others, standing, &mut moved).and_then(|()| {
+        rustix::process::fchdir(&new.mount)?;
+        rustix::process::pivot_root(".", ".")
+    });
+    if let Err(errno) = done {
+        for path in moved.into_iter().rev() {
+            // There is nothing better to be done if one cannot go back.
+            let _ = move_one(&new.mount, &old, path);
+        }
+        let _ = rustix::process::fchdir(&new.mount).and_then(|()| unmount(".", UnmountFlags::DETACH));
+        return Err(errno);
+    }
+    unmount(".", UnmountFlags::DETACH)
+}
+
+fn move_all<'a>(
+    old: &OwnedFd,
+    new: &OwnedFd,
+    others: &[Tree],
+    standing: &'a [PathBuf],
+    moved: &mut Vec<&'a Path>,
+) -> Result<(), Errno> {
+    for tree in others {
+        attach(&tree.mount, open_inside(new, &tree.at)?, "")?;
+    }
+    for path in standing {
+        move_one(old, new, path)?;
+        moved.push(path);
+    }
+    Ok(())
+}
+
+fn move_one(from: &OwnedFd, to: &OwnedFd, path: &Path) -> Result<(), Errno> {
+    let (mount, place) = (open_inside(from, path)?, open_inside(to, path)?);
+    attach(&mount, place, "")
+}
+
+/// The path is one that the kernel told, and no link is in it.
+fn open_inside(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// Attaches a mount at `path` below `directory`, or on `directory` itself if the path is empty.
+fn attach(mount: &OwnedFd, directory: impl std::os::fd::AsFd, path: &str) -> Result<(), Errno> {
+    let target =
+        if path.is_empty() { MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH } else { MoveMountFlags::empty() };
+    move_mount(mount, "", directory, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | target)
+}

@@ -1,0 +1,179 @@
+//! What a seal is about to do, written down first. Whoever finds it knows whether to finish or to undo.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use warren_core::RootTree;
+
+use crate::native::record::Record;
+use crate::native::remove;
+
+const FILE: &str = "sealing.json";
+const STAGING: &str = "sealing.new";
+/// Holds the writable layers to come, and then those work directories that are no longer used.
+const NEXT: &str = "next";
+
+/// See the module's documentation.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Intent {
+    into: PathBuf,
+    /// The numbers of the trees to be sealed.
+    trees: Vec<usize>,
+    /// What the sandbox stands on afterwards.
+    root: Vec<RootTree>,
+    /// The device of a running sandbox's root before: another one afterwards says that it was exchanged.
+    device: Option<u64>,
+    /// It stood still before, and is left so.
+    pub(super) frozen: bool,
+}
+
+impl Intent {
+    /// `device` and `frozen` are those of a running sandbox.
+    pub(super) fn new(
+        into: &Path,
+        trees: Vec<usize>,
+        below: &[RootTree],
+        device: Option<u64>,
+        frozen: bool,
+    ) -> Self {
+        let mut root = below.to_vec();
+        for (number, tree) in writable(&mut root).enumerate() {
+            if trees.contains(&number) {
+                tree.lowers.insert(0, into.join(upper(number)));
+            }
+        }
+        Self { into: into.to_owned(), trees, root, device, frozen }
+    }
+
+    /// Put in place in one step. No power cut matters to it: that ends the sandbox, and then only what was renamed counts.
+    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+        let staging = directory.join(STAGING);
+        fs::write(&staging, serde_json::to_vec(self)?)?;
+        fs::rename(staging, directory.join(FILE))
+    }
+
+    pub(super) fn load(directory: &Path) -> io::Result<Option<Self>> {
+        match fs::read(directory.join(FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            text => Ok(Some(serde_json::from_slice(&text?)?)),
+        }
+    }
+
+    /// Whether the point was passed from which on it can only be finished.
+    pub(super) fn is_decided(&self, record: &Record) -> bool {
+        let moved = self.trees.iter().any(|number| self.into.join(upper(*number)).exists());
+        moved || record.is_alive() && self.device.is_some_and(|before| root_device(record) != Some(before))
+    }
+
+    /// Makes the directories that the next writable layers will be in. Their roots are like those of the sealed ones: a
+    /// merged directory takes what describes it from the topmost.
+    pub(super) fn prepare(&self, directory: &Path) -> io::Result<()> {
+        let next = directory.join(NEXT);
+        remove_all(&next)?;
+        make(&next, 0o700)?;
+        for &number in &self.trees {
+            let upper = upper(number);
+            make(&next.join(&upper), 0o755)?;
+            copy_appearance(&directory.join(&upper), &next.join(&upper))?;
+            make(&next.join(work(number)), 0o700)?;
+        }
+        make(&self.into, 0o700)
+    }
+
+    /// The trees to be sealed, by number, as they will be: the layer on top is still where the sandbox writes it.
+    pub(super) fn trees_now(&self, directory: &Path) -> Vec<(usize, RootTree)> {
+        let mut root = self.root.clone();
+        let mut trees = Vec::new();
+        for (number, tree) in writable(&mut root).enumerate() {
+            if let (true, Some(top)) = (self.trees.contains(&number), tree.lowers.first_mut()) {
+                *top = directory.join(upper(number));
+                trees.push((number, tree.clone()));
+            }
+        }
+        trees
+    }
+
+    /// Where, below the sandbox's directory, the next layer and its work directory are.
+    pub(super) fn places(number: usize) -> (String, String) {
+        (format!("{NEXT}/{}", upper(number)), format!("{NEXT}/{}", work(number)))
+    }
+
+    /// Gives everything its final place. May be repeated after a crash at any point: what is renamed last says whether all is
+    /// done.
+    pub(super) fn finish(&self, record: &Record, directory: &Path) -> io::Result<Record> {
+        let next = directory.join(NEXT);
+        for &number in &self.trees {
+            let (upper, work) = (upper(number), work(number));
+            if !next.join(&upper).exists() {
+                continue;
+            }
+            if !self.into.join(&upper).exists() {
+                fs::rename(directory.join(&upper), self.into.join(&upper))?;
+            }
+            if next.join(&work).exists() {
+                absent_is_fine(fs::rename(directory.join(&work), next.join(format!("old-{work}"))))?;
+                fs::rename(next.join(&work), directory.join(&work))?;
+            }
+            fs::rename(next.join(&upper), directory.join(&upper))?;
+        }
+        let record = record.standing_on(self.root.clone(), Some(&self.into));
+        record.store(directory)?;
+        absent_is_fine(fs::remove_file(directory.join(FILE)))?;
+        Ok(record)
+    }
+
+    /// Removes what is left of the work directories. Nothing rests on it.
+    pub(super) fn tidy(directory: &Path) {
+        drop(remove_all(&directory.join(NEXT)));
+    }
+
+    /// Leaves everything as it was.
+    pub(super) fn undo(&self, directory: &Path) -> io::Result<()> {
+        remove_all(&directory.join(NEXT))?;
+        remove_all(&self.into)?;
+        absent_is_fine(fs::remove_file(directory.join(FILE)))
+    }
+}
+
+/// The trees of a root that have a writable layer, in the order of their numbers.
+pub(super) fn writable(root: &mut [RootTree]) -> impl Iterator<Item = &mut RootTree> {
+    root.iter_mut().filter(|tree| tree.access == warren_core::MountAccess::ReadWrite)
+}
+
+pub(super) fn upper(number: usize) -> String {
+    format!("upper-{number}")
+}
+
+fn work(number: usize) -> String {
+    format!("work-{number}")
+}
+
+/// The device of the root that a running sandbox's first process has.
+pub(super) fn root_device(record: &Record) -> Option<u64> {
+    fs::metadata(format!("/proc/{}/root/", record.pid)).ok().map(|found| found.dev())
+}
+
+fn make(path: &Path, mode: u32) -> io::Result<()> {
+    fs::DirBuilder::new().mode(mode).create(path)
+}
+
+/// Owner, mode and times of a layer's root.
+fn copy_appearance(from: &Path, to: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(from)?;
+    std::os::unix::fs::chown(to, Some(found.uid()), Some(found.gid()))?;
+    fs::set_permissions(to, found.permissions())
+}
+
+fn remove_all(path: &Path) -> io::Result<()> {
+    if remove::remove_tree(path, || {}) { Ok(()) } else { Err(io::ErrorKind::DirectoryNotEmpty.into()) }
+}
+
+fn absent_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,106 @@
+//! The mounts of a sandbox, as its own table tells them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+pub(super) type MountId = u64;
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mount {
+    id: MountId,
+    parent: MountId,
+    pub(super) at: PathBuf,
+    overlay: bool,
+}
+
+/// A mount table.
+#[derive(Debug)]
+pub(super) struct Mounts(Vec<Mount>);
+
+impl Mounts {
+    /// The table of a process. It is at rest while the sandbox is: nobody but this backend mounts anything there.
+    pub(super) fn of(pid: u32) -> io::Result<Self> {
+        let text = fs::read(format!("/proc/{pid}/mountinfo"))?;
+        parse(&text)
+            .map(Self)
+            .ok_or_else(|| io::Error::other("the mount table of the sandbox cannot be read"))
+    }
+
+    pub(super) fn is_overlay(&self, id: MountId) -> bool {
+        self.0.iter().any(|mount| mount.id == id && mount.overlay)
+    }
+
+    /// What has to be moved when the trees at these places are exchanged, outer ones first: mounts that stand directly on one
+    /// of them and are none of them.
+    pub(super) fn standing_on(&self, exchanged: &[PathBuf]) -> Vec<&Path> {
+        let is_exchanged = |mount: &Mount| mount.overlay && exchanged.contains(&mount.at);
+        let trees: Vec<MountId> = self.0.iter().filter(|m| is_exchanged(m)).map(|mount| mount.id).collect();
+        let stands = |mount: &&Mount| trees.contains(&mount.parent) && !is_exchanged(mount);
+        self.0.iter().filter(stands).map(|mount| mount.at.as_path()).collect()
+    }
+}
+
+fn parse(text: &[u8]) -> Option<Vec<Mount>> {
+    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let number = |field: &[u8]| std::str::from_utf8(field).ok()?.parse().ok();
+    let id = number(fields.next()?)?;
+    let parent = number(fields.next()?)?;
+    let at = unescape(fields.nth(2)?)?;
+    // A dash comes after any number of optional fields.
+    let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
+    Some(Mount { id, parent, at, overlay: rest.next()? == b"overlay" })
+}
+
+/// Spaces and the like are written as a backslash and three octal digits.
+fn unescape(field: &[u8]) -> Option<PathBuf> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        if *first == b'\\' {
+            let digits = std::str::from_utf8(after.get(..3)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 8).ok()?);
+            rest = after.get(3..)?;
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    Some(OsString::from_vec(bytes).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[u8] = b"\
+100 50 0:30 / / rw - overlay overlay rw
+101 100 0:31 / /usr rw - overlay overlay rw
+102 100 0:32 / /proc rw shared:1 - proc proc rw
+103 102 0:33 / /proc/meminfo ro - tmpfs tmpfs rw
+104 101 8:1 /x /usr/with\\040space ro - ext4 /dev/sda rw
+";
+
+    #[test]
+    fn what_stands_on_an_exchanged_tree_moves_and_takes_the_rest_along() {
+        let mounts = Mounts(parse(TABLE).unwrap());
+        let (root, usr) = (PathBuf::from("/"), PathBuf::from("/usr"));
+        assert_eq!(mounts.standing_on(std::slice::from_ref(&root)), [Path::new("/usr"), Path::new("/proc")]);
+        assert_eq!(mounts.standing_on(&[root, usr]), [Path::new("/proc"), Path::new("/usr/with space")]);
+        assert!(mounts.is_overlay(101) && !mounts.is_overlay(102) && !mounts.is_overlay(7));
+    }
+
+    #[test]
+    fn a_table_that_makes_no_sense_is_refused() {
+        assert!(parse(b"1 x 0:30 / / rw - overlay overlay rw").is_none());
+        assert!(parse(b"1 2 0:30 / /a\\9 rw - overlay overlay rw").is_none());
+        assert!(parse(b"1 2 0:30 / / rw").is_none());
+    }
+}
