@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -29,6 +30,17 @@ pub(crate) struct Guest {
     tree: Arc<Tree>,
     env: Vec<String>,
     began: Instant,
+    open_files: AtomicUsize,
+}
+
+/// While it exists, the agent has a file open.
+#[derive(Debug)]
+struct OpenFile<'a>(&'a Guest);
+
+impl Drop for OpenFile<'_> {
+    fn drop(&mut self) {
+        self.0.open_files.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +68,14 @@ struct Gone;
 
 impl Guest {
     pub(crate) fn new(tree: Arc<Tree>, env: Vec<String>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), tree, env, began: Instant::now() })
+        Arc::new(Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            tree,
+            env,
+            began: Instant::now(),
+            open_files: AtomicUsize::new(0),
+        })
     }
 
     /// A new connection, served by a thread of its own.
@@ -106,6 +125,16 @@ impl Guest {
         let mut state = self.lock();
         state.let_time_pass(Instant::now());
         state.processes.values().filter(|process| process.exit.is_none()).count()
+    }
+
+    /// Files that the agent has open for callers.
+    pub(crate) fn open_files(&self) -> usize {
+        self.open_files.load(Ordering::SeqCst)
+    }
+
+    fn open_file(&self) -> OpenFile<'_> {
+        self.open_files.fetch_add(1, Ordering::SeqCst);
+        OpenFile(self)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -2,6 +2,7 @@
 
 mod book;
 mod faults;
+mod seal;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +16,7 @@ use warren_core::{
     IsolationErrorKind, NetworkMode, RootTree, SandboxId, Sealed, Usage,
 };
 
+use crate::FakeLayers;
 use book::Book;
 pub use faults::{Call, Hold};
 
@@ -22,17 +24,20 @@ pub use faults::{Call, Hold};
 /// and [`FakeIsolation::assert_clean`] tells.
 ///
 /// Rules: one lifecycle call at a time for one id; no create of an id that exists; [`warren_core::RootState::Kept`] only for what
-/// has ended and has files; no freeze or thaw of what was halted; no lifecycle call for what was destroyed.
+/// has ended and has files, and on other layers only if nothing was written on the ones before; no freeze or thaw of what was
+/// halted, and no clear of what was not; a seal on what the sandbox stands on, into a place that [`FakeLayers`] gave and that is
+/// free; no lifecycle call for what was destroyed.
 ///
 /// Its agents speak the guest protocol and know these programs: `true`, `false`, `exit N`, `fail` (code 3), `echo WORDS`, `yes N`,
 /// `sleep SECONDS` (real time), `cat`, `env`, `listen PORT`, `write PATH TEXT`, `read PATH`; any other exits with 127. A frozen
-/// agent does not answer. Files are in memory and outlive [`Isolation::halt`].
+/// agent does not answer. Files are in memory and outlive [`Isolation::halt`]: they are those of the layers in the request's root
+/// with what was written on top. A sandbox is busy while a program runs in it or its agent has a file open.
 ///
 /// It stands for the machine, so it outlives an engine that is dropped, and can be given to the next one.
 pub struct FakeIsolation {
     name: &'static str,
     capabilities: Capabilities,
-    layers: Arc<crate::FakeLayers>,
+    layers: Arc<FakeLayers>,
     book: Mutex<Book>,
     changed: Condvar,
     before: Mutex<Option<Arc<Before>>>,
@@ -72,26 +77,36 @@ impl FakeIsolation {
     }
 
     /// The store of this backend's layers.
-    pub fn layers(&self) -> Arc<crate::FakeLayers> {
+    pub fn layers(&self) -> Arc<FakeLayers> {
         Arc::clone(&self.layers)
     }
 
     /// A backend that can do this.
     pub fn able(name: &'static str, capabilities: Capabilities) -> Arc<Self> {
+        let layers = Arc::<FakeLayers>::default();
+        let book = Book::new(Arc::clone(&layers));
         Arc::new(Self {
             name,
             capabilities,
-            layers: Arc::default(),
-            book: Mutex::default(),
+            layers,
+            book: Mutex::new(book),
             changed: Condvar::new(),
             before: Mutex::default(),
             bar: Mutex::default(),
         })
     }
 
-    /// A thread for which this says yes begins no lifecycle call any more, for ever: it belongs to a process that has ended.
+    /// A thread for which this says yes begins no lifecycle call any more and does nothing to layers, for ever: it belongs to a
+    /// process that has ended.
     pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
-        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(barred));
+        let barred: Arc<Bar> = Arc::new(barred);
+        self.layers.set_bar(Arc::clone(&barred));
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(barred);
+    }
+
+    /// Whether what sandboxes wrote has to stay where it is: then a seal is [`Sealed::Unmovable`].
+    pub fn set_unmovable(&self, unmovable: bool) {
+        self.lock().unmovable = unmovable;
     }
 
     /// Called before each call, on its thread: it may wait.
@@ -190,17 +205,20 @@ impl FakeIsolation {
         !self.lock().busy.is_empty()
     }
 
-    /// Which rules were broken so far.
+    /// Which rules were broken so far, of the layers too.
     pub fn violations(&self) -> Vec<String> {
-        self.lock().violations.clone()
+        let mut violations = self.lock().violations.clone();
+        violations.extend(self.layers.violations());
+        violations
     }
 
     /// # Panics
     ///
     /// If a rule was broken, or a call has not returned.
     pub fn assert_clean(&self) {
+        let violations = self.violations();
+        assert!(violations.is_empty(), "rules of the backend were broken: {violations:#?}");
         let book = self.lock();
-        assert!(book.violations.is_empty(), "rules of the backend were broken: {:#?}", book.violations);
         assert!(book.busy.is_empty(), "calls have not returned: {:?}", book.busy);
     }
 
@@ -215,6 +233,14 @@ impl FakeIsolation {
         expected.sort();
         let found: Vec<SandboxId> = self.standings().into_keys().collect();
         assert_eq!(found, expected, "what is left on the machine, and what should be");
+    }
+
+    fn can_snapshot(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        if self.capabilities.snapshots {
+            return Ok(());
+        }
+        let action = format!("take the layers of {id}: `{}` cannot", self.name);
+        Err(IsolationError::new(IsolationErrorKind::Unsupported, action))
     }
 
     fn announce(&self, call: Call) {
@@ -339,16 +365,19 @@ impl Isolation for FakeIsolation {
         self.lifecycle(Call::Destroy, id, |book| book.destroy(id))
     }
 
-    fn seal(&self, id: &SandboxId, _into: &Path, _below: &[RootTree]) -> Result<Sealed, IsolationError> {
-        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("seal {id}")))
+    fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError> {
+        self.can_snapshot(id)?;
+        self.lifecycle(Call::Seal, id, |book| book.seal(id, into, below))
     }
 
     fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("open the writable layers of {id}")))
+        self.can_snapshot(id)?;
+        self.lifecycle(Call::Writable, id, |book| book.writable(id))
     }
 
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        Err(IsolationError::new(IsolationErrorKind::Unsupported, format!("clear {id}")))
+        self.can_snapshot(id)?;
+        self.lifecycle(Call::Clear, id, |book| book.clear(id))
     }
 
     fn settle(&self, _: Duration) -> bool {
@@ -369,4 +398,18 @@ impl Isolation for FakeIsolation {
 }
 
 #[cfg(test)]
+mod seal_tests;
+#[cfg(test)]
 mod tests;
+
+/// Programs in a sandbox write these files.
+#[cfg(test)]
+pub(crate) fn write_files(backend: &FakeIsolation, id: &SandboxId, files: &[(&str, &str)]) {
+    use warren_wire::guest::{Connection, Request, Start};
+    for (path, text) in files {
+        let argv = ["write", path, text].map(Into::into).to_vec();
+        let stream = std::os::unix::net::UnixStream::from(backend.dial(id).unwrap());
+        let start = Request::Start(Start { argv, ..Start::default() });
+        Connection::ask(stream, &start).unwrap();
+    }
+}

@@ -7,6 +7,7 @@
 
 mod catalog;
 mod census;
+mod delta;
 mod groups;
 mod guest;
 mod isolation;

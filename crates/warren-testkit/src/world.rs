@@ -7,6 +7,8 @@ use warren_core::{
     TemplateError, TemplateErrorKind, TemplateInfo, TemplateName, Templates,
 };
 
+use crate::layers::template_root;
+
 const BOOTS: [&str; 8] =
     ["boot-one", "boot-two", "boot-three", "boot-four", "boot-five", "boot-six", "boot-seven", "boot-eight"];
 
@@ -140,7 +142,7 @@ impl FakeTemplates {
     /// If the name is not one of a template.
     pub fn add(&self, name: &str, broken: Option<String>) {
         let name: TemplateName = name.parse().expect("a template's name");
-        let info = TemplateInfo {
+        self.put(TemplateInfo {
             name: name.clone(),
             digest: format!("sha256:{name}"),
             size_bytes: 1 << 20,
@@ -149,8 +151,11 @@ impl FakeTemplates {
             user: "root".to_owned(),
             workdir: "/root".to_owned(),
             broken,
-        };
-        self.lock().insert(name, info);
+        });
+    }
+
+    pub(crate) fn put(&self, info: TemplateInfo) {
+        self.lock().insert(info.name.clone(), info);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<TemplateName, TemplateInfo>> {
@@ -185,7 +190,7 @@ impl Templates for FakeTemplates {
         Ok(CreateRequest {
             id: id.clone(),
             spec: spec.clone(),
-            root: Vec::new(),
+            root: template_root(&spec.template),
             state: RootState::Fresh,
             env: spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
             user: spec.user.clone(),

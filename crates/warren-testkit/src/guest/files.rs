@@ -46,12 +46,14 @@ fn read(guest: &Guest, line: &Line, path: &ByteString, offset: u64, length: Opti
         Ok(found) => found,
         Err(failure) => return line.fail(guest, failure),
     };
+    let open = guest.open_file();
     line.reply(guest, &Reply::Entry(entry))?;
     let place = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(bytes.len());
     let end = place(length.map_or(u64::MAX, |length| offset.saturating_add(length)));
     for chunk in bytes[place(offset).min(end)..end].chunks(CHUNK) {
         line.send(guest, FrameKind::Data, chunk)?;
     }
+    drop(open);
     line.send(guest, FrameKind::End, &[])
 }
 
@@ -66,6 +68,7 @@ fn write(
     if let Err(failure) = guest.tree.may_write(path, mode, parents) {
         return line.fail(guest, failure);
     }
+    let open = guest.open_file();
     line.reply(guest, &Reply::Done)?;
     let mut bytes = Vec::new();
     loop {
@@ -77,5 +80,6 @@ fn write(
     }
     drop(guest.awake()?);
     let written = guest.tree.write(path, mode, permissions, parents, &bytes);
+    drop(open);
     line.answer(guest, written.map(|()| Reply::Written { bytes: bytes.len() as u64 }))
 }

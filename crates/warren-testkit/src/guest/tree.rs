@@ -1,58 +1,84 @@
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warren_wire::guest::{ByteString, EntryKind, Failure, FailureCode, FileEntry, WriteMode};
 
+use crate::delta::{Delta, Node, Nodes, Written};
+
 /// The files of a fake sandbox. They outlive its processes, as on a disk.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    nodes: Mutex<BTreeMap<PathBuf, Node>>,
+    written: Mutex<Written>,
+    /// Somebody may write at any moment.
+    lively: AtomicBool,
 }
-
-#[derive(Debug, Clone)]
-struct Node {
-    /// Absent: it is a directory.
-    content: Option<Vec<u8>>,
-    permissions: u32,
-}
-
-type Nodes = BTreeMap<PathBuf, Node>;
 
 impl Tree {
-    pub(crate) fn new() -> Self {
-        let nodes = ["/", "/root", "/tmp"].map(|path| (PathBuf::from(path), Node::directory()));
-        Self { nodes: Mutex::new(Nodes::from(nodes)) }
+    pub(crate) fn on(below: Nodes, upper: Delta) -> Self {
+        Self { written: Mutex::new(Written::on(below, upper)), lively: AtomicBool::new(false) }
+    }
+
+    /// The same files, out of the reach of those who had this one.
+    pub(crate) fn at_rest(&self) -> Self {
+        Self { written: Mutex::new(self.lock().clone()), lively: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn set_lively(&self, lively: bool) {
+        self.lively.store(lively, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_lively(&self) -> bool {
+        self.lively.load(Ordering::SeqCst)
+    }
+
+    /// What was written since the writable layer was empty.
+    pub(crate) fn upper(&self) -> Delta {
+        self.lock().upper().clone()
+    }
+
+    pub(crate) fn is_pristine(&self) -> bool {
+        self.lock().upper().0.is_empty()
+    }
+
+    /// See [`Written::sink`].
+    pub(crate) fn sink(&self) -> Delta {
+        self.lock().sink()
+    }
+
+    /// See [`Written::clear`].
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
     }
 
     /// The content of a file, for those who look from outside.
     pub(crate) fn content(&self, path: &str) -> Option<Vec<u8>> {
-        self.lock().get(Path::new(path))?.content.clone()
+        self.lock().nodes().get(Path::new(path))?.content.clone()
     }
 
     pub(super) fn stat(&self, path: &ByteString) -> Result<FileEntry, Failure> {
         let path = absolute(path);
-        let nodes = self.lock();
-        nodes.get(&path).map(|node| node.entry(&path)).ok_or_else(|| missing(&path))
+        let written = self.lock();
+        written.nodes().get(&path).map(|node| entry(node, &path)).ok_or_else(|| missing(&path))
     }
 
     pub(super) fn read(&self, path: &ByteString) -> Result<(FileEntry, Vec<u8>), Failure> {
         let path = absolute(path);
-        let nodes = self.lock();
-        let node = nodes.get(&path).ok_or_else(|| missing(&path))?;
+        let written = self.lock();
+        let node = written.nodes().get(&path).ok_or_else(|| missing(&path))?;
         let content = node.content.clone().ok_or_else(|| wrong_kind(&path, "is a directory"))?;
-        Ok((node.entry(&path), content))
+        Ok((entry(node, &path), content))
     }
 
     /// What can be said before the first byte has arrived.
     pub(super) fn may_write(&self, path: &ByteString, mode: WriteMode, parents: bool) -> Result<(), Failure> {
         let path = absolute(path);
-        let nodes = self.lock();
-        match nodes.get(&path) {
+        let written = self.lock();
+        match written.nodes().get(&path) {
             Some(node) if node.content.is_none() => Err(wrong_kind(&path, "is a directory")),
             Some(_) if mode == WriteMode::CreateNew => Err(exists(&path)),
             _ if parents => Ok(()),
-            _ => parent_exists(&nodes, &path),
+            _ => parent_exists(written.nodes(), &path),
         }
     }
 
@@ -66,11 +92,10 @@ impl Tree {
     ) -> Result<(), Failure> {
         self.may_write(path, mode, parents)?;
         let path = absolute(path);
-        let mut nodes = self.lock();
-        make_parents(&mut nodes, &path)?;
-        let node = nodes
-            .entry(path)
-            .or_insert_with(|| Node { content: None, permissions: permissions.unwrap_or(0o644) });
+        let mut written = self.lock();
+        make_parents(&mut written, &path)?;
+        let new = || Node { content: None, permissions: permissions.unwrap_or(0o644) };
+        let mut node = written.nodes().get(&path).cloned().unwrap_or_else(new);
         let content = node.content.get_or_insert_default();
         match mode {
             WriteMode::Replace | WriteMode::CreateNew => *content = bytes.to_vec(),
@@ -81,47 +106,47 @@ impl Tree {
                 content[from..from + bytes.len()].copy_from_slice(bytes);
             }
         }
+        written.put(path, node);
         Ok(())
     }
 
     pub(super) fn list(&self, path: &ByteString, depth: u32) -> Result<Vec<FileEntry>, Failure> {
         let path = absolute(path);
-        let nodes = self.lock();
-        let node = nodes.get(&path).ok_or_else(|| missing(&path))?;
+        let written = self.lock();
+        let node = written.nodes().get(&path).ok_or_else(|| missing(&path))?;
         if node.content.is_some() {
             return Err(wrong_kind(&path, "is not a directory"));
         }
         let depth = usize::try_from(depth).unwrap_or(usize::MAX);
         let near = |below: &Path| (1..=depth).contains(&below.components().count());
-        let below = nodes.iter().filter(|(each, _)| each.strip_prefix(&path).is_ok_and(near));
-        Ok(below.map(|(each, node)| node.entry(each)).collect())
+        let below = written.nodes().iter().filter(|(each, _)| each.strip_prefix(&path).is_ok_and(near));
+        Ok(below.map(|(each, node)| entry(node, each)).collect())
     }
 
     pub(super) fn make_directory(&self, path: &ByteString, parents: bool) -> Result<(), Failure> {
         let path = absolute(path);
-        let mut nodes = self.lock();
-        match nodes.get(&path) {
+        let mut written = self.lock();
+        match written.nodes().get(&path) {
             Some(node) if parents && node.content.is_none() => return Ok(()),
             Some(_) => return Err(exists(&path)),
-            None if parents => make_parents(&mut nodes, &path)?,
-            None => parent_exists(&nodes, &path)?,
+            None if parents => make_parents(&mut written, &path)?,
+            None => parent_exists(written.nodes(), &path)?,
         }
-        nodes.insert(path, Node::directory());
+        written.put(path, Node::directory());
         Ok(())
     }
 
     pub(super) fn rename(&self, from: &ByteString, to: &ByteString) -> Result<(), Failure> {
         let (from, to) = (absolute(from), absolute(to));
-        let mut nodes = self.lock();
-        if !nodes.contains_key(&from) {
+        let mut written = self.lock();
+        if !written.nodes().contains_key(&from) {
             return Err(missing(&from));
         }
-        parent_exists(&nodes, &to)?;
-        let moved: Vec<PathBuf> = nodes.keys().filter(|path| path.starts_with(&from)).cloned().collect();
-        for path in moved {
-            if let (Some(node), Ok(rest)) = (nodes.remove(&path), path.strip_prefix(&from)) {
+        parent_exists(written.nodes(), &to)?;
+        for path in below(&written, &from) {
+            if let (Some(node), Ok(rest)) = (written.take(&path), path.strip_prefix(&from)) {
                 let target = if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) };
-                nodes.insert(target, node);
+                written.put(target, node);
             }
         }
         Ok(())
@@ -129,50 +154,52 @@ impl Tree {
 
     pub(super) fn remove(&self, path: &ByteString, recursive: bool) -> Result<(), Failure> {
         let path = absolute(path);
-        let mut nodes = self.lock();
-        if !nodes.contains_key(&path) {
-            return Err(missing(&path));
+        let mut written = self.lock();
+        let doomed = below(&written, &path);
+        match doomed.len() {
+            0 => return Err(missing(&path)),
+            2.. if !recursive => return Err(wrong_kind(&path, "is not empty")),
+            _ => {}
         }
-        let below = nodes.keys().filter(|each| each.starts_with(&path)).count();
-        if below > 1 && !recursive {
-            return Err(wrong_kind(&path, "is not empty"));
+        for each in doomed {
+            written.take(&each);
         }
-        nodes.retain(|each, _| !each.starts_with(&path));
         Ok(())
     }
 
     pub(super) fn set_permissions(&self, path: &ByteString, permissions: u32) -> Result<(), Failure> {
         let path = absolute(path);
-        self.lock().get_mut(&path).ok_or_else(|| missing(&path))?.permissions = permissions;
+        let mut written = self.lock();
+        let node = written.nodes().get(&path).cloned().ok_or_else(|| missing(&path))?;
+        written.put(path, Node { permissions, ..node });
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Nodes> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Node {
-    fn directory() -> Self {
-        Self { content: None, permissions: 0o755 }
+fn entry(node: &Node, path: &Path) -> FileEntry {
+    FileEntry {
+        path: ByteString::from(path),
+        kind: if node.content.is_some() { EntryKind::File } else { EntryKind::Directory },
+        size: node.content.as_ref().map_or(0, |content| content.len() as u64),
+        permissions: node.permissions,
+        uid: 0,
+        gid: 0,
+        modified_ns: 0,
+        target: None,
+        owner: Some(ByteString::from("root")),
+        group: Some(ByteString::from("root")),
+        inode: 1,
+        links: 1,
     }
+}
 
-    fn entry(&self, path: &Path) -> FileEntry {
-        FileEntry {
-            path: ByteString::from(path),
-            kind: if self.content.is_some() { EntryKind::File } else { EntryKind::Directory },
-            size: self.content.as_ref().map_or(0, |content| content.len() as u64),
-            permissions: self.permissions,
-            uid: 0,
-            gid: 0,
-            modified_ns: 0,
-            target: None,
-            owner: Some(ByteString::from("root")),
-            group: Some(ByteString::from("root")),
-            inode: 1,
-            links: 1,
-        }
-    }
+/// What is at a path and below it.
+fn below(written: &Written, path: &Path) -> Vec<PathBuf> {
+    written.nodes().keys().filter(|each| each.starts_with(path)).cloned().collect()
 }
 
 fn absolute(path: &ByteString) -> PathBuf {
@@ -188,11 +215,12 @@ fn parent_exists(nodes: &Nodes, path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn make_parents(nodes: &mut Nodes, path: &Path) -> Result<(), Failure> {
+fn make_parents(written: &mut Written, path: &Path) -> Result<(), Failure> {
     for parent in path.ancestors().skip(1) {
-        let node = nodes.entry(parent.to_owned()).or_insert_with(Node::directory);
-        if node.content.is_some() {
-            return Err(wrong_kind(parent, "is not a directory"));
+        match written.nodes().get(parent) {
+            Some(node) if node.content.is_some() => return Err(wrong_kind(parent, "is not a directory")),
+            Some(_) => {}
+            None => written.put(parent.to_owned(), Node::directory()),
         }
     }
     Ok(())

@@ -4,12 +4,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use warren_core::{
-    CreateRequest, Created, Found, IsolationError, IsolationErrorKind, OwnerBond, RootState, SandboxId,
-    SandboxSpec, Usage,
+    CreateRequest, Created, Found, IsolationError, IsolationErrorKind, OwnerBond, RootState, RootTree,
+    SandboxId, SandboxSpec, Usage,
 };
 
 use super::Standing;
 use super::faults::{Call, Faults};
+use crate::FakeLayers;
+use crate::delta::{Delta, Nodes};
 use crate::guest::{Guest, Tree};
 
 /// What a fake machine holds, and what was done to it that should not have been.
@@ -23,20 +25,24 @@ pub(super) struct Book {
     pub(super) violations: Vec<String>,
     pub(super) faults: Faults,
     last_pid: u32,
+    pub(super) layers: Arc<FakeLayers>,
+    /// What sandboxes wrote has to stay where it is.
+    pub(super) unmovable: bool,
 }
 
 #[derive(Debug)]
-struct Sandbox {
-    life: Life,
+pub(super) struct Sandbox {
+    pub(super) life: Life,
     pid: u32,
     spec: SandboxSpec,
     owner: OwnerBond,
-    tree: Arc<Tree>,
+    pub(super) root: Vec<RootTree>,
+    pub(super) tree: Arc<Tree>,
     usage: Usage,
 }
 
 #[derive(Debug)]
-enum Life {
+pub(super) enum Life {
     Running { guest: Arc<Guest>, frozen: bool, watchers: Vec<UnixStream> },
     Dead,
     Halted,
@@ -50,13 +56,21 @@ impl Life {
         }
     }
 
-    fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> Standing {
         match self {
             Self::Running { frozen: false, .. } => Standing::Running,
             Self::Running { frozen: true, .. } => Standing::Frozen,
             Self::Dead => Standing::Dead,
             Self::Halted => Standing::Halted,
         }
+    }
+}
+
+impl Sandbox {
+    /// Ends what runs. A thread of the guest that is late writes to files that nobody looks at any more.
+    fn end(&mut self, after: Life) {
+        self.life.end(after);
+        self.tree = Arc::new(self.tree.at_rest());
     }
 }
 
@@ -67,6 +81,10 @@ impl Drop for Sandbox {
 }
 
 impl Book {
+    pub(super) fn new(layers: Arc<FakeLayers>) -> Self {
+        Self { layers, ..Self::default() }
+    }
+
     /// Notes that a call begins. Says whether it is the only one for the id.
     pub(super) fn enter(&mut self, call: Call, id: &SandboxId) -> bool {
         if let Some(other) = self.busy.get(id) {
@@ -86,26 +104,29 @@ impl Book {
         if let Err(error) = request.spec.validate() {
             self.violations.push(format!("create of {id} with a spec that is not valid: {error}"));
         }
-        let kept = self.kept(&request)?;
+        let upper = self.kept(&request)?;
+        let below = self.below(&request, &upper)?;
         self.last_pid += 1;
         let pid = self.last_pid;
-        let tree = kept.unwrap_or_else(|| Arc::new(Tree::new()));
+        let tree = Arc::new(Tree::on(below, upper));
+        tree.set_lively(true);
         let guest = Guest::new(Arc::clone(&tree), request.env);
         let life = Life::Running { guest, frozen: false, watchers: Vec::new() };
         let usage = Usage { memory_bytes: 1 << 20, memory_peak_bytes: 2 << 20, pids: 1, ..Usage::default() };
-        let sandbox = Sandbox { life, pid, spec: request.spec, owner: request.owner, tree, usage };
+        let CreateRequest { spec, owner, root, .. } = request;
         self.gone.remove(&id);
-        self.sandboxes.insert(id.clone(), sandbox);
+        self.layers.shelf().standing.insert(id.clone(), root.clone());
+        self.sandboxes.insert(id.clone(), Sandbox { life, pid, spec, owner, root, tree, usage });
         Ok(Created { id, pid })
     }
 
-    /// The files to start with, where there are to be some.
-    fn kept(&mut self, request: &CreateRequest) -> Result<Option<Arc<Tree>>, IsolationError> {
+    /// What was written before, where that is to be kept.
+    fn kept(&mut self, request: &CreateRequest) -> Result<Delta, IsolationError> {
         let id = &request.id;
         let found = self.sandboxes.get(id).map(|found| (found.life.standing(), Arc::clone(&found.tree)));
         match (request.state, found) {
-            (RootState::Fresh, None) => Ok(None),
-            (RootState::Kept, Some((Standing::Dead | Standing::Halted, tree))) => Ok(Some(tree)),
+            (RootState::Fresh, None) => Ok(Delta::default()),
+            (RootState::Kept, Some((Standing::Dead | Standing::Halted, tree))) => Ok(tree.upper()),
             (_, Some((standing, _))) => {
                 self.violations.push(format!("{:?} create of {id}, which is {standing:?}", request.state));
                 Err(IsolationError::new(IsolationErrorKind::AlreadyExists, format!("{id} exists")))
@@ -119,12 +140,31 @@ impl Book {
         }
     }
 
+    /// The files of the layers that it is to stand on.
+    fn below(&mut self, request: &CreateRequest, upper: &Delta) -> Result<Nodes, IsolationError> {
+        let id = &request.id;
+        let shelf = self.layers.shelf();
+        let files = shelf.files(&request.root).map_err(|missing| {
+            self.violations.push(format!("create of {id} on a root that is not there: {missing}"));
+            IsolationError::new(IsolationErrorKind::Layer, format!("mount the root of {id}: {missing}"))
+        })?;
+        let stood_on = self.sandboxes.get(id).map(|found| &found.root);
+        if let Some(root) = stood_on.filter(|_| *upper != Delta::default())
+            && shelf.files(root).as_ref() != Ok(&files)
+        {
+            let text = format!("create of {id} on other layers, with what it wrote on the ones before");
+            self.violations.push(text);
+        }
+        Ok(files)
+    }
+
     pub(super) fn set_frozen(&mut self, id: &SandboxId, frozen: bool) -> Result<(), IsolationError> {
         let word = if frozen { "freeze" } else { "thaw" };
         let sandbox = self.touch(id, word)?;
         if let Life::Running { guest, frozen: now, .. } = &mut sandbox.life {
             *now = frozen;
             guest.set_frozen(frozen);
+            sandbox.tree.set_lively(!frozen);
             return Ok(());
         }
         if sandbox.life.standing() == Standing::Halted {
@@ -134,13 +174,13 @@ impl Book {
     }
 
     pub(super) fn halt(&mut self, id: &SandboxId) -> Result<(), IsolationError> {
-        self.touch(id, "halt")?.life.end(Life::Halted);
+        self.touch(id, "halt")?.end(Life::Halted);
         Ok(())
     }
 
     pub(super) fn destroy(&mut self, id: &SandboxId) -> Result<(), IsolationError> {
         self.touch(id, "destroy")?;
-        self.sandboxes.remove(id);
+        self.lose(id);
         self.gone.insert(id.clone());
         Ok(())
     }
@@ -182,7 +222,7 @@ impl Book {
                 frozen: standing == Standing::Frozen,
                 owner: sandbox.owner,
                 spec: sandbox.spec.clone(),
-                root: Vec::new(),
+                root: sandbox.root.clone(),
                 created_unix_ms: 1_700_000_000_000 + u64::from(sandbox.pid),
             }
         };
@@ -193,20 +233,21 @@ impl Book {
         if let Some(sandbox) = self.sandboxes.get_mut(id) {
             sandbox.usage.oom_kills += u64::from(oom);
             if matches!(sandbox.life, Life::Running { .. }) {
-                sandbox.life.end(Life::Dead);
+                sandbox.end(Life::Dead);
             }
         }
     }
 
     pub(super) fn lose(&mut self, id: &SandboxId) {
         self.sandboxes.remove(id);
+        self.layers.shelf().standing.remove(id);
     }
 
     pub(super) fn reboot(&mut self) {
         self.owner_ended();
         for sandbox in self.sandboxes.values_mut() {
             if matches!(sandbox.life, Life::Running { .. }) {
-                sandbox.life.end(Life::Dead);
+                sandbox.end(Life::Dead);
                 sandbox.usage = Usage::default();
             }
         }
@@ -214,6 +255,7 @@ impl Book {
 
     pub(super) fn owner_ended(&mut self) {
         self.sandboxes.retain(|_, sandbox| sandbox.owner == OwnerBond::Outlives);
+        self.layers.shelf().standing.retain(|id, _| self.sandboxes.contains_key(id));
         self.gone.clear();
     }
 
@@ -238,7 +280,7 @@ impl Book {
     }
 
     /// The sandbox that a lifecycle call is about.
-    fn touch(&mut self, id: &SandboxId, word: &str) -> Result<&mut Sandbox, IsolationError> {
+    pub(super) fn touch(&mut self, id: &SandboxId, word: &str) -> Result<&mut Sandbox, IsolationError> {
         if self.gone.contains(id) {
             self.violations.push(format!("{word} of {id}, which was destroyed"));
         }
@@ -250,6 +292,6 @@ fn not_found(id: &SandboxId) -> IsolationError {
     IsolationError::new(IsolationErrorKind::NotFound, format!("there is no sandbox {id}"))
 }
 
-fn ended(id: &SandboxId) -> IsolationError {
+pub(super) fn ended(id: &SandboxId) -> IsolationError {
     IsolationError::new(IsolationErrorKind::Ended, format!("{id} has ended"))
 }

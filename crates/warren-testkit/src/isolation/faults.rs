@@ -16,6 +16,9 @@ pub enum Call {
     Thaw,
     Halt,
     Destroy,
+    Seal,
+    Writable,
+    Clear,
     List,
     Usage,
 }
@@ -30,6 +33,9 @@ impl Call {
             Self::Thaw => "thaw",
             Self::Halt => "halt",
             Self::Destroy => "destroy",
+            Self::Seal => "seal",
+            Self::Writable => "writable",
+            Self::Clear => "clear",
             Self::List => "list",
             Self::Usage => "usage",
         }

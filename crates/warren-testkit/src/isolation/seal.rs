@@ -1,0 +1,84 @@
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warren_core::{IsolationError, IsolationErrorKind, RootTree, SandboxId, Sealed};
+
+use super::Standing;
+use super::book::{Book, Life, ended};
+use crate::layers::lower;
+
+/// How long a fake sandbox stands still for a seal.
+const FROZEN: Duration = Duration::from_micros(500);
+
+impl Book {
+    pub(super) fn seal(
+        &mut self,
+        id: &SandboxId,
+        into: &Path,
+        below: &[RootTree],
+    ) -> Result<Sealed, IsolationError> {
+        let layers = Arc::clone(&self.layers);
+        let unmovable = self.unmovable;
+        let sandbox = self.touch(id, "seal")?;
+        let mut shelf = layers.shelf();
+        if shelf.is_taken(into) {
+            shelf.violations.push(format!("seal of {id} into a place that is taken"));
+            return Err(invalid(id, "there is something at the place"));
+        }
+        if shelf.files(&sandbox.root) != shelf.files(below) {
+            shelf.violations.push(format!("seal of {id} on what it does not stand on"));
+            return Err(invalid(id, "it stands on something else"));
+        }
+        let frozen = match &sandbox.life {
+            Life::Dead => return Err(ended(id)),
+            Life::Halted => Duration::ZERO,
+            Life::Running { guest, .. } => match (guest.running(), guest.open_files()) {
+                (0, 0) => FROZEN,
+                (0, files) => return Ok(Sealed::Busy { reason: format!("{files} open files") }),
+                (processes, _) => return Ok(Sealed::Busy { reason: format!("{processes} processes") }),
+            },
+        };
+        if sandbox.tree.is_pristine() {
+            return Ok(Sealed::Unchanged);
+        }
+        if unmovable {
+            return Ok(Sealed::Unmovable);
+        }
+        if shelf.receive(into, || sandbox.tree.sink()).is_none() {
+            shelf.violations.push(format!("seal of {id} into what is no place of a layer"));
+            return Err(invalid(id, "it is no place of a layer"));
+        }
+        sandbox.root = below.to_vec();
+        if let Some(tree) = sandbox.root.first_mut() {
+            tree.lowers.insert(0, lower(into));
+        }
+        shelf.standing.insert(id.clone(), sandbox.root.clone());
+        Ok(Sealed::Done { frozen })
+    }
+
+    pub(super) fn writable(&mut self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        let layers = Arc::clone(&self.layers);
+        let tree = &self.touch(id, "writable")?.tree;
+        layers.hand_out(id, tree).map_err(|error| {
+            let action = format!("open the writable layers of {id}");
+            IsolationError::caused(IsolationErrorKind::Host, action, error)
+        })
+    }
+
+    pub(super) fn clear(&mut self, id: &SandboxId) -> Result<(), IsolationError> {
+        let sandbox = self.touch(id, "clear")?;
+        let standing = sandbox.life.standing();
+        if standing == Standing::Halted {
+            sandbox.tree.clear();
+            return Ok(());
+        }
+        self.violations.push(format!("clear of {id}, which is {standing:?}"));
+        Err(invalid(id, "it was not halted"))
+    }
+}
+
+fn invalid(id: &SandboxId, why: &str) -> IsolationError {
+    IsolationError::new(IsolationErrorKind::Invalid, format!("change the layers of {id}: {why}"))
+}

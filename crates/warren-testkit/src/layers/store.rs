@@ -1,0 +1,129 @@
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use warren_core::{
+    Copied, LayerDriver, LayerError, LayerErrorKind, LayerId, LayerInfo, LayerStore, NewLayer, RootTree,
+    Space, Stack,
+};
+
+use super::FakeLayers;
+use super::shelf::{layer_at, layers_place};
+
+/// Where a layer belongs.
+pub(super) fn place(id: &LayerId) -> PathBuf {
+    layers_place().join(id.as_str())
+}
+
+/// What sandboxes stand on of a layer: there is one writable tree in a fake sandbox.
+pub(crate) fn lower(place: &std::path::Path) -> PathBuf {
+    place.join("upper-0")
+}
+
+impl LayerStore for FakeLayers {
+    fn driver(&self) -> LayerDriver {
+        self.shelf().driver
+    }
+
+    fn place(&self, id: &LayerId) -> PathBuf {
+        place(id)
+    }
+
+    fn stand_on(&self, stack: &Stack, root: &mut [RootTree]) -> Result<(), LayerError> {
+        let shelf = self.enter("stand_on")?;
+        for id in &stack.0 {
+            shelf.usable(id)?;
+        }
+        drop(shelf);
+        if stack.0.is_empty() {
+            return Ok(());
+        }
+        let tree = root.first_mut().ok_or_else(|| {
+            LayerError::new(LayerErrorKind::Invalid, "stand on layers: the root has no tree to put them on")
+        })?;
+        tree.lowers.splice(0..0, stack.0.iter().map(|id| lower(&place(id))));
+        Ok(())
+    }
+
+    fn stack_of(&self, root: &[RootTree]) -> Stack {
+        let first = root.first().map(|tree| tree.lowers.as_slice()).unwrap_or_default();
+        Stack(first.iter().filter_map(|lower| layer_at(lower)).collect())
+    }
+
+    fn copy(&self, writable: BorrowedFd<'_>, into: &LayerId) -> Result<Copied, LayerError> {
+        let mut shelf = self.enter("copy")?;
+        let Some((sandbox, tree)) = Self::behind(&shelf, writable) else {
+            return Err(LayerError::new(
+                LayerErrorKind::Invalid,
+                format!("copy into {into}: nobody's writable layers"),
+            ));
+        };
+        if tree.is_lively() {
+            shelf.violations.push(format!("copy of {sandbox}, which is neither frozen nor halted"));
+        }
+        shelf.put(into, tree.upper(), false)?;
+        Ok(match shelf.driver {
+            LayerDriver::Overlay => Copied::Bytes,
+            LayerDriver::Reflink | LayerDriver::Btrfs => Copied::Shared,
+        })
+    }
+
+    fn commit(&self, layer: &NewLayer) -> Result<(), LayerError> {
+        let mut shelf = self.enter("commit")?;
+        match shelf.layers.get_mut(&layer.id) {
+            Some(found) => {
+                found.committed = true;
+                Ok(())
+            }
+            None => {
+                let action = format!("commit {}: nothing is in its place", layer.id);
+                Err(LayerError::new(LayerErrorKind::NotFound, action))
+            }
+        }
+    }
+
+    fn sync(&self, layers: &[LayerId]) -> Result<(), LayerError> {
+        let mut shelf = self.enter("sync")?;
+        for id in layers {
+            shelf.usable(id)?;
+        }
+        for id in layers {
+            if let Some(layer) = shelf.layers.get_mut(id) {
+                layer.synced = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn space(&self, id: &LayerId, most_entries: Option<u64>) -> Result<Option<Space>, LayerError> {
+        let shelf = self.enter("space")?;
+        let delta = &shelf.usable(id)?.delta;
+        let inodes = delta.0.len() as u64;
+        let counted = most_entries.is_none_or(|most| inodes <= most);
+        Ok(counted.then(|| Space { bytes: delta.bytes(), inodes }))
+    }
+
+    fn squash(&self, layers: &[LayerId], into: &LayerId) -> Result<(), LayerError> {
+        let mut shelf = self.enter("squash")?;
+        let flat = shelf.flatten(layers)?;
+        shelf.put(into, flat, true)
+    }
+
+    fn layers(&self) -> Result<Vec<LayerInfo>, LayerError> {
+        let shelf = self.enter("layers")?;
+        let info = |(id, layer): (&LayerId, &super::shelf::Layer)| LayerInfo {
+            id: id.clone(),
+            committed: layer.committed && !layer.damaged,
+        };
+        Ok(shelf.layers.iter().map(info).collect())
+    }
+
+    fn remove(&self, id: &LayerId) -> Result<(), LayerError> {
+        let mut shelf = self.enter("remove")?;
+        if let Some(sandbox) = shelf.who_stands_on(id) {
+            let text = format!("{id} is removed while {sandbox} stands on it");
+            shelf.violations.push(text);
+        }
+        shelf.layers.remove(id);
+        Ok(())
+    }
+}
