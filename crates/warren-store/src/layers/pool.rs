@@ -1,0 +1,146 @@
+//! A btrfs of one's own, in a file beside the data directory, for machines that have none.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+
+use super::btrfs;
+use super::staging::DIRECTORY;
+
+/// btrfs makes nothing smaller.
+const SMALLEST: u64 = 128 << 20;
+const MOST_COMPLAINT: usize = 500;
+
+/// A pool could not be made or mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// A program is not installed.
+    #[error("`{program}` is not installed: install the package `{package}`")]
+    Missing {
+        /// The program.
+        program: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// A program failed.
+    #[error("`{program}` failed for `{}`: {complaint}", pool.display())]
+    Program {
+        /// The program.
+        program: &'static str,
+        /// The pool's file.
+        pool: PathBuf,
+        /// What it said.
+        complaint: String,
+    },
+    /// There is a file of the pool's name already.
+    #[error("`{}` exists already: mount it, or remove it first", pool.display())]
+    Exists {
+        /// The pool's file.
+        pool: PathBuf,
+    },
+    /// A pool has to have some room.
+    #[error("a pool of {size} bytes is too small: btrfs needs at least {SMALLEST}")]
+    TooSmall {
+        /// What was asked for.
+        size: u64,
+    },
+    /// Something is in the data directory, which the pool would hide.
+    #[error("`{}` is not empty, and a pool mounted on it would hide what is in it: move that away first", path.display())]
+    NotEmpty {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// The host failed.
+    #[error("{action} `{}`", path.display())]
+    Host {
+        /// What was being done.
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The file that holds the pool of a data directory.
+pub fn file(data_dir: &Path) -> PathBuf {
+    let mut name = data_dir.as_os_str().to_owned();
+    name.push(".pool");
+    name.into()
+}
+
+/// Makes a pool of at most `size` bytes. It takes room on the disk only as it fills.
+pub fn create(data_dir: &Path, size: u64) -> Result<(), PoolError> {
+    if size < SMALLEST {
+        return Err(PoolError::TooSmall { size });
+    }
+    let formatter = program("mkfs.btrfs", "btrfs-progs")?;
+    let pool = file(data_dir);
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&pool);
+    let made = made.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => PoolError::Exists { pool: pool.clone() },
+        _ => PoolError::Host { action: "make", path: pool.clone(), source },
+    })?;
+    let sized = made.set_len(size);
+    let sized = sized.map_err(|source| PoolError::Host { action: "size", path: pool.clone(), source });
+    let formatted =
+        sized.and_then(|()| run("mkfs.btrfs", Command::new(formatter).arg("--quiet").arg(&pool), &pool));
+    if formatted.is_err() {
+        // The error tells what matters.
+        drop(fs::remove_file(&pool));
+    }
+    formatted
+}
+
+/// Mounts the pool of a data directory on it, making that if need be. Fine if it is mounted already.
+pub fn mount(data_dir: &Path) -> Result<(), PoolError> {
+    let host = |action| move |source| PoolError::Host { action, path: data_dir.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(host("make"))?;
+    if is_mounted(data_dir).map_err(host("look at"))? {
+        return Ok(());
+    }
+    if fs::read_dir(data_dir).map_err(host("list"))?.next().is_some() {
+        return Err(PoolError::NotEmpty { path: data_dir.to_owned() });
+    }
+    let mounter = program("mount", "mount")?;
+    let pool = file(data_dir);
+    let mut command = Command::new(mounter);
+    command.args(["-t", "btrfs", "-o", "loop,nosuid,nodev,noatime", "--"]).arg(&pool).arg(data_dir);
+    run("mount", &mut command, &pool)
+}
+
+/// Whether a btrfs is mounted on a data directory.
+pub fn is_mounted(data_dir: &Path) -> io::Result<bool> {
+    let stat = rustix::fs::statx(CWD, data_dir, AtFlags::empty(), StatxFlags::empty())?;
+    let directory = rustix::fs::openat(CWD, data_dir, DIRECTORY, rustix::fs::Mode::empty())?;
+    Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) && btrfs::is_btrfs(directory.as_fd()))
+}
+
+/// Only the system's own directories: the program runs as the host's root.
+fn program(name: &'static str, package: &'static str) -> Result<PathBuf, PoolError> {
+    let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+    let found = places.iter().map(|place| Path::new(place).join(name)).find(|path| path.is_file());
+    found.ok_or(PoolError::Missing { program: name, package })
+}
+
+fn run(program: &'static str, command: &mut Command, pool: &Path) -> Result<(), PoolError> {
+    let output = command
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| PoolError::Host { action: "start a program for", path: pool.to_owned(), source })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let complaint = complaint.trim().chars().take(MOST_COMPLAINT).collect();
+    Err(PoolError::Program { program, pool: pool.to_owned(), complaint })
+}
