@@ -20,8 +20,10 @@ use crate::health::Probes;
 use crate::registry::{Registry, Seats};
 use crate::sessions::Leases;
 use crate::settings::Settings;
+use crate::snapshots::Keep;
 use crate::stats::Figures;
 use crate::step::EngineStep;
+use crate::tools::Calls;
 use crate::{EngineError, history, reconcile, sweep};
 
 /// Sandboxes that are started at the same time; more would only take turns on the machine's processors.
@@ -53,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) figures: Figures,
     pub(crate) probes: Probes,
     pub(crate) leases: Leases,
+    pub(crate) calls: Calls,
     pub(crate) started_ms: u64,
     /// See [`history::anchor`].
     pub(crate) anchor: Deadline,
@@ -140,6 +143,8 @@ impl Engine {
             figures: Figures::default(),
             probes: Probes::default(),
             leases: Leases::default(),
+            keep: Keep::default(),
+            calls: Calls::default(),
             started_ms: parts.clock.boot_ms(),
             reconciled: watch::Sender::new(false),
             mode: Mutex::new(Mode::Normal),
@@ -155,6 +160,7 @@ impl Engine {
         };
         reconcile::at_start(&engine).await?;
         tokio::spawn(engine.inner().keep_writing_events());
+        tokio::spawn(engine.inner().keep_syncing());
         tokio::spawn(sweep::keep_time(engine.inner()));
         Ok(engine)
     }
@@ -243,6 +249,7 @@ impl Engine {
                 "the engine ends while sandboxes are still being changed; its next start finishes that"
             );
         }
+        self.sync_snapshots().await;
         if !self.write_events().await {
             tracing::warn!("the last events are not in the log");
         }

@@ -1,6 +1,7 @@
 //! Processes inside sandboxes: run to their end, followed, or left alone.
 
 mod calls;
+mod collect;
 mod exec;
 mod follow;
 mod input;
@@ -13,6 +14,7 @@ use warren_wire::guest::{Exit, ProcessInfo, ProcessSelector, Reader, Start, Star
 
 use crate::{Engine, EngineError};
 
+pub(crate) use collect::Collector;
 pub use follow::{ProcessHandle, ProcessReader, ProcessWriter};
 pub use input::ProcessInput;
 pub use launch::{give_port, port_of};

@@ -35,7 +35,7 @@ use warren_core::{
 };
 
 pub(crate) use self::change::not_found_or;
-use self::keyed::Keyed;
+pub(crate) use self::keyed::Keyed;
 use self::thinking::Thinking;
 use crate::{Engine, EngineError, Missing};
 

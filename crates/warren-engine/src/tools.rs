@@ -1,10 +1,46 @@
 //! Tools: what an agent calls, in a fixed form. Tier 1 only touches files; tier 2 runs programs under the sandbox's limits.
 
+mod answer;
+mod edit;
+mod fields;
+mod listing;
+mod offer;
+mod once;
+mod program;
+mod read;
+mod search;
+mod write;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
-use warren_core::{Owner, SandboxId, SessionId, SnapshotId};
+use tokio::time::Instant;
+use warren_core::{Owner, OwnerBond, SandboxId, SandboxRecord, SessionId, SnapshotId};
+use warren_wire::guest::{ByteString, FileCall, FileOperation};
 
-use crate::{Engine, EngineError};
+use self::answer::{Answer, ToolError};
+use self::offer::{Order, Tool};
+use crate::blocking::{blocking, finished};
+use crate::error::sentence;
+use crate::guest::Guest;
+use crate::{Engine, EngineError, TakeSnapshot};
+
+pub(crate) use self::once::Calls;
+
+/// How long a call may take that says nothing of it.
+const TIMEOUT_MS: u64 = 120_000;
+/// The longest that a call can be given.
+const MOST_TIMEOUT_MS: u64 = 86_400_000;
+/// Text that is answered unless more is asked for.
+const OUTPUT_BYTES: u64 = 30_000;
+const MOST_OUTPUT_BYTES: u64 = 4 << 20;
+/// No program starts with less.
+const LEAST_MEMORY_BYTES: u64 = 1 << 20;
 
 /// A tool that is offered.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,14 +70,14 @@ pub struct ToolCall {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolResources {
     pub timeout_ms: Option<u64>,
-    /// Of each stream; what is beyond is cut out of the middle, and a marker says so.
+    /// Of the answer's text; what is beyond is cut out of the middle, and a line in its place says so.
     pub most_output_bytes: Option<u64>,
     /// Most memory of each process, enforced by `RLIMIT_AS` inside the sandbox.
     pub memory_bytes: Option<u64>,
 }
 
 /// What a tool answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     pub content: Vec<ContentBlock>,
     pub exit_code: Option<i32>,
@@ -55,7 +91,7 @@ pub struct ToolResult {
 }
 
 /// A part of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContentBlock {
     Text {
         text: String,
@@ -75,24 +111,179 @@ pub enum ToolProgress {
     Stderr(String),
 }
 
-fn missing() -> EngineError {
-    EngineError::NothingFits(vec![("tools".to_owned(), "are not there yet".to_owned())])
-}
-
 impl Engine {
     /// Every tool there is.
     pub fn tools(&self) -> Vec<ToolInfo> {
-        Vec::new()
+        Tool::ALL.map(Tool::info).to_vec()
     }
 
-    /// Calls a tool. Progress that nobody takes in time is dropped; the answer has it all, up to the limits.
+    /// Calls a tool. Progress that nobody takes in time is dropped; the answer has it all, up to the limits. The call goes on
+    /// to its end if the caller does not wait for it.
     pub async fn call_tool(
         &self,
-        _owner: &Owner,
-        _id: &SandboxId,
-        _call: ToolCall,
-        _progress: Option<mpsc::Sender<ToolProgress>>,
+        owner: &Owner,
+        id: &SandboxId,
+        call: ToolCall,
+        progress: Option<mpsc::Sender<ToolProgress>>,
     ) -> Result<ToolResult, EngineError> {
-        Err(missing())
+        let tool = Tool::named(&call.tool)?;
+        let order = tool.parse(&call.params)?;
+        once::check_id(&call)?;
+        let terms = Terms::of(&call.resources, order.timeout_ms())?;
+        let record = self.sandbox(owner, id).await?;
+        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+        finished(async move {
+            let work = engine.do_call(&owner, Arc::new(record), &call, (tool, order), &terms, progress);
+            engine.once(&owner, &id, &call, terms.timeout_ms, work).await
+        })
+        .await
+    }
+
+    async fn do_call(
+        &self,
+        owner: &Owner,
+        record: Arc<SandboxRecord>,
+        call: &ToolCall,
+        (tool, order): (Tool, Order),
+        terms: &Terms,
+        progress: Option<mpsc::Sender<ToolProgress>>,
+    ) -> Result<ToolResult, EngineError> {
+        let id = record.id.clone();
+        let began = Instant::now();
+        let guest = self.guest(owner, &id, tool.leave()).await?;
+        let context = Context {
+            guest,
+            progress,
+            timeout_ms: terms.timeout_ms,
+            most_output: terms.most_output,
+            memory_bytes: call.resources.memory_bytes,
+            whose: Some((self.inner(), record)),
+        };
+        let Answer { mut content, exit_code, is_error } = order.run(&context).await?;
+        drop(context);
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut snapshot = None;
+        if call.snapshot {
+            match self.snapshot_of_call(owner, &id, call).await {
+                Ok(taken) => snapshot = Some(taken),
+                Err(error) => {
+                    // The tool has done its work, and calling it again would do it twice.
+                    let text = format!("[the snapshot that was asked for failed: {}]", sentence(&error));
+                    content.push(ContentBlock::Text { text, truncated: false });
+                }
+            }
+        }
+        Ok(ToolResult {
+            content,
+            exit_code,
+            is_error,
+            snapshot,
+            duration_ms,
+            tier: tool.tier(),
+            repeated: false,
+        })
+    }
+
+    async fn snapshot_of_call(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        call: &ToolCall,
+    ) -> Result<SnapshotId, EngineError> {
+        let order = TakeSnapshot { session: call.session.clone(), ..TakeSnapshot::default() };
+        Ok(self.take_snapshot(owner, id, order).await?.snapshot.id)
+    }
+
+    /// Where a sandbox's programs start.
+    async fn workdir(&self, record: &Arc<SandboxRecord>) -> Option<std::path::PathBuf> {
+        if record.spec.workdir.is_some() {
+            return record.spec.workdir.clone();
+        }
+        let (templates, record) = (Arc::clone(&self.shared.parts.templates), Arc::clone(record));
+        blocking(move || templates.request(&record.id, &record.spec, OwnerBond::Outlives)).await.ok()?.workdir
     }
 }
+
+/// What one call may use, with what is usual where it says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Terms {
+    timeout_ms: u64,
+    most_output: usize,
+}
+
+impl Terms {
+    /// `asked_ms` is what the parameters say: no more than the caller grants.
+    fn of(resources: &ToolResources, asked_ms: Option<u64>) -> Result<Self, EngineError> {
+        let within = |name: &str, value: Option<u64>, least: u64, most: u64| match value {
+            Some(value) if !(least..=most).contains(&value) => {
+                Err(EngineError::invalid(name, format!("`{name}` is from {least} to {most}")))
+            }
+            value => Ok(value),
+        };
+        let granted_ms = within("timeout_ms", resources.timeout_ms, 1, MOST_TIMEOUT_MS)?;
+        let most = within("max_output_bytes", resources.most_output_bytes, 1, MOST_OUTPUT_BYTES)?;
+        within("memory_bytes", resources.memory_bytes, LEAST_MEMORY_BYTES, u64::MAX)?;
+        let timeout_ms = match (asked_ms, granted_ms) {
+            (Some(asked), Some(granted)) => asked.min(granted),
+            (asked, granted) => asked.or(granted).unwrap_or(TIMEOUT_MS),
+        };
+        let most_output = usize::try_from(most.unwrap_or(OUTPUT_BYTES)).unwrap_or(usize::MAX);
+        Ok(Self { timeout_ms, most_output })
+    }
+}
+
+/// What a tool works with.
+struct Context {
+    guest: Guest,
+    progress: Option<mpsc::Sender<ToolProgress>>,
+    timeout_ms: u64,
+    most_output: usize,
+    memory_bytes: Option<u64>,
+    /// Whose sandbox it is; absent: relative paths start at the user's home.
+    whose: Option<(Engine, Arc<SandboxRecord>)>,
+}
+
+impl Context {
+    /// A path as the agent takes it: a relative one starts where programs do.
+    async fn place(&self, path: &str) -> ByteString {
+        match &self.whose {
+            Some((engine, record)) if !path.starts_with('/') => match engine.workdir(record).await {
+                Some(workdir) => ByteString::from(&workdir.join(Path::new(path))),
+                None => path.into(),
+            },
+            _ => path.into(),
+        }
+    }
+
+    fn call(&self, operation: FileOperation) -> FileCall {
+        FileCall { user: None, operation }
+    }
+
+    fn progress(&self, progress: impl FnOnce() -> ToolProgress) {
+        if let Some(sender) = &self.progress {
+            // One who does not keep up, or has left, has the answer.
+            sender.try_send(progress()).ok();
+        }
+    }
+
+    /// The answer of work that may take only so long.
+    async fn in_time(
+        &self,
+        work: impl Future<Output = Result<Answer, ToolError>>,
+    ) -> Result<Answer, ToolError> {
+        let limit = Duration::from_millis(self.timeout_ms);
+        match tokio::time::timeout(limit, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(ToolError::told(format!("it took longer than {limit:?}, and was given up"))),
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("guest", &self.guest).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -47,13 +47,13 @@ impl Watch {
 }
 
 impl Guest {
-    pub(super) async fn entries(&self, call: FileCall) -> Result<Listing, EngineError> {
+    pub(crate) async fn entries(&self, call: FileCall) -> Result<Listing, EngineError> {
         let mut call = self.open(&Request::File(call)).await?;
         let first = part(&mut call).await?;
         Ok(Listing { call, over: first.is_none(), first })
     }
 
-    pub(super) async fn grep(&self, call: FileCall) -> Result<Vec<GrepMatch>, EngineError> {
+    pub(crate) async fn grep(&self, call: FileCall) -> Result<Vec<GrepMatch>, EngineError> {
         let FileOperation::Grep(query) = &call.operation else {
             return Err(EngineError::invalid("operation", "only a search for lines has matches"));
         };
@@ -79,7 +79,7 @@ impl Guest {
         }
     }
 
-    pub(super) async fn watch(&self, call: FileCall) -> Result<Watch, EngineError> {
+    pub(crate) async fn watch(&self, call: FileCall) -> Result<Watch, EngineError> {
         match self.begin(&Request::File(call), WORK).await? {
             (Reply::Done, call) => Ok(Watch { call }),
             _ => Err(self.unexpected("something other than that the watch began")),

@@ -11,6 +11,7 @@ pub struct FileReader {
     /// As it was when it was opened: it may have grown or shrunk since.
     pub entry: FileEntry,
     call: Call,
+    over: bool,
 }
 
 /// A file that is being written. Dropped before [`FileWriter::finish`], a replaced file keeps its previous content.
@@ -20,11 +21,17 @@ pub struct FileWriter {
 }
 
 impl FileReader {
-    /// The next bytes; `None` at the end. Cancel safe.
+    /// The next bytes; `None` at the end, and from then on. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, EngineError> {
+        if self.over {
+            return Ok(None);
+        }
         match self.call.next(ANSWER).await? {
             Piece::Data(bytes) => Ok(Some(bytes)),
-            Piece::End => Ok(None),
+            Piece::End => {
+                self.over = true;
+                Ok(None)
+            }
             Piece::Reply(_) => Err(self.call.guest.unexpected("a message where a file's bytes were due")),
         }
     }
@@ -73,14 +80,14 @@ impl FileWriter {
 }
 
 impl Guest {
-    pub(super) async fn read(&self, call: FileCall) -> Result<FileReader, EngineError> {
+    pub(crate) async fn read(&self, call: FileCall) -> Result<FileReader, EngineError> {
         match self.begin(&Request::File(call), ANSWER).await? {
-            (Reply::Entry(entry), call) => Ok(FileReader { entry, call }),
+            (Reply::Entry(entry), call) => Ok(FileReader { entry, call, over: false }),
             _ => Err(self.unexpected("something other than a file's description")),
         }
     }
 
-    pub(super) async fn write(&self, call: FileCall) -> Result<FileWriter, EngineError> {
+    pub(crate) async fn write(&self, call: FileCall) -> Result<FileWriter, EngineError> {
         match self.begin(&Request::File(call), ANSWER).await? {
             (Reply::Done, call) => Ok(FileWriter { call }),
             _ => Err(self.unexpected("something other than that the file is open")),

@@ -326,7 +326,7 @@ impl ProcessWriter {
 }
 
 impl Guest {
-    pub(super) async fn start(&self, mut spec: Start) -> Result<ProcessHandle, EngineError> {
+    pub(crate) async fn start(&self, mut spec: Start) -> Result<ProcessHandle, EngineError> {
         let pace = *spec.follow.get_or_insert(Reader::Holds);
         let (started, call) = self.start_process(spec).await?;
         Ok(ProcessHandle::new(call, started, pace, Part::Starter))

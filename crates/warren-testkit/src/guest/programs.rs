@@ -56,7 +56,7 @@ fn words(argv: &[ByteString]) -> Vec<String> {
     let mut words: Vec<String> = argv.iter().map(|word| word.to_text().into_owned()).collect();
     if let [shell, flag, text] = words.as_slice()
         && shell.ends_with("sh")
-        && flag == "-c"
+        && matches!(flag.as_str(), "-c" | "-lc")
     {
         words = text.split_whitespace().map(str::to_owned).collect();
     }

@@ -1,0 +1,185 @@
+use crate::EngineError;
+use crate::processes::{Collector, Output};
+
+use super::ContentBlock;
+
+/// What a tool comes to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) content: Vec<ContentBlock>,
+    pub(super) exit_code: Option<i32>,
+    pub(super) is_error: bool,
+}
+
+impl Answer {
+    /// Text of any length: what is beyond `most` bytes is cut out of the middle.
+    pub(super) fn text(text: &str, most: usize) -> Self {
+        let mut kept = Collector::new(most);
+        kept.push(text.as_bytes());
+        Self { content: vec![cut(kept.finish())], ..Self::default() }
+    }
+
+    /// Text that the tool itself has kept short.
+    pub(super) fn short(text: String, truncated: bool) -> Self {
+        Self { content: vec![ContentBlock::Text { text, truncated }], ..Self::default() }
+    }
+
+    pub(super) fn failure(why: String) -> Self {
+        Self { is_error: true, ..Self::short(why, false) }
+    }
+}
+
+/// Why a tool did not do what it was asked to.
+#[derive(Debug)]
+pub(super) enum ToolError {
+    /// For the one who called: it is the answer.
+    Told(String),
+    /// The call itself failed.
+    Engine(EngineError),
+}
+
+impl ToolError {
+    pub(super) fn told(why: impl Into<String>) -> Self {
+        Self::Told(why.into())
+    }
+}
+
+impl From<EngineError> for ToolError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Refused(failure) => Self::Told(failure.message),
+            error => Self::Engine(error),
+        }
+    }
+}
+
+/// What was kept of a text, with a line in place of what was not.
+pub(super) fn cut(output: Output) -> ContentBlock {
+    let Output { bytes, total, dropped_at } = output;
+    let Some(at) = dropped_at else {
+        return ContentBlock::Text { text: String::from_utf8_lossy(&bytes).into_owned(), truncated: false };
+    };
+    let (head, tail) = bytes.split_at(at.min(bytes.len()));
+    let head = whole_end(head);
+    let tail = whole_beginning(tail);
+    let missing = total.saturating_sub((head.len() + tail.len()) as u64);
+    let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+    let before = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    let text = format!("{head}{before}[… {missing} bytes left out …]\n{tail}");
+    ContentBlock::Text { text, truncated: true }
+}
+
+/// Without the character that was cut at the end.
+fn whole_end(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+        _ => bytes,
+    }
+}
+
+/// Without the rest of the character that was cut at the beginning.
+fn whole_beginning(bytes: &[u8]) -> &[u8] {
+    let rest = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    &bytes[rest..]
+}
+
+/// Turns bytes that arrive in pieces into text. A character that arrives in two pieces is one.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    /// The beginning of a character, at most three bytes.
+    begun: Vec<u8>,
+}
+
+impl Decoder {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> String {
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(bytes);
+        let rest = match std::str::from_utf8(&all) {
+            Ok(_) => all.len(),
+            // What is wrong before the end stays where it is, and is shown as such.
+            Err(_) => begun_at(&all),
+        };
+        self.begun = all.split_off(rest);
+        String::from_utf8(all).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+
+    /// What never became a character.
+    pub(super) fn finish(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned()
+    }
+}
+
+/// Where a character begins that these bytes do not finish; their length if there is none.
+fn begun_at(bytes: &[u8]) -> usize {
+    let near = bytes.len().saturating_sub(3);
+    for at in near..bytes.len() {
+        if let Err(error) = std::str::from_utf8(&bytes[at..])
+            && error.valid_up_to() == 0
+            && error.error_len().is_none()
+        {
+            return at;
+        }
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text_of(answer: &Answer) -> (&str, bool) {
+        match &answer.content[..] {
+            [ContentBlock::Text { text, truncated }] => (text, *truncated),
+            other => panic!("not one text: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_loses_its_middle_and_says_how_much() {
+        let answer = Answer::text(&format!("first{}last", "x".repeat(1000)), 20);
+        let (text, truncated) = text_of(&answer);
+        assert_eq!(text, "firstxxxxx\n[… 989 bytes left out …]\nxxxxxxlast");
+        assert!(truncated);
+    }
+
+    #[test]
+    fn what_fits_is_left_alone() {
+        assert_eq!(text_of(&Answer::text("all of it", 9)), ("all of it", false));
+    }
+
+    proptest! {
+        #[test]
+        fn no_character_is_broken_by_a_cut(text in "[aä€🐇]{0,60}", most in 0usize..80) {
+            let answer = Answer::text(&text, most);
+            let (shown, truncated) = text_of(&answer);
+            prop_assert!(!shown.contains('\u{fffd}'), "{shown}");
+            prop_assert_eq!(truncated, text.len() > most);
+            if truncated {
+                let (head, rest) = shown.split_once("[… ").unwrap();
+                let (missing, tail) = rest.split_once(" bytes left out …]\n").unwrap();
+                let head = head.strip_suffix('\n').unwrap_or(head);
+                prop_assert!(text.starts_with(head) && text.ends_with(tail));
+                prop_assert_eq!(head.len() + tail.len() + missing.parse::<usize>().unwrap(), text.len());
+            }
+        }
+
+        #[test]
+        fn text_is_the_same_however_it_is_cut(text in "[aä€🐇]{0,40}", pieces in 1usize..7) {
+            let mut decoder = Decoder::default();
+            let mut shown: String = text.as_bytes().chunks(pieces).map(|piece| decoder.push(piece)).collect();
+            shown.push_str(&decoder.finish());
+            prop_assert_eq!(shown, text);
+        }
+
+        #[test]
+        fn noise_is_shown_and_never_held_back(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let mut decoder = Decoder::default();
+            let mut shown = decoder.push(&bytes);
+            prop_assert!(decoder.begun.len() < 4);
+            shown.push_str(&decoder.finish());
+            prop_assert_eq!(shown, String::from_utf8_lossy(&bytes).into_owned());
+        }
+    }
+}

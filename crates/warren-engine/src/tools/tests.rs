@@ -1,0 +1,3 @@
+mod calling;
+mod schemas;
+mod working;
