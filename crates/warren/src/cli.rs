@@ -3,8 +3,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, config, copy, create, doctor, events, exec, keys, list, logs, pause, processes,
-    remove, run, serve, sessions, shell, stats, template, why,
+    attempt, bench, bisect, completions, config, copy, create, diff, doctor, events, exec, fork, history,
+    keys, list, logs, pause, processes, promote, remove, run, serve, sessions, shell, snapshot, stats,
+    template, tool, transfer, why,
 };
 
 const EXAMPLES: &str = "\
@@ -62,6 +63,23 @@ pub(crate) enum Command {
     Stop(pause::Stop),
     Rm(remove::Remove),
     Why(why::Why),
+    Snapshot(snapshot::Snapshot),
+    Snapshots(snapshot::Snapshots),
+    Rollback(history::Rollback),
+    Undo(history::Undo),
+    Redo(history::Redo),
+    Goto(history::Goto),
+    Log(history::Log),
+    Blame(history::Blame),
+    Turn(history::Turn),
+    Fork(fork::Fork),
+    Promote(promote::Promote),
+    Try(attempt::Try),
+    Bisect(bisect::Bisect),
+    Diff(diff::Diff),
+    Export(transfer::Export),
+    Import(transfer::Import),
+    Tool(tool::Tool),
     Sessions(sessions::Sessions),
     Runs(sessions::Runs),
     Events(events::Events),

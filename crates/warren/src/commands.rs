@@ -1,23 +1,32 @@
+pub(crate) mod attempt;
 pub(crate) mod bench;
+pub(crate) mod bisect;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod copy;
 pub(crate) mod create;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod fork;
+pub(crate) mod history;
 pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod pause;
 pub(crate) mod processes;
+pub(crate) mod promote;
 pub(crate) mod remove;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod shell;
+pub(crate) mod snapshot;
 pub(crate) mod stats;
 pub(crate) mod template;
+pub(crate) mod tool;
+pub(crate) mod transfer;
 pub(crate) mod why;
 
 use std::process::ExitCode;
@@ -45,6 +54,23 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Stop(args) => args.run(global),
         Command::Rm(args) => args.run(global),
         Command::Why(args) => args.run(global),
+        Command::Snapshot(args) => args.run(global),
+        Command::Snapshots(args) => args.run(global),
+        Command::Rollback(args) => args.run(global),
+        Command::Undo(args) => args.run(global),
+        Command::Redo(args) => args.run(global),
+        Command::Goto(args) => args.run(global),
+        Command::Log(args) => args.run(global),
+        Command::Blame(args) => args.run(global),
+        Command::Turn(args) => args.run(global),
+        Command::Fork(args) => args.run(global),
+        Command::Promote(args) => args.run(global),
+        Command::Try(args) => args.run(global),
+        Command::Bisect(args) => args.run(global),
+        Command::Diff(args) => args.run(global),
+        Command::Export(args) => args.run(global),
+        Command::Import(args) => args.run(global),
+        Command::Tool(args) => args.run(global),
         Command::Sessions(args) => args.run(global),
         Command::Runs(args) => args.run(global),
         Command::Events(args) => args.run(global),
@@ -60,7 +86,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
 }
 
 /// A value of the interface as its own word, such as `paused`.
-fn word(value: &impl Serialize) -> String {
+pub(crate) fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         _ => String::new(),

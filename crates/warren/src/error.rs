@@ -20,6 +20,8 @@ pub(crate) struct CliError {
 pub(crate) const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+/// What a shell says of a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
 /// What a shell says of a program that SIGPIPE ended.
 const BROKEN_PIPE: u8 = 141;
 
@@ -31,6 +33,16 @@ impl CliError {
     pub(crate) fn hint(mut self, text: impl Into<String>) -> Self {
         self.hints.push(text.into());
         self
+    }
+
+    pub(crate) fn code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Somebody asked this process to end.
+    pub(crate) fn interrupted() -> Self {
+        Self::new("interrupted").code(INTERRUPTED)
     }
 
     /// Output could not be written. If nobody reads it any more, there is nobody to tell either.
@@ -93,6 +105,8 @@ fn hint_for(code: &str) -> Option<&'static str> {
         }
         "session_not_found" => Some("`warren sessions` lists the sessions there are"),
         "process_not_found" => Some("`warren ps ID` lists the sandbox's processes"),
+        "snapshot_not_found" => Some("`warren snapshots` lists the snapshots there are"),
+        "tools_in_flight" => Some("`warren ps ID` lists what runs; --force ends it"),
         "max_sandboxes" => Some("`warren ls` lists sandboxes, `warren rm` removes them"),
         "read_only" => {
             Some("`warren health` says why; `warren health --accept-losses` goes on without what is missing")

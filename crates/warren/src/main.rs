@@ -1,5 +1,5 @@
-//! The `warren` command. Each subcommand is a file in `commands/`; `local.rs` opens this machine's data directory, and
-//! `service.rs` finds the server.
+//! The `warren` command. Each subcommand is a file in `commands/`; `local.rs` opens this machine's data directory, `service.rs`
+//! finds the server, and `travel.rs` holds what the commands about a sandbox's history share.
 
 mod bench;
 mod cli;
@@ -9,6 +9,7 @@ mod local;
 mod relay;
 mod service;
 mod time;
+mod travel;
 mod ui;
 
 use std::process::ExitCode;

@@ -13,7 +13,7 @@ use signal_hook::iterator::Signals;
 use warren_wire::guest::{CHUNK, Exit, ExitCause, TerminalSize};
 
 pub(crate) use agent::{follow, start_of};
-pub(crate) use service::follow_service;
+pub(crate) use service::{follow_service, watch_service};
 
 use self::terminal::{RawTerminal, terminal_size};
 use crate::error::CliError;
@@ -83,16 +83,18 @@ fn has_terminal(streams: Streams) -> bool {
     streams == Streams::PassThrough && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Relays until the command ends.
+/// Relays until the command ends. Without `sender` the command has no input and gets no signals.
 fn relay(
-    sender: Sender,
+    sender: Option<Sender>,
     inbound: &mut dyn Inbound,
     streams: Streams,
     on_terminal: bool,
 ) -> Result<Outcome, CliError> {
     let raw = on_terminal.then(RawTerminal::enter).flatten();
-    forward_signals(&sender, on_terminal)?;
-    forward_input(&sender);
+    if let Some(sender) = sender {
+        forward_signals(&sender, on_terminal)?;
+        forward_input(&sender);
+    }
     let outcome = relay_output(inbound, streams);
     drop(raw);
     outcome

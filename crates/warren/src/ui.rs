@@ -28,6 +28,32 @@ pub(crate) fn print_plain(text: &str) {
     print(&plain(text));
 }
 
+/// How a line is to stand out, where it can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    Bold,
+    Red,
+    Green,
+    Cyan,
+}
+
+/// A line of text that came from a sandbox: on a terminal harmless and in colour, elsewhere byte by byte.
+pub(crate) fn print_coloured(text: &str, colour: Option<Colour>) {
+    if !io::stdout().is_terminal() {
+        return print(text);
+    }
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let code = match colour.filter(|_| !plain) {
+        None => return print_plain(text),
+        Some(Colour::Bold) => "1",
+        Some(Colour::Red) => "31",
+        Some(Colour::Green) => "32",
+        Some(Colour::Cyan) => "36",
+    };
+    print(&format!("\x1b[{code}m{}\x1b[m", self::plain(text)));
+}
+
 /// As [`print_plain`], for output that goes on and on: says when nobody reads it any more.
 pub(crate) fn print_line(text: &str) -> Result<(), CliError> {
     let mut stdout = io::stdout();

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::Args;
 use warren_core::parse_duration;
-use warren_wire::api::{CreateSandbox, Network, OnExpiry, SandboxType, TimeoutsRequest};
+use warren_wire::api::{CreateSandbox, HistoryMode, Network, OnExpiry, SandboxType, TimeoutsRequest};
 
 use super::run::{Machine, parse_variable};
 use crate::cli::Global;
@@ -14,7 +14,8 @@ const EXAMPLES: &str = "\
 Examples:
   id=$(warren create)
   warren create --ttl 10m --label task=tests --json | jq -r .sandbox_id
-  warren create --idle 30m --memory 8g";
+  warren create --idle 30m --memory 8g
+  warren create --from sbx…:green        start with the files of a snapshot";
 
 /// Make a sandbox that stays, and print its id.
 ///
@@ -25,6 +26,12 @@ Examples:
 pub(crate) struct Create {
     #[command(flatten)]
     machine: Machine,
+    /// Start with the files of a snapshot: its id, the beginning of it, its name or SBX:NAME
+    #[arg(long, value_name = "SNAP")]
+    from: Option<String>,
+    /// Which snapshots are taken without being asked for: commands, turns or off [default: the server's]
+    #[arg(long, value_name = "WHEN", value_parser = parse_history)]
+    history: Option<HistoryMode>,
     /// Time to live, such as 10m or 4h [default: the server's]
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     ttl: Option<Duration>,
@@ -60,7 +67,11 @@ pub(crate) struct Create {
 impl Create {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let client = global.client()?;
-        let made = client.create_sandbox(&self.body()?, self.idempotency_key.as_deref())?;
+        let mut body = self.body()?;
+        if let Some(word) = &self.from {
+            body.snapshot_id = Some(super::snapshot::one(&client, word)?.to_string());
+        }
+        let made = client.create_sandbox(&body, self.idempotency_key.as_deref())?;
         if self.json {
             ui::print_json(&made);
         } else {
@@ -81,6 +92,7 @@ impl Create {
             network: self.net,
             on_expiry: self.delete_on_expiry.then_some(OnExpiry::Delete),
             timeouts,
+            history: self.history,
             ..self.machine.body()?
         })
     }
@@ -91,6 +103,15 @@ fn parse_type(text: &str) -> Result<SandboxType, String> {
         "terminal" => Ok(SandboxType::Terminal),
         "research" => Ok(SandboxType::Research),
         _ => Err("write terminal or research".to_owned()),
+    }
+}
+
+fn parse_history(text: &str) -> Result<HistoryMode, String> {
+    match text {
+        "commands" => Ok(HistoryMode::Commands),
+        "turns" => Ok(HistoryMode::Turns),
+        "off" => Ok(HistoryMode::Off),
+        _ => Err("write commands, turns or off".to_owned()),
     }
 }
 

@@ -138,7 +138,7 @@ impl From<ClientError> for Failure {
 }
 
 /// The server counts in seconds; a part of one is a whole one.
-fn whole_seconds(duration: Duration) -> u64 {
+pub(super) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX)
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use warren_core::{ByteSize, Isolation, TemplateName};
 use warren_store::{ImportLimits, ImportRequest, ImportSource, Progress, Replace, Skipped};
+use warren_wire::api::MakeTemplate;
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -17,6 +18,7 @@ use crate::ui;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Template {
     Import(Import),
+    Make(Make),
     Ls(List),
     Rm(Remove),
 }
@@ -39,6 +41,22 @@ pub(crate) struct Import {
     json: bool,
 }
 
+/// Make a template of a snapshot.
+///
+/// Sandboxes that start from it have the snapshot's files. It stands on the snapshot's own template and needs no more room than
+/// the snapshot. Needs a server.
+#[derive(Debug, Args)]
+pub(crate) struct Make {
+    /// The template's name
+    name: TemplateName,
+    /// The snapshot: its id, the beginning of it, its name or SBX:NAME
+    #[arg(value_name = "SNAP")]
+    snapshot: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// List templates.
 #[derive(Debug, Args)]
 pub(crate) struct List {
@@ -55,11 +73,11 @@ pub(crate) struct Remove {
 
 impl Template {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let local = Local::open(global)?;
         match self {
-            Self::Import(args) => args.run(&local),
-            Self::Ls(args) => args.run(&local),
-            Self::Rm(args) => args.run(&local),
+            Self::Import(args) => args.run(&Local::open(global)?),
+            Self::Make(args) => args.run(global),
+            Self::Ls(args) => args.run(&Local::open(global)?),
+            Self::Rm(args) => args.run(&Local::open(global)?),
         }
     }
 }
@@ -104,6 +122,22 @@ impl Import {
             ));
         }
         ui::print(&format!("try it: warren run --template {} -- ls /", self.name));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Make {
+    fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        let snapshot = super::snapshot::one(&client, &self.snapshot)?;
+        let body = MakeTemplate { name: self.name.to_string() };
+        let made = client.make_template(snapshot.as_str(), &body)?;
+        if self.json {
+            ui::print_json(&made);
+        } else {
+            ui::print(&format!("made {}: {}", made.name, ByteSize(made.size_bytes)));
+            ui::print(&format!("try it: warren create --template {}", made.name));
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn follow(stream: UnixStream, start: &mut Start, streams: Streams) ->
         Reply::Started(_) => {}
         _ => return Err(CliError::new("the agent answered a start with something else")),
     }
-    relay(Arc::new(Mutex::new(sender)), &mut call, streams, on_terminal)
+    relay(Some(Arc::new(Mutex::new(sender))), &mut call, streams, on_terminal)
 }
 
 impl Outbound for CallSender<UnixStream> {

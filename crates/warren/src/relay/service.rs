@@ -35,7 +35,21 @@ pub(crate) fn follow_service(
     let line = Arc::new(Line { writer: Mutex::new(Some(writer)), changed: Condvar::new() });
     let mut follower =
         Follower { client, sandbox, reader, line: Arc::clone(&line), process: None, position: 0 };
-    relay(Arc::new(Mutex::new(Keyboard { line })), &mut follower, streams, on_terminal)
+    relay(Some(Arc::new(Mutex::new(Keyboard { line }))), &mut follower, streams, on_terminal)
+}
+
+/// As [`follow_service`] with output passed through, for a command that is only watched.
+pub(crate) fn watch_service(
+    client: &Client,
+    sandbox: &str,
+    start: StartProcess,
+) -> Result<Outcome, CliError> {
+    let (reader, writer) = client.stream(sandbox, &StreamOpening::Start(start))?.split();
+    // Over a stream a command's input is open, whatever was asked for.
+    writer.send_command(&StreamCommand::StdinClose)?;
+    let line = Arc::new(Line { writer: Mutex::new(Some(writer)), changed: Condvar::new() });
+    let mut follower = Follower { client, sandbox, reader, line, process: None, position: 0 };
+    relay(None, &mut follower, Streams::PassThrough, false)
 }
 
 /// The writing half of the connection that there is now, if there is one.

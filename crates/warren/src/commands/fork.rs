@@ -1,0 +1,72 @@
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use warren_core::parse_duration;
+use warren_wire::api::{Fork as ForkBody, OnExpiry};
+
+use super::run::parse_variable;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::travel::point::{self, Point};
+use crate::ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  fork=$(warren fork \"$id\")
+  for id in $(warren fork \"$id\":green -n 3); do warren exec \"$id\" -- make & done
+  warren fork \"$id\" -n 10 --json | jq -r '.sandboxes[].sandbox_id'";
+
+/// Make sandboxes that begin with the files of another, and print their ids.
+///
+/// They share everything until they write, so a fork costs what it changes. A sandbox that runs is captured first; its processes
+/// are not forked. `warren promote` merges what a fork changed back.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Fork {
+    /// A sandbox, or a snapshot: its id, its name or SBX:NAME
+    #[arg(value_name = "SBX|SNAP")]
+    of: String,
+    /// How many
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    count: u32,
+    /// Time to live, such as 10m or 4h [default: the original's]
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    ttl: Option<Duration>,
+    /// Delete their files when their time is over, instead of keeping them
+    #[arg(long)]
+    delete_on_expiry: bool,
+    /// A label to find them by (may be repeated)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    label: Vec<(String, String)>,
+    /// Something to remember with them (may be repeated)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    metadata: Vec<(String, String)>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Fork {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        let body = ForkBody {
+            count: self.count,
+            client: None,
+            ttl_s: self.ttl.map(|ttl| ttl.as_secs()),
+            on_expiry: self.delete_on_expiry.then_some(OnExpiry::Delete),
+            labels: self.label.into_iter().collect(),
+            metadata: self.metadata.into_iter().collect(),
+        };
+        let forks = match point::point(&client, &self.of, None)? {
+            Point::Sandbox(id) => client.fork_sandbox(id.as_str(), &body)?,
+            Point::Snapshot(id) => client.fork_snapshot(id.as_str(), &body)?,
+        };
+        if self.json {
+            ui::print_json(&forks);
+        } else {
+            forks.sandboxes.iter().for_each(|fork| ui::print(&fork.sandbox_id));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,305 @@
+//! Going back and forth through a sandbox's states, and looking at what led to them.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use warren_core::SandboxId;
+use warren_wire::api::{CompleteTurn, JournalEntry, Rollback as RollbackBody, RolledBack, Steps};
+use warren_wire::client::{Client, JournalQuery};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::time::age_of;
+use crate::travel::point;
+use crate::travel::present::{deed, ending, one_line, short, size};
+use crate::ui;
+
+const ROLLBACK_EXAMPLES: &str = "\
+Examples:
+  warren rollback \"$id\" green
+  warren rollback \"$id\" 5c1f0a2e --force
+  warren undo \"$id\"";
+
+/// Give a sandbox the files of a snapshot again.
+///
+/// It keeps its id. Its processes end, and what is replaced is kept as a snapshot of its own, so that nothing is lost. Refused
+/// while a command runs that somebody waits for, unless --force ends it.
+#[derive(Debug, Args)]
+#[command(after_long_help = ROLLBACK_EXAMPLES)]
+pub(crate) struct Rollback {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// The snapshot: its id, the beginning of it, or its name
+    #[arg(value_name = "SNAP")]
+    snapshot: String,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, Args)]
+struct How {
+    /// Also while commands run; they end
+    #[arg(long, short)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Rollback {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        let to = point::snapshot_of(&client, &self.id, &self.snapshot)?;
+        self.how.go(&client, &self.id, to.as_str())
+    }
+}
+
+impl How {
+    fn go(&self, client: &Client, id: &SandboxId, to: &str) -> Result<ExitCode, CliError> {
+        let body = RollbackBody { snapshot_id: to.to_owned(), force: self.force };
+        let done = client.rollback(id.as_str(), &body)?;
+        Ok(self.tell(&done, "undo"))
+    }
+
+    /// `back` is the command that leads to where the sandbox was.
+    fn tell(&self, done: &RolledBack, back: &str) -> ExitCode {
+        if self.json {
+            ui::print_json(done);
+        } else {
+            let to = match &done.to.name {
+                Some(name) => format!("{} ({name})", short(&done.to.snapshot_id)),
+                None => short(&done.to.snapshot_id),
+            };
+            ui::print_plain(&format!("now at {to}, {} old", age_of(&done.to.created_at)));
+            let (was, id) = (short(&done.safety.snapshot_id), &done.sandbox.sandbox_id);
+            ui::say(&format!("what was there is {was}: `warren {back} {id}` goes back to it"));
+        }
+        ExitCode::SUCCESS
+    }
+}
+
+const GOTO_EXAMPLES: &str = "\
+Examples:
+  warren goto \"$id\" 17        the state that entry 17 of `warren log` left
+  warren goto \"$id\" green
+  warren goto \"$id\" 5c1f0a2e";
+
+/// Give a sandbox the files it had after an entry of its log, or at a snapshot.
+///
+/// As `warren rollback`, for numbers of `warren log` too.
+#[derive(Debug, Args)]
+#[command(after_long_help = GOTO_EXAMPLES)]
+pub(crate) struct Goto {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// An entry's number, or a snapshot's id, the beginning of that, or its name
+    #[arg(value_name = "ENTRY|SNAP")]
+    to: String,
+    #[command(flatten)]
+    how: How,
+}
+
+impl Goto {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        let to = point::state_of(&client, &self.id, &self.to)?;
+        self.how.go(&client, &self.id, to.as_str())
+    }
+}
+
+/// Take back what the last commands did to a sandbox's files.
+///
+/// What is taken back is kept: `warren redo` brings it again, until something else is changed.
+#[derive(Debug, Args)]
+pub(crate) struct Undo {
+    #[command(flatten)]
+    moves: Moves,
+}
+
+/// Bring back what was undone.
+#[derive(Debug, Args)]
+pub(crate) struct Redo {
+    #[command(flatten)]
+    moves: Moves,
+}
+
+#[derive(Debug, Args)]
+struct Moves {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// How many states
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    steps: u32,
+    #[command(flatten)]
+    how: How,
+}
+
+impl Moves {
+    fn body(&self) -> Steps {
+        Steps { steps: self.steps, force: self.how.force }
+    }
+}
+
+impl Undo {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let moves = self.moves;
+        let done = global.client()?.undo(moves.id.as_str(), &moves.body())?;
+        Ok(moves.how.tell(&done, "redo"))
+    }
+}
+
+impl Redo {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let moves = self.moves;
+        let done = global.client()?.redo(moves.id.as_str(), &moves.body())?;
+        Ok(moves.how.tell(&done, "undo"))
+    }
+}
+
+const LOG_EXAMPLES: &str = "\
+Examples:
+  warren log \"$id\"
+  warren log \"$id\" -n 100 --json | jq '.[] | select(.exit_code != 0)'
+  warren diff \"$id\":16 \"$id\":17        what entry 17 changed";
+
+/// Show what was done in a sandbox, the newest first.
+///
+/// Each entry has a number, what ran and how it ended, how many files it changed, and the snapshot of the state it left.
+/// `warren goto` takes the number.
+#[derive(Debug, Args)]
+#[command(after_long_help = LOG_EXAMPLES)]
+pub(crate) struct Log {
+    /// The sandbox; one that has ended will do
+    id: SandboxId,
+    /// How many entries
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 25, conflicts_with = "all")]
+    limit: u32,
+    /// All of them
+    #[arg(long, short)]
+    all: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Entries that are asked for at once.
+const PAGE: u32 = 200;
+
+impl Log {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        let most = if self.all { None } else { usize::try_from(self.limit).ok() };
+        let entries = entries(&client, self.id.as_str(), most, true)?;
+        if self.json {
+            ui::print_json(&entries);
+        } else {
+            let rows: Vec<_> = entries.iter().map(row).collect();
+            ui::print_table(["ENTRY", "AGE", "TURN", "EXIT", "CHANGED", "AFTER", "COMMAND"], &rows);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A sandbox's journal, the newest entry first.
+pub(super) fn entries(
+    client: &Client,
+    sandbox: &str,
+    most: Option<usize>,
+    count: bool,
+) -> Result<Vec<JournalEntry>, CliError> {
+    let mut entries = Vec::new();
+    let mut before = None;
+    loop {
+        let left = most.map_or(usize::MAX, |most| most.saturating_sub(entries.len()));
+        if left == 0 {
+            return Ok(entries);
+        }
+        let limit = u32::try_from(left).unwrap_or(PAGE).min(PAGE);
+        let page = client.journal(sandbox, &JournalQuery { before, limit: Some(limit), count })?;
+        let empty = page.items.is_empty();
+        entries.extend(page.items);
+        before = page.next_before;
+        if before.is_none() || empty {
+            return Ok(entries);
+        }
+    }
+}
+
+fn row(entry: &JournalEntry) -> [String; 7] {
+    [
+        entry.number.to_string(),
+        age_of(&entry.began_at),
+        entry.turn.to_string(),
+        ending(entry),
+        entry.changed.map(|changed| changed.to_string()).unwrap_or_default(),
+        entry.after_id.as_deref().map(short).unwrap_or_default(),
+        one_line(&deed(entry), 80),
+    ]
+}
+
+const BLAME_EXAMPLES: &str = "\
+Examples:
+  warren blame \"$id\" /etc/hosts
+  warren blame \"$id\" /home/user/main.py --json | jq -r '.items[0].command'";
+
+/// Say which command last wrote a file.
+///
+/// Several are shown where commands overlapped. A directory is what is below it.
+#[derive(Debug, Args)]
+#[command(after_long_help = BLAME_EXAMPLES)]
+pub(crate) struct Blame {
+    /// The sandbox; one that has ended will do
+    id: SandboxId,
+    /// The path inside, absolute
+    path: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Blame {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let blame = global.client()?.blame(self.id.as_str(), &self.path)?;
+        if self.json {
+            ui::print_json(&blame);
+        } else if blame.items.is_empty() {
+            ui::print_plain(&format!("{} is as the sandbox began with it", blame.path));
+        } else {
+            let rows: Vec<_> = blame.items.iter().map(row).collect();
+            ui::print_table(["ENTRY", "AGE", "TURN", "EXIT", "CHANGED", "AFTER", "COMMAND"], &rows);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Say that a turn is over, and keep the state it left.
+///
+/// Turns are how an agent's work is counted: one for each answer, with any number of commands.
+#[derive(Debug, Args)]
+pub(crate) struct Turn {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// A name for its snapshot
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Turn {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let body = CompleteTurn { name: self.name, session_id: None };
+        let turn = global.client()?.complete_turn(self.id.as_str(), &body)?;
+        if self.json {
+            ui::print_json(&turn);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let used = match turn.space_used_bytes {
+            Some(_) => format!(", {} used", size(turn.space_used_bytes)),
+            None => String::new(),
+        };
+        ui::print(&format!("turn {}: {}{used}", turn.turn, short(&turn.snapshot.snapshot_id)));
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,119 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use warren_core::SandboxId;
+use warren_wire::api::{Conflict, ConflictRule, Promote as PromoteBody, Promoted};
+use warren_wire::client::{Client, ClientError};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::travel::present::{print_changes, print_conflicts, short};
+use crate::ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  warren promote \"$fork\"                      what it would come to
+  warren promote \"$fork\" --apply
+  warren promote \"$fork\" --apply --theirs     the fork is right where both changed";
+
+/// Merge what a fork changed into the sandbox it came from.
+///
+/// Without --apply nothing is changed: the answer tells what the merge would come to. Both sides are compared with the state that
+/// the fork began with. Text that was changed in different places is joined; what both changed differently is a conflict, and with
+/// conflicts nothing is merged unless --ours or --theirs settles them.
+///
+/// Exit code 1: there are conflicts.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Promote {
+    /// The fork
+    #[arg(value_name = "FORK")]
+    fork: SandboxId,
+    /// Another sandbox than the one it is a fork of
+    #[arg(long, value_name = "SBX")]
+    into: Option<SandboxId>,
+    /// Do it
+    #[arg(long)]
+    apply: bool,
+    /// Where both changed a path, keep that of the sandbox that is merged into
+    #[arg(long, conflicts_with = "theirs")]
+    ours: bool,
+    /// Where both changed a path, take that of the fork
+    #[arg(long)]
+    theirs: bool,
+    /// Also while commands run in the sandbox that is merged into; they end
+    #[arg(long, short)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Promote {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let conflicts = match (self.ours, self.theirs) {
+            (true, _) => ConflictRule::Ours,
+            (_, true) => ConflictRule::Theirs,
+            (false, false) => ConflictRule::Refuse,
+        };
+        let body = PromoteBody {
+            into: self.into.as_ref().map(ToString::to_string),
+            apply: self.apply,
+            conflicts,
+            force: self.force,
+        };
+        let promoted = match promote(&global.client()?, self.fork.as_str(), &body)? {
+            Ok(promoted) => promoted,
+            Err(conflicts) => {
+                print_conflicts(&conflicts);
+                return Err(refused(conflicts.len()));
+            }
+        };
+        let unsettled = !promoted.conflicts.is_empty() && conflicts == ConflictRule::Refuse;
+        if self.json {
+            ui::print_json(&promoted);
+        } else {
+            self.tell(&promoted);
+        }
+        Ok(if unsettled { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+
+    fn tell(&self, promoted: &Promoted) {
+        print_changes(&promoted.changes, promoted.truncated);
+        print_conflicts(&promoted.conflicts);
+        match &promoted.applied {
+            Some(applied) => ui::say(&format!(
+                "merged into {}; what was there is {}",
+                promoted.into,
+                short(&applied.safety.snapshot_id)
+            )),
+            None if promoted.changes.is_empty() && promoted.conflicts.is_empty() => {
+                ui::say(&format!("there is nothing to merge into {}", promoted.into));
+            }
+            None => ui::say("nothing was changed: --apply does it"),
+        }
+    }
+}
+
+/// Merges, and tells the conflicts apart from other refusals.
+pub(super) fn promote(
+    client: &Client,
+    fork: &str,
+    body: &PromoteBody,
+) -> Result<Result<Promoted, Vec<Conflict>>, CliError> {
+    match client.promote(fork, body) {
+        Ok(promoted) => Ok(Ok(promoted)),
+        Err(ClientError::Refused(problem)) if problem.details.contains_key("conflicts") => {
+            let conflicts = problem.details.get("conflicts").cloned().unwrap_or_default();
+            Ok(Err(serde_json::from_value(conflicts).map_err(CliError::new)?))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) fn refused(conflicts: usize) -> CliError {
+    let paths = if conflicts == 1 { "path" } else { "paths" };
+    CliError::new(format!("both sides changed {conflicts} {paths}, and nothing was merged"))
+        .hint("`warren promote FORK --apply` with --ours or --theirs settles it")
+        .code(1)
+}

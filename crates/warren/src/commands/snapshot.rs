@@ -1,0 +1,213 @@
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use warren_core::{SandboxId, SnapshotId};
+use warren_wire::api::{Snapshot as SnapshotBody, TakeSnapshot};
+use warren_wire::client::Client;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::time::age_of;
+use crate::travel::point::{self, Point};
+use crate::travel::present::{short, size};
+use crate::travel::tree::{self, Node};
+use crate::ui;
+
+const TAKE_EXAMPLES: &str = "\
+Examples:
+  warren snapshot \"$id\" --name green
+  warren snapshot \"$id\" --json | jq -r .snapshot_id
+  warren rollback \"$id\" green";
+
+/// Keep the state of a sandbox's files, and print the snapshot's id.
+///
+/// An idle sandbox is sealed in place, in about a millisecond whatever it holds. One whose background processes run stands still
+/// while what it wrote is copied; the answer says which way was taken and for how long it stood still. Memory and processes are no part
+/// of a snapshot. One with a name is kept until `warren snapshots rm`; others are thinned out with age.
+#[derive(Debug, Args)]
+#[command(after_long_help = TAKE_EXAMPLES)]
+pub(crate) struct Snapshot {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// A name to find it by, unique among the sandbox's snapshots
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Answer only once it would survive a power cut
+    #[arg(long)]
+    durable: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Snapshot {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let body = TakeSnapshot { name: self.name, durable: self.durable };
+        let taken = global.client()?.take_snapshot(self.id.as_str(), &body)?;
+        if self.json {
+            ui::print_json(&taken);
+            return Ok(ExitCode::SUCCESS);
+        }
+        ui::print(&taken.snapshot_id);
+        ui::say(&how(&taken));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn how(taken: &SnapshotBody) -> String {
+    let mut text = super::word(&taken.method);
+    if let Some(took_ms) = taken.took_ms {
+        text.push_str(&format!(" in {took_ms:.1} ms"));
+    }
+    if let Some(frozen_ms) = taken.frozen_ms.filter(|frozen_ms| *frozen_ms > 0.0) {
+        text.push_str(&format!("; the sandbox stood still for {frozen_ms:.1} ms"));
+    }
+    text
+}
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  warren snapshots \"$id\"
+  warren snapshots --json | jq -r '.[] | select(.name) | .snapshot_id'
+  warren snapshots name 5c1f0a2e green
+  warren snapshots rm \"$id\":green";
+
+/// Show a sandbox's snapshots as a tree, or do something with one.
+///
+/// The column goes on to where the sandbox is; what was undone or tried elsewhere branches off. Without a sandbox, all your
+/// snapshots are listed, also those of sandboxes that are gone. Where a snapshot is asked for, its id, the beginning of that, or its
+/// name will do.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, after_long_help = LIST_EXAMPLES)]
+pub(crate) struct Snapshots {
+    #[command(flatten)]
+    list: ListArgs,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// The sandbox; one that is gone will do
+    #[arg(value_name = "SBX")]
+    id: Option<SandboxId>,
+    /// Print JSON, as a flat list with the oldest first
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Delete snapshots
+    Rm {
+        /// The snapshots: ids, their beginnings, names or SBX:NAME
+        #[arg(required = true, value_name = "SNAP")]
+        snapshots: Vec<String>,
+    },
+    /// Give a snapshot a name, or another
+    Name {
+        /// The snapshot: its id, the beginning of it, its name or SBX:NAME
+        #[arg(value_name = "SNAP")]
+        snapshot: String,
+        /// The name; left out, it has none any more and may be thinned out
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+}
+
+impl Snapshots {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        match self.action {
+            None => self.list.run(&client)?,
+            Some(Action::Rm { snapshots }) => {
+                for word in &snapshots {
+                    client.delete_snapshot(one(&client, word)?.as_str())?;
+                }
+            }
+            Some(Action::Name { snapshot, name }) => {
+                client.name_snapshot(one(&client, &snapshot)?.as_str(), name.as_deref())?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The snapshot that a word means, where a sandbox will not do.
+pub(super) fn one(client: &Client, word: &str) -> Result<SnapshotId, CliError> {
+    match point::point(client, word, None)? {
+        Point::Snapshot(id) => Ok(id),
+        Point::Sandbox(id) => Err(CliError::new(format!("`{id}` is a sandbox, not a snapshot"))
+            .hint(format!("`warren snapshots {id}` lists its snapshots"))),
+    }
+}
+
+impl ListArgs {
+    fn run(&self, client: &Client) -> Result<(), CliError> {
+        let snapshots = point::snapshots(client, self.id.as_ref().map(SandboxId::as_str))?;
+        if self.json {
+            ui::print_json(&snapshots);
+        } else if let Some(id) = &self.id {
+            show_tree(client, id, &snapshots)?;
+        } else {
+            let rows: Vec<_> = snapshots.iter().rev().map(flat_row).collect();
+            ui::print_table(["SNAPSHOT", "SANDBOX", "NAME", "REASON", "AGE", "SIZE"], &rows);
+        }
+        Ok(())
+    }
+}
+
+fn flat_row(snapshot: &SnapshotBody) -> [String; 6] {
+    [
+        snapshot.snapshot_id.clone(),
+        snapshot.sandbox_id.clone(),
+        snapshot.name.clone().unwrap_or_default(),
+        reason(snapshot),
+        age_of(&snapshot.created_at),
+        size(snapshot.bytes),
+    ]
+}
+
+fn reason(snapshot: &SnapshotBody) -> String {
+    let word = super::word(&snapshot.reason);
+    if snapshot.damaged { format!("{word} (damaged)") } else { word }
+}
+
+fn show_tree(client: &Client, id: &SandboxId, snapshots: &[SnapshotBody]) -> Result<(), CliError> {
+    let here = match client.sandbox(id.as_str()) {
+        Ok(sandbox) => sandbox.snapshot_id,
+        // Snapshots outlive their sandbox.
+        Err(error) if error.code() == Some("sandbox_not_found") && !snapshots.is_empty() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let rows = tree_rows(snapshots, here.as_deref());
+    ui::print_table(["SNAPSHOT", "NAME", "REASON", "TURN", "AGE", "SIZE", ""], &rows);
+    // A fork begins in the history of another sandbox.
+    if let Some(here) = here.filter(|here| !snapshots.iter().any(|one| one.snapshot_id == *here)) {
+        let of = client.snapshot(&here).map(|snapshot| snapshot.sandbox_id);
+        let of = of.map(|sandbox| format!(" of {sandbox}")).unwrap_or_default();
+        ui::say(&format!("here: {}{of}", short(&here)));
+    }
+    Ok(())
+}
+
+fn tree_rows(snapshots: &[SnapshotBody], here: Option<&str>) -> Vec<[String; 7]> {
+    let nodes: Vec<Node<'_>> =
+        snapshots.iter().map(|one| Node { id: &one.snapshot_id, parent: one.parent_id.as_deref() }).collect();
+    let lines = tree::draw(&nodes, here);
+    let shown = lines.iter().filter_map(|line| Some((line, snapshots.get(line.node)?)));
+    let row = |(line, one): (&tree::Line, &SnapshotBody)| {
+        let is_here = here == Some(one.snapshot_id.as_str());
+        let (dot, mark) = if is_here { ('●', "← here") } else { ('○', "") };
+        [
+            format!("{}{dot} {}", line.lead, short(&one.snapshot_id)),
+            one.name.clone().unwrap_or_default(),
+            reason(one),
+            one.turn.map(|turn| turn.to_string()).unwrap_or_default(),
+            age_of(&one.created_at),
+            size(one.bytes),
+            mark.to_owned(),
+        ]
+    };
+    shown.map(row).collect()
+}

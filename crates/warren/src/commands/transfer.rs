@@ -1,0 +1,266 @@
+//! States as files: out of a server, and into one.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use warren_core::TemplateName;
+use warren_wire::api::TakeSnapshot;
+use warren_wire::client::{Client, ExportQuery, ImportQuery};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::travel::point::{self, Point};
+use crate::travel::present::short;
+use crate::ui::{self, Progress};
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  warren export \"$id\":green -o green.tar
+  warren export \"$id\" --since \"$id\":green --path /home/user -o work.patch && git apply work.patch
+  warren export \"$id\" --format history -o all.history && warren --url http://other:7777 import all.history
+  warren export \"$id\" -o - | tar t";
+
+/// Write the files of a state, or a whole history, to a file.
+///
+/// `tar` has all files, with owners, times, links and attributes. `patch` has what changed since another state, as `git apply` takes
+/// it. `history` has the snapshot with all that it comes from, for `warren import` on any machine. A sandbox that is named is
+/// captured first.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXPORT_EXAMPLES)]
+pub(crate) struct Export {
+    /// A snapshot (its id, its name or SBX:NAME), or a sandbox as it is now
+    #[arg(value_name = "SNAP|SBX")]
+    what: String,
+    /// Where to; `-` is standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// What is written [default: patch for *.patch and *.diff, history for *.history, else tar]
+    #[arg(long, short, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Of a patch: the state it starts from [default: the snapshot's parent]
+    #[arg(long, value_name = "SNAP|SBX")]
+    since: Option<String>,
+    /// Only what is below this directory
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+}
+
+/// What a state is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Tar,
+    Patch,
+    History,
+}
+
+impl Format {
+    fn word(self) -> String {
+        match self {
+            Self::Tar => "tar",
+            Self::Patch => "patch",
+            Self::History => "history",
+        }
+        .to_owned()
+    }
+
+    fn of_name(name: &Path) -> Self {
+        match name.extension().and_then(|extension| extension.to_str()) {
+            Some("patch" | "diff") => Self::Patch,
+            Some("history") => Self::History,
+            _ => Self::Tar,
+        }
+    }
+}
+
+impl Export {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let to_stdout = self.output.as_os_str() == "-";
+        if to_stdout && io::stdout().is_terminal() {
+            return Err(CliError::new("an archive is not written to a terminal")
+                .hint("name a file with -o, or pipe it into another program"));
+        }
+        let format = self.format.unwrap_or_else(|| Format::of_name(&self.output));
+        if self.since.is_some() && format != Format::Patch {
+            return Err(CliError::new("--since is only for patches").hint("add --format patch"));
+        }
+        let client = global.client()?;
+        let context = point::sandbox_in(&self.what);
+        let since = match &self.since {
+            Some(word) => Some(point::point(&client, word, context.as_ref())?.as_str().to_owned()),
+            None => None,
+        };
+        let snapshot = captured(&client, &self.what)?;
+        let wanted = ExportQuery { format: Some(format.word()), path: self.path.clone(), since };
+        let mut content = client.export(&snapshot, &wanted)?;
+        if to_stdout {
+            io::copy(&mut content, &mut io::stdout()).map_err(CliError::output)?;
+        } else {
+            keep(&mut content, &self.output)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The snapshot that a word means; of a sandbox, one that is taken now.
+fn captured(client: &Client, word: &str) -> Result<String, CliError> {
+    match point::point(client, word, None)? {
+        Point::Snapshot(id) => Ok(id.to_string()),
+        Point::Sandbox(id) => {
+            let taken = client.take_snapshot(id.as_str(), &TakeSnapshot::default())?;
+            ui::say(&format!("captured {id} as {}", short(&taken.snapshot_id)));
+            Ok(taken.snapshot_id)
+        }
+    }
+}
+
+/// Writes a file whole or not at all.
+fn keep(content: &mut dyn Read, target: &Path) -> Result<(), CliError> {
+    let mut name = target.file_name().unwrap_or_default().to_os_string();
+    if target.is_dir() || name.is_empty() {
+        return Err(CliError::new(format!("{} is a directory", target.display())).hint("name a file in it"));
+    }
+    name.push(format!(".part-{}", std::process::id()));
+    let part = target.with_file_name(name);
+    let written = fill(content, &part, target)
+        .and_then(|()| fs::rename(&part, target).map_err(|error| named(target, &error)));
+    if written.is_err() {
+        drop(fs::remove_file(&part));
+    }
+    written
+}
+
+fn fill(content: &mut dyn Read, part: &Path, target: &Path) -> Result<(), CliError> {
+    let mut file =
+        File::options().write(true).create_new(true).open(part).map_err(|error| named(part, &error))?;
+    let progress = Progress::new();
+    let name = target.to_string_lossy();
+    let mut watched = progress.watch(content, &name);
+    io::copy(&mut watched, &mut file)
+        .and_then(|_| file.flush())
+        .and_then(|()| file.sync_all())
+        .map_err(|error| named(target, &error))
+}
+
+fn named(path: &Path, error: &io::Error) -> CliError {
+    CliError::new(format!("{}: {error}", path.display()))
+}
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  warren import all.history
+  warren import rootfs.tar --template host --name base && warren create --from base
+  docker export box | warren import - --template empty";
+
+/// Make snapshots of an archive, and print their ids.
+///
+/// The archive is what `warren export` wrote as `history`, or a tar file, whose files are put on top of a template. It is told by
+/// its content. `warren create --from` and `warren fork` start from what was imported; the last id is that of the newest.
+#[derive(Debug, Args)]
+#[command(after_long_help = IMPORT_EXAMPLES)]
+pub(crate) struct Import {
+    /// The archive; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What it is [default: told by its content]
+    #[arg(long, short, value_name = "FORMAT")]
+    format: Option<ArchiveFormat>,
+    /// Of a tar file: the template below it [default: the server's]
+    #[arg(long, value_name = "NAME")]
+    template: Option<TemplateName>,
+    /// A name for the newest snapshot
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What an archive is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ArchiveFormat {
+    Tar,
+    History,
+}
+
+impl Import {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        let (mut content, size): (Box<dyn Read>, Option<u64>) = if self.file.as_os_str() == "-" {
+            (Box::new(io::stdin()), None)
+        } else {
+            let file = File::open(&self.file).map_err(|error| named(&self.file, &error))?;
+            let metadata = file.metadata().map_err(|error| named(&self.file, &error))?;
+            (Box::new(file), metadata.is_file().then_some(metadata.len()))
+        };
+        let first = beginning(&mut content).map_err(|error| named(&self.file, &error))?;
+        let format = match self.format.unwrap_or_else(|| told_by(&first)) {
+            ArchiveFormat::Tar => Format::Tar,
+            ArchiveFormat::History => Format::History,
+        };
+        let wanted = ImportQuery {
+            format: Some(format.word()),
+            template: self.template.as_ref().map(ToString::to_string),
+            name: self.name,
+            size,
+        };
+        let progress = Progress::new();
+        let mut whole = first.as_slice().chain(content);
+        let imported = client.import(&wanted, &mut progress.watch(&mut whole, "sent"))?;
+        drop(progress);
+        if self.json {
+            ui::print_json(&imported.items);
+        } else {
+            imported.items.iter().for_each(|snapshot| ui::print(&snapshot.snapshot_id));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// As much as tells what an archive is.
+fn beginning(content: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut first = Vec::new();
+    content.take(512).read_to_end(&mut first)?;
+    Ok(first)
+}
+
+/// The first name in an archive of a whole history.
+const HISTORY_NAME: &[u8] = b"warren-history";
+
+fn told_by(first: &[u8]) -> ArchiveFormat {
+    if first.starts_with(HISTORY_NAME) { ArchiveFormat::History } else { ArchiveFormat::Tar }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_told_by_the_name_of_the_file() {
+        let formats = ["a.tar", "a.patch", "b.diff", "c.history", "-", "a"]
+            .map(|name| Format::of_name(Path::new(name)));
+        let (tar, patch) = (Format::Tar, Format::Patch);
+        assert_eq!(formats, [tar, patch, patch, Format::History, tar, tar]);
+    }
+
+    #[test]
+    fn a_file_is_written_whole_or_not_at_all() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("cut"))
+            }
+        }
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("out.tar");
+        fs::write(&target, "before").unwrap();
+        assert!(keep(&mut b"part".chain(Broken), &target).is_err());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "before");
+        keep(&mut b"whole".as_slice(), &target).unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "whole");
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        assert!(keep(&mut b"".as_slice(), place.path()).is_err());
+    }
+}

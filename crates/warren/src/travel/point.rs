@@ -1,0 +1,169 @@
+//! Which state a word on the command line means.
+
+use warren_core::{SandboxId, SnapshotId};
+use warren_wire::api::Snapshot;
+use warren_wire::client::{Client, SnapshotQuery};
+
+use super::present::short;
+use crate::error::CliError;
+
+/// A state that commands look at: a snapshot, or a sandbox as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Point {
+    Sandbox(SandboxId),
+    Snapshot(SnapshotId),
+}
+
+impl Point {
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Self::Sandbox(id) => id.as_str(),
+            Self::Snapshot(id) => id.as_str(),
+        }
+    }
+}
+
+/// Beginnings of ids that are shorter are more likely something else.
+const SHORTEST_BEGINNING: usize = 6;
+
+/// Every snapshot of a sandbox, or of the caller if none is named, the oldest first.
+pub(crate) fn snapshots(client: &Client, sandbox: Option<&str>) -> Result<Vec<Snapshot>, CliError> {
+    let mut wanted = SnapshotQuery { sandbox: sandbox.map(str::to_owned), ..SnapshotQuery::default() };
+    let mut snapshots = Vec::new();
+    loop {
+        let page = client.snapshots(&wanted)?;
+        snapshots.extend(page.items);
+        wanted.cursor = page.next_cursor;
+        if wanted.cursor.is_none() {
+            snapshots.reverse();
+            return Ok(snapshots);
+        }
+    }
+}
+
+/// The snapshot that a word means within a sandbox: an id or its beginning, or a name.
+pub(crate) fn snapshot_of(client: &Client, sandbox: &SandboxId, word: &str) -> Result<SnapshotId, CliError> {
+    if let Ok(id) = word.parse() {
+        return Ok(id);
+    }
+    choose(word, &snapshots(client, Some(sandbox.as_str()))?, &in_sandbox(sandbox))
+}
+
+/// As [`snapshot_of`]; a number is that of a journal's entry, and means the state that it left.
+pub(crate) fn state_of(client: &Client, sandbox: &SandboxId, word: &str) -> Result<SnapshotId, CliError> {
+    if let Ok(id) = word.parse() {
+        return Ok(id);
+    }
+    let known = snapshots(client, Some(sandbox.as_str()))?;
+    let named = known.iter().any(|snapshot| snapshot.name.as_deref() == Some(word));
+    match word.parse::<u64>() {
+        Ok(number) if named => Err(CliError::new(format!(
+            "`{word}` is both a snapshot's name and the number of the journal's entry {number}"
+        ))
+        .hint("give the snapshot's id: `warren snapshots` lists it, `warren log` that of an entry")),
+        Ok(number) if word.len() < SHORTEST_BEGINNING => after_entry(client, sandbox, number),
+        _ => choose(word, &known, &in_sandbox(sandbox)),
+    }
+}
+
+fn after_entry(client: &Client, sandbox: &SandboxId, number: u64) -> Result<SnapshotId, CliError> {
+    let wanted = warren_wire::client::JournalQuery {
+        before: Some(number.saturating_add(1)),
+        limit: Some(1),
+        count: false,
+    };
+    let found = client.journal(sandbox.as_str(), &wanted)?.items.into_iter().next();
+    let entry = found.filter(|entry| entry.number == number).ok_or_else(|| {
+        CliError::new(format!("the journal has no entry {number}"))
+            .hint(format!("`warren log {sandbox}` shows the journal"))
+    })?;
+    match entry.after_id {
+        Some(id) => id.parse().map_err(CliError::new),
+        None => Err(CliError::new(format!("the state after entry {number} was not captured"))
+            .hint(format!("`warren log {sandbox}` shows which were; a sandbox's --history says which are"))),
+    }
+}
+
+/// What a word means wherever a sandbox or a snapshot can be given: an id, `SBX:SNAP`, or a name that only one snapshot has.
+/// A word without a sandbox is looked up in `context`, if there is one.
+pub(crate) fn point(client: &Client, word: &str, context: Option<&SandboxId>) -> Result<Point, CliError> {
+    match parse(word) {
+        Word::Sandbox(id) => Ok(Point::Sandbox(id)),
+        Word::Snapshot(id) => Ok(Point::Snapshot(id)),
+        Word::Within(sandbox, word) => state_of(client, &sandbox, word).map(Point::Snapshot),
+        Word::Name(word) => match context {
+            Some(sandbox) => state_of(client, sandbox, word).map(Point::Snapshot),
+            None => choose(word, &snapshots(client, None)?, "").map(Point::Snapshot),
+        },
+    }
+}
+
+/// The sandbox that a word speaks of.
+pub(crate) fn sandbox_in(word: &str) -> Option<SandboxId> {
+    match parse(word) {
+        Word::Sandbox(id) | Word::Within(id, _) => Some(id),
+        Word::Snapshot(_) | Word::Name(_) => None,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Word<'a> {
+    Sandbox(SandboxId),
+    Snapshot(SnapshotId),
+    Within(SandboxId, &'a str),
+    Name(&'a str),
+}
+
+fn parse(word: &str) -> Word<'_> {
+    if let Ok(id) = word.parse() {
+        return Word::Sandbox(id);
+    }
+    if let Ok(id) = word.parse() {
+        return Word::Snapshot(id);
+    }
+    match word.split_once(':').map(|(id, rest)| (id.parse(), rest)) {
+        Some((Ok(id), rest)) if !rest.is_empty() => Word::Within(id, rest),
+        _ => Word::Name(word),
+    }
+}
+
+fn in_sandbox(sandbox: &SandboxId) -> String {
+    format!(" of {sandbox}")
+}
+
+/// The one snapshot that has this name, or else whose id begins so.
+fn choose(word: &str, snapshots: &[Snapshot], of: &str) -> Result<SnapshotId, CliError> {
+    let named: Vec<&Snapshot> =
+        snapshots.iter().filter(|snapshot| snapshot.name.as_deref() == Some(word)).collect();
+    let found = if named.is_empty() { beginning_with(word, snapshots) } else { named };
+    match found.as_slice() {
+        [one] => one.snapshot_id.parse().map_err(CliError::new),
+        [] => Err(CliError::new(format!("there is no snapshot `{word}`{of}")).hint(
+            "`warren snapshots` lists snapshots; one is named by its id, the beginning of it, or its name",
+        )),
+        several => {
+            let listed: Vec<String> = several
+                .iter()
+                .take(5)
+                .map(|snapshot| format!("{} of {}", short(&snapshot.snapshot_id), snapshot.sandbox_id))
+                .collect();
+            Err(CliError::new(format!("`{word}` may be any of {} snapshots", several.len()))
+                .hint(format!("give more of its id, or SBX:{word}: {}", listed.join(", "))))
+        }
+    }
+}
+
+fn beginning_with<'a>(word: &str, snapshots: &'a [Snapshot]) -> Vec<&'a Snapshot> {
+    let digits = word.strip_prefix("snap-").unwrap_or(word);
+    if digits.len() < SHORTEST_BEGINNING {
+        return Vec::new();
+    }
+    let begins = |snapshot: &&Snapshot| {
+        snapshot.snapshot_id.strip_prefix("snap-").is_some_and(|id| id.starts_with(digits))
+    };
+    snapshots.iter().filter(begins).collect()
+}
+
+#[cfg(test)]
+#[path = "point_tests.rs"]
+mod tests;

@@ -1,0 +1,45 @@
+use super::*;
+use crate::travel::tests::snapshot;
+
+const SANDBOX: &str = "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+fn id(digits: &str) -> String {
+    format!("snap-{digits}-0000-4000-8000-000000000000")
+}
+
+fn chosen(word: &str, snapshots: &[Snapshot]) -> Result<String, String> {
+    choose(word, snapshots, " of it").map(|id| id.to_string()).map_err(|error| error.chain())
+}
+
+#[test]
+fn a_word_is_a_sandbox_a_snapshot_or_a_name() {
+    assert!(matches!(parse(SANDBOX), Word::Sandbox(_)));
+    assert!(matches!(parse(&id("01234567")), Word::Snapshot(_)));
+    let within = format!("{SANDBOX}:green: yes");
+    assert!(matches!(parse(&within), Word::Within(_, "green: yes")));
+    for word in ["green", "a:b", "snap-1", "sbx"] {
+        assert_eq!(parse(word), Word::Name(word));
+    }
+    assert_eq!(sandbox_in(&within).unwrap().as_str(), SANDBOX);
+}
+
+#[test]
+fn names_come_before_beginnings_of_ids() {
+    let mut snapshots = vec![snapshot(&id("01234567"), None), snapshot(&id("89abcdef"), None)];
+    assert_eq!(chosen("012345", &snapshots), Ok(id("01234567")));
+    assert_eq!(chosen("snap-89abcdef", &snapshots), Ok(id("89abcdef")));
+    snapshots[1].name = Some("012345".to_owned());
+    assert_eq!(chosen("012345", &snapshots), Ok(id("89abcdef")));
+}
+
+#[test]
+fn what_is_not_there_or_not_clear_is_said() {
+    let mut snapshots = vec![snapshot(&id("01234567"), None), snapshot(&id("01234568"), None)];
+    assert!(chosen("green", &snapshots).unwrap_err().contains("no snapshot `green` of it"));
+    assert!(chosen("0123", &snapshots).unwrap_err().contains("no snapshot"), "too short to be meant");
+    assert!(chosen("012345", &snapshots).unwrap_err().contains("any of 2"));
+    for snapshot in &mut snapshots {
+        snapshot.name = Some("green".to_owned());
+    }
+    assert!(chosen("green", &snapshots).unwrap_err().contains("any of 2"));
+}

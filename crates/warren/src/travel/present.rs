@@ -1,0 +1,134 @@
+//! States, changes and entries as people read them.
+
+use warren_core::ByteSize;
+use warren_wire::api::{Conflict, DiffKind, FileDiff, FileState, FileType, JournalAction, JournalEntry};
+
+use crate::ui;
+
+/// As much of a snapshot's id as tells it from others.
+pub(crate) fn short(id: &str) -> String {
+    id.strip_prefix("snap-").unwrap_or(id).chars().take(8).collect()
+}
+
+pub(crate) fn size(bytes: Option<u64>) -> String {
+    bytes.map(|bytes| ByteSize(bytes).to_string()).unwrap_or_default()
+}
+
+/// What was done, in a line.
+pub(crate) fn deed(entry: &JournalEntry) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    match entry.action {
+        JournalAction::Exec => text(&entry.command),
+        JournalAction::Tool => format!("{} {}", text(&entry.tool), text(&entry.params)),
+        JournalAction::Turn => format!("(turn {} complete)", entry.turn),
+        JournalAction::Rollback => {
+            format!("(rollback to {})", entry.snapshot_id.as_deref().map(short).unwrap_or_default())
+        }
+        JournalAction::Promote => format!("(promote of {})", text(&entry.from_id)),
+    }
+}
+
+/// How it ended, in a word.
+pub(crate) fn ending(entry: &JournalEntry) -> String {
+    match (entry.exit_code, &entry.detail, &entry.ended_at) {
+        (Some(code), _, _) => code.to_string(),
+        (None, Some(detail), _) => detail.clone(),
+        (None, None, Some(_)) => String::new(),
+        (None, None, None) => "running".to_owned(),
+    }
+}
+
+/// The first line of a command, no longer than a terminal's.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    if first.chars().count() > most || lines.next().is_some() {
+        let cut: String = first.chars().take(most.saturating_sub(1)).collect();
+        return format!("{cut}…");
+    }
+    first.to_owned()
+}
+
+pub(crate) fn sign(kind: DiffKind) -> char {
+    match kind {
+        DiffKind::Added => '+',
+        DiffKind::Changed => '~',
+        DiffKind::Removed => '-',
+    }
+}
+
+/// A list of changed paths with what changed of them, and a line that counts them.
+pub(crate) fn print_changes(changes: &[FileDiff], truncated: bool) {
+    let width = changes.iter().map(|change| change.path.chars().count()).max().unwrap_or(0).min(60);
+    for change in changes {
+        let line = format!("{} {:width$}  {}", sign(change.kind), change.path, difference(change));
+        ui::print_plain(line.trim_end());
+    }
+    if !changes.is_empty() || truncated {
+        ui::print(&summary(changes, truncated));
+    }
+}
+
+pub(crate) fn print_conflicts(conflicts: &[Conflict]) {
+    for conflict in conflicts {
+        let (ours, theirs) = (past(conflict.ours), past(conflict.theirs));
+        ui::say(&format!("! {}  {ours} here, {theirs} in the fork", conflict.path));
+    }
+}
+
+fn past(kind: DiffKind) -> &'static str {
+    match kind {
+        DiffKind::Added => "added",
+        DiffKind::Changed => "changed",
+        DiffKind::Removed => "removed",
+    }
+}
+
+/// `3 paths: 1 added, 2 changed`.
+pub(crate) fn summary(changes: &[FileDiff], truncated: bool) -> String {
+    let counts = [DiffKind::Added, DiffKind::Changed, DiffKind::Removed].map(|kind| {
+        let count = changes.iter().filter(|change| change.kind == kind).count();
+        (count, past(kind))
+    });
+    let parts: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let paths = if changes.len() == 1 { "path" } else { "paths" };
+    let more = if truncated { ", and more that are not shown" } else { "" };
+    format!("{} {paths}: {}{more}", changes.len(), parts.join(", "))
+}
+
+/// What changed of a path: its size, its kind, its permissions, its owner.
+fn difference(change: &FileDiff) -> String {
+    match (&change.before, &change.after) {
+        (Some(before), Some(after)) => {
+            let mut parts = Vec::new();
+            let sizes = (described(before), described(after));
+            if sizes.0 != sizes.1 {
+                parts.push(format!("{} → {}", sizes.0, sizes.1));
+            }
+            if before.mode != after.mode {
+                parts.push(format!("{} → {}", before.mode, after.mode));
+            }
+            if (before.uid, before.gid) != (after.uid, after.gid) {
+                parts.push(format!("{}:{} → {}:{}", before.uid, before.gid, after.uid, after.gid));
+            }
+            if parts.is_empty() { described(after) } else { parts.join(", ") }
+        }
+        (Some(one), None) | (None, Some(one)) => described(one),
+        (None, None) => String::new(),
+    }
+}
+
+fn described(state: &FileState) -> String {
+    match state.kind {
+        FileType::File => ByteSize(state.size_bytes).to_string(),
+        kind => crate::commands::word(&kind).replace('_', " "),
+    }
+}
+
+#[cfg(test)]
+#[path = "present_tests.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! Forks that this command made for itself, and removes whatever becomes of it.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::error::CliError;
+
+/// How long work that was told to end may take to notice.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The forks that exist now. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Forks {
+    state: Arc<Mutex<State>>,
+    remove: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct State {
+    ids: Vec<String>,
+    interrupted: bool,
+}
+
+/// A fork. Dropping it removes it.
+pub(crate) struct Fork {
+    id: String,
+    forks: Forks,
+}
+
+impl Forks {
+    fn new(remove: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { state: Arc::default(), remove: Arc::new(remove) }
+    }
+
+    /// Answers for a fork from now on. After an interruption it is removed at once.
+    pub(crate) fn keep(&self, id: String) -> Result<Fork, CliError> {
+        let mut state = self.lock();
+        let interrupted = state.interrupted;
+        state.ids.push(id.clone());
+        drop(state);
+        let fork = Fork { id, forks: self.clone() };
+        if interrupted { Err(CliError::interrupted()) } else { Ok(fork) }
+    }
+
+    fn interrupt(&self) {
+        let mut state = self.lock();
+        state.interrupted = true;
+        let ids = std::mem::take(&mut state.ids);
+        drop(state);
+        ids.iter().for_each(|id| (self.remove)(id));
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.lock().interrupted
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Fork {
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Drop for Fork {
+    fn drop(&mut self) {
+        let mut state = self.forks.lock();
+        let here = state.ids.iter().position(|id| *id == self.id);
+        if let Some(here) = here {
+            state.ids.swap_remove(here);
+            drop(state);
+            (self.forks.remove)(&self.id);
+        }
+    }
+}
+
+/// Does work that makes forks. A signal that asks this process to end removes them first.
+pub(crate) fn with_forks<T: Send + 'static>(
+    remove: impl Fn(&str) + Send + Sync + 'static,
+    work: impl FnOnce(&Forks) -> Result<T, CliError> + Send + 'static,
+) -> Result<T, CliError> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(CliError::new)?;
+    let handle = signals.handle();
+    let forks = Forks::new(remove);
+    let (tell, told) = mpsc::channel();
+    let interrupter = tell.clone();
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            drop(interrupter.send(None));
+        }
+    });
+    let working = forks.clone();
+    std::thread::spawn(move || drop(tell.send(Some(work(&working)))));
+    let first = told.recv().map_err(CliError::new)?;
+    let result = match first {
+        Some(result) => result,
+        None => {
+            forks.interrupt();
+            wait_for_end(&told);
+            Err(CliError::interrupted())
+        }
+    };
+    handle.close();
+    // What failed because its fork was taken away was interrupted.
+    if forks.is_interrupted() { Err(CliError::interrupted()) } else { result }
+}
+
+/// Lets the work come to its end, so that it puts the terminal back as it was. A second signal is patience enough.
+fn wait_for_end<T>(told: &mpsc::Receiver<Option<Result<T, CliError>>>) {
+    match told.recv_timeout(PATIENCE) {
+        Ok(_) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recording() -> (Arc<Mutex<Vec<String>>>, Forks) {
+        let removed: Arc<Mutex<Vec<String>>> = Arc::default();
+        let list = Arc::clone(&removed);
+        (removed, Forks::new(move |id| list.lock().unwrap().push(id.to_owned())))
+    }
+
+    #[test]
+    fn a_fork_is_removed_once_when_it_is_dropped() {
+        let (removed, forks) = recording();
+        drop(forks.keep("a".to_owned()).unwrap());
+        forks.interrupt();
+        assert_eq!(*removed.lock().unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn an_interruption_removes_what_there_is_and_what_comes_late() {
+        let (removed, forks) = recording();
+        let fork = forks.keep("a".to_owned()).unwrap();
+        forks.interrupt();
+        drop(fork);
+        assert!(forks.keep("late".to_owned()).is_err());
+        assert_eq!(*removed.lock().unwrap(), ["a", "late"]);
+    }
+
+    #[test]
+    fn work_that_fails_leaves_no_fork() {
+        let (removed, _) = recording();
+        let list = Arc::clone(&removed);
+        let failed: Result<(), CliError> = with_forks(
+            move |id| list.lock().unwrap().push(id.to_owned()),
+            |forks| {
+                let _fork = forks.keep("a".to_owned())?;
+                Err(CliError::new("no"))
+            },
+        );
+        assert!(failed.is_err());
+        assert_eq!(*removed.lock().unwrap(), ["a"]);
+    }
+}
