@@ -88,7 +88,7 @@ impl Record {
     /// The same sandbox on another root, of which it wrote one more layer.
     pub(super) fn standing_on(&self, root: Vec<RootTree>, written: Option<&Path>) -> Self {
         let mut own = self.own.clone();
-        own.extend(written.map(Path::to_owned));
+        own.extend(written.filter(|layer| !self.own.iter().any(|own| own == layer)).map(Path::to_owned));
         own.retain(|layer| root.iter().flat_map(|tree| &tree.lowers).any(|lower| lower.starts_with(layer)));
         Self { root, own, ..self.clone() }
     }

@@ -103,10 +103,10 @@ pub(super) fn settle_locked(shared: &Shared, record: Record, directory: &Path) -
         intent.undo(directory)?;
         record
     };
-    Intent::tidy(directory);
     if record.is_alive() && !intent.frozen {
         shared.cgroups.set_frozen(record.id.as_str(), false).map_err(io::Error::other)?;
     }
+    Intent::forget(directory)?;
     Ok(record)
 }
 
@@ -150,7 +150,7 @@ fn seal_at_rest(shared: &Shared, record: &Record, intent: &Intent, directory: &P
         drop(settle_locked(shared, record.clone(), directory));
         return Err(error);
     }
-    Intent::tidy(directory);
+    Intent::forget(directory)?;
     Ok(Sealed::Done { frozen: Duration::ZERO })
 }
 
@@ -187,7 +187,7 @@ fn seal_running(
         shared.cgroups.set_frozen(record.id.as_str(), false).map_err(io::Error::other)?;
     }
     let frozen = stopped.filter(|_| !frozen).map_or(Duration::ZERO, |since: Instant| since.elapsed());
-    Intent::tidy(&directory);
+    Intent::forget(&directory)?;
     Ok(if let Sealed::Done { .. } = sealed { Sealed::Done { frozen } } else { sealed })
 }
 

@@ -5,7 +5,7 @@ use std::io;
 
 use super::mounts::{MountId, Mounts};
 
-/// Why it cannot be sealed now, for people; `None` if it can. The sandbox stands still while this looks.
+/// Why it cannot be sealed now, for people; `None` if it can. Certain if the sandbox stands still, else a guess.
 pub(super) fn look(agent: u32, processes: &[u32], mounts: &Mounts) -> io::Result<Option<String>> {
     match processes.iter().filter(|pid| **pid != agent).count() {
         0 => {}
@@ -14,13 +14,13 @@ pub(super) fn look(agent: u32, processes: &[u32], mounts: &Mounts) -> io::Result
     }
     for entry in fs::read_dir(format!("/proc/{agent}/task"))? {
         // The exchange of roots moves those whose working directory is the root itself.
-        let directory = fs::read_link(entry?.path().join("cwd"))?;
-        if directory.as_os_str() != "/" {
+        let directory = unless_gone(fs::read_link(entry?.path().join("cwd")))?;
+        if directory.is_some_and(|directory| directory.as_os_str() != "/") {
             return Ok(Some("its agent works in a directory".to_owned()));
         }
     }
     for entry in fs::read_dir(format!("/proc/{agent}/fdinfo"))? {
-        let text = fs::read_to_string(entry?.path())?;
+        let Some(text) = unless_gone(fs::read_to_string(entry?.path()))? else { continue };
         if text.lines().any(|line| line.starts_with("inotify ")) {
             return Ok(Some("somebody watches its files".to_owned()));
         }
@@ -31,4 +31,13 @@ pub(super) fn look(agent: u32, processes: &[u32], mounts: &Mounts) -> io::Result
         }
     }
     Ok(None)
+}
+
+/// What is listed may be gone the next moment.
+fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }

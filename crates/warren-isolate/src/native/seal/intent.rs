@@ -121,20 +121,21 @@ impl Intent {
         }
         let record = record.standing_on(self.root.clone(), Some(&self.into));
         record.store(directory)?;
-        absent_is_fine(fs::remove_file(directory.join(FILE)))?;
         Ok(record)
     }
 
-    /// Removes what is left of the work directories. Nothing rests on it.
-    pub(super) fn tidy(directory: &Path) {
+    /// All is done, and the sandbox goes on.
+    pub(super) fn forget(directory: &Path) -> io::Result<()> {
+        absent_is_fine(fs::remove_file(directory.join(FILE)))?;
+        // Nothing rests on what is left of the work directories.
         drop(remove_all(&directory.join(NEXT)));
+        Ok(())
     }
 
-    /// Leaves everything as it was.
+    /// Leaves the files as they were.
     pub(super) fn undo(&self, directory: &Path) -> io::Result<()> {
         remove_all(&directory.join(NEXT))?;
-        remove_all(&self.into)?;
-        absent_is_fine(fs::remove_file(directory.join(FILE)))
+        remove_all(&self.into)
     }
 }
 
