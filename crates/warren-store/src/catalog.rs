@@ -39,7 +39,7 @@ use writer::Writer;
 /// How long a call waits for another program that holds the database.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// All four catalog ports over one SQLite database. Methods block and may be called from any number of threads; a change that
+/// All catalog ports over one SQLite database. Methods block and may be called from any number of threads; a change that
 /// is handed to `update_session` must not itself change the catalog.
 #[derive(Debug)]
 pub struct SqliteCatalog {

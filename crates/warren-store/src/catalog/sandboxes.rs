@@ -145,7 +145,7 @@ fn insert(connection: &Connection, record: &SandboxRecord) -> Result<(), JobErro
     Ok(())
 }
 
-fn update(connection: &Connection, record: &SandboxRecord) -> Result<(), JobError> {
+pub(super) fn update(connection: &Connection, record: &SandboxRecord) -> Result<(), JobError> {
     let columns = Columns::of(record);
     let changed = connection
         .prepare_cached(

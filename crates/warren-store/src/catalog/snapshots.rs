@@ -1,64 +1,261 @@
 use std::collections::HashSet;
+use std::hash::Hash;
+use std::str::FromStr;
 
+use rusqlite::{Connection, OptionalExtension as _, named_params, params};
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, SnapshotCatalog, SnapshotFilter};
 use warren_core::{
-    LayerId, Owner, Page, PageRequest, SandboxRecord, SnapshotId, SnapshotRecord, TemplateName,
+    LayerId, Owner, Page, PageRequest, SandboxId, SandboxRecord, SnapshotId, SnapshotRecord, TemplateName,
 };
 
-use super::SqliteCatalog;
-
-fn missing() -> CatalogError {
-    CatalogError::new(CatalogErrorKind::Host, "snapshots are not kept yet")
-}
+use super::failure::JobError;
+use super::sandboxes::{self, text};
+use super::{SqliteCatalog, integer, page};
 
 impl SnapshotCatalog for SqliteCatalog {
-    fn insert_snapshots(&self, _: &[SnapshotRecord], _: Durability) -> Result<(), CatalogError> {
-        Err(missing())
+    fn insert_snapshots(
+        &self,
+        records: &[SnapshotRecord],
+        durability: Durability,
+    ) -> Result<(), CatalogError> {
+        self.writer.write("insert snapshots", durability, |connection| {
+            records.iter().try_for_each(|record| insert(connection, record))
+        })
     }
 
     fn record_snapshots(
         &self,
-        _: &SandboxRecord,
-        _: &[SnapshotRecord],
-        _: Durability,
+        sandbox: &SandboxRecord,
+        records: &[SnapshotRecord],
+        durability: Durability,
     ) -> Result<(), CatalogError> {
-        Err(missing())
+        let action = format!("record snapshots of sandbox `{}`", sandbox.id);
+        self.writer.write(&action, durability, |connection| {
+            sandboxes::update(connection, sandbox)?;
+            records.iter().try_for_each(|record| insert(connection, record))
+        })
     }
 
-    fn update_snapshot(&self, _: &SnapshotRecord, _: Durability) -> Result<(), CatalogError> {
-        Err(missing())
+    fn update_snapshot(&self, record: &SnapshotRecord, durability: Durability) -> Result<(), CatalogError> {
+        let action = format!("update snapshot `{}`", record.id);
+        self.writer.write(&action, durability, |connection| update(connection, record))
     }
 
-    fn snapshot(&self, _: &Owner, _: &SnapshotId) -> Result<Option<SnapshotRecord>, CatalogError> {
-        Err(missing())
+    fn snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<Option<SnapshotRecord>, CatalogError> {
+        self.readers.read(&format!("read snapshot `{id}`"), |connection| {
+            connection
+                .prepare_cached("SELECT record FROM snapshots WHERE id = ?1 AND owner = ?2")?
+                .query_row([id.as_str(), owner.as_str()], text)
+                .optional()?
+                .map(|record| Ok(serde_json::from_str(&record)?))
+                .transpose()
+        })
     }
 
     fn snapshots(
         &self,
-        _: &Owner,
-        _: &SnapshotFilter,
-        _: &PageRequest,
+        owner: &Owner,
+        filter: &SnapshotFilter,
+        page: &PageRequest,
     ) -> Result<Page<SnapshotRecord>, CatalogError> {
-        Err(missing())
+        self.readers.read(&format!("list the snapshots of `{owner}`"), |connection| {
+            let found = select(connection, owner, filter, page)?;
+            Ok(page::finish(found, page, |record| (record.created_unix_ms, record.id.to_string())))
+        })
     }
 
-    fn delete_snapshots(&self, _: &Owner, _: &[SnapshotId]) -> Result<u64, CatalogError> {
-        Err(missing())
+    fn delete_snapshots(&self, owner: &Owner, ids: &[SnapshotId]) -> Result<u64, CatalogError> {
+        self.writer.write("delete snapshots", Durability::Process, |connection| {
+            let mut deleted = 0;
+            for id in ids {
+                deleted += u64::from(delete(connection, owner, id)?);
+            }
+            Ok(deleted)
+        })
     }
 
     fn layers_of_snapshots(&self) -> Result<HashSet<LayerId>, CatalogError> {
-        Err(missing())
+        self.readers.read("list the layers of snapshots", |connection| {
+            distinct(connection, "SELECT DISTINCT layer FROM snapshot_layers")
+        })
     }
 
     fn templates_of_snapshots(&self) -> Result<HashSet<TemplateName>, CatalogError> {
-        Ok(HashSet::new())
+        self.readers.read("list the templates of snapshots", |connection| {
+            distinct(connection, "SELECT DISTINCT template FROM snapshots")
+        })
     }
 
     fn undurable_snapshots(&self) -> Result<Vec<SnapshotRecord>, CatalogError> {
-        Ok(Vec::new())
+        self.readers.read("list the snapshots that are not durable", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT record FROM snapshots WHERE durable = 0 AND damaged = 0 ORDER BY created",
+            )?;
+            let rows = statement.query_map([], text)?;
+            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+        })
     }
 
-    fn snapshots_on(&self, _: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
-        Err(missing())
+    fn snapshots_on(&self, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
+        self.readers.read(&format!("list the snapshots on `{layer}`"), |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT snapshots.record FROM snapshot_layers JOIN snapshots ON snapshots.id = snapshot
+                 WHERE layer = ?1 ORDER BY created, id",
+            )?;
+            let rows = statement.query_map([layer.as_str()], text)?;
+            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+        })
     }
 }
+
+fn insert(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO snapshots
+                 (id, owner, sandbox, session, parent, name, template, created, durable, damaged, record)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(params![
+            record.id.as_str(),
+            record.owner.as_str(),
+            record.sandbox.as_str(),
+            record.session.as_ref().map(|session| session.as_str()),
+            record.parent.as_ref().map(SnapshotId::as_str),
+            record.name,
+            record.spec.template.as_str(),
+            integer(record.created_unix_ms),
+            record.durable,
+            record.damaged,
+            serde_json::to_string(record)?,
+        ])?;
+    count_layers(connection, record)
+}
+
+fn count_layers(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobError> {
+    let mut statement = connection
+        .prepare_cached("INSERT OR IGNORE INTO snapshot_layers (layer, snapshot) VALUES (?1, ?2)")?;
+    for layer in &record.stack.0 {
+        statement.execute([layer.as_str(), record.id.as_str()])?;
+    }
+    Ok(())
+}
+
+fn update(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobError> {
+    let stored: Option<SnapshotRecord> = connection
+        .prepare_cached("SELECT record FROM snapshots WHERE id = ?1 AND owner = ?2")?
+        .query_row([record.id.as_str(), record.owner.as_str()], text)
+        .optional()?
+        .map(|record| serde_json::from_str(&record))
+        .transpose()?;
+    let stored =
+        stored.ok_or_else(|| JobError::refused(CatalogErrorKind::NotFound, "there is no such snapshot"))?;
+    if (&stored.sandbox, stored.created_unix_ms) != (&record.sandbox, record.created_unix_ms) {
+        return Err(JobError::refused(
+            CatalogErrorKind::Stale,
+            "its id, owner, sandbox and creation time never change",
+        ));
+    }
+    let record = SnapshotRecord { parent: stored.parent, ..record.clone() };
+    replace(connection, &record)?;
+    if stored.stack != record.stack {
+        connection
+            .prepare_cached("DELETE FROM snapshot_layers WHERE snapshot = ?1")?
+            .execute([record.id.as_str()])?;
+        count_layers(connection, &record)?;
+    }
+    Ok(())
+}
+
+fn replace(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobError> {
+    connection
+        .prepare_cached(
+            "UPDATE snapshots SET session = ?2, name = ?3, template = ?4, durable = ?5, damaged = ?6, record = ?7
+             WHERE id = ?1",
+        )?
+        .execute(params![
+            record.id.as_str(),
+            record.session.as_ref().map(|session| session.as_str()),
+            record.name,
+            record.spec.template.as_str(),
+            record.durable,
+            record.damaged,
+            serde_json::to_string(record)?,
+        ])?;
+    Ok(())
+}
+
+/// Its children go on with its parent. Says whether it was there.
+fn delete(connection: &Connection, owner: &Owner, id: &SnapshotId) -> Result<bool, JobError> {
+    let parent: Option<Option<String>> = connection
+        .prepare_cached("DELETE FROM snapshots WHERE id = ?1 AND owner = ?2 RETURNING parent")?
+        .query_row([id.as_str(), owner.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(parent) = parent else { return Ok(false) };
+    connection
+        .prepare_cached(
+            "UPDATE snapshots SET parent = ?2, record = json_set(record, '$.parent', ?2) WHERE parent = ?1",
+        )?
+        .execute(params![id.as_str(), parent])?;
+    Ok(true)
+}
+
+fn distinct<T: FromStr + Eq + Hash>(connection: &Connection, sql: &str) -> Result<HashSet<T>, JobError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([], text)?;
+    let damaged = |_| JobError::refused(CatalogErrorKind::Damaged, "the name is not one that was written");
+    rows.map(|name| name?.parse().map_err(damaged)).collect()
+}
+
+fn select(
+    connection: &Connection,
+    owner: &Owner,
+    filter: &SnapshotFilter,
+    page: &PageRequest,
+) -> Result<Vec<SnapshotRecord>, JobError> {
+    let (created, id) = page::start(page);
+    let mut statement = connection.prepare_cached(match filter {
+        SnapshotFilter { sandbox: Some(_), name: Some(_), .. } => SELECT_BY_NAME,
+        SnapshotFilter { session: Some(_), .. } => SELECT_BY_SESSION,
+        SnapshotFilter { sandbox: Some(_), .. } => SELECT_BY_SANDBOX,
+        SnapshotFilter { named: false, name: None, .. } => SELECT_ALL,
+        SnapshotFilter { .. } => SELECT_NAMED,
+    })?;
+    let rows = statement.query_map(
+        named_params! {
+            ":owner": owner.as_str(),
+            ":created": created,
+            ":id": id,
+            ":sandbox": filter.sandbox.as_ref().map(SandboxId::as_str),
+            ":session": filter.session.as_ref().map(|session| session.as_str()),
+            ":name": filter.name,
+            ":named": filter.named,
+            ":limit": page::fetched(page),
+        },
+        text,
+    )?;
+    rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+}
+
+macro_rules! select_snapshots {
+    ($index:literal, $which:literal) => {
+        concat!(
+            "SELECT record FROM snapshots INDEXED BY ",
+            $index,
+            " WHERE owner = :owner AND (created, id) < (:created, :id) AND ",
+            $which,
+            "
+             AND (:sandbox IS NULL OR sandbox = :sandbox)
+             AND (:session IS NULL OR session = :session)
+             AND (:name IS NULL OR name = :name)
+             AND (NOT :named OR name IS NOT NULL)
+             ORDER BY created DESC, id DESC LIMIT :limit"
+        )
+    };
+}
+
+/// Five texts, each with the index that reads least.
+const SELECT_ALL: &str = select_snapshots!("snapshots_by_owner", "true");
+const SELECT_NAMED: &str = select_snapshots!("snapshots_named", "name IS NOT NULL");
+const SELECT_BY_SANDBOX: &str = select_snapshots!("snapshots_by_sandbox", "sandbox = :sandbox");
+const SELECT_BY_SESSION: &str = select_snapshots!("snapshots_by_session", "session = :session");
+const SELECT_BY_NAME: &str = select_snapshots!("snapshots_by_name", "sandbox = :sandbox AND name = :name");
