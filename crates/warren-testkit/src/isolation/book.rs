@@ -292,6 +292,6 @@ fn not_found(id: &SandboxId) -> IsolationError {
     IsolationError::new(IsolationErrorKind::NotFound, format!("there is no sandbox {id}"))
 }
 
-pub(super) fn ended(id: &SandboxId) -> IsolationError {
+fn ended(id: &SandboxId) -> IsolationError {
     IsolationError::new(IsolationErrorKind::Ended, format!("{id} has ended"))
 }

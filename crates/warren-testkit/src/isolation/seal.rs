@@ -6,7 +6,7 @@ use std::time::Duration;
 use warren_core::{IsolationError, IsolationErrorKind, RootTree, SandboxId, Sealed};
 
 use super::Standing;
-use super::book::{Book, Life, ended};
+use super::book::{Book, Life};
 use crate::layers::lower;
 
 /// How long a fake sandbox stands still for a seal.
@@ -31,21 +31,20 @@ impl Book {
             shelf.violations.push(format!("seal of {id} on what it does not stand on"));
             return Err(invalid(id, "it stands on something else"));
         }
+        if unmovable {
+            return Ok(Sealed::Unmovable);
+        }
+        if sandbox.tree.is_pristine() {
+            return Ok(Sealed::Unchanged);
+        }
         let frozen = match &sandbox.life {
-            Life::Dead => return Err(ended(id)),
-            Life::Halted => Duration::ZERO,
+            Life::Dead | Life::Halted => Duration::ZERO,
             Life::Running { guest, .. } => match (guest.running(), guest.open_files()) {
                 (0, 0) => FROZEN,
                 (0, files) => return Ok(Sealed::Busy { reason: format!("{files} open files") }),
                 (processes, _) => return Ok(Sealed::Busy { reason: format!("{processes} processes") }),
             },
         };
-        if sandbox.tree.is_pristine() {
-            return Ok(Sealed::Unchanged);
-        }
-        if unmovable {
-            return Ok(Sealed::Unmovable);
-        }
         if shelf.receive(into, || sandbox.tree.sink()).is_none() {
             shelf.violations.push(format!("seal of {id} into what is no place of a layer"));
             return Err(invalid(id, "it is no place of a layer"));
