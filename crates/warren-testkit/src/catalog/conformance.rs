@@ -1,8 +1,10 @@
 mod events;
 mod idempotency;
+mod journal;
 mod keys;
 mod sandboxes;
 mod sessions;
+mod snapshots;
 
 use std::ops::Deref;
 
@@ -15,8 +17,15 @@ use super::records::{sample_sandbox, sample_session};
 
 type Check = fn(&dyn Catalog);
 
-const CHECKS: &[&[Check]] =
-    &[sandboxes::CHECKS, sessions::CHECKS, idempotency::CHECKS, keys::CHECKS, events::CHECKS];
+const CHECKS: &[&[Check]] = &[
+    sandboxes::CHECKS,
+    sessions::CHECKS,
+    snapshots::CHECKS,
+    journal::CHECKS,
+    idempotency::CHECKS,
+    keys::CHECKS,
+    events::CHECKS,
+];
 
 /// Shows that a catalog does what its ports say. Each check gets a new one, which has to be empty.
 ///

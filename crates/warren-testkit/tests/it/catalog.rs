@@ -3,10 +3,13 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use warren_core::catalog::{
-    CatalogErrorKind, Durability, NewRecords, SandboxCatalog as _, SessionCatalog as _,
+    CatalogErrorKind, Durability, JournalCatalog as _, NewRecords, SandboxCatalog as _, SessionCatalog as _,
+    SnapshotCatalog as _,
 };
-use warren_core::{Owner, SandboxRecord};
-use warren_testkit::{MemoryCatalog, catalog_conformance, sample_sandbox, sample_session};
+use warren_core::{JournalEntry, Owner, SandboxRecord, SnapshotRecord, ToolAnswer};
+use warren_testkit::{
+    MemoryCatalog, catalog_conformance, sample_entry, sample_sandbox, sample_session, sample_snapshot,
+};
 
 fn with_a_sandbox() -> (MemoryCatalog, NewRecords) {
     let sandbox = sample_sandbox(&Owner::first(), 1);
@@ -56,6 +59,42 @@ fn misuse_of_a_record_is_a_panic() {
     for misused in [leapt, older] {
         let update = || catalog.update_sandbox(&misused, Durability::Process);
         assert!(catch_unwind(AssertUnwindSafe(update)).is_err(), "{misused:?}");
+    }
+}
+
+#[test]
+fn misuse_of_snapshots_and_the_journal_is_a_panic() {
+    let (catalog, new) = with_a_sandbox();
+    let snapshot = sample_snapshot(&Owner::first(), 1);
+    catalog.insert_snapshots(std::slice::from_ref(&snapshot), Durability::Process).unwrap();
+    let entry = sample_entry(&new.sandbox, 1);
+    let number = catalog.append_entry(&entry, Durability::Process).unwrap();
+    let call = ToolAnswer {
+        owner: Owner::first(),
+        sandbox: new.sandbox.id.clone(),
+        call: "word".to_owned(),
+        fingerprint: String::new(),
+        answer: None,
+        at_unix_ms: 1,
+    };
+    catalog.begin_call(&call).unwrap();
+    catalog.finish_call(&call.sandbox, "word", Some("answer")).unwrap();
+    let update = |snapshot: SnapshotRecord| catalog.update_snapshot(&snapshot, Durability::Process);
+    let layer = snapshot.stack.0[0].clone();
+    let older = JournalEntry { number, began_unix_ms: 1, ..entry.clone() };
+    let misuses: [Box<dyn FnOnce() + '_>; 5] = [
+        Box::new(|| update(SnapshotRecord { created_unix_ms: 1, ..snapshot.clone() }).unwrap()),
+        Box::new(|| {
+            update(SnapshotRecord { stack: snapshot.stack.with(layer), ..snapshot.clone() }).unwrap()
+        }),
+        Box::new(|| catalog.update_entries(&[older], Durability::Process).unwrap()),
+        Box::new(|| {
+            drop(catalog.append_entry(&JournalEntry { number: 7, ..entry.clone() }, Durability::Disk))
+        }),
+        Box::new(|| catalog.finish_call(&call.sandbox, "word", Some("another")).unwrap()),
+    ];
+    for (index, misuse) in misuses.into_iter().enumerate() {
+        assert!(catch_unwind(AssertUnwindSafe(misuse)).is_err(), "misuse {index}");
     }
 }
 

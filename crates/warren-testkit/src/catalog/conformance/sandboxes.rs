@@ -225,7 +225,7 @@ fn insert_at(catalog: &dyn Catalog, number: u32, created_s: u32) -> SandboxId {
 }
 
 /// The record's next generation, in which it has ended.
-fn died(record: &SandboxRecord, at_unix_ms: u64, files_kept: bool) -> SandboxRecord {
+pub(super) fn died(record: &SandboxRecord, at_unix_ms: u64, files_kept: bool) -> SandboxRecord {
     let death = DeathCertificate {
         cause: DeathCause::Killed { by: "ann".to_owned() },
         detail: "asked for".to_owned(),
