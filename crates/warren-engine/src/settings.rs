@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use warren_core::{ByteSize, Cpus, Limits, RunLimits, SandboxKind, TemplateName, Timeouts};
+use warren_core::{Automatic, ByteSize, Cpus, Limits, RunLimits, SandboxKind, TemplateName, Timeouts};
 
 /// How the engine behaves. The server fills it from its configuration.
 #[derive(Debug, Clone)]
@@ -33,6 +33,12 @@ pub struct Settings {
     pub chat_env: BTreeMap<String, String>,
     /// Longest a caller may hold a `thinking` lease at a time.
     pub most_thinking_s: u64,
+    /// Which snapshots are taken without being asked for, of a sandbox that does not say.
+    pub automatic_snapshots: Automatic,
+    /// How many of those are kept for each sandbox. The newest stay dense, older ones become sparse.
+    pub automatic_snapshots_kept: usize,
+    /// How long a pause waits for what goes on, if it does not say.
+    pub pause_drain_ms: u64,
 }
 
 /// Run limits by tier.
@@ -73,6 +79,9 @@ impl Default for Settings {
             chat_port: 8000,
             chat_env: BTreeMap::new(),
             most_thinking_s: 3600,
+            automatic_snapshots: Automatic::default(),
+            automatic_snapshots_kept: 200,
+            pause_drain_ms: 5000,
         }
     }
 }

@@ -70,12 +70,12 @@ async fn create(
 ) -> Result<Json<Chat>, Refusal> {
     caller.require(Scope::Use)?;
     let request = body::create(&read_body(body, MOST_BODY_BYTES).await?)?;
-    let chat = state.engine.chat_sandbox(&caller.owner, request).await?;
+    let chat = state.engine_of(&caller).chat_sandbox(&caller.owner, request).await?;
     match forwarders.expose(&caller.owner, &chat.sandbox, chat.port).await {
         Ok(endpoint) => Ok(Json(Chat::new(chat, endpoint))),
         Err(error) => {
             // A sandbox that nobody can reach is of no use, and would be in the way of the next try.
-            state.engine.end_chat(&caller.owner, &chat.chat, "chat service: no endpoint").await?;
+            state.engine_of(&caller).end_chat(&caller.owner, &chat.chat, "chat service: no endpoint").await?;
             Err(Refusal::start_failed_by(error))
         }
     }
@@ -89,7 +89,7 @@ async fn end(
 ) -> Result<Json<Deleted>, Refusal> {
     caller.require(Scope::Use)?;
     let chat = body::chat_id(&chat_id)?;
-    let ended = state.engine.end_chat(&caller.owner, &chat, &caller.name).await?;
+    let ended = state.engine_of(&caller).end_chat(&caller.owner, &chat, &caller.name).await?;
     if let Some(ended) = &ended {
         forwarders.close(&ended.sandbox).await;
     }

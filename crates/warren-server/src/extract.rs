@@ -6,6 +6,6 @@ mod params;
 mod path;
 
 pub(crate) use idempotency::IdempotencyKey;
-pub(crate) use json::Json;
+pub(crate) use json::{Json, JsonOrNothing};
 pub(crate) use params::Params;
-pub(crate) use path::{ProcessPath, SandboxPath, SessionPath, TemplatePath};
+pub(crate) use path::{ProcessPath, SandboxPath, SessionPath, SnapshotPath, TemplatePath, ToolPath};

@@ -25,6 +25,7 @@ mod server;
 mod sse;
 mod state;
 mod stream;
+mod transfer;
 mod world;
 
 pub use auth::KeyringError;

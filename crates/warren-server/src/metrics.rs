@@ -1,6 +1,8 @@
 //! Figures in Prometheus' text format, written by hand: there are few, and their labels are of our own making.
 
 mod text;
+mod times;
+mod travel;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +20,8 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
 use text::Text;
-
-/// Upper bounds of the classes in which times are counted, in seconds.
-const CLASSES: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+use times::Times;
+use travel::Travel;
 
 /// What is counted by the server itself. The rest is asked of the engine and the machine when somebody looks.
 #[derive(Debug, Default)]
@@ -28,13 +29,7 @@ pub(crate) struct Metrics {
     auth_failures: AtomicU64,
     /// By method, route and status. All three come from our own tables, so there are few.
     requests: Mutex<BTreeMap<(String, String, u16), Times>>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Times {
-    count: u64,
-    seconds: f64,
-    classes: [u64; CLASSES.len()],
+    pub(crate) travel: Travel,
 }
 
 impl Metrics {
@@ -46,12 +41,7 @@ impl Metrics {
         // A method that no route has is the client's invention.
         let method = if route == "-" { "-" } else { method.as_str() };
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = requests.entry((method.to_owned(), route.to_owned(), status)).or_default();
-        times.count += 1;
-        times.seconds += took.as_secs_f64();
-        for (class, count) in CLASSES.iter().zip(&mut times.classes) {
-            *count += u64::from(took.as_secs_f64() <= *class);
-        }
+        requests.entry((method.to_owned(), route.to_owned(), status)).or_default().add(took);
     }
 
     fn write(&self, text: &mut Text) {
@@ -61,18 +51,9 @@ impl Metrics {
         text.family("warren_http_request_seconds", "histogram", "Time to the head of the answer.");
         for ((method, route, status), times) in &requests {
             let labels = format!(r#"method="{method}",route="{route}",status="{status}""#);
-            for (class, count) in CLASSES.iter().zip(times.classes) {
-                text.sample(
-                    "warren_http_request_seconds_bucket",
-                    &format!(r#"{labels},le="{class}""#),
-                    count,
-                );
-            }
-            let all = format!(r#"{labels},le="+Inf""#);
-            text.sample("warren_http_request_seconds_bucket", &all, times.count);
-            text.sample("warren_http_request_seconds_sum", &labels, times.seconds);
-            text.sample("warren_http_request_seconds_count", &labels, times.count);
+            times.write(text, "warren_http_request_seconds", &labels);
         }
+        self.travel.write(text);
     }
 }
 

@@ -87,7 +87,8 @@ fn operation(route: &Route) -> Operation {
     }
     let body = docs.body.as_ref().map(|body| {
         let content = ContentBuilder::new().schema(Some(body.schema.clone())).build();
-        RequestBodyBuilder::new().content(body.media_type, content).required(Some(Required::True)).build()
+        let required = if docs.bodiless { Required::False } else { Required::True };
+        RequestBodyBuilder::new().content(body.media_type, content).required(Some(required)).build()
     });
     OperationBuilder::new()
         .operation_id(Some(route.operation))

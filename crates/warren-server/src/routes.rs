@@ -2,6 +2,7 @@
 //! are all made from its rows, so that none of them can forget one.
 
 mod files;
+mod history;
 mod parameter;
 mod processes;
 mod row;
@@ -27,7 +28,7 @@ use crate::extract::Params;
 use crate::state::AppState;
 
 static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    [sandboxes::rows(), processes::rows(), files::rows(), sessions::rows(), server::rows()]
+    [sandboxes::rows(), processes::rows(), files::rows(), sessions::rows(), history::rows(), server::rows()]
         .into_iter()
         .flatten()
         .collect()

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::listener::Listener;
 use crate::metrics::Metrics;
 use crate::state::{AppState, Shared};
+use crate::transfer::Transfers;
 
 /// What the service stands on.
 pub struct ServerParts {
@@ -46,6 +47,7 @@ impl Server {
             attempts: Attempts::default(),
             shutdown,
             metrics: Metrics::default(),
+            transfers: Transfers::default(),
         });
         Ok(Self { state })
     }

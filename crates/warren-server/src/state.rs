@@ -8,15 +8,17 @@ use warren_core::{Clock, Random};
 use warren_engine::Engine;
 use warren_store::TemplateStore;
 
-use crate::auth::{Attempts, Keyring};
+use crate::auth::{Attempts, Caller, Keyring};
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::transfer::Transfers;
 
 /// What every handler can reach. A clone is the same state.
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<Shared>);
 
 pub(crate) struct Shared {
+    /// In nobody's name. What a caller asks for is done through [`AppState::engine_of`].
     pub(crate) engine: Engine,
     /// For the keys; everything else goes through the engine.
     pub(crate) catalog: Arc<dyn Catalog>,
@@ -30,11 +32,17 @@ pub(crate) struct Shared {
     /// Cancelled when the server begins to shut down: streams end then, short requests are finished.
     pub(crate) shutdown: CancellationToken,
     pub(crate) metrics: Metrics,
+    pub(crate) transfers: Transfers,
 }
 
 impl AppState {
     pub(crate) fn new(shared: Shared) -> Self {
         Self(Arc::new(shared))
+    }
+
+    /// The engine, acting in the caller's name: so the journal knows who asked.
+    pub(crate) fn engine_of(&self, caller: &Caller) -> Engine {
+        self.engine.by(&caller.name)
     }
 }
 

@@ -36,6 +36,9 @@ impl Config {
             chat_port: self.chats.port,
             chat_env: self.chats.env.clone(),
             most_thinking_s: self.timeouts.max_thinking.as_secs(),
+            automatic_snapshots: self.snapshots.automatic,
+            automatic_snapshots_kept: usize::try_from(self.snapshots.keep_automatic).unwrap_or(usize::MAX),
+            pause_drain_ms: self.snapshots.pause_drain_s.saturating_mul(1000),
         }
     }
 }
@@ -80,5 +83,8 @@ mod tests {
         assert_eq!((ours.sweep_s, ours.history_s), (theirs.sweep_s, theirs.history_s));
         assert_eq!((ours.chat_ttl_s, ours.chat_port), (theirs.chat_ttl_s, theirs.chat_port));
         assert_eq!(ours.most_thinking_s, theirs.most_thinking_s);
+        assert_eq!(ours.automatic_snapshots, theirs.automatic_snapshots);
+        assert_eq!(ours.automatic_snapshots_kept, theirs.automatic_snapshots_kept);
+        assert_eq!(ours.pause_drain_ms, theirs.pause_drain_ms);
     }
 }

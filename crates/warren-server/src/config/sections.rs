@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_norway::Value;
-use warren_core::{ByteSize, Cpus, RunLimits, TemplateName};
+use warren_core::{Automatic, ByteSize, Cpus, LayerDriver, RunLimits, TemplateName};
 
 use super::assigned::Assigned;
 use super::error::ConfigError;
@@ -185,6 +185,17 @@ sections! {
         warn: ByteSize = "5GiB";
         /// Below this much free space new work is refused.
         critical: ByteSize = "1GiB";
+    }
+    /// Snapshots of sandboxes.
+    snapshots: Snapshots {
+        /// How a sandbox's files are captured. `overlay` works everywhere. `reflink` needs a file system that shares extents, such as XFS, and `btrfs` one of its name.
+        driver: LayerDriver = "overlay";
+        /// Which are taken without being asked for, of a sandbox that does not say: around `commands`, at the end of `turns`, or none (`off`).
+        automatic: Automatic = "commands";
+        /// How many of those are kept for each sandbox. Older ones are thinned out; those with a name stay.
+        keep_automatic: u32 = "200";
+        /// How many seconds a pause waits for commands that somebody waits for, if it does not say.
+        pause_drain_s: u64 = "5";
     }
     /// Which template each type of sandbox starts from.
     templates: TemplateSettings {

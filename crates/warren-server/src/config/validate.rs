@@ -9,6 +9,9 @@ use super::error::ConfigError;
 use super::sections::Config;
 use super::value::Setting;
 
+/// Whoever pauses waits for so long at most.
+const LONGEST_DRAIN_S: u64 = 600;
+
 /// Refuses what cannot work, naming the setting that somebody gave.
 pub(super) fn check(config: &Config, assigned: &Assigned) -> Result<(), ConfigError> {
     let check = Check { assigned };
@@ -16,6 +19,11 @@ pub(super) fn check(config: &Config, assigned: &Assigned) -> Result<(), ConfigEr
     check.http(config)?;
     check.times(config)?;
     check.limits(config)?;
+    check.at_least("snapshots.keep_automatic", config.snapshots.keep_automatic, 1)?;
+    if config.snapshots.pause_drain_s > LONGEST_DRAIN_S {
+        let detail = format!("may not be more than {LONGEST_DRAIN_S}");
+        return Err(check.wrong("snapshots.pause_drain_s", &detail));
+    }
     let disk = &config.disk;
     check.at_most(("disk.critical", disk.critical), ("disk.warn", disk.warn))?;
     if config.mounts.allow.iter().any(|path| path.parent().is_none()) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_norway::Value;
-use warren_core::{ByteSize, Cpus, RunLimits, TemplateName, parse_duration};
+use warren_core::{Automatic, ByteSize, Cpus, LayerDriver, RunLimits, TemplateName, parse_duration};
 
 /// A type that a setting can have: how people write it, and how it is shown to them.
 pub(super) trait Setting: Sized {
@@ -231,6 +231,40 @@ by_word!(
     "a level: error, warn, info, debug or trace",
     |text| text.parse().ok().map(Self),
     |level| level.0.to_string().to_lowercase()
+);
+
+by_word!(
+    LayerDriver,
+    "overlay, reflink or btrfs",
+    "`overlay`, `reflink` or `btrfs`",
+    |text| match text {
+        "overlay" => Some(Self::Overlay),
+        "reflink" => Some(Self::Reflink),
+        "btrfs" => Some(Self::Btrfs),
+        _ => None,
+    },
+    |driver| match driver {
+        LayerDriver::Overlay => "overlay".to_owned(),
+        LayerDriver::Reflink => "reflink".to_owned(),
+        LayerDriver::Btrfs => "btrfs".to_owned(),
+    }
+);
+
+by_word!(
+    Automatic,
+    "commands, turns or off",
+    "`commands`, `turns` or `off`",
+    |text| match text {
+        "commands" => Some(Self::Commands),
+        "turns" => Some(Self::Turns),
+        "off" => Some(Self::Off),
+        _ => None,
+    },
+    |automatic| match automatic {
+        Automatic::Commands => "commands".to_owned(),
+        Automatic::Turns => "turns".to_owned(),
+        Automatic::Off => "off".to_owned(),
+    }
 );
 
 /// A list or table written on one line.

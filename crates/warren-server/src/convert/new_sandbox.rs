@@ -2,7 +2,8 @@ use std::path::PathBuf;
 
 use warren_core::{
     Automatic, ByteSize, Cpus, Limits, Mount, MountAccess, NetworkMode, OnExpiry, Profile, SandboxKind,
-    SandboxSpec, SnapshotId, SpecError, TemplateName, Timeouts, UniqueIdError, check_labels,
+    SandboxSpec, SnapshotId, SpecError, TemplateName, TemplateNameError, Timeouts, UniqueIdError,
+    check_labels,
 };
 use warren_engine::{EngineError, NewSandbox, Settings};
 use warren_wire::api;
@@ -65,9 +66,12 @@ fn template(
     kind: SandboxKind,
 ) -> Result<TemplateName, ApiError> {
     let Some(name) = name else { return Ok(settings.template_of(kind)) };
-    name.parse().map_err(|error: warren_core::TemplateNameError| {
-        ApiError::invalid(format!("{at}template"), error.to_string())
-    })
+    template_name(&format!("{at}template"), name)
+}
+
+/// The name of a template, as a field of this name gives it.
+pub(crate) fn template_name(field: &str, text: &str) -> Result<TemplateName, ApiError> {
+    text.parse().map_err(|error: TemplateNameError| ApiError::invalid(field, error.to_string()))
 }
 
 fn limits(body: &api::CreateSandbox, at: &str, settings: &Settings) -> Result<Limits, ApiError> {

@@ -68,6 +68,7 @@ codes! {
     MergeConflict "merge_conflict" CONFLICT never "Both sides changed the same paths";
     RollbackInProgress "rollback_in_progress" CONFLICT 1 "A rollback is in progress";
     ToolsInFlight "tools_in_flight" CONFLICT 1 "Commands are still running";
+    TooDeep "too_deep" CONFLICT 5 "The sandbox stands on too many layers for now";
     TooManyKeys "too_many_keys" CONFLICT never "There are too many keys";
     PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE never "The body's type is not understood";

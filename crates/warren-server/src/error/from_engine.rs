@@ -45,6 +45,7 @@ impl From<EngineError> for ApiError {
             EngineError::SnapshotNameTaken { .. } => Self::new(Code::SnapshotNameTaken, detail),
             EngineError::NothingToUndo { .. } => Self::new(Code::NothingToUndo, detail),
             EngineError::MergeConflict { into, conflicts } => merge_conflict(&into, &conflicts),
+            EngineError::TooDeep { .. } => Self::new(Code::TooDeep, detail),
             EngineError::SnapshotsUnavailable(_) => Self::new(Code::SnapshotsUnavailable, detail),
             EngineError::Layers(source) => source.into(),
         }

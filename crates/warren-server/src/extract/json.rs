@@ -2,6 +2,7 @@ use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
+use http_body::Body as _;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -16,6 +17,21 @@ const LONGEST_DETAIL: usize = 300;
 /// A JSON body, in both directions.
 #[derive(Debug, Clone)]
 pub(crate) struct Json<T>(pub(crate) T);
+
+/// A JSON body that may be left out, for requests that need not say anything.
+#[derive(Debug, Clone)]
+pub(crate) struct JsonOrNothing<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Serialize + Default> FromRequest<AppState> for JsonOrNothing<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        if request.body().is_end_stream() && !request.headers().contains_key(CONTENT_TYPE) {
+            return Ok(Self(T::default()));
+        }
+        Json::from_request(request, state).await.map(|Json(body)| Self(body))
+    }
+}
 
 impl<T: DeserializeOwned + Serialize> FromRequest<AppState> for Json<T> {
     type Rejection = ApiError;

@@ -1,11 +1,13 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
-use warren_core::{SandboxId, SessionId, TemplateName};
-use warren_engine::EngineError;
+use warren_core::{SandboxId, SessionId, SnapshotId, TemplateName};
+use warren_engine::{EngineError, Missing};
 use warren_wire::guest::ProcessSelector;
 
 use crate::convert;
 use crate::error::{ApiError, Code};
+
+const LONGEST_TOOL: usize = 64;
 
 /// `{sandbox_id}` of the path. What cannot be an id is answered like one that nobody has.
 #[derive(Debug, Clone)]
@@ -14,6 +16,14 @@ pub(crate) struct SandboxPath(pub(crate) SandboxId);
 /// `{session_id}` of the path.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionPath(pub(crate) SessionId);
+
+/// `{snapshot_id}` of the path.
+#[derive(Debug, Clone)]
+pub(crate) struct SnapshotPath(pub(crate) SnapshotId);
+
+/// `{tool}` of the path.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolPath(pub(crate) String);
 
 /// `{name}` of the path.
 #[derive(Debug, Clone)]
@@ -46,6 +56,28 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let text = part(parts, state, "session_id").await?;
         text.parse().map(Self).map_err(|_| EngineError::session_not_found(shorten(&text)).into())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SnapshotPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = part(parts, state, "snapshot_id").await?;
+        text.parse().map(Self).map_err(|_| EngineError::snapshot_not_found(shorten(&text)).into())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ToolPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = part(parts, state, "tool").await?;
+        let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if (1..=LONGEST_TOOL).contains(&text.len()) && text.bytes().all(word) {
+            return Ok(Self(text));
+        }
+        Err(EngineError::NotFound { what: Missing::Tool, id: shorten(&text) }.into())
     }
 }
 

@@ -23,10 +23,10 @@ pub(crate) async fn run(
 ) -> Result<Response, ApiError> {
     let ExecOrder { start, stdin, caps, encoding } = convert::exec_order(body)?;
     if sse::is_wanted(&headers) {
-        let handle = state.engine.start(&caller.owner, &id, start).await?;
+        let handle = state.engine_of(&caller).start(&caller.owner, &id, start).await?;
         return Ok(sse::answer(&caller, messages(handle, stdin, encoding).into_stream()));
     }
-    let result = state.engine.exec(&caller.owner, &id, start, stdin, caps).await?;
+    let result = state.engine_of(&caller).exec(&caller.owner, &id, start, stdin, caps).await?;
     Ok(Json(convert::exec_result(result, encoding)).into_response())
 }
 

@@ -30,8 +30,10 @@ pub(crate) async fn start(
     let port = convert::checked_port(body.port)?;
     let order = convert::start_order(body)?;
     let process = match port {
-        Some(port) => convert::launched(state.engine.launch(&caller.owner, &id, order, port).await?),
-        None => convert::process(state.engine.spawn(&caller.owner, &id, order).await?),
+        Some(port) => {
+            convert::launched(state.engine_of(&caller).launch(&caller.owner, &id, order, port).await?)
+        }
+        None => convert::process(state.engine_of(&caller).spawn(&caller.owner, &id, order).await?),
     };
     Ok((StatusCode::CREATED, Json(process)).into_response())
 }
@@ -41,7 +43,7 @@ pub(crate) async fn list(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Result<Json<api::ProcessList>, ApiError> {
-    let processes = state.engine.processes(&caller.owner, &id).await?;
+    let processes = state.engine_of(&caller).processes(&caller.owner, &id).await?;
     Ok(Json(api::ProcessList { items: processes.into_iter().map(convert::process).collect() }))
 }
 
@@ -52,11 +54,11 @@ pub(crate) async fn get(
     SandboxPath(id): SandboxPath,
     ProcessPath(process): ProcessPath,
 ) -> Result<Json<api::Process>, ApiError> {
-    let found = state.engine.process(&caller.owner, &id, process.clone()).await?;
+    let found = state.engine_of(&caller).process(&caller.owner, &id, process.clone()).await?;
     if port_of(&found).is_none() {
         return Ok(Json(convert::process(found)));
     }
-    let launched = state.engine.launch_status(&caller.owner, &id, process).await?;
+    let launched = state.engine_of(&caller).launch_status(&caller.owner, &id, process).await?;
     Ok(Json(convert::launched(launched)))
 }
 
@@ -67,7 +69,7 @@ pub(crate) async fn kill(
     SandboxPath(id): SandboxPath,
     ProcessPath(process): ProcessPath,
 ) -> Result<StatusCode, ApiError> {
-    match state.engine.signal(&caller.owner, &id, process, SIGKILL, true).await {
+    match state.engine_of(&caller).signal(&caller.owner, &id, process, SIGKILL, true).await {
         Err(EngineError::Refused(failure)) if failure.code == FailureCode::Ended => {}
         outcome => outcome?,
     }
@@ -82,7 +84,7 @@ pub(crate) async fn signal(
     Json(body): Json<api::SendSignal>,
 ) -> Result<StatusCode, ApiError> {
     let number = convert::signal_number(&body.signal)?;
-    state.engine.signal(&caller.owner, &id, process, number, body.group).await?;
+    state.engine_of(&caller).signal(&caller.owner, &id, process, number, body.group).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -96,7 +98,7 @@ pub(crate) async fn stdin(
     body: Body,
 ) -> Result<StatusCode, ApiError> {
     let close = params.flag("close")?;
-    let mut input = state.engine.open_input(&caller.owner, &id, process, close).await?;
+    let mut input = state.engine_of(&caller).open_input(&caller.owner, &id, process, close).await?;
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
         input.write(piece.map_err(|error| limits::broken_body(&error))?).await?;
@@ -113,7 +115,7 @@ pub(crate) async fn resize(
     Json(body): Json<api::TerminalSize>,
 ) -> Result<StatusCode, ApiError> {
     let size = convert::terminal_size(body, "")?;
-    state.engine.resize(&caller.owner, &id, process, size).await?;
+    state.engine_of(&caller).resize(&caller.owner, &id, process, size).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -129,7 +131,7 @@ pub(crate) async fn output(
     let from = params.number("from", 0, u64::MAX)?.unwrap_or(0);
     let from = sse::last_seen(&headers)?.unwrap_or(from);
     let encoding = convert::encoding(params.text("encoding"))?;
-    let handle = state.engine.follow(&caller.owner, &id, process, from, Reader::Skips).await?;
+    let handle = state.engine_of(&caller).follow(&caller.owner, &id, process, from, Reader::Skips).await?;
     let started = handle.started;
     let (reader, _) = handle.split();
     Ok(sse::answer(&caller, ProcessMessages::new(started, reader, encoding).into_stream()))
@@ -144,11 +146,12 @@ pub(crate) async fn wait(
     params: Params,
 ) -> Result<Json<api::Process>, ApiError> {
     let patience = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
-    let ended = state.engine.wait(&caller.owner, &id, process.clone());
+    let engine = state.engine_of(&caller);
+    let ended = engine.wait(&caller.owner, &id, process.clone());
     tokio::select! {
         ended = ended => drop(ended?),
         () = tokio::time::sleep(Duration::from_secs(patience)) => {}
         _ = caller.until_cut() => return Err(ApiError::new(Code::ShuttingDown, "the server is shutting down")),
     }
-    Ok(Json(convert::process(state.engine.process(&caller.owner, &id, process).await?)))
+    Ok(Json(convert::process(engine.process(&caller.owner, &id, process).await?)))
 }

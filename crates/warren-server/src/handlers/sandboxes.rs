@@ -6,6 +6,7 @@ use warren_core::catalog::SandboxFilter;
 use warren_engine::{Acquire, Requirements, StoppedFiles};
 use warren_wire::api;
 
+use super::snapshots::settle_template;
 use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code};
@@ -21,12 +22,13 @@ pub(crate) async fn create(
     State(state): State<AppState>,
     caller: Caller,
     key: IdempotencyKey,
-    Json(body): Json<api::CreateSandbox>,
+    Json(mut body): Json<api::CreateSandbox>,
 ) -> Result<Response, ApiError> {
     let idempotency = key.expected(&body)?;
+    settle_template(&state, &caller, &mut body, "").await?;
     let parts = convert::new_sandbox(body, "", &state.config.settings())?;
     let request = Acquire {
-        client: parts.client.unwrap_or(caller.name),
+        client: parts.client.unwrap_or_else(|| caller.name.clone()),
         sandbox: parts.sandbox,
         preferred: None,
         fresh: true,
@@ -40,7 +42,7 @@ pub(crate) async fn create(
         background: false,
         idempotency,
     };
-    let acquired = state.engine.acquire(&caller.owner, request).await?;
+    let acquired = state.engine_of(&caller).acquire(&caller.owner, request).await?;
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::created(&acquired)).into_response()))
 }
 
@@ -64,7 +66,7 @@ pub(crate) async fn list(
         metadata: params.map("metadata")?,
         ended: params.flag("ended")?,
     };
-    let page = state.engine.sandboxes(&caller.owner, &filter, &params.page()?).await?;
+    let page = state.engine_of(&caller).sandboxes(&caller.owner, &filter, &params.page()?).await?;
     Ok(Json(convert::page(&page, convert::sandbox)))
 }
 
@@ -86,8 +88,8 @@ pub(crate) async fn get(
     let seen = params.number("wait_generation", 0, u64::MAX)?;
     let patience_s = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
     let record = match seen {
-        Some(seen) => state.engine.changed(&caller.owner, &id, seen, patience_s * 1000).await?,
-        None => state.engine.sandbox(&caller.owner, &id).await?,
+        Some(seen) => state.engine_of(&caller).changed(&caller.owner, &id, seen, patience_s * 1000).await?,
+        None => state.engine_of(&caller).sandbox(&caller.owner, &id).await?,
     };
     Ok(Json(convert::sandbox(&record)))
 }
@@ -98,7 +100,7 @@ pub(crate) async fn update(
     SandboxPath(id): SandboxPath,
     Json(body): Json<api::PatchSandbox>,
 ) -> Answer {
-    let record = state.engine.update_sandbox(&caller.owner, &id, convert::patch(body)).await?;
+    let record = state.engine_of(&caller).update_sandbox(&caller.owner, &id, convert::patch(body)).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
@@ -107,7 +109,8 @@ pub(crate) async fn delete(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Answer {
-    let record = state.engine.stop(&caller.owner, &id, StoppedFiles::Delete, &caller.name).await?;
+    let record =
+        state.engine_of(&caller).stop(&caller.owner, &id, StoppedFiles::Delete, &caller.name).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
@@ -116,7 +119,7 @@ pub(crate) async fn stop(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Answer {
-    let record = state.engine.stop(&caller.owner, &id, StoppedFiles::Keep, &caller.name).await?;
+    let record = state.engine_of(&caller).stop(&caller.owner, &id, StoppedFiles::Keep, &caller.name).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
@@ -125,7 +128,7 @@ pub(crate) async fn pause(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Answer {
-    let record = state.engine.pause(&caller.owner, &id).await?;
+    let record = state.engine_of(&caller).pause(&caller.owner, &id).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
@@ -134,7 +137,7 @@ pub(crate) async fn resume(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Answer {
-    let record = state.engine.resume(&caller.owner, &id).await?;
+    let record = state.engine_of(&caller).resume(&caller.owner, &id).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
@@ -143,7 +146,7 @@ pub(crate) async fn death(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Result<Json<api::Death>, ApiError> {
-    let certificate = state.engine.death(&caller.owner, &id).await?;
+    let certificate = state.engine_of(&caller).death(&caller.owner, &id).await?;
     let certificate = certificate.ok_or_else(|| ApiError::new(Code::NotDead, format!("{id} lives")))?;
     Ok(Json(convert::death(&certificate)))
 }
@@ -153,5 +156,5 @@ pub(crate) async fn usage(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Result<Json<api::Usage>, ApiError> {
-    Ok(Json(convert::usage(state.engine.usage(&caller.owner, &id).await?)))
+    Ok(Json(convert::usage(state.engine_of(&caller).usage(&caller.owner, &id).await?)))
 }

@@ -50,6 +50,10 @@ impl Parameter {
             "session_id" => {
                 ("The session.", schema::matching("^sess-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))
             }
+            "snapshot_id" => {
+                ("The snapshot.", schema::matching("^snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))
+            }
+            "tool" => ("The tool.", schema::matching("^[A-Za-z0-9_-]{1,64}$")),
             "key_id" => ("The key.", schema::matching("^key-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")),
             "name" => ("The template.", schema::matching("^[a-z0-9][a-z0-9._-]{0,62}$")),
             "process" => (

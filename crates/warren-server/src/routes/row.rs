@@ -61,6 +61,8 @@ pub(crate) struct Docs {
     pub(crate) summary: &'static str,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) body: Option<Content>,
+    /// The body may be left out.
+    pub(crate) bodiless: bool,
     pub(crate) answers: Vec<Answer>,
     pub(crate) errors: BTreeSet<u16>,
     pub(crate) schemas: Vec<(String, RefOr<Schema>)>,
@@ -220,6 +222,13 @@ impl Route {
         self.docs.body = Some(Content { media_type: "application/json", schema });
         self.docs.errors.extend([413, 415]);
         self
+    }
+
+    /// A JSON body of this type, or none.
+    pub(crate) fn may_take<T: ToSchema>(self) -> Self {
+        let mut route = self.takes::<T>();
+        route.docs.bodiless = true;
+        route
     }
 
     /// A body of plain bytes.

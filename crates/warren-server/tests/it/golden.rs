@@ -25,7 +25,9 @@ pub(crate) fn blur(value: &mut Value) {
         Value::Object(fields) => {
             for (name, value) in fields {
                 match name.as_str() {
-                    "made_in_ms" | "took_ms" | "duration_ms" | "uptime_s" if value.is_number() => {
+                    "made_in_ms" | "took_ms" | "frozen_ms" | "duration_ms" | "uptime_s"
+                        if value.is_number() =>
+                    {
                         *value = 0.into()
                     }
                     "version" => *value = "VERSION".into(),
@@ -43,6 +45,7 @@ fn blurred(text: &str) -> String {
     let kinds = [
         ("sbx", 29, "SANDBOX"),
         ("sess-", 41, "SESSION"),
+        ("snap-", 41, "SNAPSHOT"),
         ("run-", 40, "RUN"),
         ("key-", 40, "KEY"),
         ("req-", 28, "REQUEST"),

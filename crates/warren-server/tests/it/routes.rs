@@ -13,18 +13,26 @@ struct Things {
     sandbox: String,
     session: String,
     process: String,
+    snapshot: String,
 }
 
 impl Things {
     fn of_owner(server: &TestServer) -> Self {
         let sandbox = server.call("POST", "/v1/sandboxes").json(&json!({})).send().expect(201).json();
         let text = |name: &str| sandbox[name].as_str().unwrap().to_owned();
-        let things =
-            Self { sandbox: text("sandbox_id"), session: text("session_id"), process: String::new() };
+        let things = Self {
+            sandbox: text("sandbox_id"),
+            session: text("session_id"),
+            process: String::new(),
+            snapshot: String::new(),
+        };
         let start = json!({"command": ["sleep", "600"], "stdin_open": true});
         let path = format!("/v1/sandboxes/{}/processes", things.sandbox);
         let process = server.call("POST", &path).json(&start).send().expect(201).json();
-        Self { process: process["process_id"].to_string(), ..things }
+        let path = format!("/v1/sandboxes/{}/snapshots", things.sandbox);
+        let snapshot = server.call("POST", &path).send().expect(201).json();
+        let snapshot = snapshot["snapshot_id"].as_str().unwrap().to_owned();
+        Self { process: process["process_id"].to_string(), snapshot, ..things }
     }
 
     fn of_nobody() -> Self {
@@ -32,6 +40,7 @@ impl Things {
             sandbox: "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa".to_owned(),
             session: "sess-00000000-0000-4000-8000-000000000000".to_owned(),
             process: "1".to_owned(),
+            snapshot: "snap-00000000-0000-4000-8000-000000000000".to_owned(),
         }
     }
 
@@ -42,14 +51,17 @@ impl Things {
             .replace("{sandbox_id}", &self.sandbox)
             .replace("{session_id}", &self.session)
             .replace("{process}", &self.process)
+            .replace("{snapshot_id}", &self.snapshot)
+            .replace("{tool}", "ls")
             .replace("{name}", "python")
             .replace("{key_id}", "key-00000000-0000-4000-8000-000000000000");
         assert!(!path.contains('{'), "tell this test how to fill {}", route.path);
         match route.operation {
             "read_file" | "head_file" | "write_file" | "remove_file" | "stat_file" | "list_files"
-            | "watch_files" => {
+            | "watch_files" | "blame" => {
                 format!("{path}?path=/x")
             }
+            "diff" => format!("{path}?from={0}&to={0}", self.snapshot),
             "glob_files" | "grep_files" => format!("{path}?root=/&pattern=x"),
             _ => path,
         }
@@ -60,6 +72,19 @@ impl Things {
 fn body(route: &Route) -> Option<Value> {
     let body = match route.operation {
         "create_sandbox" | "update_sandbox" | "release_session" | "mark_session_ready" => json!({}),
+        "take_snapshot"
+        | "complete_turn"
+        | "complete_session_turn"
+        | "undo"
+        | "redo"
+        | "fork_sandbox"
+        | "fork_snapshot"
+        | "promote_sandbox"
+        | "pause_sandbox" => json!({}),
+        "name_snapshot" => json!({"name": null}),
+        "roll_back_sandbox" => json!({"snapshot_id": "snap-00000000-0000-4000-8000-000000000000"}),
+        "make_template" => json!({"name": "made"}),
+        "call_tool" => json!({"params": {"path": "/"}}),
         "set_default_sandbox" => json!({"sandbox_id": "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa"}),
         "exec" | "start_process" => json!({"command": ["true"]}),
         "signal_process" => json!({"signal": "TERM"}),
@@ -84,7 +109,7 @@ fn call(server: &TestServer, route: &Route, things: &Things) -> Call {
     let call = server.stranger(route.method.as_str(), &things.path(route));
     match body(route) {
         Some(body) => call.json(&body),
-        None if route.method == "PUT" => call.body(*b"x"),
+        None if route.method == "PUT" || route.operation == "import_snapshots" => call.body(*b"x"),
         None => call,
     }
 }
@@ -97,7 +122,7 @@ fn essence(answer: &Answer, things: &Things) -> (u16, String) {
     let mut body = answer.json();
     body.as_object_mut().unwrap().remove("request_id");
     let text = body.to_string().replace(&things.sandbox, "SANDBOX").replace(&things.session, "SESSION");
-    (answer.status, text)
+    (answer.status, text.replace(&things.snapshot, "SNAPSHOT"))
 }
 
 #[test]
@@ -135,20 +160,26 @@ fn no_row_serves_a_scope_below_its_own() {
 fn what_belongs_to_another_is_answered_like_what_does_not_exist() {
     let server = TestServer::start();
     let (things, nobody) = (Things::of_owner(&server), Things::of_nobody());
-    let stranger = server.key("stranger", Scope::Use);
     let mut tried = 0;
     for route in route_table() {
-        let names_one = route.path.contains("{sandbox_id}") || route.path.contains("{session_id}");
+        let names_one =
+            ["{sandbox_id}", "{session_id}", "{snapshot_id}"].iter().any(|id| route.path.contains(id))
+                || route.operation == "diff";
         if route.audience != Audience::Owner || !names_one {
             continue;
         }
+        // An administrator sees no more of another owner's things, unless he says for whom he acts.
+        let stranger = server.key(
+            "stranger",
+            if route.access == Access::Key(Scope::Admin) { Scope::Admin } else { Scope::Use },
+        );
         let foreign = call(&server, route, &things).key(&stranger).send();
         let unknown = call(&server, route, &nobody).key(&stranger).send();
         assert_eq!(foreign.status, 404, "{route:?}: {}", String::from_utf8_lossy(&foreign.body));
         assert_eq!(essence(&foreign, &things), essence(&unknown, &nobody), "{route:?}");
         tried += 1;
     }
-    assert!(tried > 30, "{tried}");
+    assert!(tried > 50, "{tried}");
     let own = server.call("GET", &format!("/v1/sandboxes/{}", things.sandbox)).send().expect(200).json();
     assert_eq!(own["status"], "ready");
 }
@@ -172,6 +203,9 @@ fn a_malformed_id_is_answered_like_an_unknown_one() {
         let answer = server.call("GET", &format!("/v1/sandboxes/{id}/usage")).send().expect(404);
         assert!(["sandbox_not_found", "route_not_found"].contains(&answer.code().as_str()), "{id}");
         server.call("GET", &format!("/v1/sessions/{id}/details")).send().expect(404);
+        let answer = server.call("GET", &format!("/v1/snapshots/{id}/export")).send().expect(404);
+        assert!(["snapshot_not_found", "route_not_found"].contains(&answer.code().as_str()), "{id}");
+        server.call("DELETE", &format!("/v1/snapshots/{id}")).send().expect(404);
     }
     server.call("GET", "/v1/sandboxes/%ff/usage").send().expect(400);
 }

@@ -25,7 +25,7 @@ pub(crate) async fn stat(
     params: Params,
 ) -> Result<Json<api::FileInfo>, ApiError> {
     let operation = FileOperation::Stat { path: named(&params, "path")?, follow: params.flag("follow")? };
-    let entry = state.engine.stat(&caller.owner, &id, call(&params, operation)?).await?;
+    let entry = state.engine_of(&caller).stat(&caller.owner, &id, call(&params, operation)?).await?;
     Ok(Json(convert::file_info(entry)))
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn list(
     let depth = params.number("depth", 1, MOST_DEPTH)?.unwrap_or(1);
     let depth = u32::try_from(depth).unwrap_or(u32::MAX);
     let operation = FileOperation::List { path: named(&params, "path")?, depth };
-    let listing = state.engine.entries(&caller.owner, &id, call(&params, operation)?).await?;
+    let listing = state.engine_of(&caller).entries(&caller.owner, &id, call(&params, operation)?).await?;
     collect(listing, limit(&params)?).await.map(Json)
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn glob(
     let most = limit(&params)?;
     let (root, pattern) = (named(&params, "root")?, named(&params, "pattern")?);
     let operation = FileOperation::Glob { root, pattern, limit: one_more(most) };
-    let listing = state.engine.entries(&caller.owner, &id, call(&params, operation)?).await?;
+    let listing = state.engine_of(&caller).entries(&caller.owner, &id, call(&params, operation)?).await?;
     collect(listing, most).await.map(Json)
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn grep(
         limit: one_more(most),
     };
     let call = call(&params, FileOperation::Grep(query))?;
-    let mut matches = state.engine.grep(&caller.owner, &id, call).await?;
+    let mut matches = state.engine_of(&caller).grep(&caller.owner, &id, call).await?;
     let truncated = matches.len() > most;
     matches.truncate(most);
     Ok(Json(api::GrepResult { items: matches.into_iter().map(convert::grep_line).collect(), truncated }))
@@ -84,7 +84,7 @@ pub(crate) async fn watch(
 ) -> Result<Response, ApiError> {
     let (path, recursive) = (named(&params, "path")?, params.flag("recursive")?);
     let call = call(&params, FileOperation::Watch { path, recursive })?;
-    let watch = state.engine.watch(&caller.owner, &id, call).await?;
+    let watch = state.engine_of(&caller).watch(&caller.owner, &id, call).await?;
     Ok(sse::answer(&caller, changes(watch)))
 }
 

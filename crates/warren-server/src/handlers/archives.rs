@@ -1,0 +1,98 @@
+//! Snapshots on their way out of and into the server.
+
+use std::io;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::TryStreamExt as _;
+use http::StatusCode;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use tokio_util::io::{StreamReader, SyncIoBridge};
+use warren_core::{ImportFormat, TemplateName};
+use warren_engine::{ExportOrder, Point};
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::{Json, Params, SnapshotPath};
+use crate::state::AppState;
+use crate::transfer::{Incoming, export};
+
+pub(crate) async fn take_out(
+    State(state): State<AppState>,
+    caller: Caller,
+    SnapshotPath(id): SnapshotPath,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let (order, kind, ending) = export_order(&params)?;
+    let room = state.transfers.begin()?;
+    let name = format!("attachment; filename=\"{id}.{ending}\"");
+    let (engine, owner) = (state.engine_of(&caller), caller.owner.clone());
+    let body = export(room, move |to| async move {
+        engine.export(&owner, &Point::Snapshot(id), order, to).await.map_err(ApiError::from)
+    });
+    let headers = [
+        (CONTENT_TYPE, kind.to_owned()),
+        (CONTENT_DISPOSITION, name),
+        // What a sandbox wrote is never a page of ours.
+        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+    ];
+    Ok((headers, body.await?).into_response())
+}
+
+/// What is wanted, its media type, and how a file of it ends.
+fn export_order(params: &Params) -> Result<(ExportOrder, &'static str, &'static str), ApiError> {
+    let below = convert::inside_or_root(params, "path")?;
+    let format = params.text("format").unwrap_or("tar");
+    let alone = |field: &'static str| match params.text(field) {
+        Some(_) => Err(ApiError::invalid(field, format!("`{field}` is not for the format `{format}`"))),
+        None => Ok(()),
+    };
+    match format {
+        "tar" => alone("since").map(|()| (ExportOrder::Tar { below }, "application/x-tar", "tar")),
+        "patch" => {
+            let since = params.text("since");
+            let since = since.ok_or_else(|| ApiError::invalid("since", "a patch needs `since`"))?;
+            let since = convert::point("since", since)?;
+            Ok((ExportOrder::Patch { since, below }, "text/x-patch", "patch"))
+        }
+        "history" => {
+            alone("since").and_then(|()| alone("path"))?;
+            Ok((ExportOrder::History, "application/octet-stream", "warren"))
+        }
+        _ => Err(ApiError::invalid("format", "`format` is `tar`, `patch` or `history`")),
+    }
+}
+
+pub(crate) async fn bring_in(
+    State(state): State<AppState>,
+    caller: Caller,
+    params: Params,
+    body: Body,
+) -> Result<(StatusCode, Json<api::SnapshotList>), ApiError> {
+    let (format, template) = import_order(&params)?;
+    let name = params.text("name").map(|name| convert::snapshot_name("name", name.to_owned())).transpose()?;
+    let room = state.transfers.begin()?;
+    let bytes =
+        SyncIoBridge::new(StreamReader::new(Box::pin(body.into_data_stream().map_err(io::Error::other))));
+    let (source, outcome) = Incoming::new(bytes, state.config.http.max_upload.0, room);
+    let engine = state.engine_of(&caller);
+    let imported = engine.import(&caller.owner, format, template, name, Box::new(source)).await;
+    let records = imported.map_err(|error| outcome.blame(error))?;
+    let items = records.iter().map(convert::snapshot).collect();
+    Ok((StatusCode::CREATED, Json(api::SnapshotList { items })))
+}
+
+fn import_order(params: &Params) -> Result<(ImportFormat, Option<TemplateName>), ApiError> {
+    let template =
+        params.text("template").map(|name| convert::template_name("template", name)).transpose()?;
+    match (params.text("format").unwrap_or("history"), template) {
+        ("tar", None) => Err(ApiError::invalid("template", "a tar file needs a `template` to stand on")),
+        ("tar", template) => Ok((ImportFormat::Tar, template)),
+        ("history", None) => Ok((ImportFormat::History, None)),
+        ("history", Some(_)) => Err(ApiError::invalid("template", "a history says itself what it stands on")),
+        _ => Err(ApiError::invalid("format", "`format` is `tar` or `history`")),
+    }
+}

@@ -1,0 +1,101 @@
+//! Turns, and going back and forth between states.
+
+use axum::extract::State;
+use warren_engine::RolledBack;
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::{Json, JsonOrNothing, SandboxPath, SessionPath};
+use crate::state::AppState;
+
+type Answer = Result<Json<api::RolledBack>, ApiError>;
+
+pub(crate) async fn turn(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    JsonOrNothing(body): JsonOrNothing<api::CompleteTurn>,
+) -> Result<Json<api::Turn>, ApiError> {
+    let session = body.session_id.as_deref().map(convert::session_id).transpose()?;
+    let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
+    let done = state.engine_of(&caller).complete_turn(&caller.owner, &id, session, name).await?;
+    state.metrics.travel.took(&done.taken);
+    Ok(Json(convert::turn(&done)))
+}
+
+pub(crate) async fn session_turn(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+    JsonOrNothing(body): JsonOrNothing<api::CompleteTurn>,
+) -> Result<Json<api::Turn>, ApiError> {
+    if body.session_id.as_ref().is_some_and(|given| given != id.as_str()) {
+        return Err(ApiError::invalid("session_id", "the path names another session: leave this out"));
+    }
+    let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
+    let sandbox = state.engine.session(&caller.owner, &id).await?.session.sandbox;
+    let done = state.engine_of(&caller).complete_turn(&caller.owner, &sandbox, Some(id), name).await?;
+    state.metrics.travel.took(&done.taken);
+    Ok(Json(convert::turn(&done)))
+}
+
+pub(crate) async fn end_session(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(id): SessionPath,
+) -> Result<Json<api::EndedSession>, ApiError> {
+    let ended = state.engine_of(&caller).end_session(&caller.owner, &id).await?;
+    state.metrics.travel.took(&ended.taken);
+    Ok(Json(convert::ended_session(&ended)))
+}
+
+pub(crate) async fn rollback(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    Json(body): Json<api::Rollback>,
+) -> Answer {
+    let to = convert::snapshot_id(&body.snapshot_id, "snapshot_id")?;
+    let done = state.engine_of(&caller).rollback(&caller.owner, &id, &to, body.force).await?;
+    Ok(went(&state, &done))
+}
+
+pub(crate) async fn undo(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    JsonOrNothing(body): JsonOrNothing<api::Steps>,
+) -> Answer {
+    let steps = convert::steps(&body)?;
+    let done = state.engine_of(&caller).undo(&caller.owner, &id, steps, body.force).await?;
+    Ok(went(&state, &done))
+}
+
+pub(crate) async fn redo(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    JsonOrNothing(body): JsonOrNothing<api::Steps>,
+) -> Answer {
+    let steps = convert::steps(&body)?;
+    let done = state.engine_of(&caller).redo(&caller.owner, &id, steps, body.force).await?;
+    Ok(went(&state, &done))
+}
+
+fn went(state: &AppState, done: &RolledBack) -> Json<api::RolledBack> {
+    state.metrics.travel.rolled_back(done.took);
+    Json(convert::rolled_back(done))
+}
+
+pub(crate) async fn promote(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    JsonOrNothing(body): JsonOrNothing<api::Promote>,
+) -> Result<Json<api::Promoted>, ApiError> {
+    let order = convert::promote_order(&body)?;
+    let done = state.engine_of(&caller).promote(&caller.owner, &id, order).await?;
+    convert::promoted(&done, body.apply).map(Json)
+}

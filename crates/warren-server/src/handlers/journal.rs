@@ -1,0 +1,39 @@
+use axum::extract::State;
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::{Json, Params, SandboxPath};
+use crate::state::AppState;
+
+const USUAL_LIMIT: u64 = 100;
+pub(crate) const MOST: u64 = 1000;
+
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    params: Params,
+) -> Result<Json<api::Journal>, ApiError> {
+    let before = params.number("before", 0, u64::MAX)?;
+    let limit = params.number("limit", 1, MOST)?.unwrap_or(USUAL_LIMIT);
+    let most = u32::try_from(limit).unwrap_or(u32::MAX);
+    let entries = state.engine.journal(&caller.owner, &id, before, most, params.flag("count")?).await?;
+    let full = entries.len() as u64 >= limit;
+    let last = entries.last().map(|log| log.entry.number).filter(|number| full && *number > 1);
+    Ok(Json(api::Journal { items: entries.iter().map(convert::log_entry).collect(), next_before: last }))
+}
+
+pub(crate) async fn blame(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    params: Params,
+) -> Result<Json<api::Blame>, ApiError> {
+    let given = params.text("path").ok_or_else(|| ApiError::invalid("path", "`path` is missing"))?;
+    let path = convert::inside("path", given)?;
+    let blame = state.engine.blame(&caller.owner, &id, &path).await?;
+    let items = blame.entries.iter().map(convert::journal_entry).collect();
+    Ok(Json(api::Blame { path: given.to_owned(), items }))
+}

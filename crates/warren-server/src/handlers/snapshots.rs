@@ -1,0 +1,141 @@
+use axum::extract::State;
+use http::StatusCode;
+use warren_core::SnapshotId;
+use warren_engine::Point;
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::{Json, JsonOrNothing, Params, SandboxPath, SnapshotPath};
+use crate::state::AppState;
+
+type Answer = Result<Json<api::Snapshot>, ApiError>;
+
+pub(crate) async fn take(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    JsonOrNothing(body): JsonOrNothing<api::TakeSnapshot>,
+) -> Result<(StatusCode, Json<api::Snapshot>), ApiError> {
+    let order = convert::take_snapshot(body)?;
+    let taken = state.engine_of(&caller).take_snapshot(&caller.owner, &id, order).await?;
+    state.metrics.travel.took(&taken);
+    Ok((StatusCode::CREATED, Json(convert::taken(&taken))))
+}
+
+/// Of a sandbox that is gone there may still be some.
+pub(crate) async fn list_of_sandbox(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    params: Params,
+) -> Result<Json<api::Page<api::Snapshot>>, ApiError> {
+    let filter = convert::snapshot_filter(&params, Some(id.clone()))?;
+    let page = state.engine.snapshots(&caller.owner, &filter, &params.page()?).await?;
+    if page.items.is_empty() {
+        state.engine.sandbox(&caller.owner, &id).await?;
+    }
+    Ok(Json(convert::page(&page, convert::snapshot)))
+}
+
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<api::Page<api::Snapshot>>, ApiError> {
+    let filter = convert::snapshot_filter(&params, None)?;
+    let page = state.engine.snapshots(&caller.owner, &filter, &params.page()?).await?;
+    Ok(Json(convert::page(&page, convert::snapshot)))
+}
+
+pub(crate) async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    SnapshotPath(id): SnapshotPath,
+) -> Answer {
+    Ok(Json(convert::snapshot(&state.engine.snapshot(&caller.owner, &id).await?)))
+}
+
+pub(crate) async fn rename(
+    State(state): State<AppState>,
+    caller: Caller,
+    SnapshotPath(id): SnapshotPath,
+    Json(body): Json<api::NameSnapshot>,
+) -> Answer {
+    let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
+    let record = state.engine_of(&caller).name_snapshot(&caller.owner, &id, name).await?;
+    Ok(Json(convert::snapshot(&record)))
+}
+
+pub(crate) async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    SnapshotPath(id): SnapshotPath,
+) -> Result<StatusCode, ApiError> {
+    state.engine_of(&caller).delete_snapshot(&caller.owner, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn fork(
+    State(state): State<AppState>,
+    caller: Caller,
+    SnapshotPath(id): SnapshotPath,
+    JsonOrNothing(body): JsonOrNothing<api::Fork>,
+) -> Result<(StatusCode, Json<api::Forks>), ApiError> {
+    fork_from(&state, &caller, &Point::Snapshot(id), body).await
+}
+
+pub(crate) async fn fork_sandbox(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    JsonOrNothing(body): JsonOrNothing<api::Fork>,
+) -> Result<(StatusCode, Json<api::Forks>), ApiError> {
+    fork_from(&state, &caller, &Point::Sandbox(id), body).await
+}
+
+async fn fork_from(
+    state: &AppState,
+    caller: &Caller,
+    from: &Point,
+    body: api::Fork,
+) -> Result<(StatusCode, Json<api::Forks>), ApiError> {
+    let order = convert::fork_order(body, caller.name.clone())?;
+    let forks = state.engine_of(caller).fork(&caller.owner, from, order).await?;
+    state.metrics.travel.forked(forks.len());
+    let sandboxes = forks.iter().map(convert::created).collect();
+    Ok((StatusCode::CREATED, Json(api::Forks { sandboxes })))
+}
+
+/// Templates are the server's, for all owners: only an administrator makes one.
+pub(crate) async fn make_template(
+    State(state): State<AppState>,
+    caller: Caller,
+    SnapshotPath(id): SnapshotPath,
+    Json(body): Json<api::MakeTemplate>,
+) -> Result<(StatusCode, Json<api::Template>), ApiError> {
+    let name = convert::template_name("name", &body.name)?;
+    let made = state.engine_of(&caller).make_template(&caller.owner, &id, &name).await?;
+    Ok((StatusCode::CREATED, Json(convert::template(&made))))
+}
+
+/// Fills in the template below the snapshot that a new sandbox is to start from. If there is no such snapshot the engine says so,
+/// unless the request is a repeated one that it has answered before.
+pub(super) async fn settle_template(
+    state: &AppState,
+    caller: &Caller,
+    body: &mut api::CreateSandbox,
+    at: &str,
+) -> Result<(), ApiError> {
+    let Some(text) = &body.snapshot_id else { return Ok(()) };
+    let id: SnapshotId = convert::snapshot_id(text, &format!("{at}snapshot_id"))?;
+    let Ok(snapshot) = state.engine.snapshot(&caller.owner, &id).await else { return Ok(()) };
+    let below = snapshot.spec.template.to_string();
+    if body.template.as_ref().is_some_and(|given| *given != below) {
+        let detail = format!("the snapshot stands on the template `{below}`: leave this out");
+        return Err(ApiError::invalid(format!("{at}template"), detail));
+    }
+    body.template = Some(below);
+    Ok(())
+}

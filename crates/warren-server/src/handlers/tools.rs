@@ -1,0 +1,81 @@
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::{Stream, StreamExt as _, stream};
+use http::HeaderMap;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use warren_core::SandboxId;
+use warren_engine::{EngineError, Missing, ToolCall, ToolProgress, ToolResult};
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::{Json, SandboxPath, ToolPath};
+use crate::sse::{self, Message};
+use crate::state::AppState;
+
+/// Pieces of progress that wait for their reader. What comes when there are so many is left out; the answer has it.
+const WAITING: usize = 64;
+
+pub(crate) async fn list(State(state): State<AppState>) -> Json<api::ToolList> {
+    Json(api::ToolList { items: state.engine.tools().iter().map(convert::tool).collect() })
+}
+
+/// If the client goes, the tool runs on, and the same `call_id` gets its answer.
+pub(crate) async fn call(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    ToolPath(tool): ToolPath,
+    headers: HeaderMap,
+    Json(body): Json<api::ToolCall>,
+) -> Result<Response, ApiError> {
+    if !state.engine.tools().iter().any(|known| known.name == tool) {
+        return Err(EngineError::NotFound { what: Missing::Tool, id: tool }.into());
+    }
+    let streamed = body.stream || sse::is_wanted(&headers);
+    let call = convert::tool_call(tool, body)?;
+    if streamed {
+        state.engine.sandbox(&caller.owner, &id).await?;
+        let (progress, told) = mpsc::channel(WAITING);
+        let answer = begin(&state, &caller, id, call, Some(progress));
+        return Ok(sse::answer(&caller, messages(told, answer)));
+    }
+    let answer = begin(&state, &caller, id, call, None).await.map_err(ApiError::internal)??;
+    Ok(Json(answer).into_response())
+}
+
+fn begin(
+    state: &AppState,
+    caller: &Caller,
+    id: SandboxId,
+    call: ToolCall,
+    progress: Option<mpsc::Sender<ToolProgress>>,
+) -> JoinHandle<Result<api::ToolResult, ApiError>> {
+    let (state, owner, engine) = (state.clone(), caller.owner.clone(), state.engine_of(caller));
+    tokio::spawn(async move {
+        let tool = call.tool.clone();
+        let result: ToolResult = engine.call_tool(&owner, &id, call, progress).await?;
+        state.metrics.travel.called(&tool, &result);
+        Ok(convert::tool_result(result))
+    })
+}
+
+/// What the tool tells while it runs, then its answer.
+fn messages(
+    told: mpsc::Receiver<ToolProgress>,
+    answer: JoinHandle<Result<api::ToolResult, ApiError>>,
+) -> impl Stream<Item = Message> + Send + 'static {
+    let progress = stream::unfold(told, |mut told| async {
+        let progress = told.recv().await?;
+        Some((convert::tool_progress(progress), told))
+    });
+    let last = stream::once(async {
+        match answer.await.map_err(ApiError::internal).flatten() {
+            Ok(result) => Message::new("result", &result),
+            Err(error) => Message::error(error),
+        }
+    });
+    progress.chain(last)
+}

@@ -1,0 +1,227 @@
+//! Archives on their way: the engine reads and writes on threads of its own, and a client at the other end sets the pace.
+
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::task::AbortOnDropHandle;
+use warren_engine::EngineError;
+
+use crate::error::{ApiError, Code};
+use crate::limits;
+
+/// Each takes a thread for as long as its client likes, and there are not many threads.
+const AT_ONCE: usize = 16;
+
+/// What a piece of an export's body has.
+const PIECE: usize = 64 << 10;
+
+/// Pieces that wait for the client.
+const WAITING: usize = 4;
+
+/// How many archives may be on their way.
+#[derive(Debug)]
+pub(crate) struct Transfers(Arc<Semaphore>);
+
+impl Default for Transfers {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+}
+
+impl Transfers {
+    pub(crate) fn begin(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let full = || ApiError::new(Code::Busy, format!("{AT_ONCE} archives are on their way already"));
+        Arc::clone(&self.0).try_acquire_owned().map_err(|_| full())
+    }
+}
+
+/// The body of an export. A failure before the first byte is an answer of its own; a later one breaks the body off.
+pub(crate) async fn export<F>(
+    room: OwnedSemaphorePermit,
+    write: impl FnOnce(Box<dyn Write + Send>) -> F,
+) -> Result<Body, ApiError>
+where
+    F: Future<Output = Result<(), ApiError>> + Send + 'static,
+{
+    let (pieces, mut waiting) = mpsc::channel(WAITING);
+    let rest = Arc::new(Mutex::new(Vec::new()));
+    let writing = write(Box::new(Outgoing { rest: Arc::clone(&rest), pieces, _room: room }));
+    let writing = AbortOnDropHandle::new(tokio::spawn(writing));
+    let Some(first) = waiting.recv().await else {
+        writing.await.map_err(ApiError::internal)??;
+        return Ok(Body::from(take(&rest)));
+    };
+    let flowing = stream::unfold(waiting, |mut waiting| async { Some((waiting.recv().await?, waiting)) });
+    let last = stream::once(async move {
+        match writing.await.map_err(ApiError::internal).flatten() {
+            Ok(()) => Ok(Bytes::from(take(&rest))),
+            Err(error) => {
+                error.log();
+                Err(io::Error::other("the export broke off"))
+            }
+        }
+    });
+    let body = stream::once(async { Ok(first) }).chain(flowing.map(Ok)).chain(last);
+    Ok(Body::from_stream(body))
+}
+
+fn take(rest: &Mutex<Vec<u8>>) -> Vec<u8> {
+    mem::take(&mut *rest.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Where an export writes to. It waits for the client, and fails once that is gone.
+struct Outgoing {
+    /// What is not a piece yet. The last of it is fetched by whoever knows that the export is complete.
+    rest: Arc<Mutex<Vec<u8>>>,
+    pieces: mpsc::Sender<Bytes>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Write for Outgoing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        rest.extend_from_slice(bytes);
+        if rest.len() < PIECE {
+            return Ok(bytes.len());
+        }
+        let piece = Bytes::from(mem::take(&mut *rest));
+        drop(rest);
+        self.pieces.blocking_send(piece).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What an import reads from. It is cut where a body may not be longer.
+pub(crate) struct Incoming<R> {
+    source: R,
+    left: u64,
+    most: u64,
+    broke: Arc<Mutex<Option<ApiError>>>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Why an import failed, if that was the body's fault.
+#[derive(Debug)]
+pub(crate) struct Outcome(Arc<Mutex<Option<ApiError>>>);
+
+impl<R: Read> Incoming<R> {
+    pub(crate) fn new(source: R, most: u64, room: OwnedSemaphorePermit) -> (Self, Outcome) {
+        let broke = Arc::new(Mutex::new(None));
+        let incoming = Self { source, left: most, most, broke: Arc::clone(&broke), _room: room };
+        (incoming, Outcome(broke))
+    }
+
+    fn broken(&self, error: ApiError) -> io::Error {
+        *self.broke.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        io::Error::other("the request's body cannot be used")
+    }
+}
+
+impl<R: Read> Read for Incoming<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer).map_err(|error| self.broken(limits::broken_body(&error)))?;
+        match self.left.checked_sub(count as u64) {
+            Some(left) => self.left = left,
+            None => {
+                let detail = format!("an archive may have up to {} bytes", self.most);
+                return Err(self.broken(ApiError::new(Code::PayloadTooLarge, detail)));
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Outcome {
+    /// The body's own failure goes before what it looked like to the engine.
+    pub(crate) fn blame(self, error: EngineError) -> ApiError {
+        let broke = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        broke.unwrap_or_else(|| error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    async fn exported(
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+    ) -> Result<Body, ApiError> {
+        let room = Transfers::default().begin().unwrap();
+        export(room, |mut to| async move {
+            let written =
+                tokio::task::spawn_blocking(move || write(&mut *to)).await.map_err(ApiError::internal)?;
+            written.map_err(ApiError::internal)
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn everything_that_was_written_arrives() {
+        for size in [0, 1, PIECE - 1, PIECE, 3 * PIECE + 7, 40 * PIECE] {
+            let body = exported(move |to| {
+                for piece in vec![7; size].chunks(1000) {
+                    to.write_all(piece)?;
+                }
+                Ok(())
+            });
+            assert_eq!(body.await.unwrap().collect().await.unwrap().to_bytes().len(), size);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_in_the_middle_breaks_the_body_off() {
+        let body = exported(|to| {
+            to.write_all(&[0; 2 * PIECE])?;
+            Err(io::Error::other("the disk is gone"))
+        });
+        assert!(body.await.unwrap().collect().await.is_err());
+        let error = exported(|_| Err(io::Error::other("the disk is gone"))).await.unwrap_err();
+        assert_eq!(error.status().as_u16(), 500);
+    }
+
+    #[tokio::test]
+    async fn an_export_stops_when_its_reader_goes() {
+        let (ended, end) = tokio::sync::oneshot::channel();
+        let body = exported(move |to| {
+            let stopped = (0..1_000_000).find_map(|_| to.write_all(&[0; PIECE]).err());
+            ended.send(stopped.map(|error| error.kind())).unwrap();
+            Ok(())
+        });
+        drop(body.await.unwrap());
+        assert_eq!(end.await.unwrap(), Some(io::ErrorKind::BrokenPipe));
+    }
+
+    #[test]
+    fn a_body_that_is_too_long_is_to_blame() {
+        let room = Transfers::default().begin().unwrap();
+        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 99, room);
+        assert!(incoming.read_to_end(&mut Vec::new()).is_err());
+        let error = outcome.blame(EngineError::ShuttingDown);
+        assert_eq!(error.status().as_u16(), 413);
+        let room = Transfers::default().begin().unwrap();
+        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 100, room);
+        assert_eq!(incoming.read_to_end(&mut Vec::new()).unwrap(), 100);
+        assert_eq!(outcome.blame(EngineError::ShuttingDown).problem().code, "shutting_down");
+    }
+
+    #[test]
+    fn so_many_are_on_their_way_and_no_more() {
+        let transfers = Transfers::default();
+        let held: Vec<_> = (0..AT_ONCE).map(|_| transfers.begin().unwrap()).collect();
+        assert_eq!(transfers.begin().unwrap_err().problem().code, "busy");
+        drop(held);
+        assert!(transfers.begin().is_ok());
+    }
+}
