@@ -5,7 +5,9 @@ use warren_core::{
 };
 
 use crate::admit::check_words;
+use crate::blocking::blocking;
 use crate::driver::{Driver, First, Making};
+use crate::snapshots::Pin;
 use crate::{Engine, EngineError, NewSandbox};
 
 /// A sandbox that is to be made, with the first session that holds it.
@@ -43,11 +45,12 @@ impl Engine {
         check_words("metadata", &make.new.metadata)?;
         let backend =
             self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;
+        let (history, pin) = self.first_history(&make).await?;
         let seat = self.shared.seats.take()?;
-        let record = self.first_record(&make, backend.as_ref());
+        let record = self.first_record(&make, backend.as_ref(), history);
         let (reply, answer) = oneshot::channel();
         let MakeSandbox { session, idempotency, background, .. } = make;
-        let making = Making { session, idempotency, background, reply };
+        let making = Making { session, idempotency, background, pin, reply };
         let id = record.id.clone();
         if Driver::start(self, record, backend, Some(seat), First::Make(Box::new(making))).is_none() {
             let error = CatalogError::new(CatalogErrorKind::AlreadyExists, format!("make {id} anew"));
@@ -56,7 +59,31 @@ impl Engine {
         answer.await.unwrap_or(Err(MakeError::Engine(EngineError::ShuttingDown)))
     }
 
-    fn first_record(&self, make: &MakeSandbox, backend: &dyn Isolation) -> SandboxRecord {
+    /// Where it begins, and what keeps that there until it is written down.
+    async fn first_history(&self, make: &MakeSandbox) -> Result<(History, Option<Pin>), EngineError> {
+        let automatic = make.new.automatic.unwrap_or(self.shared.settings.automatic_snapshots);
+        let history = History { automatic, ..History::default() };
+        let Some(from) = make.new.from.clone() else { return Ok((history, None)) };
+        let (engine, owner) = (self.inner(), make.owner.clone());
+        let (snapshot, pin) = blocking(move || engine.usable_snapshot(&owner, &from)).await?;
+        if snapshot.spec.template != make.new.spec.template {
+            let message = format!(
+                "{} stands on the template `{}`: leave the template out, or name that one",
+                snapshot.id, snapshot.spec.template
+            );
+            return Err(EngineError::invalid("template", message));
+        }
+        let history = History {
+            began: snapshot.stack.clone(),
+            stack: snapshot.stack,
+            head: Some(snapshot.id),
+            forked_from: Some(snapshot.sandbox),
+            ..history
+        };
+        Ok((history, Some(pin)))
+    }
+
+    fn first_record(&self, make: &MakeSandbox, backend: &dyn Isolation, history: History) -> SandboxRecord {
         let clock = self.shared.parts.clock.as_ref();
         let lifetime_ms = make.new.spec.limits.lifetime_s.saturating_mul(1000);
         SandboxRecord {
@@ -76,7 +103,7 @@ impl Engine {
             on_expiry: make.new.on_expiry,
             timeouts: make.timeouts,
             death: None,
-            history: History::default(),
+            history,
         }
     }
 }

@@ -21,9 +21,11 @@
 //! When something fails, what was done is undone and the record stays as it was. An end cannot be undone: it is written
 //! down first, and tried again until it has happened and is written down too.
 
+mod capture;
 mod end;
 mod look;
 mod pause;
+mod rollback;
 mod settle;
 mod start;
 
@@ -38,7 +40,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use warren_core::catalog::Durability;
 use warren_core::{
-    Activity, Isolation, Pulse, Request, RootState, SandboxId, SandboxRecord, Verdict, decide,
+    Activity, Isolation, LayerId, NewLayer, Owner, Pulse, Request, RootState, SandboxId, SandboxRecord,
+    SnapshotId, Stack, Verdict, decide,
 };
 
 use crate::blocking::blocking;
@@ -47,9 +50,12 @@ use crate::certificate::Ending;
 use crate::engine::closed;
 use crate::error::sentence;
 use crate::registry::Seat;
+use crate::snapshots::{Pin, RolledBack, restacked, stands_on};
 use crate::{Engine, EngineError, EngineStep, Patch};
 
+pub(crate) use self::capture::{Capture, CaptureOrder, Need, head_or_start, start_of};
 use self::pause::Undo;
+pub(crate) use self::rollback::{Goal, RollbackOrder};
 pub(crate) use self::settle::Remains;
 pub(crate) use self::start::Making;
 
@@ -58,10 +64,13 @@ const LETTER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A letter to a driver. The answer is dropped when the driver left before reading it, and the caller asks the next one.
 #[derive(Debug)]
-pub(crate) struct Mail {
-    pub(crate) task: Task,
-    pub(crate) reply: oneshot::Sender<Result<Arc<SandboxRecord>, EngineError>>,
+pub(crate) enum Mail {
+    Do(Task, Reply<Arc<SandboxRecord>>),
+    Capture(Box<CaptureOrder>, Reply<Capture>),
+    RollBack(Box<RollbackOrder>, Reply<Box<RolledBack>>),
 }
+
+type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
 
 /// What is asked of a driver.
 #[derive(Debug, Clone)]
@@ -74,6 +83,16 @@ pub(crate) enum Task {
     Patch(Patch),
     /// Time has passed: see what is due.
     Look(Option<Pulse>),
+    /// A snapshot is about to go; this is where its children go on.
+    Forget {
+        snapshot: SnapshotId,
+        parent: Option<SnapshotId>,
+    },
+    /// One layer is equal to these on top of one another.
+    Restack {
+        run: Arc<[LayerId]>,
+        into: LayerId,
+    },
 }
 
 /// What a driver begins with.
@@ -97,6 +116,8 @@ struct Unwritten {
     record: SandboxRecord,
     /// A life ends with it, at this step.
     end: Option<EngineStep>,
+    /// The layer that it names for the first time, which may not be committed yet.
+    layer: Option<(NewLayer, Arc<Pin>)>,
 }
 
 /// See the module's documentation.
@@ -140,6 +161,10 @@ impl Driver {
             First::Adopt { .. } => Some(engine.shared.seats.take_anyway()),
             First::Letter | First::Make(_) | First::Settle(_) => seat,
         };
+        if !matches!(first, First::Make(_)) {
+            // Nobody knows what was done to it before.
+            cell.mark_changed();
+        }
         if !engine.shared.registry.enrol(&cell) {
             return None;
         }
@@ -204,13 +229,31 @@ impl Driver {
     }
 
     async fn answer(&mut self, mail: Mail) {
-        let done = match self.catch_up().await {
-            Ok(()) => self.perform(mail.task).await,
-            Err(error) => Err(error),
-        };
-        let answer = done.map(|()| Arc::new(self.record.clone()));
+        let ready = self.catch_up().await;
         // Whoever asked may have gone away; what was asked for is done all the same.
-        drop(mail.reply.send(answer));
+        match mail {
+            Mail::Do(task, reply) => {
+                let done = match ready {
+                    Ok(()) => self.perform(task).await,
+                    Err(error) => Err(error),
+                };
+                drop(reply.send(done.map(|()| Arc::new(self.record.clone()))));
+            }
+            Mail::Capture(order, reply) => {
+                let captured = match ready {
+                    Ok(()) => self.capture(*order).await,
+                    Err(error) => Err(error),
+                };
+                drop(reply.send(captured));
+            }
+            Mail::RollBack(order, reply) => {
+                let rolled = match ready {
+                    Ok(()) => self.roll_back(*order).await,
+                    Err(error) => Err(error),
+                };
+                drop(reply.send(rolled.map(Box::new)));
+            }
+        }
     }
 
     async fn perform(&mut self, task: Task) -> Result<(), EngineError> {
@@ -221,7 +264,47 @@ impl Driver {
             Task::Stop(ending) => self.stop(ending).await,
             Task::Patch(patch) => self.patch(patch).await,
             Task::Look(pulse) => self.look(pulse).await,
+            Task::Forget { snapshot, parent } => self.forget(&snapshot, parent).await,
+            Task::Restack { run, into } => self.restack(&run, &into).await,
         }
+    }
+
+    /// Its history no longer names a snapshot that goes. What it wrote since stays.
+    async fn forget(&mut self, snapshot: &SnapshotId, parent: Option<SnapshotId>) -> Result<(), EngineError> {
+        let history = &self.record.history;
+        let heads = history.head.as_ref() == Some(snapshot);
+        if !heads && !history.redo.contains(snapshot) {
+            return Ok(());
+        }
+        self.write(Durability::Process, |record| {
+            record.history.redo.retain(|redo| redo != snapshot);
+            if heads {
+                record.history.head = parent;
+            }
+        })
+        .await?;
+        if heads {
+            self.cell.mark_changed();
+        }
+        Ok(())
+    }
+
+    /// Stands on one layer instead of several. On disk that takes effect with the next start or seal.
+    async fn restack(&mut self, run: &[LayerId], into: &LayerId) -> Result<(), EngineError> {
+        if !stands_on(&self.record.history.stack, run) {
+            return Ok(());
+        }
+        self.write(Durability::Disk, |record| {
+            let history = &mut record.history;
+            history.stack = restacked(&history.stack, run, into);
+            if stands_on(&history.began, run) {
+                history.began = restacked(&history.began, run, into);
+            } else if run.ends_with(&history.began.0) {
+                // What it began with and what it wrote cannot be told apart any more.
+                history.began = Stack::default();
+            }
+        })
+        .await
     }
 
     /// Does what did not get through when it was due. Nothing else comes before it: a record that is written must not be
@@ -241,7 +324,7 @@ impl Driver {
 
     fn decide(&self, request: Request) -> Verdict {
         let activity = Activity {
-            tools_in_flight: self.cell.life().inside(),
+            tools_in_flight: self.cell.life().at_work(),
             files_kept: self.record.files_kept(),
             ..Activity::default()
         };
@@ -349,20 +432,64 @@ impl Engine {
     /// Asks the sandbox's driver, starting one if need be.
     pub(crate) async fn ask(
         &self,
-        owner: &warren_core::Owner,
+        owner: &Owner,
         id: &SandboxId,
         task: Task,
     ) -> Result<SandboxRecord, EngineError> {
         loop {
             let cell = self.wake(owner, id).await?;
+            if let Some(request) = task.request() {
+                cell.check_unoccupied(request)?;
+            }
             if let Some(answer) = cell.ask(task.clone()).await {
                 return answer.map(Arc::unwrap_or_clone);
             }
-            if self.is_closed() {
-                return Err(EngineError::ShuttingDown);
+            self.await_successor().await?;
+        }
+    }
+
+    /// Has the sandbox's driver capture its state.
+    pub(crate) async fn capture(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        order: CaptureOrder,
+    ) -> Result<Capture, EngineError> {
+        loop {
+            let cell = self.wake(owner, id).await?;
+            if order.need == Need::Always {
+                cell.check_unoccupied(Request::Snapshot)?;
             }
-            // The driver has left, and the next one is about to take its place.
-            tokio::task::yield_now().await;
+            let order = Box::new(order.clone());
+            if let Some(answer) = cell.send(|reply| Mail::Capture(order, reply)).await {
+                return answer;
+            }
+            self.await_successor().await?;
+        }
+    }
+
+    /// The driver has left, and the next one is about to take its place.
+    pub(crate) async fn await_successor(&self) -> Result<(), EngineError> {
+        if self.is_closed() {
+            return Err(EngineError::ShuttingDown);
+        }
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+}
+
+impl Task {
+    /// What it asks for, if that may have to wait for a copy or a rollback.
+    fn request(&self) -> Option<Request> {
+        match self {
+            Self::Pause => Some(Request::Pause),
+            Self::Resume
+            | Self::Thaw
+            | Self::Stop(_)
+            | Self::Patch(_)
+            | Self::Look(_)
+            | Self::Forget { .. }
+            | Self::Restack { .. } => None,
         }
     }
 }
@@ -370,8 +497,24 @@ impl Engine {
 impl Cell {
     /// Asks the driver; `None` when it has left.
     pub(crate) async fn ask(&self, task: Task) -> Option<Result<Arc<SandboxRecord>, EngineError>> {
+        self.send(|reply| Mail::Do(task, reply)).await
+    }
+
+    /// Sends a letter and waits for the answer; `None` when the driver has left.
+    pub(crate) async fn send<T>(
+        &self,
+        letter: impl FnOnce(Reply<T>) -> Mail,
+    ) -> Option<Result<T, EngineError>> {
         let (reply, answer) = oneshot::channel();
-        self.mail.send(Mail { task, reply }).await.ok()?;
+        self.mail.send(letter(reply)).await.ok()?;
         answer.await.ok()
+    }
+
+    /// An error while it is being copied or goes back to an earlier state, and the request has to wait for that.
+    pub(crate) fn check_unoccupied(&self, request: Request) -> Result<(), EngineError> {
+        match self.occupied(request) {
+            Some(reason) => Err(EngineError::Denied { id: self.id.clone(), status: self.status(), reason }),
+            None => Ok(()),
+        }
     }
 }

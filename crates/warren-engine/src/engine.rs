@@ -56,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) probes: Probes,
     pub(crate) leases: Leases,
     pub(crate) calls: Calls,
+    pub(crate) keep: Keep,
     pub(crate) started_ms: u64,
     /// See [`history::anchor`].
     pub(crate) anchor: Deadline,

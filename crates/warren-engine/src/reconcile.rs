@@ -13,6 +13,7 @@
 //! of what should be there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier than the
 //! truth. Then nothing is removed, and the engine only answers questions until somebody has looked.
 
+mod layers;
 mod plan;
 
 use std::collections::HashMap;
@@ -93,16 +94,20 @@ enum LookError {
 
 impl World {
     async fn look(engine: &Engine) -> Result<Self, LookError> {
-        let catalog = engine.shared.parts.catalog.clone();
-        let backends = engine.shared.parts.backends.clone();
+        let engine = engine.inner();
         blocking(move || {
-            let records = catalog.unfinished_sandboxes().map_err(LookError::Catalog)?;
+            let parts = &engine.shared.parts;
+            layers::check_durability(&engine).map_err(LookError::Catalog)?;
+            let mut records = parts.catalog.unfinished_sandboxes().map_err(LookError::Catalog)?;
             let mut found = HashMap::new();
-            for backend in backends {
+            for backend in &parts.backends {
                 for sandbox in backend.list().map_err(LookError::Backend)? {
-                    found.insert(sandbox.id.clone(), (Arc::clone(&backend), sandbox));
+                    found.insert(sandbox.id.clone(), (Arc::clone(backend), sandbox));
                 }
             }
+            let seen = found.values().map(|(_, found)| found);
+            let known = |id: &SandboxId| engine.shared.registry.holds(id);
+            layers::correct_stacks(&engine, &mut records, seen, known).map_err(LookError::Catalog)?;
             let watches = watch_all(&records, &found);
             Ok(Self { records, found, watches })
         })
@@ -185,6 +190,7 @@ async fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) {
         if all {
             // Those whose sandbox ended and who were not told, and leases that are still held.
             engine.sweep_sessions().await;
+            engine.collect_layers().await;
         }
         engine.shared.reconciled.send_replace(true);
     });

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use warren_core::catalog::SandboxFilter;
 use warren_core::{
     Activity, DeathCause, DeathCertificate, OnExpiry, Owner, Page, PageRequest, Request, SandboxId,
@@ -69,9 +69,34 @@ impl Engine {
         self.ask(owner, id, Task::Patch(patch)).await
     }
 
-    /// Freezes every process. Idempotent.
+    /// Freezes every process, once those who work in the sandbox are done or the settings' time for that is over. Idempotent.
     pub async fn pause(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
+        let drain = Duration::from_millis(self.shared.settings.pause_drain_ms);
+        self.pause_after(owner, id, drain).await
+    }
+
+    /// As [`Engine::pause`], waiting so long for those who work in it. Followers of processes that run anyway are not waited for.
+    pub async fn pause_after(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        drain: Duration,
+    ) -> Result<SandboxRecord, EngineError> {
         self.may_change()?;
+        if let Some(cell) = self.shared.registry.find(owner, id)
+            && cell.status() == Status::Ready
+        {
+            let life = cell.life();
+            let drain = drain.min(Duration::from_millis(MOST_PATIENCE_MS));
+            let drained = async {
+                tokio::select! {
+                    () = life.until_at_rest() => {}
+                    _ = life.until_end() => {}
+                }
+            };
+            // Whoever is not done by then is frozen at work.
+            drop(timeout(drain, drained).await);
+        }
         self.ask(owner, id, Task::Pause).await
     }
 
@@ -196,11 +221,16 @@ impl Engine {
     pub async fn remove_template(&self, name: &TemplateName) -> Result<(), EngineError> {
         self.may_change()?;
         let (templates, name) = (self.shared.parts.templates.clone(), name.clone());
-        let in_use = self.templates_in_use();
-        blocking(move || templates.remove_template(&name, &in_use)).await.map_err(EngineError::Template)
+        let catalog = self.shared.parts.catalog.clone();
+        let mut in_use = self.templates_in_use();
+        blocking(move || {
+            in_use.extend(catalog.templates_of_snapshots()?);
+            templates.remove_template(&name, &in_use).map_err(EngineError::Template)
+        })
+        .await
     }
 
-    /// Templates that existing sandboxes were made from.
+    /// Templates that existing sandboxes were made from. Snapshots stand on templates, too.
     pub fn templates_in_use(&self) -> Vec<TemplateName> {
         self.shared.registry.templates_in_use()
     }

@@ -1,17 +1,33 @@
 //! Snapshots of sandboxes, and what they make possible: going back, forking, comparing, merging.
+//!
+//! A snapshot is a stack of layers on top of a template, and a record of it. What a sandbox stands on is in its own record, so a
+//! snapshot can go without taking anything from it. A layer stays as long as a record, a sandbox on the machine or somebody at work
+//! names it; the sweep removes the rest.
+
+mod collect;
+mod compare;
+mod end;
+mod flush;
+mod fork;
+mod keep;
+mod promote;
+mod records;
+mod rollback;
+mod squash;
+mod take;
+mod thin;
+mod transfer;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use warren_core::catalog::SnapshotFilter;
 use warren_core::{
-    Conflicts, Diff, DiffOptions, ImportFormat, Merge, OnExpiry, Owner, Page, PageRequest, SandboxId,
-    SandboxRecord, SessionId, SessionRecord, SnapshotId, SnapshotRecord, Space, TemplateInfo, TemplateName,
+    Conflicts, Merge, OnExpiry, SandboxId, SandboxRecord, SessionId, SessionRecord, SnapshotId,
+    SnapshotRecord, Space,
 };
 
-use crate::{Acquired, Engine, EngineError};
+pub(crate) use self::keep::{Keep, Pin, restacked, stands_on};
 
 /// A snapshot that somebody asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,161 +126,4 @@ pub enum ExportOrder {
     Patch { since: Point, below: PathBuf },
     /// The snapshot with all that came before it, for another Warren.
     History,
-}
-
-fn missing() -> EngineError {
-    EngineError::NothingFits(vec![("snapshots".to_owned(), "are not there yet".to_owned())])
-}
-
-impl Engine {
-    /// Captures a sandbox's files.
-    pub async fn take_snapshot(
-        &self,
-        _owner: &Owner,
-        _id: &SandboxId,
-        _order: TakeSnapshot,
-    ) -> Result<Taken, EngineError> {
-        Err(missing())
-    }
-
-    /// A turn is over: captures the state it left.
-    pub async fn complete_turn(
-        &self,
-        _owner: &Owner,
-        _id: &SandboxId,
-        _session: Option<SessionId>,
-        _name: Option<String>,
-    ) -> Result<TurnDone, EngineError> {
-        Err(missing())
-    }
-
-    pub async fn snapshots(
-        &self,
-        _owner: &Owner,
-        _filter: &SnapshotFilter,
-        _page: &PageRequest,
-    ) -> Result<Page<SnapshotRecord>, EngineError> {
-        Err(missing())
-    }
-
-    pub async fn snapshot(&self, _owner: &Owner, _id: &SnapshotId) -> Result<SnapshotRecord, EngineError> {
-        Err(missing())
-    }
-
-    /// Gives a snapshot a name, or takes it away.
-    pub async fn name_snapshot(
-        &self,
-        _owner: &Owner,
-        _id: &SnapshotId,
-        _name: Option<String>,
-    ) -> Result<SnapshotRecord, EngineError> {
-        Err(missing())
-    }
-
-    pub async fn delete_snapshot(&self, _owner: &Owner, _id: &SnapshotId) -> Result<(), EngineError> {
-        Err(missing())
-    }
-
-    /// Gives a sandbox the files of an earlier state, after capturing those it has. Its processes end. `force`: also those
-    /// that somebody waits for.
-    pub async fn rollback(
-        &self,
-        _owner: &Owner,
-        _id: &SandboxId,
-        _to: &SnapshotId,
-        _force: bool,
-    ) -> Result<RolledBack, EngineError> {
-        Err(missing())
-    }
-
-    /// Goes back this many states.
-    pub async fn undo(
-        &self,
-        _owner: &Owner,
-        _id: &SandboxId,
-        _steps: u32,
-        _force: bool,
-    ) -> Result<RolledBack, EngineError> {
-        Err(missing())
-    }
-
-    /// Takes back an undo.
-    pub async fn redo(
-        &self,
-        _owner: &Owner,
-        _id: &SandboxId,
-        _steps: u32,
-        _force: bool,
-    ) -> Result<RolledBack, EngineError> {
-        Err(missing())
-    }
-
-    /// Makes sandboxes that share everything with a state until they write.
-    pub async fn fork(
-        &self,
-        _owner: &Owner,
-        _from: &Point,
-        _order: ForkOrder,
-    ) -> Result<Vec<Acquired>, EngineError> {
-        Err(missing())
-    }
-
-    pub async fn diff(
-        &self,
-        _owner: &Owner,
-        _from: &Point,
-        _to: &Point,
-        _options: DiffOptions,
-    ) -> Result<Diff, EngineError> {
-        Err(missing())
-    }
-
-    pub async fn promote(
-        &self,
-        _owner: &Owner,
-        _fork: &SandboxId,
-        _order: PromoteOrder,
-    ) -> Result<Promoted, EngineError> {
-        Err(missing())
-    }
-
-    /// Writes a state for others. Runs on a thread; an error may come after some bytes.
-    pub async fn export(
-        &self,
-        _owner: &Owner,
-        _what: &Point,
-        _order: ExportOrder,
-        _to: Box<dyn Write + Send>,
-    ) -> Result<(), EngineError> {
-        Err(missing())
-    }
-
-    /// Reads what another Warren exported, or a tar file, which needs a template to stand on. Answers with the snapshots in
-    /// order; the last is the newest.
-    pub async fn import(
-        &self,
-        _owner: &Owner,
-        _format: ImportFormat,
-        _template: Option<TemplateName>,
-        _name: Option<String>,
-        _from: Box<dyn Read + Send>,
-    ) -> Result<Vec<SnapshotRecord>, EngineError> {
-        Err(missing())
-    }
-
-    /// Makes a template that begins with a snapshot's state.
-    pub async fn make_template(
-        &self,
-        _owner: &Owner,
-        _snapshot: &SnapshotId,
-        _name: &TemplateName,
-    ) -> Result<TemplateInfo, EngineError> {
-        Err(missing())
-    }
-
-    /// Captures the state that a session leaves, then stops its sandbox. The session can be followed up by another that begins
-    /// with the snapshot.
-    pub async fn end_session(&self, _owner: &Owner, _id: &SessionId) -> Result<EndedSession, EngineError> {
-        Err(missing())
-    }
 }

@@ -33,10 +33,45 @@ pub enum EngineStep {
     /// It runs, and the record says that it is paused.
     ThawThawed,
     ThawWritten,
+    /// What a sandbox wrote is a layer, and it stands on that; nobody knows.
+    SnapshotSealed,
+    /// The layer is complete, and no record names it.
+    SnapshotCommitted,
+    /// The snapshot and what its sandbox stands on are written down.
+    SnapshotWritten,
+    /// It is frozen to be copied, and the record says that it runs.
+    CopyFrozen,
+    /// As that, and the copy is there.
+    CopyCopied,
+    /// It runs again, and no record names the copy.
+    CopyThawed,
+    /// A sandbox that goes back has ended, and its record says that it runs.
+    RollbackHalted,
+    /// What it had is captured, and nothing is left in its writable layers.
+    RollbackSaved,
+    /// The record names the layers that it goes back to.
+    RollbackSwitched,
+    /// It runs on them, and that is not yet written down.
+    RollbackMade,
+    RollbackReady,
+    /// One of several forks is there.
+    ForkMade,
+    /// One layer is equal to several, and no record names it.
+    SquashMade,
+    /// Snapshots stand on the one layer, sandboxes do not yet.
+    SquashRewritten,
+    /// No sandbox comes from a snapshot that is to be deleted; its record is there.
+    SnapshotForgotten,
+    /// Its record is gone, its layers are there.
+    SnapshotGone,
+    /// Imported layers are there, and no record names them.
+    ImportMade,
+    /// A merged layer is there, and no record names it.
+    PromoteMade,
 }
 
 impl EngineStep {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 36] = [
         Self::CreateRecorded,
         Self::CreateMade,
         Self::CreateReady,
@@ -55,6 +90,24 @@ impl EngineStep {
         Self::PauseWritten,
         Self::ThawThawed,
         Self::ThawWritten,
+        Self::SnapshotSealed,
+        Self::SnapshotCommitted,
+        Self::SnapshotWritten,
+        Self::CopyFrozen,
+        Self::CopyCopied,
+        Self::CopyThawed,
+        Self::RollbackHalted,
+        Self::RollbackSaved,
+        Self::RollbackSwitched,
+        Self::RollbackMade,
+        Self::RollbackReady,
+        Self::ForkMade,
+        Self::SquashMade,
+        Self::SquashRewritten,
+        Self::SnapshotForgotten,
+        Self::SnapshotGone,
+        Self::ImportMade,
+        Self::PromoteMade,
     ];
 
     pub fn name(self) -> &'static str {
@@ -77,6 +130,24 @@ impl EngineStep {
             Self::PauseWritten => "engine.pause.written",
             Self::ThawThawed => "engine.thaw.thawed",
             Self::ThawWritten => "engine.thaw.written",
+            Self::SnapshotSealed => "engine.snapshot.sealed",
+            Self::SnapshotCommitted => "engine.snapshot.committed",
+            Self::SnapshotWritten => "engine.snapshot.written",
+            Self::CopyFrozen => "engine.copy.frozen",
+            Self::CopyCopied => "engine.copy.copied",
+            Self::CopyThawed => "engine.copy.thawed",
+            Self::RollbackHalted => "engine.rollback.halted",
+            Self::RollbackSaved => "engine.rollback.saved",
+            Self::RollbackSwitched => "engine.rollback.switched",
+            Self::RollbackMade => "engine.rollback.made",
+            Self::RollbackReady => "engine.rollback.ready",
+            Self::ForkMade => "engine.fork.made",
+            Self::SquashMade => "engine.squash.made",
+            Self::SquashRewritten => "engine.squash.rewritten",
+            Self::SnapshotForgotten => "engine.snapshot.forgotten",
+            Self::SnapshotGone => "engine.snapshot.gone",
+            Self::ImportMade => "engine.import.made",
+            Self::PromoteMade => "engine.promote.made",
         }
     }
 }

@@ -40,13 +40,14 @@ pub(crate) async fn keep_time(engine: Engine) {
 }
 
 impl Engine {
-    /// Does at once what the sweep does every so often: expiries, idleness, forgetting.
+    /// Does at once what the sweep does every so often: expiries, idleness, thinning, forgetting.
     pub async fn sweep(&self) {
         if self.may_change().is_err() {
             return;
         }
         self.look_at(self.shared.registry.all()).await;
         self.sweep_sessions().await;
+        self.sweep_snapshots().await;
         self.forget().await;
     }
 

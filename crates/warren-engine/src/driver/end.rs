@@ -10,6 +10,7 @@ use warren_core::{
 };
 
 use super::{Driver, Unwritten};
+use crate::blocking::blocking;
 use crate::certificate::{Ending, Evidence, cause_of_exit, processes};
 use crate::error::sentence;
 use crate::{EngineError, EngineStep};
@@ -51,7 +52,9 @@ impl Driver {
     pub(super) async fn end(&mut self, ending: Ending, evidence: Evidence) -> Result<(), EngineError> {
         self.cell.set_gate(Status::Stopping, None);
         let (detail, kept) = (ending.detail.clone(), ending.files_kept);
-        let death = ending.certificate(evidence, self.engine.shared.parts.clock.unix_ms());
+        let mut death = ending.certificate(evidence, self.engine.shared.parts.clock.unix_ms());
+        let head = self.record.history.head.as_ref().filter(|_| kept && !self.cell.is_changed());
+        death.snapshot = head.map(ToString::to_string);
         let intent = |record: &mut SandboxRecord| {
             record.status = Status::Stopping;
             record.paused = None;
@@ -92,7 +95,28 @@ impl Driver {
         if let Some(death) = &mut last.death {
             death.files_kept = kept;
         }
+        if !kept {
+            self.forget_history(&mut last).await;
+        }
         self.conclude(last, written).await
+    }
+
+    /// The sandbox goes for good, and its unnamed snapshots with it. What cannot be removed is no reason to keep the rest.
+    async fn forget_history(&self, last: &mut SandboxRecord) {
+        if last.history.head.is_none() {
+            return;
+        }
+        let (engine, record) = (self.engine.inner(), last.clone());
+        match blocking(move || engine.forget_unnamed(&record)).await {
+            Ok(()) => {
+                last.history.head = None;
+                last.history.redo.clear();
+            }
+            Err(error) => {
+                self.engine.fault();
+                tracing::warn!(sandbox.id = %self.record.id, error = sentence(&error), "snapshots of a removed sandbox are left");
+            }
+        }
     }
 
     /// The last record of a life.
@@ -103,18 +127,23 @@ impl Driver {
     ) -> Result<(), EngineError> {
         last.generation = self.record.generation + 1;
         self.seat = None;
-        self.unwritten = Some(Unwritten { record: last, end: Some(written) });
+        self.unwritten = Some(Unwritten { record: last, end: Some(written), layer: None });
         self.write_unwritten().await
     }
 
     /// Tells the catalog, and then everybody, what it could not be told when it happened.
     pub(super) async fn write_unwritten(&mut self) -> Result<(), EngineError> {
-        let Some(Unwritten { record, end }) = self.unwritten.clone() else { return Ok(()) };
+        let Some(Unwritten { record, end, layer }) = self.unwritten.clone() else { return Ok(()) };
         let durability = if record.files_kept() { Durability::Disk } else { Durability::Process };
-        let written = self
-            .engine
-            .catalog(move |catalog| catalog.update_sandbox(&record, durability).map(|()| record))
-            .await;
+        let engine = self.engine.inner();
+        let written = blocking(move || {
+            if let Some((layer, _)) = &layer {
+                engine.shared.parts.layers.commit(layer)?;
+            }
+            engine.shared.parts.catalog.update_sandbox(&record, durability)?;
+            Ok::<_, EngineError>(record)
+        })
+        .await;
         match written {
             Ok(record) => {
                 self.unwritten = None;
@@ -122,7 +151,7 @@ impl Driver {
             }
             Err(error) => {
                 self.engine.fault();
-                return Err(error.into());
+                return Err(error);
             }
         }
         if let Some(step) = end {
@@ -147,7 +176,14 @@ impl Driver {
     /// Deletes what an ended sandbox left. The record gives the files up first: a crash in between leaves files without a
     /// record, which the next start removes.
     async fn remove_files(&mut self) -> Result<(), EngineError> {
-        self.write(Durability::Process, |record| set_files_kept(record, false)).await?;
+        let mut last = self.record.clone();
+        self.forget_history(&mut last).await;
+        let history = last.history;
+        self.write(Durability::Process, |record| {
+            set_files_kept(record, false);
+            record.history = history;
+        })
+        .await?;
         self.passed(EngineStep::FilesGivenUp);
         let done = self.isolate(|backend, id| backend.destroy(id)).await;
         match done {

@@ -98,7 +98,7 @@ impl Driver {
     }
 
     /// The record could not be written: the sandbox goes back to what it says, now or later.
-    async fn undo(&mut self, undo: Undo) {
+    pub(super) async fn undo(&mut self, undo: Undo) {
         self.astray = Some(undo);
         if let Err(error) = self.straighten().await {
             self.engine.fault();

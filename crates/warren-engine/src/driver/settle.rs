@@ -3,9 +3,10 @@
 use std::os::fd::OwnedFd;
 
 use warren_core::catalog::Durability;
-use warren_core::{Deadline, DeathCause, Event, IsolationErrorKind, Paused, PausedBy, Status};
+use warren_core::{DeathCause, Event, IsolationErrorKind, PausedBy, Status};
 
 use super::Driver;
+use super::pause::Undo;
 use crate::EngineError;
 use crate::certificate::{Ending, Evidence, cause_of_exit};
 use crate::error::sentence;
@@ -28,7 +29,8 @@ pub(crate) enum Remains {
 }
 
 impl Driver {
-    /// Takes over a sandbox that runs. What the machine says counts: a change of state that was not written down has happened.
+    /// Takes over a sandbox that runs. What the machine says counts: a thaw that was not written down has happened. One that is
+    /// frozen for no reason that is written down goes on.
     pub(super) async fn adopt(&mut self, watch: OwnedFd, frozen: bool) {
         self.watch_over(watch);
         self.emit(Event::SandboxAdopted);
@@ -39,21 +41,16 @@ impl Driver {
     }
 
     async fn record_what_is(&mut self, frozen: bool) -> Result<(), EngineError> {
-        let clock = self.engine.shared.parts.clock.clone();
         match (frozen, self.record.status) {
             (true, Status::Paused) | (false, Status::Ready) => Ok(()),
+            // Nobody was told that it is paused: a copy, a seal or a pause was cut short, and what runs in it goes on.
             (true, _) => {
-                let suspended_ms = self.record.timeouts.suspended_s.saturating_mul(1000);
-                let paused = Paused {
-                    by: PausedBy::Idleness,
-                    since_unix_ms: clock.unix_ms(),
-                    deadline: Deadline::after(clock.as_ref(), suspended_ms),
-                };
-                self.write(Durability::Process, |record| {
-                    record.status = Status::Paused;
-                    record.paused = Some(paused);
-                })
-                .await
+                self.cell.set_gate(Status::Paused, Some(PausedBy::Idleness));
+                self.undo(Undo::Thaw).await;
+                if self.record.status == Status::Ready {
+                    return Ok(());
+                }
+                self.write(Durability::Process, |record| record.status = Status::Ready).await
             }
             (false, _) => {
                 self.write(Durability::Process, |record| {

@@ -15,6 +15,7 @@ use crate::blocking::blocking;
 use crate::certificate::{Ending, Evidence};
 use crate::create::MakeError;
 use crate::error::sentence;
+use crate::snapshots::Pin;
 use crate::{Engine, EngineError, EngineStep};
 
 /// What is needed to make a sandbox, besides its record.
@@ -24,12 +25,14 @@ pub(crate) struct Making {
     pub(crate) idempotency: Option<Idempotency>,
     /// Answer as soon as it is written down.
     pub(crate) background: bool,
+    /// Keeps the layers that it begins with until they are written down.
+    pub(crate) pin: Option<Pin>,
     pub(crate) reply: oneshot::Sender<Result<SandboxRecord, MakeError>>,
 }
 
 /// Why a sandbox could not be started.
 #[derive(Debug, thiserror::Error)]
-enum StartError {
+pub(super) enum StartError {
     #[error("the backend failed")]
     Backend(#[source] IsolationError),
     #[error("the catalog failed")]
@@ -61,7 +64,7 @@ impl From<Result<(), IsolationError>> for Undone {
 
 impl Driver {
     pub(super) async fn make(&mut self, making: Making) {
-        let Making { session, idempotency, background, reply } = making;
+        let Making { session, idempotency, background, pin, reply } = making;
         let request = match self.write_down(session, idempotency).await {
             Ok(request) => request,
             Err(error) => {
@@ -71,6 +74,7 @@ impl Driver {
                 return;
             }
         };
+        drop(pin);
         let (template, backend) = (self.record.spec.template.to_string(), self.record.backend.clone());
         self.emit(Event::SandboxCreated { template, backend });
         if background {
@@ -165,14 +169,14 @@ impl Driver {
     /// A start that failed left the files as they were; so does the record.
     pub(super) async fn back_to_rest(&mut self, mut back: SandboxRecord) {
         back.generation = self.record.generation + 1;
-        self.unwritten = Some(Unwritten { record: back, end: None });
+        self.unwritten = Some(Unwritten { record: back, end: None, layer: None });
         if let Err(error) = self.write_unwritten().await {
             tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down that a start failed");
         }
     }
 
     /// Makes it run and writes that down, or leaves things as they were.
-    async fn start_with(
+    pub(super) async fn start_with(
         &mut self,
         request: CreateRequest,
         made: EngineStep,
@@ -223,7 +227,7 @@ impl Driver {
         self.show(record);
     }
 
-    fn start_failed(&self, error: StartError) -> EngineError {
+    pub(super) fn start_failed(&self, error: StartError) -> EngineError {
         match error {
             StartError::Backend(source) => EngineError::StartFailed { id: self.record.id.clone(), source },
             StartError::Catalog(error) => error.into(),
@@ -271,11 +275,16 @@ fn undo(backend: &dyn Isolation, id: &SandboxId, state: RootState) -> Result<(),
 
 impl Engine {
     /// What the backend needs. Sandboxes carry this engine's mark, so that its next start knows them from others.
-    fn request_for(&self, record: &SandboxRecord, state: RootState) -> Result<CreateRequest, EngineError> {
+    pub(super) fn request_for(
+        &self,
+        record: &SandboxRecord,
+        state: RootState,
+    ) -> Result<CreateRequest, EngineError> {
         let templates = &self.shared.parts.templates;
         let mut request = templates
             .request(&record.id, &record.spec, OwnerBond::Outlives)
             .map_err(EngineError::Template)?;
+        self.shared.parts.layers.stand_on(&record.history.stack, &mut request.root)?;
         request.state = state;
         request.disk_limit_required = record.disk_limit_required;
         request.spec.labels.insert(crate::reconcile::MARK.to_owned(), self.shared.instance.clone());

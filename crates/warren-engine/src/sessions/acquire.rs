@@ -101,6 +101,19 @@ impl Engine {
         Ok(Acquired { session, sandbox, fresh: true, repeated: false })
     }
 
+    /// A sandbox that begins with a snapshot, with a session of its own.
+    pub(crate) async fn make_fork(
+        &self,
+        owner: &Owner,
+        client: String,
+        timeouts: Option<Timeouts>,
+        new: NewSandbox,
+        backend: String,
+    ) -> Result<Acquired, EngineError> {
+        let terms = Terms::plain(client, timeouts, &self.shared.settings)?;
+        self.make_fresh(owner, new, terms, Fresh { backend: Some(backend), ..Fresh::default() }).await
+    }
+
     /// A session's record as it begins.
     pub(super) fn new_session(
         &self,

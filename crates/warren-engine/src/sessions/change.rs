@@ -230,6 +230,15 @@ impl Engine {
         Ok(session)
     }
 
+    /// The session, if it may be given back or was.
+    pub(crate) async fn session_to_end(
+        &self,
+        owner: &Owner,
+        id: &SessionId,
+    ) -> Result<SessionRecord, EngineError> {
+        self.asked(owner, id, SessionRequest::Release).await
+    }
+
     /// The sessions that hold a sandbox.
     pub(crate) async fn holders(
         &self,

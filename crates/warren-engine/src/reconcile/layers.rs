@@ -1,0 +1,99 @@
+//! What a crash left of snapshots: layers of which the record of their sandbox does not know, and snapshots that a power cut may
+//! have damaged.
+
+use std::collections::HashMap;
+
+use warren_core::catalog::{Catalog, CatalogError, Durability};
+use warren_core::{Clock, Found, LayerId, LayerStore, NewLayer, SandboxId, SandboxRecord, Stack, Status};
+
+use crate::Engine;
+use crate::error::sentence;
+
+const BOOT: &str = "snapshots_boot";
+
+/// Marks snapshots that were not on disk when the machine stopped, and sees to those that are not yet. Blocks.
+pub(super) fn check_durability(engine: &Engine) -> Result<(), CatalogError> {
+    let catalog = engine.shared.parts.catalog.as_ref();
+    let boot = engine.shared.parts.clock.boot_id();
+    let same_boot = catalog.setting(BOOT)?.is_some_and(|known| known == boot);
+    let unsafe_yet = catalog.undurable_snapshots()?;
+    for row in &unsafe_yet {
+        if same_boot {
+            engine.shared.keep.sync_soon(&row.owner, &row.id);
+        } else {
+            tracing::warn!(snapshot.id = %row.id, "a snapshot was not on disk when the machine stopped");
+            engine.change_snapshot(&row.owner, &row.id, Durability::Disk, |row| {
+                row.damaged = true;
+                true
+            })?;
+        }
+    }
+    if !same_boot {
+        catalog.set_setting(BOOT, Some(boot))?;
+    }
+    Ok(())
+}
+
+/// Brings records up to date that do not know of a layer which their sandbox stands on: the process ended between the seal and the
+/// word of it. `known` are those that have a driver already. Blocks.
+pub(super) fn correct_stacks<'a>(
+    engine: &Engine,
+    records: &mut [SandboxRecord],
+    found: impl Iterator<Item = &'a Found>,
+    known: impl Fn(&SandboxId) -> bool,
+) -> Result<(), CatalogError> {
+    let parts = &engine.shared.parts;
+    let (catalog, layers) = (parts.catalog.as_ref(), parts.layers.as_ref());
+    let stacks: HashMap<&SandboxId, Stack> = found
+        .filter(|found| !found.root.is_empty())
+        .map(|found| (&found.id, layers.stack_of(&found.root)))
+        .collect();
+    let mut recorded = None;
+    for record in records.iter_mut().filter(|record| !known(&record.id)) {
+        let Some(stack) = stacks.get(&record.id) else { continue };
+        let Some(layer) = unknown_layer(record, stack) else { continue };
+        let recorded = match &mut recorded {
+            Some(recorded) => recorded,
+            none => none.insert(catalog.layers_of_snapshots()?),
+        };
+        // One that a snapshot names was left behind: the sandbox has gone back to what was below it, and not been started since.
+        if recorded.contains(layer) {
+            continue;
+        }
+        correct(engine, catalog, layers, record, stack, layer)?;
+    }
+    Ok(())
+}
+
+/// The layer that is on top of all that the record knows of.
+fn unknown_layer<'a>(record: &SandboxRecord, stack: &'a Stack) -> Option<&'a LayerId> {
+    let half_made = record.status == Status::Creating && record.death.is_none();
+    let (top, below) = stack.0.split_first()?;
+    (!half_made && below == record.history.stack.0).then_some(top)
+}
+
+fn correct(
+    engine: &Engine,
+    catalog: &dyn Catalog,
+    layers: &dyn LayerStore,
+    record: &mut SandboxRecord,
+    stack: &Stack,
+    layer: &LayerId,
+) -> Result<(), CatalogError> {
+    let clock: &dyn Clock = engine.shared.parts.clock.as_ref();
+    let new =
+        NewLayer { id: layer.clone(), sandbox: Some(record.id.clone()), created_unix_ms: clock.unix_ms() };
+    if let Err(error) = layers.commit(&new) {
+        engine.fault();
+        tracing::error!(sandbox.id = %record.id, layer.id = %layer, error = sentence(&error), "a layer that a sandbox stands on cannot be used");
+        return Ok(());
+    }
+    let mut next = record.clone();
+    next.history.stack = stack.clone();
+    next.history.redo.clear();
+    next.generation += 1;
+    catalog.update_sandbox(&next, Durability::Process)?;
+    tracing::info!(sandbox.id = %record.id, layer.id = %layer, "a seal that was cut short is written down");
+    *record = next;
+    Ok(())
+}

@@ -1,0 +1,128 @@
+use warren_core::catalog::{Catalog, CatalogError};
+use warren_core::{
+    Diff, DiffOptions, Owner, RootTree, SandboxId, SnapshotId, SnapshotReason, SnapshotRecord, Stack,
+    TemplateName,
+};
+
+use super::{Pin, Point};
+use crate::blocking::blocking;
+use crate::driver::{Capture, CaptureOrder, Need, start_of};
+use crate::{Engine, EngineError};
+
+/// A state that somebody works with: its layers stay as long as this does.
+pub(super) struct State {
+    /// The snapshot, or what the sandbox began with.
+    pub(super) id: SnapshotId,
+    pub(super) sandbox: SandboxId,
+    pub(super) stack: Stack,
+    pub(super) spec: warren_core::SandboxSpec,
+    _pin: Pin,
+}
+
+impl State {
+    pub(super) fn template(&self) -> &TemplateName {
+        &self.spec.template
+    }
+}
+
+impl From<(SnapshotRecord, Pin)> for State {
+    fn from((snapshot, pin): (SnapshotRecord, Pin)) -> Self {
+        let SnapshotRecord { id, sandbox, stack, spec, .. } = snapshot;
+        Self { id, sandbox, stack, spec, _pin: pin }
+    }
+}
+
+impl Engine {
+    /// What differs between two states.
+    pub async fn diff(
+        &self,
+        owner: &Owner,
+        from: &Point,
+        to: &Point,
+        options: DiffOptions,
+    ) -> Result<Diff, EngineError> {
+        let from = self.state(owner, from).await?;
+        let to = self.state(owner, to).await?;
+        same_template("to", &from, &to)?;
+        let engine = self.inner();
+        blocking(move || {
+            let root = engine.root_below(&from)?;
+            Ok(engine.shared.parts.layers.diff(&root, &from.stack, &to.stack, &options)?)
+        })
+        .await
+    }
+
+    /// A state as somebody names it. That of a sandbox is captured if it is not.
+    pub(super) async fn state(&self, owner: &Owner, point: &Point) -> Result<State, EngineError> {
+        let id = match point {
+            Point::Snapshot(id) => id.clone(),
+            Point::Sandbox(sandbox) => {
+                let order =
+                    CaptureOrder { need: Need::IfChanged, ..CaptureOrder::asked(SnapshotReason::Command) };
+                match self.captured(owner, sandbox, order).await? {
+                    Some(id) => id,
+                    None => return self.beginning(owner, sandbox).await,
+                }
+            }
+        };
+        let (engine, owner) = (self.inner(), owner.clone());
+        blocking(move || engine.usable_snapshot(&owner, &id)).await.map(State::from)
+    }
+
+    /// The snapshot of a sandbox's state; `None` if it is as it began and that is not written down.
+    async fn captured(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        order: CaptureOrder,
+    ) -> Result<Option<SnapshotId>, EngineError> {
+        match self.capture(owner, id, order).await? {
+            Capture::Taken(taken) => Ok(Some(taken.snapshot.id)),
+            Capture::Same(same) => Ok(Some(same).filter(|same| *same != start_of(id))),
+            Capture::Busy => {
+                let why = "somebody works in the sandbox, and it cannot be copied".to_owned();
+                Err(EngineError::SnapshotsUnavailable(why))
+            }
+        }
+    }
+
+    /// What a sandbox began with.
+    async fn beginning(&self, owner: &Owner, id: &SandboxId) -> Result<State, EngineError> {
+        let record = self.sandbox(owner, id).await?;
+        let stack = record.history.began;
+        let pin = self.shared.keep.pin(&stack.0);
+        Ok(State { id: start_of(id), sandbox: record.id, stack, spec: record.spec, _pin: pin })
+    }
+
+    /// What a state's layers lie on. Blocks.
+    pub(super) fn root_below(&self, state: &State) -> Result<Vec<RootTree>, EngineError> {
+        self.template_root(&state.sandbox, &state.spec)
+    }
+}
+
+/// Layers on different templates have nothing to do with one another.
+pub(super) fn same_template(field: &str, one: &State, other: &State) -> Result<(), EngineError> {
+    if one.template() == other.template() {
+        return Ok(());
+    }
+    let message =
+        format!("the two stand on different templates, `{}` and `{}`", one.template(), other.template());
+    Err(EngineError::invalid(field, message))
+}
+
+/// A snapshot with all that came before it, itself first. What is gone ends it.
+pub(super) fn ancestry(
+    catalog: &dyn Catalog,
+    owner: &Owner,
+    id: &SnapshotId,
+) -> Result<Vec<SnapshotRecord>, CatalogError> {
+    let mut line: Vec<SnapshotRecord> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    let mut next = Some(id.clone());
+    while let Some(id) = next.filter(|id| seen.insert(id.clone())) {
+        let Some(snapshot) = catalog.snapshot(owner, &id)? else { break };
+        next = snapshot.parent.clone();
+        line.push(snapshot);
+    }
+    Ok(line)
+}

@@ -1,0 +1,162 @@
+use warren_core::catalog::Durability;
+use warren_core::{
+    Conflicts, Event, Merge, MergeOrder, NewLayer, Owner, SandboxId, SnapshotMethod, SnapshotReason,
+    SnapshotRecord,
+};
+
+use super::compare::{State, ancestry, same_template};
+use super::{Pin, Point, PromoteOrder, Promoted, RolledBack};
+use crate::blocking::{blocking, finished};
+use crate::cell::Exclusive;
+use crate::driver::Goal;
+use crate::{Engine, EngineError, EngineStep};
+
+/// A merge, and the snapshot of what came out of it.
+struct Joined {
+    merge: Merge,
+    snapshot: Option<SnapshotRecord>,
+}
+
+impl Engine {
+    /// Merges what a sandbox changed since it and another had a common state into that other one.
+    pub async fn promote(
+        &self,
+        owner: &Owner,
+        fork: &SandboxId,
+        order: PromoteOrder,
+    ) -> Result<Promoted, EngineError> {
+        self.may_change()?;
+        let (engine, owner, fork) = (self.clone(), owner.clone(), fork.clone());
+        finished(async move { engine.promote_now(&owner, &fork, &order).await }).await
+    }
+
+    async fn promote_now(
+        &self,
+        owner: &Owner,
+        fork: &SandboxId,
+        order: &PromoteOrder,
+    ) -> Result<Promoted, EngineError> {
+        let record = self.sandbox(owner, fork).await?;
+        let Some(into) = order.into.clone().or(record.history.forked_from) else {
+            let message = format!("{fork} is no fork: say into which sandbox its changes are to go");
+            return Err(EngineError::invalid("into", message));
+        };
+        if into == *fork {
+            return Err(EngineError::invalid("into", "a sandbox has nothing to merge into itself"));
+        }
+        let theirs = self.state(owner, &Point::Sandbox(fork.clone())).await?;
+        // From here to the rollback nobody changes what the merge stands on.
+        let exclusive = if order.apply { Some(self.occupy(owner, &into, order.force).await?) } else { None };
+        let ours = self.state(owner, &Point::Sandbox(into.clone())).await?;
+        same_template("into", &ours, &theirs)?;
+        let joined = self.join_states(owner, &into, ours, theirs, order).await?;
+        if order.apply && order.conflicts == Conflicts::Refuse && !joined.merge.conflicts.is_empty() {
+            return Err(EngineError::MergeConflict { into, conflicts: joined.merge.conflicts });
+        }
+        let applied = match (exclusive, joined.snapshot) {
+            (Some(exclusive), Some(snapshot)) => {
+                Some(self.apply(owner, fork, &into, exclusive, snapshot, order.force).await?)
+            }
+            _ => None,
+        };
+        Ok(Promoted { into, merge: joined.merge, applied })
+    }
+
+    /// The sandbox goes on with what came out of the merge.
+    async fn apply(
+        &self,
+        owner: &Owner,
+        fork: &SandboxId,
+        into: &SandboxId,
+        exclusive: Exclusive,
+        snapshot: SnapshotRecord,
+        force: bool,
+    ) -> Result<RolledBack, EngineError> {
+        let goal = Goal::To(snapshot.id.clone());
+        let rolled = match self.go_alone(exclusive, goal, force).await {
+            Some(rolled) => rolled?,
+            None => self.rollback(owner, into, &snapshot.id, force).await?,
+        };
+        let event = Event::SandboxPromoted { from: fork.clone(), snapshot: snapshot.id };
+        self.emit(owner, Some(into), None, event);
+        Ok(rolled)
+    }
+
+    async fn join_states(
+        &self,
+        owner: &Owner,
+        into: &SandboxId,
+        ours: State,
+        theirs: State,
+        order: &PromoteOrder,
+    ) -> Result<Joined, EngineError> {
+        let (engine, owner, into) = (self.inner(), owner.clone(), into.clone());
+        let (apply, conflicts) = (order.apply, order.conflicts);
+        blocking(move || {
+            let (base, _base_pin) = engine.common_ancestor(&owner, &ours, &theirs)?;
+            let root = engine.root_below(&ours)?;
+            let parts = &engine.shared.parts;
+            let layer = NewLayer {
+                id: engine.draw_layer(),
+                sandbox: Some(into.clone()),
+                created_unix_ms: parts.clock.unix_ms(),
+            };
+            let _pin = engine.shared.keep.pin(std::slice::from_ref(&layer.id));
+            let order = MergeOrder { base: &base.stack, ours: &ours.stack, theirs: &theirs.stack, conflicts };
+            let merge = parts.layers.merge(&root, &order, apply.then_some(&layer))?;
+            if !merge.made {
+                return Ok(Joined { merge, snapshot: None });
+            }
+            (parts.passed)(EngineStep::PromoteMade);
+            let record = parts.catalog.sandbox(&owner, &into)?;
+            let record = record.ok_or_else(|| EngineError::sandbox_not_found(&into))?;
+            let stack = ours.stack.with(layer.id.clone());
+            let known = parts.catalog.snapshot(&owner, &ours.id)?;
+            let snapshot = SnapshotRecord {
+                id: engine.draw_snapshot(),
+                owner: owner.clone(),
+                sandbox: into,
+                session: None,
+                parent: known.map(|ours| ours.id),
+                name: None,
+                reason: SnapshotReason::Promote,
+                turn: None,
+                created_unix_ms: layer.created_unix_ms,
+                method: SnapshotMethod::Copied,
+                stack,
+                space: None,
+                durable: false,
+                damaged: false,
+                spec: record.spec,
+                kind: record.kind,
+                disk_limit_required: record.disk_limit_required,
+                backend: record.backend,
+            };
+            parts.catalog.insert_snapshots(std::slice::from_ref(&snapshot), Durability::Process)?;
+            engine.shared.keep.sync_soon(&owner, &snapshot.id);
+            Ok(Joined { merge, snapshot: Some(snapshot) })
+        })
+        .await
+    }
+
+    /// The youngest state that both come from. Blocks.
+    fn common_ancestor(
+        &self,
+        owner: &Owner,
+        ours: &State,
+        theirs: &State,
+    ) -> Result<(SnapshotRecord, Pin), EngineError> {
+        let catalog = self.shared.parts.catalog.as_ref();
+        let mine = ancestry(catalog, owner, &ours.id)?;
+        let base = ancestry(catalog, owner, &theirs.id)?
+            .into_iter()
+            .find(|snapshot| mine.iter().any(|other| other.id == snapshot.id));
+        match base {
+            Some(base) => self.usable_snapshot(owner, &base.id),
+            None => {
+                let message = "the two sandboxes have no snapshot in common, or it was deleted";
+                Err(EngineError::invalid("into", message))
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+use warren_core::catalog::{CatalogErrorKind, Durability, SnapshotFilter};
+use warren_core::{Event, Owner, Page, PageRequest, SnapshotId, SnapshotRecord};
+
+use crate::blocking::{blocking, finished};
+use crate::driver::Task;
+use crate::{Engine, EngineError, EngineStep};
+
+impl Engine {
+    pub async fn snapshots(
+        &self,
+        owner: &Owner,
+        filter: &SnapshotFilter,
+        page: &PageRequest,
+    ) -> Result<Page<SnapshotRecord>, EngineError> {
+        let (owner, filter, page) = (owner.clone(), filter.clone(), page.clone());
+        Ok(self.catalog(move |catalog| catalog.snapshots(&owner, &filter, &page)).await?)
+    }
+
+    pub async fn snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<SnapshotRecord, EngineError> {
+        let (whose, which) = (owner.clone(), id.clone());
+        let found = self.catalog(move |catalog| catalog.snapshot(&whose, &which)).await?;
+        found.ok_or_else(|| EngineError::snapshot_not_found(id))
+    }
+
+    /// Gives a snapshot a name, or takes it away.
+    pub async fn name_snapshot(
+        &self,
+        owner: &Owner,
+        id: &SnapshotId,
+        name: Option<String>,
+    ) -> Result<SnapshotRecord, EngineError> {
+        self.may_change()?;
+        name.as_deref().map_or(Ok(()), check_name)?;
+        let snapshot = self.snapshot(owner, id).await?;
+        let (engine, owner, which, wanted) = (self.inner(), owner.clone(), id.clone(), name.clone());
+        let changed = blocking(move || {
+            engine.change_snapshot(&owner, &which, Durability::Disk, |row| {
+                let differs = row.name != wanted;
+                row.name = wanted;
+                differs
+            })
+        })
+        .await;
+        match (changed, name) {
+            (Ok(changed), _) => changed.ok_or_else(|| EngineError::snapshot_not_found(id)),
+            (Err(error), Some(name)) if error.kind == CatalogErrorKind::AlreadyExists => {
+                Err(EngineError::SnapshotNameTaken { sandbox: snapshot.sandbox, name })
+            }
+            (Err(error), _) => Err(error.into()),
+        }
+    }
+
+    /// Deletes a snapshot. Sandboxes keep what they have; those that come after it in the tree go on with what came before it.
+    pub async fn delete_snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<(), EngineError> {
+        self.may_change()?;
+        let snapshot = self.snapshot(owner, id).await?;
+        let engine = self.clone();
+        finished(async move { engine.delete_now(snapshot).await }).await
+    }
+
+    async fn delete_now(&self, snapshot: SnapshotRecord) -> Result<(), EngineError> {
+        let SnapshotRecord { id, owner, parent, sandbox, .. } = snapshot;
+        let named_by = id.clone();
+        let holders = self
+            .catalog(move |catalog| {
+                let mut records = catalog.unfinished_sandboxes()?;
+                records.retain(|record| {
+                    record.history.head.as_ref() == Some(&named_by) || record.history.redo.contains(&named_by)
+                });
+                Ok::<_, EngineError>(records)
+            })
+            .await?;
+        for holder in holders {
+            let task = Task::Forget { snapshot: id.clone(), parent: parent.clone() };
+            self.ask(&holder.owner, &holder.id, task).await?;
+        }
+        (self.shared.parts.passed)(EngineStep::SnapshotForgotten);
+        let (whose, which) = (owner.clone(), id.clone());
+        let gone = self.catalog(move |catalog| catalog.delete_snapshots(&whose, &[which])).await?;
+        (self.shared.parts.passed)(EngineStep::SnapshotGone);
+        if gone > 0 {
+            self.emit(&owner, Some(&sandbox), None, Event::SnapshotDeleted { snapshot: id });
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn check_name(name: &str) -> Result<(), EngineError> {
+    let count = name.chars().count();
+    if (1..=128).contains(&count) && !name.trim().is_empty() && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(EngineError::invalid("name", "name takes 1 to 128 printable characters"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_printable_and_not_long() {
+        for name in ["a", "before the upgrade", "größer", &"x".repeat(128)] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in ["", "  ", "a\nb", "\u{7f}", &"x".repeat(129)] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}

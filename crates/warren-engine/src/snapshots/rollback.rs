@@ -1,0 +1,103 @@
+use warren_core::{Owner, SandboxId, SnapshotId};
+
+use super::RolledBack;
+use crate::blocking::finished;
+use crate::cell::Exclusive;
+use crate::driver::{Goal, Mail, RollbackOrder, Task};
+use crate::{Engine, EngineError};
+
+/// More states than anybody goes back at a time.
+const MOST_STEPS: u32 = 10_000;
+
+impl Engine {
+    /// Gives a sandbox the files of an earlier state, after capturing those it has. Its processes end. `force`: also those
+    /// that somebody waits for.
+    pub async fn rollback(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        to: &SnapshotId,
+        force: bool,
+    ) -> Result<RolledBack, EngineError> {
+        self.go(owner, id, Goal::To(to.clone()), force).await
+    }
+
+    /// Goes back this many states, or as many as there are.
+    pub async fn undo(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        steps: u32,
+        force: bool,
+    ) -> Result<RolledBack, EngineError> {
+        check_steps(steps)?;
+        self.go(owner, id, Goal::Undo(steps), force).await
+    }
+
+    /// Takes back an undo, or a rollback.
+    pub async fn redo(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        steps: u32,
+        force: bool,
+    ) -> Result<RolledBack, EngineError> {
+        check_steps(steps)?;
+        self.go(owner, id, Goal::Redo(steps), force).await
+    }
+
+    async fn go(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        goal: Goal,
+        force: bool,
+    ) -> Result<RolledBack, EngineError> {
+        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+        finished(async move {
+            loop {
+                let exclusive = engine.occupy(&owner, &id, force).await?;
+                if let Some(answer) = engine.go_alone(exclusive, goal.clone(), force).await {
+                    return answer;
+                }
+                engine.await_successor().await?;
+            }
+        })
+        .await
+    }
+
+    /// Sends a sandbox somewhere, for one who has it to himself; `None` when its driver has left.
+    pub(super) async fn go_alone(
+        &self,
+        exclusive: Exclusive,
+        goal: Goal,
+        force: bool,
+    ) -> Option<Result<RolledBack, EngineError>> {
+        let cell = exclusive.cell().clone();
+        let order = Box::new(RollbackOrder { goal, force, exclusive });
+        let answer = cell.send(|reply| Mail::RollBack(order, reply)).await?;
+        Some(answer.map(|rolled| *rolled))
+    }
+
+    /// Keeps everybody else out of a sandbox, if it may be rolled back now.
+    pub(super) async fn occupy(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        force: bool,
+    ) -> Result<Exclusive, EngineError> {
+        self.may_change()?;
+        let cell = self.wake(owner, id).await?;
+        if cell.rests() {
+            self.ask(owner, id, Task::Thaw).await?;
+        }
+        cell.occupy(force).map_err(|(status, reason)| EngineError::Denied { id: id.clone(), status, reason })
+    }
+}
+
+fn check_steps(steps: u32) -> Result<(), EngineError> {
+    if (1..=MOST_STEPS).contains(&steps) {
+        return Ok(());
+    }
+    Err(EngineError::invalid("steps", format!("steps must be between 1 and {MOST_STEPS}, got {steps}")))
+}

@@ -1,0 +1,209 @@
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::sync::Mutex;
+
+use warren_core::catalog::Durability;
+use warren_core::{
+    Export, ImportFormat, ImportedHistory, LayerError, LayerErrorKind, MOST_LAYERS, Owner, SandboxId,
+    SandboxKind, SandboxSpec, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord, TemplateInfo,
+    TemplateName,
+};
+
+use super::compare::{State, ancestry, same_template};
+use super::keep::locked;
+use super::records::check_name;
+use super::{ExportOrder, Pin, Point};
+use crate::blocking::blocking;
+use crate::{Engine, EngineError, EngineStep};
+
+impl Engine {
+    /// Writes a state for others. Runs on a thread; an error may come after some bytes.
+    pub async fn export(
+        &self,
+        owner: &Owner,
+        what: &Point,
+        order: ExportOrder,
+        mut to: Box<dyn Write + Send>,
+    ) -> Result<(), EngineError> {
+        let state = self.state(owner, what).await?;
+        let since = match &order {
+            ExportOrder::Patch { since, .. } => {
+                let since = self.state(owner, since).await?;
+                same_template("since", &since, &state)?;
+                Some(since)
+            }
+            ExportOrder::Tar { .. } | ExportOrder::History => None,
+        };
+        let (engine, owner) = (self.inner(), owner.clone());
+        blocking(move || engine.export_now(&owner, &state, since.as_ref(), order, to.as_mut())).await
+    }
+
+    fn export_now(
+        &self,
+        owner: &Owner,
+        state: &State,
+        since: Option<&State>,
+        order: ExportOrder,
+        to: &mut dyn Write,
+    ) -> Result<(), EngineError> {
+        let root = self.root_below(state)?;
+        let layers = &self.shared.parts.layers;
+        match (order, since) {
+            (ExportOrder::Tar { below }, _) => {
+                layers.export(&root, &Export::Tar { stack: &state.stack, below }, to)?;
+            }
+            (ExportOrder::Patch { below, .. }, Some(since)) => {
+                let patch = Export::Patch { from: &since.stack, to: &state.stack, below };
+                layers.export(&root, &patch, to)?;
+            }
+            (ExportOrder::Patch { below, .. }, None) => {
+                let patch = Export::Patch { from: &state.stack, to: &state.stack, below };
+                layers.export(&root, &patch, to)?;
+            }
+            (ExportOrder::History, _) => {
+                let (snapshots, _pin) = self.line_of(owner, &state.id)?;
+                let history = Export::History { template: state.template(), snapshots: &snapshots };
+                layers.export(&root, &history, to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All that came before a snapshot, the oldest first, with their layers held. Blocks.
+    fn line_of(&self, owner: &Owner, id: &SnapshotId) -> Result<(Vec<SnapshotRecord>, Pin), EngineError> {
+        let _learning = self.shared.keep.learn();
+        let mut line = ancestry(self.shared.parts.catalog.as_ref(), owner, id)?;
+        if line.is_empty() {
+            return Err(EngineError::snapshot_not_found(id));
+        }
+        line.retain(|snapshot| !snapshot.damaged);
+        line.reverse();
+        let mut pin = self.shared.keep.pin(&[]);
+        line.iter().flat_map(|snapshot| &snapshot.stack.0).for_each(|layer| pin.add(layer.clone()));
+        Ok((line, pin))
+    }
+
+    /// Reads what another Warren exported, or a tar file, which needs a template to stand on. Answers with the snapshots in
+    /// order; the last is the newest.
+    pub async fn import(
+        &self,
+        owner: &Owner,
+        format: ImportFormat,
+        template: Option<TemplateName>,
+        name: Option<String>,
+        mut from: Box<dyn Read + Send>,
+    ) -> Result<Vec<SnapshotRecord>, EngineError> {
+        self.may_change()?;
+        name.as_deref().map_or(Ok(()), check_name)?;
+        if format == ImportFormat::Tar && template.is_none() {
+            return Err(EngineError::invalid("template", "a tar file needs a template to stand on"));
+        }
+        let (engine, owner) = (self.inner(), owner.clone());
+        blocking(move || {
+            engine.check_disk()?;
+            if let Some(template) = &template {
+                engine.check_template(template)?;
+            }
+            let pin = Mutex::new(engine.shared.keep.pin(&[]));
+            let draw = || {
+                let layer = engine.draw_layer();
+                locked(&pin).add(layer.clone());
+                layer
+            };
+            let imported = engine.shared.parts.layers.import(from.as_mut(), format, &draw)?;
+            (engine.shared.parts.passed)(EngineStep::ImportMade);
+            engine.record_import(&owner, imported, template, name)
+        })
+        .await
+    }
+
+    fn record_import(
+        &self,
+        owner: &Owner,
+        imported: ImportedHistory,
+        template: Option<TemplateName>,
+        name: Option<String>,
+    ) -> Result<Vec<SnapshotRecord>, EngineError> {
+        let parts = &self.shared.parts;
+        let template = template.or(imported.template).unwrap_or_else(TemplateName::host);
+        self.check_template(&template)?;
+        let sandbox = SandboxId::from_random(parts.random.bits());
+        let (now_ms, backend) = (parts.clock.unix_ms(), self.first_backend());
+        let mut ids: HashMap<String, SnapshotId> = HashMap::new();
+        let mut rows = Vec::new();
+        for snapshot in imported.snapshots {
+            if snapshot.stack.depth() > MOST_LAYERS {
+                let action = format!("import a snapshot of more than {MOST_LAYERS} layers");
+                return Err(LayerError::new(LayerErrorKind::Invalid, action).into());
+            }
+            let id = self.draw_snapshot();
+            let parent = snapshot.parent_was.as_ref().and_then(|was| ids.get(was)).cloned();
+            ids.insert(snapshot.was, id.clone());
+            rows.push(SnapshotRecord {
+                id,
+                owner: owner.clone(),
+                sandbox: sandbox.clone(),
+                session: None,
+                parent,
+                name: snapshot.name.filter(|name| check_name(name).is_ok()),
+                reason: SnapshotReason::Import,
+                turn: None,
+                created_unix_ms: snapshot.created_unix_ms.min(now_ms),
+                method: SnapshotMethod::Copied,
+                stack: snapshot.stack,
+                space: None,
+                durable: true,
+                damaged: false,
+                spec: SandboxSpec::new(template.clone()),
+                kind: SandboxKind::default(),
+                disk_limit_required: false,
+                backend: backend.clone(),
+            });
+        }
+        settle_names(&mut rows, name);
+        let mut layers: Vec<_> = rows.iter().flat_map(|row| row.stack.0.iter().cloned()).collect();
+        layers.sort();
+        layers.dedup();
+        parts.layers.sync(&layers)?;
+        parts.catalog.insert_snapshots(&rows, Durability::Disk)?;
+        Ok(rows)
+    }
+
+    /// Makes a template that begins with a snapshot's state.
+    pub async fn make_template(
+        &self,
+        owner: &Owner,
+        snapshot: &SnapshotId,
+        name: &TemplateName,
+    ) -> Result<TemplateInfo, EngineError> {
+        self.may_change()?;
+        let state = self.state(owner, &Point::Snapshot(snapshot.clone())).await?;
+        let (engine, name) = (self.inner(), name.clone());
+        blocking(move || {
+            engine.check_disk()?;
+            Ok(engine.shared.parts.layers.make_template(state.template(), &state.stack, &name)?)
+        })
+        .await
+    }
+
+    /// Whether a template is there and can be used. Blocks.
+    fn check_template(&self, name: &TemplateName) -> Result<(), EngineError> {
+        let nobody = SandboxId::from_random([0; 16]);
+        self.template_root(&nobody, &SandboxSpec::new(name.clone())).map(drop)
+    }
+
+    fn first_backend(&self) -> String {
+        self.shared.parts.backends.first().map(|backend| backend.name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// The newest gets the name that was asked for; of several with one name the newest keeps it.
+fn settle_names(rows: &mut [SnapshotRecord], name: Option<String>) {
+    if let (Some(last), Some(name)) = (rows.last_mut(), name) {
+        last.name = Some(name);
+    }
+    let mut taken = std::collections::HashSet::new();
+    for row in rows.iter_mut().rev() {
+        row.name = row.name.take().filter(|name| taken.insert(name.clone()));
+    }
+}
