@@ -20,6 +20,7 @@ mod manifest;
 pub mod pool;
 mod remove;
 mod space;
+mod squash;
 mod staging;
 mod stand;
 mod sweep;
@@ -228,8 +229,7 @@ impl LayerStore for LayerDirectory {
     }
 
     fn squash(&self, layers: &[LayerId], into: &LayerId) -> Result<(), LayerError> {
-        let _ = layers;
-        Err(LayerError::new(LayerErrorKind::Host, format!("layers are not squashed yet: {into}")))
+        squash::squash(self, layers, into)
     }
 
     fn layers(&self) -> Result<Vec<LayerInfo>, LayerError> {

@@ -1,3 +1,11 @@
+pub(super) mod build;
+mod diff;
+pub(super) mod failure;
+#[cfg(test)]
+pub(super) mod fixture;
+mod merge;
+pub(super) mod view;
+
 use std::io::{Read, Write};
 use std::path::Path;
 
@@ -13,16 +21,27 @@ fn missing() -> LayerError {
 }
 
 impl LayerContent for LayerDirectory {
-    fn diff(&self, _: &[RootTree], _: &Stack, _: &Stack, _: &DiffOptions) -> Result<Diff, LayerError> {
-        Err(missing())
+    fn diff(
+        &self,
+        root: &[RootTree],
+        from: &Stack,
+        to: &Stack,
+        options: &DiffOptions,
+    ) -> Result<Diff, LayerError> {
+        diff::diff(self, root, from, to, options)
     }
 
-    fn differs(&self, _: &[RootTree], _: &Stack, _: &Stack, _: &Path) -> Result<bool, LayerError> {
-        Err(missing())
+    fn differs(&self, root: &[RootTree], from: &Stack, to: &Stack, path: &Path) -> Result<bool, LayerError> {
+        diff::differs(self, root, from, to, path)
     }
 
-    fn merge(&self, _: &[RootTree], _: &MergeOrder<'_>, _: Option<&NewLayer>) -> Result<Merge, LayerError> {
-        Err(missing())
+    fn merge(
+        &self,
+        root: &[RootTree],
+        order: &MergeOrder<'_>,
+        into: Option<&NewLayer>,
+    ) -> Result<Merge, LayerError> {
+        merge::merge(self, root, order, into)
     }
 
     fn export(&self, _: &[RootTree], _: &Export<'_>, _: &mut dyn Write) -> Result<(), LayerError> {

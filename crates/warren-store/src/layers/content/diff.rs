@@ -1,0 +1,103 @@
+//! What differs between two states. Only what the layers touch that are not common to both is looked at, so that a diff costs
+//! what changed and not what there is.
+
+mod compare;
+mod same;
+mod text;
+
+use std::path::Path;
+
+use warren_core::{Change, Diff, DiffOptions, LayerError, RootTree, Stack, TextDiff};
+
+pub(crate) use compare::Compare;
+pub(crate) use same::{same, same_content};
+pub(crate) use text::{Text, hunks, read_text};
+
+use super::view::Node;
+use crate::layers::LayerDirectory;
+
+/// Memory that the paths of one answer may take: a tenant can make them very long.
+const MOST_PATH_BYTES: usize = 16 << 20;
+/// Memory that the texts of one answer may take.
+const MOST_TEXT_BYTES: usize = 64 << 20;
+
+pub(super) fn diff(
+    store: &LayerDirectory,
+    root: &[RootTree],
+    from: &Stack,
+    to: &Stack,
+    options: &DiffOptions,
+) -> Result<Diff, LayerError> {
+    let compare = Compare::open(store, root, from, to, &options.below)?;
+    let mut diff = Diff::default();
+    let (mut path_bytes, mut text_bytes) = (0, 0);
+    compare.each(&mut |path, before, after| {
+        path_bytes += path.as_os_str().len();
+        if diff.changes.len() >= options.most || path_bytes > MOST_PATH_BYTES {
+            diff.truncated = true;
+            return Ok(false);
+        }
+        let text = if options.text { text_of(before, after, options, &mut text_bytes)? } else { None };
+        diff.changes.push(Change {
+            path: path.to_owned(),
+            before: before.map(Node::entry),
+            after: after.map(Node::entry),
+            text,
+        });
+        Ok(true)
+    })?;
+    Ok(diff)
+}
+
+pub(super) fn differs(
+    store: &LayerDirectory,
+    root: &[RootTree],
+    from: &Stack,
+    to: &Stack,
+    path: &Path,
+) -> Result<bool, LayerError> {
+    let mut found = false;
+    Compare::open(store, root, from, to, path)?.each(&mut |_, _, _| {
+        found = true;
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+fn text_of(
+    before: Option<&Node<'_>>,
+    after: Option<&Node<'_>>,
+    options: &DiffOptions,
+    told: &mut usize,
+) -> Result<Option<TextDiff>, LayerError> {
+    if [before, after].into_iter().flatten().any(|node| !node.is_file()) {
+        return Ok(None);
+    }
+    if let (Some(before), Some(after)) = (before, after)
+        && before.length() == after.length()
+        && before.length() <= options.most_text_bytes
+        && same_content(before, after)?
+    {
+        return Ok(Some(TextDiff::Same));
+    }
+    let read = |node: Option<&Node<'_>>| {
+        node.map_or(Ok(Text::Lines(String::new())), |node| read_text(node, options.most_text_bytes))
+    };
+    Ok(Some(match (read(before)?, read(after)?) {
+        (Text::TooLarge, _) | (_, Text::TooLarge) => TextDiff::TooLarge,
+        (Text::Binary, _) | (_, Text::Binary) => TextDiff::Binary,
+        (Text::Lines(before), Text::Lines(after)) => {
+            let hunks = hunks(&before, &after);
+            *told = told.saturating_add(hunks.len());
+            if hunks.len() as u64 > options.most_text_bytes || *told > MOST_TEXT_BYTES {
+                TextDiff::TooLarge
+            } else {
+                TextDiff::Unified(hunks)
+            }
+        }
+    }))
+}
+
+#[cfg(test)]
+#[path = "diff_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use proptest::prelude::*;
+use warren_core::{DiffOptions, LayerContent as _, LayerErrorKind, LayerStore as _, Stack};
+
+use crate::layers::content::fixture::{Fixture, Thing, borrowed, file, listing, stack, things};
+
+#[test]
+fn files_are_shared_and_what_hides_things_below_is_kept() {
+    let fixture = Fixture::new();
+    let old = fixture.layer(&[("etc/old", file("1")), ("etc/kept", file("2")), ("gone", Thing::Whiteout)]);
+    let new = fixture.layer(&[("etc/old", Thing::Whiteout), ("dir", Thing::Opaque), ("dir/new", file("3"))]);
+    let squashed = fixture.draw();
+    fixture.store.squash(&[new.clone(), old.clone()], &squashed).unwrap();
+    let place = |id| fixture.store.place(id).join("upper-0");
+    let lines = listing(&place(&squashed));
+    let names: Vec<_> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(names, ["dir", "dir/new", "etc", "etc/kept", "etc/old", "gone"]);
+    assert!(lines[0].ends_with("opaque"), "{lines:?}");
+    assert!(lines[4].starts_with("etc/old 20000"), "{lines:?}");
+    let inode = |id| fs::metadata(place(id).join("etc/kept")).unwrap().ino();
+    assert_eq!(inode(&squashed), inode(&old));
+}
+
+#[test]
+fn a_whiteout_that_hides_nothing_any_more_is_not_listed() {
+    let fixture = Fixture::new();
+    let old = fixture.layer(&[("only/here", file("1")), ("only/stays", file("2"))]);
+    let new = fixture.layer(&[("only/here", Thing::Whiteout)]);
+    let squashed = fixture.draw();
+    fixture.store.squash(&[new, old], &squashed).unwrap();
+    let mounted = fixture.mounted(&stack(&[&squashed]));
+    assert!(mounted.contains("only/stays") && !mounted.contains("here"), "{mounted}");
+}
+
+#[test]
+fn a_tree_that_only_one_layer_changes_is_kept() {
+    let fixture = Fixture::with_trees(&["/", "/usr"]);
+    let old = fixture.layer_of(&[(1, &[("bin/tool", file("1"))])]);
+    let new = fixture.layer(&[("a", file("2"))]);
+    let squashed = fixture.draw();
+    fixture.store.squash(&[new, old], &squashed).unwrap();
+    let place = fixture.store.place(&squashed);
+    assert!(place.join("upper-0/a").exists() && place.join("upper-1/bin/tool").exists());
+}
+
+#[test]
+fn a_missing_layer_is_told_and_leaves_nothing() {
+    let fixture = Fixture::new();
+    let error = fixture.store.squash(&[fixture.draw()], &fixture.draw()).unwrap_err();
+    assert_eq!(error.kind, LayerErrorKind::NotFound);
+    assert!(fixture.store.layers().unwrap().is_empty());
+}
+
+#[test]
+fn a_tree_deeper_than_any_path_is_squashed() {
+    let fixture = Fixture::new();
+    let layer = fixture.layer(&[("d", Thing::Directory)]);
+    let mut directory = fs::File::open(fixture.store.place(&layer).join("upper-0/d")).unwrap();
+    for _ in 0..2500 {
+        let mode = rustix::fs::Mode::RWXU;
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+        rustix::fs::mkdirat(&directory, "d", mode).unwrap();
+        rustix::fs::mkdirat(&directory, "e", mode).unwrap();
+        directory = rustix::fs::openat(&directory, "d", flags, rustix::fs::Mode::empty()).unwrap().into();
+    }
+    let squashed = fixture.draw();
+    fixture.store.squash(std::slice::from_ref(&layer), &squashed).unwrap();
+    let diff = |from: &Stack, to: &Stack| {
+        fixture.store.diff(&fixture.root, from, to, &DiffOptions::default()).unwrap()
+    };
+    assert!(diff(&stack(&[&layer]), &stack(&[&squashed])).changes.is_empty());
+    assert_eq!(diff(&Stack::default(), &stack(&[&squashed])).changes.len(), 5001);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_kernel_sees_the_same_in_one_layer_as_in_many(
+        base in things(),
+        layers in prop::collection::vec(things(), 1..5),
+    ) {
+        let fixture = Fixture::new();
+        let base: Vec<_> = borrowed(&base)
+            .into_iter()
+            .filter(|(_, thing)| !matches!(thing, Thing::Whiteout | Thing::Opaque))
+            .collect();
+        fixture.base(&base);
+        let layers: Vec<_> = layers.iter().map(|things| fixture.layer(&borrowed(things))).collect();
+        let squashed = fixture.draw();
+        fixture.store.squash(&layers, &squashed).unwrap();
+        let (many, one) = (Stack(layers), Stack(vec![squashed]));
+        prop_assert_eq!(fixture.mounted(&many), fixture.mounted(&one));
+        let diff = fixture.store.diff(&fixture.root, &many, &one, &DiffOptions::default()).unwrap();
+        prop_assert_eq!(diff.changes, []);
+    }
+}
