@@ -94,6 +94,8 @@ pub struct History {
     pub forked_from: Option<SandboxId>,
     /// The layers that it began with, which it shares with others.
     pub began: Stack,
+    /// It was sent to another state and has not been started since: what its writable layers hold is not part of that.
+    pub moved: bool,
 }
 
 /// Which snapshots are taken without being asked for.

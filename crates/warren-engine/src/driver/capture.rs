@@ -69,8 +69,6 @@ pub(super) enum Posture {
     Running,
     Frozen,
     Halted,
-    /// As halted, and about to stand on other layers: a copy becomes part of its own stack.
-    Leaving,
 }
 
 /// A capture on its way, on a thread.
@@ -246,6 +244,9 @@ impl Work {
 
     fn seize(&self, below: &[RootTree]) -> Result<Seized, Failure> {
         let parts = &self.engine.shared.parts;
+        if self.record.history.moved {
+            return Ok(Seized::Unchanged);
+        }
         if parts.layers.driver() == LayerDriver::Overlay {
             let place = parts.layers.place(&self.layer);
             let sealed = self.cell.backend.seal(&self.record.id, &place, below);
@@ -317,13 +318,12 @@ impl Work {
 
     fn record_layer(&self, method: SnapshotMethod, frozen: Duration) -> Result<Outcome, Failure> {
         let stack = self.record.history.stack.with(self.layer.clone());
-        let own = method == SnapshotMethod::Sealed || self.posture == Posture::Leaving;
         let layer = NewLayer {
             id: self.layer.clone(),
             sandbox: Some(self.record.id.clone()),
             created_unix_ms: self.at_unix_ms,
         };
-        let written = self.commit(&layer).and_then(|()| self.write(method, &stack, own));
+        let written = self.commit(&layer).and_then(|()| self.write(method, &stack));
         match written {
             Ok((record, snapshot)) => Ok(Outcome::Taken { record, snapshot, frozen }),
             Err(error) if method == SnapshotMethod::Sealed => {
@@ -363,16 +363,15 @@ impl Work {
             }
         }
         let stack = history.stack.clone();
-        let (record, snapshot) = self.write(SnapshotMethod::Unchanged, &stack, false)?;
+        let (record, snapshot) = self.write(SnapshotMethod::Unchanged, &stack)?;
         Ok(Outcome::Taken { record, snapshot, frozen: Duration::ZERO })
     }
 
-    /// Tells the catalog. `own`: the sandbox itself stands on the new stack.
+    /// Tells the catalog. Only what was sealed is what the sandbox itself stands on.
     fn write(
         &self,
         method: SnapshotMethod,
         stack: &Stack,
-        own: bool,
     ) -> Result<(SandboxRecord, SnapshotRecord), EngineError> {
         let parts = &self.engine.shared.parts;
         let mut durability = Durability::Process;
@@ -411,7 +410,7 @@ impl Work {
         if method != SnapshotMethod::Unchanged {
             record.history.redo.clear();
         }
-        if own {
+        if method == SnapshotMethod::Sealed {
             record.history.stack.clone_from(stack);
         }
         rows.push(snapshot.clone());

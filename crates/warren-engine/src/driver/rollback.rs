@@ -105,7 +105,7 @@ impl Driver {
         self.passed(EngineStep::RollbackHalted);
         let switched = match ready {
             Some((safety, target)) => self.switch(target, safety).await,
-            None => self.save_and_switch(goal, redo, Posture::Leaving).await,
+            None => self.save_and_switch(goal, redo).await,
         };
         let started = self.go_on().await;
         let switched = switched?;
@@ -119,7 +119,7 @@ impl Driver {
         goal: Goal,
         redo: Vec<SnapshotId>,
     ) -> Result<(SnapshotRecord, SnapshotRecord), EngineError> {
-        let switched = self.save_and_switch(goal, redo, Posture::Leaving).await?;
+        let switched = self.save_and_switch(goal, redo).await?;
         self.cell.set_captured(self.cell.changes());
         Ok(switched)
     }
@@ -128,12 +128,12 @@ impl Driver {
         &mut self,
         goal: Goal,
         redo: Vec<SnapshotId>,
-        posture: Posture,
     ) -> Result<(SnapshotRecord, SnapshotRecord), EngineError> {
-        let Some(safety) = self.save(posture, true).await? else {
+        let Some(safety) = self.save(Posture::Halted, true).await? else {
             let why = "what it holds can be neither sealed nor copied".to_owned();
             return Err(EngineError::SnapshotsUnavailable(why));
         };
+        self.passed(EngineStep::RollbackSaved);
         let redo = match goal {
             // Only now is it known that something was written meanwhile; what was asked for before that is still done.
             Goal::Redo(_) => redo,
@@ -159,11 +159,6 @@ impl Driver {
             },
             Capture::Busy => return Ok(None),
         };
-        if posture == Posture::Leaving {
-            // A seal left nothing; of a copy the original is still there.
-            self.isolate(|backend, id| backend.clear(id)).await.map_err(EngineError::Backend)?;
-            self.passed(EngineStep::RollbackSaved);
-        }
         Ok(Some(saved))
     }
 
@@ -179,6 +174,8 @@ impl Driver {
             record.history.stack = stack;
             record.history.head = Some(head);
             record.history.redo = redo;
+            // A seal left nothing in its writable layers; of a copy the original is still there.
+            record.history.moved = true;
         })
         .await?;
         self.passed(EngineStep::RollbackSwitched);

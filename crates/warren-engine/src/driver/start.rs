@@ -188,6 +188,9 @@ impl Driver {
         let started = blocking(move || {
             let (id, passed) = (request.id.clone(), &engine.shared.parts.passed);
             let began_ms = engine.shared.parts.clock.boot_ms();
+            if record.history.moved {
+                backend.clear(&id).map_err(|error| (StartError::Backend(error), Undone::Yes))?;
+            }
             backend.create(request).map_err(|error| (StartError::Backend(error), Undone::Yes))?;
             passed(made);
             let started = watch_and_record(&engine, backend.as_ref(), record, began_ms)
@@ -253,6 +256,7 @@ fn watch_and_record(
     }
     record.status = Status::Ready;
     record.paused = None;
+    record.history.moved = false;
     record.made_in_ms = parts.clock.boot_ms().saturating_sub(began_ms);
     record.generation += 1;
     parts.catalog.update_sandbox(&record, Durability::Process).map_err(StartError::Catalog)?;

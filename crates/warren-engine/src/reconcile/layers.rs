@@ -48,28 +48,22 @@ pub(super) fn correct_stacks<'a>(
         .filter(|found| !found.root.is_empty())
         .map(|found| (&found.id, layers.stack_of(&found.root)))
         .collect();
-    let mut recorded = None;
     for record in records.iter_mut().filter(|record| !known(&record.id)) {
         let Some(stack) = stacks.get(&record.id) else { continue };
-        let Some(layer) = unknown_layer(record, stack) else { continue };
-        let recorded = match &mut recorded {
-            Some(recorded) => recorded,
-            none => none.insert(catalog.layers_of_snapshots()?),
-        };
-        // One that a snapshot names was left behind: the sandbox has gone back to what was below it, and not been started since.
-        if recorded.contains(layer) {
-            continue;
+        if let Some(layer) = unknown_layer(record, stack) {
+            correct(engine, catalog, layers, record, stack, layer)?;
         }
-        correct(engine, catalog, layers, record, stack, layer)?;
     }
     Ok(())
 }
 
-/// The layer that is on top of all that the record knows of.
+/// The layer that is on top of all that the record knows of. One that was sent elsewhere stands where its record says as soon as
+/// it is started.
 fn unknown_layer<'a>(record: &SandboxRecord, stack: &'a Stack) -> Option<&'a LayerId> {
     let half_made = record.status == Status::Creating && record.death.is_none();
     let (top, below) = stack.0.split_first()?;
-    (!half_made && below == record.history.stack.0).then_some(top)
+    let here = !half_made && !record.history.moved;
+    (here && below == record.history.stack.0).then_some(top)
 }
 
 fn correct(
