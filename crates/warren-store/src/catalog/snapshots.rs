@@ -2,10 +2,11 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::str::FromStr;
 
-use rusqlite::{Connection, OptionalExtension as _, named_params, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, SnapshotCatalog, SnapshotFilter};
 use warren_core::{
-    LayerId, Owner, Page, PageRequest, SandboxId, SandboxRecord, SnapshotId, SnapshotRecord, TemplateName,
+    LayerId, Owner, Page, PageRequest, SandboxId, SandboxRecord, SnapshotId, SnapshotRecord, Stack,
+    TemplateName,
 };
 
 use super::failure::JobError;
@@ -75,9 +76,8 @@ impl SnapshotCatalog for SqliteCatalog {
     }
 
     fn layers_of_snapshots(&self) -> Result<HashSet<LayerId>, CatalogError> {
-        self.readers.read("list the layers of snapshots", |connection| {
-            distinct(connection, "SELECT DISTINCT layer FROM snapshot_layers")
-        })
+        self.readers
+            .read("list the layers of snapshots", |connection| distinct(connection, "SELECT id FROM layers"))
     }
 
     fn templates_of_snapshots(&self) -> Result<HashSet<TemplateName>, CatalogError> {
@@ -99,8 +99,10 @@ impl SnapshotCatalog for SqliteCatalog {
     fn snapshots_on(&self, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         self.readers.read(&format!("list the snapshots on `{layer}`"), |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT snapshots.record FROM snapshot_layers JOIN snapshots ON snapshots.id = snapshot
-                 WHERE layer = ?1 ORDER BY created, id",
+                "SELECT record FROM layers
+                 JOIN snapshot_layers ON snapshot_layers.layer = layers.number
+                 JOIN snapshots ON snapshots.number = snapshot_layers.snapshot
+                 WHERE layers.id = ?1 ORDER BY created, snapshots.id",
             )?;
             let rows = statement.query_map([layer.as_str()], text)?;
             rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
@@ -128,27 +130,50 @@ fn insert(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobErr
             record.damaged,
             serde_json::to_string(record)?,
         ])?;
-    count_layers(connection, record)
+    count_layers(connection, connection.last_insert_rowid(), &record.stack)
 }
 
-fn count_layers(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobError> {
-    let mut statement = connection
+fn count_layers(connection: &Connection, snapshot: i64, stack: &Stack) -> Result<(), JobError> {
+    let mut number = connection.prepare_cached("SELECT number FROM layers WHERE id = ?1")?;
+    let mut number_new = connection.prepare_cached("INSERT INTO layers (id) VALUES (?1)")?;
+    let mut count = connection
         .prepare_cached("INSERT OR IGNORE INTO snapshot_layers (layer, snapshot) VALUES (?1, ?2)")?;
-    for layer in &record.stack.0 {
-        statement.execute([layer.as_str(), record.id.as_str()])?;
+    // The lowest first: it is the oldest.
+    for layer in stack.0.iter().rev() {
+        let known: Option<i64> = number.query_row([layer.as_str()], |row| row.get(0)).optional()?;
+        let layer = match known {
+            Some(number) => number,
+            None => number_new.insert([layer.as_str()])?,
+        };
+        count.execute([layer, snapshot])?;
+    }
+    Ok(())
+}
+
+fn discount_layers(connection: &Connection, snapshot: i64, stack: &Stack) -> Result<(), JobError> {
+    let mut discount = connection.prepare_cached(
+        "DELETE FROM snapshot_layers
+         WHERE layer = (SELECT number FROM layers WHERE id = ?1) AND snapshot = ?2",
+    )?;
+    let mut forget = connection.prepare_cached(
+        "DELETE FROM layers
+         WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM snapshot_layers WHERE layer = layers.number)",
+    )?;
+    for layer in &stack.0 {
+        discount.execute(params![layer.as_str(), snapshot])?;
+        forget.execute([layer.as_str()])?;
     }
     Ok(())
 }
 
 fn update(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobError> {
-    let stored: Option<SnapshotRecord> = connection
-        .prepare_cached("SELECT record FROM snapshots WHERE id = ?1 AND owner = ?2")?
-        .query_row([record.id.as_str(), record.owner.as_str()], text)
-        .optional()?
-        .map(|record| serde_json::from_str(&record))
-        .transpose()?;
-    let stored =
+    let stored: Option<(i64, String)> = connection
+        .prepare_cached("SELECT number, record FROM snapshots WHERE id = ?1 AND owner = ?2")?
+        .query_row([record.id.as_str(), record.owner.as_str()], numbered)
+        .optional()?;
+    let (number, stored) =
         stored.ok_or_else(|| JobError::refused(CatalogErrorKind::NotFound, "there is no such snapshot"))?;
+    let stored: SnapshotRecord = serde_json::from_str(&stored)?;
     if (&stored.sandbox, stored.created_unix_ms) != (&record.sandbox, record.created_unix_ms) {
         return Err(JobError::refused(
             CatalogErrorKind::Stale,
@@ -158,10 +183,8 @@ fn update(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobErr
     let record = SnapshotRecord { parent: stored.parent, ..record.clone() };
     replace(connection, &record)?;
     if stored.stack != record.stack {
-        connection
-            .prepare_cached("DELETE FROM snapshot_layers WHERE snapshot = ?1")?
-            .execute([record.id.as_str()])?;
-        count_layers(connection, &record)?;
+        discount_layers(connection, number, &stored.stack)?;
+        count_layers(connection, number, &record.stack)?;
     }
     Ok(())
 }
@@ -186,17 +209,23 @@ fn replace(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobEr
 
 /// Its children go on with its parent. Says whether it was there.
 fn delete(connection: &Connection, owner: &Owner, id: &SnapshotId) -> Result<bool, JobError> {
-    let parent: Option<Option<String>> = connection
-        .prepare_cached("DELETE FROM snapshots WHERE id = ?1 AND owner = ?2 RETURNING parent")?
-        .query_row([id.as_str(), owner.as_str()], |row| row.get(0))
+    let removed: Option<(i64, String)> = connection
+        .prepare_cached("DELETE FROM snapshots WHERE id = ?1 AND owner = ?2 RETURNING number, record")?
+        .query_row([id.as_str(), owner.as_str()], numbered)
         .optional()?;
-    let Some(parent) = parent else { return Ok(false) };
+    let Some((number, removed)) = removed else { return Ok(false) };
+    let removed: SnapshotRecord = serde_json::from_str(&removed)?;
+    discount_layers(connection, number, &removed.stack)?;
     connection
         .prepare_cached(
             "UPDATE snapshots SET parent = ?2, record = json_set(record, '$.parent', ?2) WHERE parent = ?1",
         )?
-        .execute(params![id.as_str(), parent])?;
+        .execute(params![id.as_str(), removed.parent.as_ref().map(SnapshotId::as_str)])?;
     Ok(true)
+}
+
+fn numbered(row: &Row<'_>) -> rusqlite::Result<(i64, String)> {
+    Ok((row.get(0)?, row.get(1)?))
 }
 
 fn distinct<T: FromStr + Eq + Hash>(connection: &Connection, sql: &str) -> Result<HashSet<T>, JobError> {

@@ -2,8 +2,10 @@
 
 mod crash;
 mod full;
+mod many;
 mod refusals;
 mod sharing;
+mod upgrade;
 
 use std::ops::Deref;
 

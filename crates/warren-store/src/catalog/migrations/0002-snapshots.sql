@@ -1,7 +1,8 @@
 -- Snapshots outlive their sandboxes, so nothing here refers to one; the journal and the tool calls go with theirs.
 
 CREATE TABLE snapshots (
-    id TEXT PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
     owner TEXT NOT NULL,
     sandbox TEXT NOT NULL,
     session TEXT,
@@ -22,13 +23,19 @@ CREATE INDEX snapshots_named ON snapshots (owner, created DESC, id DESC) WHERE n
 CREATE INDEX snapshots_by_template ON snapshots (template);
 CREATE INDEX snapshots_undurable ON snapshots (created) WHERE durable = 0 AND damaged = 0;
 
--- Which snapshots stand on a layer: one that has no row here is garbage, as far as snapshots go.
+-- The layers that snapshots stand on, and no others. Their numbers follow each other as they are made, so that those of one
+-- stack are neighbours below and a new snapshot touches few pages.
+CREATE TABLE layers (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE
+) STRICT;
+
 CREATE TABLE snapshot_layers (
-    layer TEXT NOT NULL,
-    snapshot TEXT NOT NULL REFERENCES snapshots (id) ON DELETE CASCADE,
+    layer INTEGER NOT NULL REFERENCES layers (number),
+    -- Its number. No second index for a foreign key: a snapshot's record lists its layers.
+    snapshot INTEGER NOT NULL,
     PRIMARY KEY (layer, snapshot)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX snapshot_layers_by_snapshot ON snapshot_layers (snapshot);
 
 CREATE TABLE journal (
     sandbox TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,
