@@ -1,3 +1,4 @@
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::AtomicBool;
 
@@ -20,7 +21,7 @@ pub(super) fn is_subvolume(directory: BorrowedFd<'_>) -> bool {
     rustix::fs::fstat(directory).is_ok_and(|stat| stat.st_ino == SUBVOLUME_ROOT) && is_btrfs(directory)
 }
 
-pub(super) fn destroy(parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+pub(super) fn destroy(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     sys::destroy(parent, name)
 }
 
@@ -29,7 +30,7 @@ pub(super) fn snapshot(source: BorrowedFd<'_>, parent: BorrowedFd<'_>, name: &st
     if !is_subvolume(source) || !is_btrfs(parent) {
         return Ok(false);
     }
-    match sys::snapshot(source, parent, name) {
+    match sys::snapshot(source, parent, &CString::new(name).map_err(|_| Errno::INVAL)?) {
         Ok(()) => Ok(true),
         Err(Errno::XDEV) => Ok(false),
         Err(error) => Err(error),

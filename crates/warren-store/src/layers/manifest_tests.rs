@@ -9,7 +9,12 @@ fn layer() -> LayerId {
 }
 
 fn sample() -> Manifest {
-    Manifest::new(layer(), Some("sbx-one".parse().unwrap()), 1_700_000_000_123, vec![1, 0])
+    Manifest::new(
+        layer(),
+        Some("sbxaaaaaaaaaaaaaaaaaaaaaaaaab".parse().unwrap()),
+        1_700_000_000_123,
+        vec![1, 0],
+    )
 }
 
 #[test]

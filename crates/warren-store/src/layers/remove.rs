@@ -1,7 +1,7 @@
 //! Removes a tree of any shape with a handful of descriptors and no memory to speak of: a directory that is not empty is moved
 //! up to the top before its turn comes, so no chain of directories is ever climbed.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +19,9 @@ pub(super) fn remove_tree(parent: BorrowedFd<'_>, name: &str, stop: &AtomicBool)
         Err(error) => return Err(error),
     }
     let top = rustix::fs::openat(parent, name, DIRECTORY, Mode::empty())?;
-    if btrfs::is_subvolume(top.as_fd()) && btrfs::destroy(parent, name).is_ok() {
+    if btrfs::is_subvolume(top.as_fd())
+        && btrfs::destroy(parent, &CString::new(name).map_err(|_| Errno::INVAL)?).is_ok()
+    {
         return Ok(());
     }
     Flattening { top, stop, moved: 0, word: getrandom::u64().unwrap_or(0) }.run()?;
@@ -66,6 +68,10 @@ impl Flattening<'_> {
             return Ok(true);
         }
         let directory = rustix::fs::openat(&self.top, name, DIRECTORY, Mode::empty())?;
+        // Nothing can be moved out of a subvolume.
+        if btrfs::is_subvolume(directory.as_fd()) && btrfs::destroy(self.top.as_fd(), name).is_ok() {
+            return Ok(true);
+        }
         let mut changed = false;
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;

@@ -14,7 +14,7 @@ use super::LayerDirectory;
 use super::failure::failed;
 use super::manifest::replace;
 use super::stand::upper;
-use super::walk::{Walk, is_directory};
+use super::walk::{self, Walk, is_directory};
 
 const FILE_NAME: &str = "space.json";
 const FORMAT: u32 = 1;
@@ -40,7 +40,7 @@ pub(super) fn space(
     }
     let mut count = Count { left: most_entries, ..Count::default() };
     for &tree in &known.trees {
-        let root = super::walk::open(directory.as_fd(), &upper(tree));
+        let root = walk::open(directory.as_fd(), upper(tree));
         let counted = root.and_then(|root| count.tree(root));
         if !counted.map_err(failed(format!("count the files of {id}")))? {
             return Ok(None);

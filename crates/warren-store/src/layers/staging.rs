@@ -5,7 +5,7 @@
 //! that can be locked is left over.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -26,7 +26,6 @@ pub(super) struct Staged<'a> {
     store: &'a LayerDirectory,
     holder: Holder<'a>,
     directory: OwnedFd,
-    path: PathBuf,
 }
 
 impl<'a> Staged<'a> {
@@ -50,16 +49,11 @@ impl<'a> Staged<'a> {
     fn held(store: &'a LayerDirectory, holder: Holder<'a>) -> Result<Self, LayerError> {
         let directory = rustix::fs::openat(&holder.directory, LAYER, DIRECTORY, Mode::empty())
             .map_err(failed("open a layer in the making"))?;
-        let path = store.layers.join(&holder.name).join(LAYER);
-        Ok(Self { store, holder, directory, path })
+        Ok(Self { store, holder, directory })
     }
 
     pub(super) fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// A directory on the same file system for things that do not become part of the layer.

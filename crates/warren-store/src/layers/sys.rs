@@ -1,7 +1,7 @@
 //! The requests to btrfs that no library makes for us.
 #![expect(unsafe_code, reason = "btrfs makes and removes subvolumes by ioctl alone")]
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use rustix::io::Errno;
@@ -34,7 +34,7 @@ const SNAPSHOT_DESTROY: Opcode = opcode::write::<VolumeArgs>(MAGIC, 15);
 const SNAPSHOT_CREATE: Opcode = opcode::write::<VolumeArgsV2>(MAGIC, 23);
 
 /// Makes `name` in `parent` a writable snapshot of the subvolume that `source` is open on.
-pub(super) fn snapshot(source: BorrowedFd<'_>, parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+pub(super) fn snapshot(source: BorrowedFd<'_>, parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     let args = VolumeArgsV2 {
         fd: source.as_raw_fd().into(),
         transaction: 0,
@@ -48,19 +48,20 @@ pub(super) fn snapshot(source: BorrowedFd<'_>, parent: BorrowedFd<'_>, name: &st
 }
 
 /// Removes the subvolume `name` in `parent` with all it holds.
-pub(super) fn destroy(parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+pub(super) fn destroy(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     let args = VolumeArgs { fd: 0, name: terminated(name)? };
     // SAFETY: the opcode is the kernel's BTRFS_IOC_SNAP_DESTROY, which only reads one structure of this size and layout; its
     // name ends in a zero byte.
     unsafe { ioctl::ioctl(parent, Setter::<SNAPSHOT_DESTROY, _>::new(args)) }
 }
 
-fn terminated<const N: usize>(name: &str) -> Result<[c_char; N], Errno> {
-    if name.len() >= N || name.as_bytes().contains(&0) {
+fn terminated<const N: usize>(name: &CStr) -> Result<[c_char; N], Errno> {
+    let name = name.to_bytes();
+    if name.len() >= N {
         return Err(Errno::NAMETOOLONG);
     }
     let mut field = [0; N];
-    for (place, byte) in field.iter_mut().zip(name.bytes()) {
+    for (place, &byte) in field.iter_mut().zip(name) {
         *place = c_char::from_ne_bytes([byte]);
     }
     Ok(field)

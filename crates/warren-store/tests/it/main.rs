@@ -1,4 +1,4 @@
-//! The template store as its callers see it, on real directories and as root.
+//! The stores as their callers see them, on real directories and as root.
 
 #[cfg(test)]
 mod catalog;
@@ -8,6 +8,8 @@ mod good;
 mod hostile;
 #[cfg(test)]
 mod images;
+#[cfg(test)]
+mod layers;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
