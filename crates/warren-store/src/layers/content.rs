@@ -1,5 +1,7 @@
 pub(super) mod build;
+mod bundle;
 mod diff;
+mod export;
 pub(super) mod failure;
 #[cfg(test)]
 pub(super) mod fixture;
@@ -44,8 +46,8 @@ impl LayerContent for LayerDirectory {
         merge::merge(self, root, order, into)
     }
 
-    fn export(&self, _: &[RootTree], _: &Export<'_>, _: &mut dyn Write) -> Result<(), LayerError> {
-        Err(missing())
+    fn export(&self, root: &[RootTree], what: &Export<'_>, to: &mut dyn Write) -> Result<(), LayerError> {
+        export::export(self, root, what, to)
     }
 
     fn import(

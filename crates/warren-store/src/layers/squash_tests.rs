@@ -12,8 +12,13 @@ fn files_are_shared_and_what_hides_things_below_is_kept() {
     let old = fixture.layer(&[("etc/old", file("1")), ("etc/kept", file("2")), ("gone", Thing::Whiteout)]);
     let new = fixture.layer(&[("etc/old", Thing::Whiteout), ("dir", Thing::Opaque), ("dir/new", file("3"))]);
     let squashed = fixture.draw();
-    fixture.store.squash(&[new.clone(), old.clone()], &squashed).unwrap();
     let place = |id| fixture.store.place(id).join("upper-0");
+    let xattr = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(place(&new).join("etc"), "user.note", b"kept", xattr).unwrap();
+    fixture.store.squash(&[new.clone(), old.clone()], &squashed).unwrap();
+    let mut note = [0; 8];
+    let length = rustix::fs::getxattr(place(&squashed).join("etc"), "user.note", &mut note).unwrap();
+    assert_eq!(&note[..length], b"kept");
     let lines = listing(&place(&squashed));
     let names: Vec<_> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(names, ["dir", "dir/new", "etc", "etc/kept", "etc/old", "gone"]);

@@ -162,7 +162,7 @@ pub(super) fn is_opaque(directory: BorrowedFd<'_>) -> Result<bool, LayerError> {
 fn xattrs(of: BorrowedFd<'_>) -> Result<Vec<Xattr>, LayerError> {
     let failed = failure::errno("read the attributes of a file of a layer");
     // Most files have none, and then no room for them is needed.
-    match rustix::fs::flistxattr(of, &mut [0_u8; 0][..]) {
+    match rustix::fs::flistxattr_query(of) {
         Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
         Ok(_) => {}
         Err(error) => return Err(failed(error)),

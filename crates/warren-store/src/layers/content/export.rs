@@ -1,0 +1,36 @@
+//! Writes states and histories in formats that others read.
+
+mod git;
+mod history;
+mod patch;
+mod state;
+mod tar;
+
+use std::io::{self, Write};
+
+use warren_core::{Export, LayerError, RootTree};
+
+use super::failure;
+use crate::layers::LayerDirectory;
+
+pub(super) fn export(
+    store: &LayerDirectory,
+    root: &[RootTree],
+    what: &Export<'_>,
+    to: &mut dyn Write,
+) -> Result<(), LayerError> {
+    match what {
+        Export::Tar { stack, below } => state::export(store, root, stack, below, to)?,
+        Export::Patch { from, to: until, below } => patch::export(store, root, from, until, below, to)?,
+        Export::History { template, snapshots } => history::export(store, template, snapshots, to)?,
+    }
+    to.flush().map_err(writing)
+}
+
+fn writing(error: io::Error) -> LayerError {
+    failure::io("write the export")(error)
+}
+
+#[cfg(test)]
+#[path = "export_tests.rs"]
+mod tests;

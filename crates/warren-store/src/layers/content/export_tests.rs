@@ -1,0 +1,194 @@
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+use warren_core::{Export, LayerContent as _, LayerErrorKind, LayerStore as _, Stack};
+
+use crate::layers::content::fixture::{Fixture, Thing, borrowed, file, listing, stack, things, write_things};
+
+fn export(fixture: &Fixture, what: &Export<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    fixture.store.export(&fixture.root, what, &mut bytes).unwrap();
+    bytes
+}
+
+fn piped(program: &str, arguments: &[&str], at: &Path, input: &[u8]) -> String {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .current_dir(at)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stderr),
+        String::from_utf8_lossy(input)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn tar_unpacks_what_is_visible() {
+    let fixture = Fixture::with_trees(&["/", "/usr"]);
+    let long = format!("{}/{}", "d".repeat(120), "f".repeat(150));
+    fixture.base(&[("etc/gone", file("1")), ("etc/kept", file("2")), ("usr/hidden", file("3"))]);
+    let layer = fixture.layer_of(&[
+        (
+            0,
+            &[
+                ("etc/gone", Thing::Whiteout),
+                (&long, file("long")),
+                ("link", Thing::Symlink("x".repeat(200))),
+                ("pipe", Thing::Fifo),
+                ("one", file("linked")),
+                ("two", Thing::Link("one".into())),
+                ("big", file(&"0123456789".repeat(40_000))),
+            ],
+        ),
+        (1, &[("bin/tool", file("t"))]),
+    ]);
+    let upper = fixture.store.place(&layer).join("upper-0");
+    rustix::fs::setxattr(upper.join("one"), "user.note", b"a=b\n", rustix::fs::XattrFlags::empty()).unwrap();
+    std::os::unix::fs::lchown(upper.join("pipe"), Some(70_000), Some(5)).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(upper.join("socket")).unwrap());
+    let stack = stack(&[&layer]);
+    let bytes = export(&fixture, &Export::Tar { stack: &stack, below: "/".into() });
+    let unpacked = tempfile::tempdir().unwrap();
+    piped(
+        "tar",
+        &["--numeric-owner", "--xattrs", "--xattrs-include=*", "-xpf", "-"],
+        unpacked.path(),
+        &bytes,
+    );
+    fs::remove_file(upper.join("socket")).unwrap();
+    fs::remove_file(upper.join("etc/gone")).unwrap();
+    write_things(&upper, &[("etc/kept", file("2")), ("usr/bin/tool", file("t"))]);
+    assert_eq!(listing(unpacked.path()), listing(&upper));
+    let inode =
+        |name| std::os::unix::fs::MetadataExt::ino(&fs::metadata(unpacked.path().join(name)).unwrap());
+    assert_eq!(inode("one"), inode("two"));
+    let mut note = [0; 8];
+    let length = rustix::fs::getxattr(unpacked.path().join("one"), "user.note", &mut note).unwrap();
+    assert_eq!(&note[..length], b"a=b\n");
+}
+
+#[test]
+fn tar_of_a_part_begins_there_and_of_a_file_is_that_file() {
+    let fixture = Fixture::new();
+    let layer = fixture.layer(&[("a/b/c", file("1")), ("x", file("2"))]);
+    let stack = stack(&[&layer]);
+    let names = |below: &str| {
+        let bytes = export(&fixture, &Export::Tar { stack: &stack, below: below.into() });
+        piped("tar", &["-tf", "-"], Path::new("/"), &bytes)
+    };
+    assert_eq!(names("/a"), "./\nb/\nb/c\n");
+    assert_eq!(names("/a/b/c"), "c\n");
+    let what = Export::Tar { stack: &stack, below: "/none".into() };
+    let error = fixture.store.export(&fixture.root, &what, &mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind, LayerErrorKind::NotFound);
+}
+
+/// What git would know of the files below a directory.
+fn git_listing(root: &Path) -> Vec<String> {
+    let mut lines = listing(root);
+    lines.retain(|line| {
+        let mode = line.split(' ').nth(1).unwrap();
+        (mode.starts_with("100") || mode.starts_with("120")) && !line.contains(".git/")
+    });
+    for line in &mut lines {
+        let executable = line.split(' ').nth(1).unwrap().starts_with("1007");
+        let (name, rest) = line.split_once(' ').unwrap();
+        *line = format!("{name} {executable} {}", rest.split_once('"').unwrap().1);
+    }
+    lines
+}
+
+fn assert_applies(fixture: &Fixture, from: &Stack, to: &Stack) {
+    let unpack = |stack: &Stack| {
+        let directory = tempfile::tempdir().unwrap();
+        let tar = export(fixture, &Export::Tar { stack, below: "/".into() });
+        piped("tar", &["-xpf", "-"], directory.path(), &tar);
+        // Git knows neither pipes nor empty directories, and finds them in its way.
+        let unknown =
+            ["-mindepth", "1", "-depth", "(", "-type", "p", "-o", "-type", "d", "-empty", ")", "-delete"];
+        piped("find", &[&["."], &unknown[..]].concat(), directory.path(), b"");
+        directory
+    };
+    let (before, after) = (unpack(from), unpack(to));
+    let patch = export(fixture, &Export::Patch { from, to, below: "/".into() });
+    if patch.is_empty() {
+        assert_eq!(git_listing(before.path()), git_listing(after.path()));
+        return;
+    }
+    piped("git", &["apply", "--whitespace=nowarn", "-"], before.path(), &patch);
+    assert_eq!(git_listing(before.path()), git_listing(after.path()));
+    piped("git", &["apply", "--whitespace=nowarn", "-R", "-"], before.path(), &patch);
+    assert_eq!(git_listing(before.path()), git_listing(unpack(from).path()));
+}
+
+#[test]
+fn git_applies_a_patch_of_everything_that_can_change() {
+    let fixture = Fixture::new();
+    let noise: String =
+        (0_u32..3000).map(|n| char::from_u32(n.wrapping_mul(2_654_435_761) % 127).unwrap()).collect();
+    fixture.base(&[
+        ("text", file("1\n2\n3\n4\n5\n6\n7\n8\n9\n")),
+        ("no newline", file("1\n2")),
+        ("mode", file("x\n")),
+        ("mode and text", file("x\n")),
+        ("gone", file("bye\n")),
+        ("empty-gone", file("")),
+        ("binary", file(&format!("\0{noise}"))),
+        ("link", Thing::Symlink("here".into())),
+        ("becomes-link", file("1")),
+        ("d/becomes-file", file("1")),
+        ("latin", file("plain")),
+    ]);
+    let layer = fixture.layer(&[
+        ("text", file("1\n2\n3\nfour\n5\n6\n7\n8\n9\n10\n")),
+        ("no newline", file("1\n2\n")),
+        ("mode", file("x\n")),
+        ("mode and text", file("y\n")),
+        ("gone", Thing::Whiteout),
+        ("empty-gone", Thing::Whiteout),
+        ("binary", file(&format!("\0new{noise}"))),
+        ("binary new", file("\0\x01")),
+        ("link", Thing::Symlink("there".into())),
+        ("becomes-link", Thing::Symlink("1".into())),
+        ("d", file("now")),
+        ("empty-new", file("")),
+        ("t\u{e4}b\t\"quoted\"\\", file("odd name\n")),
+        (" .git/config", file("not git's")),
+        (".git/config", file("git's own")),
+    ]);
+    let upper = fixture.store.place(&layer).join("upper-0");
+    fs::write(upper.join("latin"), b"caf\xe9\n").unwrap();
+    for name in ["mode", "mode and text"] {
+        fs::set_permissions(upper.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    assert_applies(&fixture, &Stack::default(), &stack(&[&layer]));
+    let patch = export(
+        &fixture,
+        &Export::Patch { from: &Stack::default(), to: &stack(&[&layer]), below: "/d".into() },
+    );
+    assert!(String::from_utf8(patch).unwrap().starts_with("diff --git a/d b/d\n"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn git_applies_any_patch(base in things(), from in things(), to in things()) {
+        let fixture = Fixture::new();
+        let base = fixture.layer(&borrowed(&base));
+        let (from, to) = (fixture.layer(&borrowed(&from)), fixture.layer(&borrowed(&to)));
+        assert_applies(&fixture, &stack(&[&from, &base]), &stack(&[&to, &base]));
+    }
+}
