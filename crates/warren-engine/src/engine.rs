@@ -17,6 +17,7 @@ use crate::driver::Task;
 use crate::error::sentence;
 use crate::events::Events;
 use crate::health::Probes;
+use crate::journal::Journal;
 use crate::registry::{Registry, Seats};
 use crate::sessions::Leases;
 use crate::settings::Settings;
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     pub(crate) probes: Probes,
     pub(crate) leases: Leases,
     pub(crate) calls: Calls,
+    pub(crate) journal: Journal,
     pub(crate) keep: Keep,
     pub(crate) started_ms: u64,
     /// See [`history::anchor`].
@@ -134,6 +136,7 @@ impl Engine {
         })
         .await?;
         let closing = watch::Sender::new(false);
+        let (journal, journal_jobs) = Journal::new();
         let shared = Shared {
             instance,
             anchor,
@@ -146,6 +149,7 @@ impl Engine {
             leases: Leases::default(),
             keep: Keep::default(),
             calls: Calls::default(),
+            journal,
             started_ms: parts.clock.boot_ms(),
             reconciled: watch::Sender::new(false),
             mode: Mutex::new(Mode::Normal),
@@ -161,6 +165,11 @@ impl Engine {
         };
         reconcile::at_start(&engine).await?;
         tokio::spawn(engine.inner().keep_writing_events());
+        tokio::spawn(engine.inner().keep_writing_journal());
+        tokio::spawn(engine.inner().keep_vigil(journal_jobs));
+        for cell in engine.shared.registry.all() {
+            engine.take_up_entries(&cell).await;
+        }
         tokio::spawn(engine.inner().keep_syncing());
         tokio::spawn(sweep::keep_time(engine.inner()));
         Ok(engine)
@@ -170,6 +179,11 @@ impl Engine {
     #[must_use]
     pub fn by(&self, who: &str) -> Self {
         Self { by: who.into(), ..self.clone() }
+    }
+
+    /// In whose name it acts.
+    pub(crate) fn who(&self) -> &str {
+        &self.by
     }
 
     pub fn mode(&self) -> Mode {
@@ -251,6 +265,9 @@ impl Engine {
             );
         }
         self.sync_snapshots().await;
+        if !self.write_journal().await {
+            tracing::warn!("the journal does not know what happened last");
+        }
         if !self.write_events().await {
             tracing::warn!("the last events are not in the log");
         }

@@ -1,17 +1,19 @@
 use std::os::unix::net::UnixStream as StdStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use warren_core::{
-    Activity, Event, IsolationError, IsolationErrorKind, Owner, Request, SandboxId, SandboxRecord, Verdict,
-    decide,
+    Action, Activity, Event, IsolationError, IsolationErrorKind, Outcome, Owner, Request, SandboxId,
+    SandboxRecord, SessionId, Verdict, decide,
 };
+use warren_wire::guest::{Exit, ProcessId};
 
 use crate::cell::{Cell, Leave, Life};
-use crate::driver::Task;
+use crate::driver::{Task, head_or_start};
+use crate::journal::OpenEntry;
 use crate::{Engine, EngineError};
 
 /// How long a driver gets to say how its sandbox ended.
@@ -21,11 +23,21 @@ const END_PATIENCE: Duration = Duration::from_millis(500);
 /// not overlap with work is denied.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) id: SandboxId,
     engine: Engine,
-    cell: Arc<Cell>,
-    life: Arc<Life>,
+    door: Door,
     onlooker: AtomicBool,
+    /// It may change files as long as it exists.
+    changes: AtomicBool,
+    /// What the journal says of it.
+    journal: Mutex<Option<OpenEntry>>,
+}
+
+/// The way into one life of a sandbox.
+#[derive(Debug, Clone)]
+pub(crate) struct Door {
+    pub(crate) id: SandboxId,
+    pub(crate) cell: Arc<Cell>,
+    pub(crate) life: Arc<Life>,
 }
 
 impl Engine {
@@ -53,11 +65,11 @@ impl Engine {
             match cell.ask_leave(request, self.shared.parts.clock.boot_ms()) {
                 Leave::Granted(life) => {
                     return Ok(Entry {
-                        id: id.clone(),
                         engine: self.inner(),
-                        cell,
-                        life,
+                        door: Door { id: id.clone(), cell, life },
                         onlooker: AtomicBool::new(false),
+                        changes: AtomicBool::new(false),
+                        journal: Mutex::default(),
                     });
                 }
                 Leave::ThawFirst => drop(self.ask(owner, id, Task::Thaw).await?),
@@ -83,7 +95,7 @@ fn denied_at_the_end(record: &SandboxRecord, request: Request) -> EngineError {
     }
 }
 
-impl Entry {
+impl Door {
     /// A new connection to the agent. An error says how the sandbox ended, if it did: another life of it is not entered.
     pub(crate) async fn dial(&self) -> Result<UnixStream, EngineError> {
         if let Some(detail) = self.life.ended() {
@@ -123,38 +135,98 @@ impl Entry {
     fn ended(&self, detail: &str) -> EngineError {
         EngineError::SandboxEnded { id: self.id.clone(), detail: detail.to_owned() }
     }
+}
 
-    /// Something was done that may have changed the sandbox's files.
+impl Entry {
+    pub(crate) fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// Writes down what is about to be done, with the state before it. It is closed by [`Entry::close`], or by the end of
+    /// the process that is started here.
+    pub(crate) async fn begin(&self, action: Action, session: Option<SessionId>) {
+        let before = self.engine.state_before(&self.door).await;
+        self.mark_changed();
+        let open = self.engine.begin_entry(&self.door, action, session, before).await;
+        *self.journal() = open;
+    }
+
+    /// As [`Entry::begin`], of what changes nothing.
+    pub(crate) async fn begin_look(&self, action: Action, session: Option<SessionId>) {
+        let known = !self.door.cell.is_changed();
+        let before = known.then(|| head_or_start(&self.door.cell.record()));
+        let mut open = self.engine.begin_entry(&self.door, action, session, before).await;
+        if let Some(open) = &mut open {
+            open.only_looks();
+        }
+        *self.journal() = open;
+    }
+
+    pub(crate) fn close(&self, outcome: Outcome) {
+        if let Some(open) = self.journal().as_mut() {
+            open.close(outcome);
+        }
+    }
+
+    /// What was begun failed, and why.
+    pub(crate) fn fail(&self, error: &EngineError) {
+        if let Some(open) = self.journal().as_mut() {
+            open.fail(error);
+        }
+    }
+
+    /// What is done from now on may change the sandbox's files.
     pub(crate) fn mark_changed(&self) {
-        self.cell.mark_changed();
+        self.changes.store(true, Ordering::Release);
+        self.door.cell.mark_changed();
     }
 
     /// From now on it only looks on: nobody has to wait for it before the sandbox is paused or goes back to an earlier state.
     pub(crate) fn step_aside(&self) {
         if !self.onlooker.swap(true, Ordering::AcqRel) {
-            self.life.step_aside();
+            self.door.life.step_aside();
         }
     }
 
     /// Keeps the tail of what the sandbox wrote, for its death certificate.
     pub(crate) fn saw_output(&self, bytes: &[u8]) {
-        self.cell.tail().push(bytes);
+        self.door.cell.tail().push(bytes);
+    }
+
+    pub(crate) fn started(&self, process: ProcessId, command: String) {
+        self.engine.shared.figures.exec();
+        self.emit(Event::ExecStarted { process: process.0, command });
+        if let Some(open) = self.journal().as_mut() {
+            open.started(process.0);
+        }
+    }
+
+    pub(crate) fn ended(&self, process: ProcessId, exit: &Exit) {
+        let Exit { code: exit_code, duration_ms, .. } = *exit;
+        self.emit(Event::ExecEnded { process: process.0, exit_code, duration_ms });
+        if let Some(open) = self.journal().as_mut() {
+            open.exited(exit);
+        }
     }
 
     /// Tells followers of the owner's events.
-    pub(crate) fn emit(&self, event: Event) {
-        if matches!(event, Event::ExecStarted { .. }) {
-            self.engine.shared.figures.exec();
-        }
-        self.engine.emit(&self.cell.owner, Some(&self.id), None, event);
+    fn emit(&self, event: Event) {
+        self.engine.emit(&self.door.cell.owner, Some(&self.door.id), None, event);
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Option<OpenEntry>> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if *self.onlooker.get_mut() {
-            self.life.step_back();
+        if *self.changes.get_mut() {
+            self.door.cell.mark_changed();
         }
-        self.life.go_out(self.engine.shared.parts.clock.boot_ms());
+        if *self.onlooker.get_mut() {
+            self.door.life.step_back();
+        }
+        self.door.life.go_out(self.engine.shared.parts.clock.boot_ms());
     }
 }

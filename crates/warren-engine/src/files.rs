@@ -4,6 +4,8 @@ mod change;
 mod listing;
 mod transfer;
 
+use std::sync::Arc;
+
 use warren_core::{Owner, Request, SandboxId};
 use warren_wire::guest::{FileCall, FileEntry, FileOperation, GrepMatch};
 
@@ -67,11 +69,17 @@ impl Engine {
     }
 
     pub async fn watch(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<Watch, EngineError> {
-        self.files(owner, id, &call).await?.watch(call).await
+        self.onlooker(owner, id, Request::ReadFiles).await?.watch(call).await
     }
 
     async fn files(&self, owner: &Owner, id: &SandboxId, call: &FileCall) -> Result<Guest, EngineError> {
-        self.guest(owner, id, leave_for(&call.operation)).await
+        let request = leave_for(&call.operation);
+        let entry = self.enter(owner, id, request).await?;
+        if request == Request::WriteFiles {
+            self.set_apart(entry.door()).await;
+            entry.mark_changed();
+        }
+        Ok(Guest::new(Arc::new(entry)))
     }
 }
 

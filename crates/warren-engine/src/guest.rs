@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
-use warren_core::{Event, Owner, SandboxId};
-use warren_wire::guest::{CallError, Reply, Request};
+use warren_core::{Owner, SandboxId};
+use warren_wire::guest::{CallError, Exit, ProcessId, Reply, Request};
 
 use crate::entry::Entry;
 use crate::{Engine, EngineError};
@@ -41,24 +41,32 @@ pub(crate) trait Gate: Send + Sync {
 
     fn saw_output(&self, bytes: &[u8]);
 
-    fn emit(&self, event: Event);
+    /// A process was started on behalf of whoever holds this.
+    fn started(&self, process: ProcessId, command: String);
+
+    /// That process has ended.
+    fn ended(&self, process: ProcessId, exit: &Exit);
 }
 
-impl Gate for Entry {
+impl Gate for Arc<Entry> {
     fn sandbox(&self) -> &SandboxId {
-        &self.id
+        &self.door().id
     }
 
     fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
-        Box::pin(Self::dial(self))
+        Box::pin(self.door().dial())
     }
 
     fn saw_output(&self, bytes: &[u8]) {
-        Self::saw_output(self, bytes);
+        Entry::saw_output(self, bytes);
     }
 
-    fn emit(&self, event: Event) {
-        Self::emit(self, event);
+    fn started(&self, process: ProcessId, command: String) {
+        Entry::started(self, process, command);
+    }
+
+    fn ended(&self, process: ProcessId, exit: &Exit) {
+        Entry::ended(self, process, exit);
     }
 }
 
@@ -155,7 +163,7 @@ impl Engine {
         id: &SandboxId,
         request: warren_core::Request,
     ) -> Result<Guest, EngineError> {
-        self.enter(owner, id, request).await.map(Guest::new)
+        Ok(Guest::new(Arc::new(self.enter(owner, id, request).await?)))
     }
 }
 

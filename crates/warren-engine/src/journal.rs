@@ -1,10 +1,36 @@
 //! The journal: what was done in a sandbox, bound to the states before and after.
+//!
+//! An entry is appended before its process starts. What becomes of it later is kept in memory for a moment and written with
+//! other entries: [`pending`]. A process that nobody follows is watched until it ends: [`vigil`]. The state after an entry is
+//! known with the next snapshot: [`pending::Journal::captured`].
+
+mod around;
+mod blame;
+mod count;
+mod note;
+mod open;
+mod pending;
+mod states;
+mod vigil;
 
 use std::path::Path;
 
-use warren_core::{JournalEntry, Owner, SandboxId};
+use warren_core::{JournalEntry, Owner, SandboxId, SandboxRecord, SnapshotId};
 
+use self::blame::Knowledge;
+use self::states::States;
+use crate::blocking::blocking;
+use crate::driver::{Capture, CaptureOrder, start_of};
+use crate::error::sentence;
 use crate::{Engine, EngineError};
+
+pub(crate) use self::open::{OpenEntry, as_typed, cut};
+pub(crate) use self::pending::Journal;
+
+/// Entries that are read at a time.
+const PAGE: u32 = 500;
+/// The oldest entries beyond this are not looked at for [`Engine::blame`].
+const MOST_BLAMED: usize = 20_000;
 
 /// A journal entry with what it changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,25 +47,130 @@ pub struct Blame {
     pub entries: Vec<JournalEntry>,
 }
 
-fn missing() -> EngineError {
-    EngineError::NothingFits(vec![("the journal".to_owned(), "is not there yet".to_owned())])
-}
-
 impl Engine {
-    /// The newest first, from the entry before `before` on. `count` tells for each how many paths it changed.
+    /// The newest first, from the entry before `before` on. `count` tells for each how many paths it changed. Also of a
+    /// sandbox that has ended, as long as it is remembered.
     pub async fn journal(
         &self,
-        _owner: &Owner,
-        _id: &SandboxId,
-        _before: Option<u64>,
-        _limit: u32,
-        _count: bool,
+        owner: &Owner,
+        id: &SandboxId,
+        before: Option<u64>,
+        limit: u32,
+        count: bool,
     ) -> Result<Vec<LogEntry>, EngineError> {
-        Err(missing())
+        let record = self.sandbox(owner, id).await?;
+        let engine = self.inner();
+        blocking(move || {
+            engine.settle_entries(&record);
+            let limit = limit.clamp(1, PAGE);
+            let entries = engine.shared.parts.catalog.entries(&record.owner, &record.id, before, limit)?;
+            let mut states = States::new(&engine, &record);
+            let count_of = |entry: JournalEntry| {
+                let changed = match (&entry.before, &entry.after) {
+                    (Some(from), Some(to)) if count => {
+                        engine.shared.journal.counts.of(&mut states, from, to)?
+                    }
+                    _ => None,
+                };
+                Ok(LogEntry { entry, changed })
+            };
+            entries.into_iter().map(count_of).collect()
+        })
+        .await
     }
 
     /// Which command last wrote a path.
-    pub async fn blame(&self, _owner: &Owner, _id: &SandboxId, _path: &Path) -> Result<Blame, EngineError> {
-        Err(missing())
+    pub async fn blame(&self, owner: &Owner, id: &SandboxId, path: &Path) -> Result<Blame, EngineError> {
+        if !path.is_absolute() {
+            return Err(EngineError::invalid("path", "the path begins with a slash"));
+        }
+        let record = self.sandbox(owner, id).await?;
+        let now = self.state_now(&record).await;
+        // What it stands on may have changed with that.
+        let record = self.sandbox(owner, id).await?;
+        let (engine, path) = (self.inner(), path.to_owned());
+        blocking(move || {
+            engine.settle_entries(&record);
+            let entries = engine.all_entries(&record)?;
+            let mut known = AtPath { states: States::new(&engine, &record), path: &path };
+            let entries = blame::blame(&entries, &start_of(&record.id), now.as_ref(), &mut known)?;
+            Ok(Blame { entries })
+        })
+        .await
+    }
+
+    /// The state that a sandbox is in, if it can be captured at no cost.
+    async fn state_now(&self, record: &SandboxRecord) -> Option<SnapshotId> {
+        if !record.is_live() && !record.files_kept() {
+            return record.history.head.clone();
+        }
+        match self.capture(&record.owner, &record.id, CaptureOrder::automatic()).await {
+            Ok(Capture::Taken(taken)) => Some(taken.snapshot.id),
+            Ok(Capture::Same(id)) => Some(id),
+            Ok(Capture::Busy) | Err(_) => None,
+        }
+    }
+
+    /// Brings the catalog up to date. What nobody here will ever close is closed. Blocks.
+    fn settle_entries(&self, record: &SandboxRecord) {
+        let (journal, catalog) = (&self.shared.journal, self.shared.parts.catalog.as_ref());
+        let settled = if self.shared.registry.holds(&record.id) {
+            journal.write(catalog)
+        } else {
+            let now = self.shared.parts.clock.unix_ms();
+            journal.edit(catalog, &record.id, |entry| {
+                let lost = entry.ended_unix_ms.is_none() && !journal.goes_on(entry);
+                if lost {
+                    entry.ended_unix_ms = Some(now);
+                    entry.outcome = Some(vigil::not_seen());
+                }
+                lost
+            })
+        };
+        if let Err(error) = settled {
+            self.fault();
+            tracing::error!(sandbox.id = %record.id, error = sentence(&error), "the journal is not up to date");
+        }
+    }
+
+    /// Every entry, the newest first, as far as anybody looks. Blocks.
+    fn all_entries(&self, record: &SandboxRecord) -> Result<Vec<JournalEntry>, EngineError> {
+        let mut entries: Vec<JournalEntry> = Vec::new();
+        while entries.len() < MOST_BLAMED {
+            let before = entries.last().map(|entry| entry.number);
+            let page = self.shared.parts.catalog.entries(&record.owner, &record.id, before, PAGE)?;
+            if page.is_empty() {
+                break;
+            }
+            entries.extend(page);
+        }
+        Ok(entries)
     }
 }
+
+/// What is known of one path.
+struct AtPath<'a> {
+    states: States<'a>,
+    path: &'a Path,
+}
+
+impl Knowledge for AtPath<'_> {
+    fn has(&mut self, id: &SnapshotId) -> Result<bool, EngineError> {
+        self.states.has(id)
+    }
+
+    fn same(&mut self, one: &SnapshotId, other: &SnapshotId) -> Result<bool, EngineError> {
+        self.states.same(one, other)
+    }
+
+    fn moment(&mut self, id: &SnapshotId) -> Result<Option<u64>, EngineError> {
+        self.states.moment(id)
+    }
+
+    fn differs(&mut self, from: &SnapshotId, to: &SnapshotId) -> Result<bool, EngineError> {
+        self.states.differs(from, to, self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests;

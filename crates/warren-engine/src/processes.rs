@@ -8,10 +8,15 @@ mod input;
 mod launch;
 mod port;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use warren_core::{Owner, Request, SandboxId};
+use warren_core::{Action, Owner, Request, SandboxId};
 use warren_wire::guest::{Exit, ProcessInfo, ProcessSelector, Reader, Start, Started, TerminalSize};
 
+use crate::entry::Entry;
+use crate::guest::Guest;
+use crate::journal::as_typed;
 use crate::{Engine, EngineError};
 
 pub(crate) use collect::Collector;
@@ -103,7 +108,8 @@ impl Engine {
         stdin: Bytes,
         caps: OutputCaps,
     ) -> Result<ExecResult, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.exec(spec, stdin, caps).await
+        let (entry, guest) = self.at_work(owner, id, &spec).await?;
+        entry.failing(guest.exec(spec, stdin, caps).await)
     }
 
     /// Starts a process and follows it, as [`Start::follow`] asks; without that the process waits for its reader.
@@ -113,7 +119,8 @@ impl Engine {
         id: &SandboxId,
         spec: ProcessSpec,
     ) -> Result<ProcessHandle, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.start(spec).await
+        let (entry, guest) = self.at_work(owner, id, &spec).await?;
+        entry.failing(guest.start(spec).await)
     }
 
     /// Starts a process and leaves it alone.
@@ -123,7 +130,8 @@ impl Engine {
         id: &SandboxId,
         spec: ProcessSpec,
     ) -> Result<Process, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.spawn(spec).await
+        let (entry, guest) = self.at_work(owner, id, &spec).await?;
+        entry.failing(guest.spawn(spec).await)
     }
 
     /// Starts a process that will listen on a port, which it finds in `PORT`. Does not wait for the port.
@@ -134,7 +142,8 @@ impl Engine {
         spec: ProcessSpec,
         port: u16,
     ) -> Result<Launched, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.launch_on(spec, port).await
+        let (entry, guest) = self.at_work(owner, id, &spec).await?;
+        entry.failing(guest.launch_on(spec, port).await)
     }
 
     /// For a process that was launched with a port.
@@ -156,7 +165,7 @@ impl Engine {
         from: u64,
         reader: Reader,
     ) -> Result<ProcessHandle, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.follow(process, from, reader).await
+        self.onlooker(owner, id, Request::Execute).await?.follow(process, from, reader).await
     }
 
     pub async fn processes(&self, owner: &Owner, id: &SandboxId) -> Result<Vec<Process>, EngineError> {
@@ -222,12 +231,47 @@ impl Engine {
         id: &SandboxId,
         process: ProcessSelector,
     ) -> Result<Exit, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.wait(process).await
+        self.onlooker(owner, id, Request::Execute).await?.wait(process).await
     }
 
     /// A connection to a TCP port on the sandbox's loopback.
     pub async fn connect(&self, owner: &Owner, id: &SandboxId, port: u16) -> Result<PortStream, EngineError> {
         self.guest(owner, id, Request::Execute).await?.connect(port).await
+    }
+
+    /// Comes in to start a process, which the journal knows before it is there.
+    async fn at_work(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        spec: &ProcessSpec,
+    ) -> Result<(Arc<Entry>, Guest), EngineError> {
+        let entry = Arc::new(self.enter(owner, id, Request::Execute).await?);
+        entry.begin(Action::Exec { command: as_typed(&spec.argv), process: None }, None).await;
+        let guest = Guest::new(Arc::clone(&entry));
+        Ok((entry, guest))
+    }
+
+    /// Comes in to look on, which is no work that anybody has to wait for.
+    pub(crate) async fn onlooker(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        request: Request,
+    ) -> Result<Guest, EngineError> {
+        let entry = self.enter(owner, id, request).await?;
+        entry.step_aside();
+        Ok(Guest::new(Arc::new(entry)))
+    }
+}
+
+impl Entry {
+    /// Tells the journal of a failure.
+    fn failing<T>(&self, outcome: Result<T, EngineError>) -> Result<T, EngineError> {
+        if let Err(error) = &outcome {
+            self.fail(error);
+        }
+        outcome
     }
 }
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use warren_core::{Owner, OwnerBond, SandboxId, SandboxRecord, SessionId, SnapshotId};
+use warren_core::{Action, Owner, OwnerBond, Request, SandboxId, SandboxRecord, SessionId, SnapshotId};
 use warren_wire::guest::{ByteString, FileCall, FileOperation};
 
 use self::answer::{Answer, ToolError};
@@ -28,7 +28,8 @@ use self::offer::{Order, Tool};
 use crate::blocking::{blocking, finished};
 use crate::error::sentence;
 use crate::guest::Guest;
-use crate::{Engine, EngineError, TakeSnapshot};
+use crate::journal::cut;
+use crate::{Engine, EngineError};
 
 pub(crate) use self::once::Calls;
 
@@ -150,22 +151,37 @@ impl Engine {
     ) -> Result<ToolResult, EngineError> {
         let id = record.id.clone();
         let began = Instant::now();
-        let guest = self.guest(owner, &id, tool.leave()).await?;
+        let entry = Arc::new(self.enter(owner, &id, tool.leave()).await?);
+        let action = Action::Tool {
+            tool: tool.name().to_owned(),
+            call: call.call.clone(),
+            summary: cut(&call.params.to_string()),
+        };
+        match tool.leave() {
+            Request::ReadFiles => entry.begin_look(action, call.session.clone()).await,
+            _ => entry.begin(action, call.session.clone()).await,
+        }
         let context = Context {
-            guest,
+            guest: Guest::new(Arc::clone(&entry)),
             progress,
             timeout_ms: terms.timeout_ms,
             most_output: terms.most_output,
             memory_bytes: call.resources.memory_bytes,
             whose: Some((self.inner(), record)),
         };
-        let Answer { mut content, exit_code, is_error } = order.run(&context).await?;
+        let outcome = order.run(&context).await;
+        match &outcome {
+            Ok(answer) => entry.close(answer.outcome()),
+            Err(error) => entry.fail(error),
+        }
         drop(context);
+        drop(entry);
+        let Answer { mut content, exit_code, is_error } = outcome?;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut snapshot = None;
         if call.snapshot {
-            match self.snapshot_of_call(owner, &id, call).await {
-                Ok(taken) => snapshot = Some(taken),
+            match self.take_after_tool(owner, &id, call.session.clone()).await {
+                Ok(taken) => snapshot = Some(taken.snapshot.id),
                 Err(error) => {
                     // The tool has done its work, and calling it again would do it twice.
                     let text = format!("[the snapshot that was asked for failed: {}]", sentence(&error));
@@ -182,16 +198,6 @@ impl Engine {
             tier: tool.tier(),
             repeated: false,
         })
-    }
-
-    async fn snapshot_of_call(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        call: &ToolCall,
-    ) -> Result<SnapshotId, EngineError> {
-        let order = TakeSnapshot { session: call.session.clone(), ..TakeSnapshot::default() };
-        Ok(self.take_snapshot(owner, id, order).await?.snapshot.id)
     }
 
     /// Where a sandbox's programs start.

@@ -440,18 +440,8 @@ impl Work {
 
     /// What ended before has left this state. The journal is not worth a failure.
     fn close_entries(&self, after: &SnapshotId) {
-        let catalog = &self.engine.shared.parts.catalog;
-        let closed = catalog.open_entries(&self.record.id).and_then(|mut entries| {
-            entries.retain_mut(|entry| {
-                let over = entry.ended_unix_ms.is_some_and(|ended_ms| ended_ms <= self.at_unix_ms);
-                let open = over && entry.after.is_none();
-                if open {
-                    entry.after = Some(after.clone());
-                }
-                open
-            });
-            if entries.is_empty() { Ok(()) } else { catalog.update_entries(&entries, Durability::Process) }
-        });
+        let (engine, id) = (&self.engine.shared, &self.record.id);
+        let closed = engine.journal.captured(engine.parts.catalog.as_ref(), id, after, self.at_unix_ms);
         if let Err(error) = closed {
             self.engine.fault();
             tracing::warn!(sandbox.id = %self.record.id, error = sentence(&error), "the journal does not know the state that commands left");
@@ -506,7 +496,7 @@ impl Engine {
 }
 
 /// A snapshot of this sandbox in its plainest form: what it began with.
-fn plain_row(record: &SandboxRecord, stack: Stack) -> SnapshotRecord {
+pub(super) fn plain_row(record: &SandboxRecord, stack: Stack) -> SnapshotRecord {
     SnapshotRecord {
         id: start_of(&record.id),
         owner: record.owner.clone(),

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use warren_core::{Event, SandboxId};
-use warren_wire::guest::{CHUNK, Frame, FrameDecoder, FrameKind, Reply, Request, Started};
+use warren_wire::guest::{CHUNK, Exit, Frame, FrameDecoder, FrameKind, ProcessId, Reply, Request, Started};
 
 use super::{Gate, Guest};
 use crate::EngineError;
@@ -75,8 +75,14 @@ impl Gate for FakeGate {
         self.shared.output.lock().unwrap().extend_from_slice(bytes);
     }
 
-    fn emit(&self, event: Event) {
-        self.shared.events.lock().unwrap().push(event);
+    fn started(&self, process: ProcessId, command: String) {
+        self.shared.events.lock().unwrap().push(Event::ExecStarted { process: process.0, command });
+    }
+
+    fn ended(&self, process: ProcessId, exit: &Exit) {
+        let Exit { code: exit_code, duration_ms, .. } = *exit;
+        let ended = Event::ExecEnded { process: process.0, exit_code, duration_ms };
+        self.shared.events.lock().unwrap().push(ended);
     }
 }
 
@@ -113,7 +119,7 @@ impl FarEnd {
     }
 
     pub(crate) async fn started(&mut self, position: u64) {
-        let started = Started { process: warren_wire::guest::ProcessId(3), pid: 40, position };
+        let started = Started { process: ProcessId(3), pid: 40, position };
         self.reply(&Reply::Started(started)).await;
     }
 

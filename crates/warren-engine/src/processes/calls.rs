@@ -37,7 +37,7 @@ impl Guest {
         }
     }
 
-    pub(super) async fn process(&self, selector: &ProcessSelector) -> Result<ProcessInfo, EngineError> {
+    pub(crate) async fn process(&self, selector: &ProcessSelector) -> Result<ProcessInfo, EngineError> {
         let rows = self.processes().await?;
         pick(rows, selector).ok_or_else(|| missing(selector))
     }
@@ -62,7 +62,7 @@ impl Guest {
     }
 
     /// Waits as long as the process runs.
-    pub(super) async fn wait(&self, process: ProcessSelector) -> Result<Exit, EngineError> {
+    pub(crate) async fn wait(&self, process: ProcessSelector) -> Result<Exit, EngineError> {
         let mut call = self.open(&Request::Wait { process: process.clone() }).await?;
         match call.next_at_leisure().await.map_err(|error| about(&process, error))? {
             Piece::Reply(Reply::Exited(exit)) => Ok(exit),

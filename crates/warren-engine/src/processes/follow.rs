@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use warren_core::Event;
 use warren_wire::guest::{
     Attach, CHUNK, CallError, Control, Exit, Failure, FailureCode, FrameKind, ProcessId, ProcessSelector,
     Reader, Reply, Request, SignalCall, Start, Started, TerminalSize, parse_reply,
@@ -222,8 +221,7 @@ impl ProcessReader {
         self.line = Line::Over;
         self.ended.store(true, Ordering::Release);
         if self.part == Part::Starter {
-            let Exit { code: exit_code, duration_ms, .. } = *exit;
-            self.guest.gate().emit(Event::ExecEnded { process: self.process.0, exit_code, duration_ms });
+            self.guest.gate().ended(self.process, exit);
         }
     }
 
@@ -337,7 +335,7 @@ impl Guest {
         let command = shortened(&spec.argv);
         match self.begin(&Request::Start(spec), ANSWER).await? {
             (Reply::Started(started), call) => {
-                self.gate().emit(Event::ExecStarted { process: started.process.0, command });
+                self.gate().started(started.process, command);
                 Ok((started, call))
             }
             _ => Err(self.unexpected("no word of a start")),

@@ -77,6 +77,7 @@ impl Engine {
             Some(rolled) => rolled?,
             None => self.rollback(owner, into, &snapshot.id, force).await?,
         };
+        self.note_promote(&rolled, fork).await;
         let event = Event::SandboxPromoted { from: fork.clone(), snapshot: snapshot.id };
         self.emit(owner, Some(into), None, event);
         Ok(rolled)

@@ -58,6 +58,9 @@ impl Engine {
             loop {
                 let exclusive = engine.occupy(&owner, &id, force).await?;
                 if let Some(answer) = engine.go_alone(exclusive, goal.clone(), force).await {
+                    if let Ok(rolled) = &answer {
+                        engine.note_rollback(rolled).await;
+                    }
                     return answer;
                 }
                 engine.await_successor().await?;

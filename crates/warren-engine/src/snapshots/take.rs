@@ -1,12 +1,9 @@
-use warren_core::{
-    Automatic, LayerDriver, Owner, SandboxId, SessionId, SnapshotId, SnapshotReason, Space, Stack,
-};
+use warren_core::{Owner, SandboxId, SessionId, SnapshotReason, Space, Stack};
 
 use super::records::check_name;
 use super::{TakeSnapshot, Taken, TurnDone};
 use crate::blocking::blocking;
-use crate::driver::{Capture, CaptureOrder, head_or_start};
-use crate::error::sentence;
+use crate::driver::{Capture, CaptureOrder};
 use crate::{Engine, EngineError};
 
 /// The end of a turn does not wait for the counting of more files than this.
@@ -44,8 +41,10 @@ impl Engine {
         session: Option<SessionId>,
         name: Option<String>,
     ) -> Result<TurnDone, EngineError> {
-        let order = CaptureOrder { name, session, turn: true, ..CaptureOrder::asked(SnapshotReason::Turn) };
+        let asked = CaptureOrder::asked(SnapshotReason::Turn);
+        let order = CaptureOrder { name, session: session.clone(), turn: true, ..asked };
         let taken = self.take(owner, id, order).await?;
+        self.note_turn(owner, id, session, &taken.snapshot).await;
         let space_used = self.space_used(owner, id, &taken.snapshot.stack).await;
         Ok(TurnDone { turn: taken.snapshot.turn.unwrap_or_default(), taken, space_used })
     }
@@ -72,41 +71,6 @@ impl Engine {
             Capture::Same(_) | Capture::Busy => {
                 let why = "somebody works in the sandbox, and it cannot be copied".to_owned();
                 Err(EngineError::SnapshotsUnavailable(why))
-            }
-        }
-    }
-
-    /// A command has ended: the state it left, if that is captured. Meant for the background.
-    pub(crate) async fn capture_after_command(&self, owner: &Owner, id: &SandboxId) -> Option<SnapshotId> {
-        self.capture_around_command(owner, id).await
-    }
-
-    /// A command is about to begin: the state it finds, if that is captured. Free where nothing was done since it was.
-    pub(crate) async fn capture_before_command(&self, owner: &Owner, id: &SandboxId) -> Option<SnapshotId> {
-        self.capture_around_command(owner, id).await
-    }
-
-    async fn capture_around_command(&self, owner: &Owner, id: &SandboxId) -> Option<SnapshotId> {
-        let cell = self.shared.registry.find(owner, id)?;
-        if !cell.backend.capabilities().snapshots {
-            return None;
-        }
-        let record = cell.record();
-        if !cell.is_changed() {
-            return Some(head_or_start(&record));
-        }
-        if record.history.automatic != Automatic::Commands || !record.is_live() {
-            return None;
-        }
-        // A copy that shares its data costs little; one that does not is never made unasked.
-        let copy = self.shared.parts.layers.driver() != LayerDriver::Overlay;
-        match self.capture(owner, id, CaptureOrder { copy, ..CaptureOrder::automatic() }).await {
-            Ok(Capture::Taken(taken)) => Some(taken.snapshot.id),
-            Ok(Capture::Same(head)) => Some(head),
-            Ok(Capture::Busy) | Err(EngineError::Denied { .. } | EngineError::ShuttingDown) => None,
-            Err(error) => {
-                tracing::warn!(sandbox.id = %id, error = sentence(&error), "the state around a command is not captured");
-                None
             }
         }
     }

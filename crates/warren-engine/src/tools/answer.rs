@@ -1,7 +1,8 @@
-use crate::EngineError;
-use crate::processes::{Collector, Output};
+use warren_core::Outcome;
 
 use super::ContentBlock;
+use crate::EngineError;
+use crate::processes::{Collector, Output};
 
 /// What a tool comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +27,18 @@ impl Answer {
 
     pub(super) fn failure(why: String) -> Self {
         Self { is_error: true, ..Self::short(why, false) }
+    }
+}
+
+impl Answer {
+    /// What the journal says of it.
+    pub(super) fn outcome(&self) -> Outcome {
+        let told = self.content.first().filter(|_| self.is_error && self.exit_code.is_none());
+        let detail = told.and_then(|block| match block {
+            ContentBlock::Text { text, .. } => Some(crate::journal::cut(text)),
+            ContentBlock::Image { .. } => None,
+        });
+        Outcome { exit_code: self.exit_code, detail }
     }
 }
 

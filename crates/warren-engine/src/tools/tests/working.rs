@@ -68,6 +68,12 @@ async fn start(end: &mut FarEnd) -> Start {
     }
 }
 
+/// Tells the end, and stays until that was heard.
+async fn exited(mut end: FarEnd, exit: Exit) {
+    end.reply(&Reply::Exited(exit)).await;
+    end.linger().await;
+}
+
 fn refused(code: FailureCode, message: &str) -> Reply {
     Reply::Failed(Failure { code, message: message.to_owned(), errno: None })
 }
@@ -106,7 +112,7 @@ async fn bash_answers_both_streams_in_order_and_tells_them_as_they_come() {
         end.send(FrameKind::Stdout, b"one \xe2\x82").await;
         end.send(FrameKind::Stderr, b"two\n").await;
         end.send(FrameKind::Stdout, b"\xac\n").await;
-        end.reply(&Reply::Exited(Exit { code: 3, ..EXIT })).await;
+        exited(end, Exit { code: 3, ..EXIT }).await;
     });
     let (sender, mut receiver) = mpsc::channel(16);
     let context = Context { progress: Some(sender), ..context(&gate) };
@@ -134,7 +140,7 @@ async fn progress_that_nobody_takes_holds_nothing_up() {
         for _ in 0..100 {
             end.send(FrameKind::Stdout, b"line\n").await;
         }
-        end.reply(&Reply::Exited(EXIT)).await;
+        exited(end, EXIT).await;
     });
     let (sender, mut receiver) = mpsc::channel(1);
     let context = Context { progress: Some(sender), ..context(&gate) };
@@ -153,7 +159,7 @@ async fn bash_falls_back_to_sh_where_there_is_none() {
         .serve(|mut end| async move {
             assert_eq!(start(&mut end).await.argv[0], "sh".into());
             end.started(0).await;
-            end.reply(&Reply::Exited(EXIT)).await;
+            exited(end, EXIT).await;
         });
     let answer = run(&context(&gate), Tool::Bash, json!({ "command": "x" })).await;
     assert_eq!((text(&answer), answer.is_error, answer.exit_code), ("", false, Some(0)));
@@ -187,7 +193,7 @@ async fn what_is_too_long_is_cut_out_of_the_middle() {
             end.send(FrameKind::Stdout, &vec![b'.'; 1 << 16]).await;
         }
         end.send(FrameKind::Stderr, b"last").await;
-        end.reply(&Reply::Exited(EXIT)).await;
+        exited(end, EXIT).await;
     });
     let context = Context { most_output: 100, ..context(&gate) };
     let answer = run(&context, Tool::Bash, json!({ "command": "x" })).await;
@@ -207,7 +213,7 @@ async fn a_time_limit_and_a_signal_are_told_in_words() {
             end.request().await;
             end.started(0).await;
             end.send(FrameKind::Stdout, b"half").await;
-            end.reply(&Reply::Exited(Exit { code: 137, cause, ..EXIT })).await;
+            exited(end, Exit { code: 137, cause, ..EXIT }).await;
         });
         let answer = run(&context(&gate), Tool::Bash, json!({ "command": "x" })).await;
         assert_eq!(text(&answer), format!("half\n{expected}"));
@@ -222,15 +228,14 @@ async fn a_limit_on_memory_is_set_before_the_program_begins() {
             let argv = start(&mut end).await.argv;
             assert_eq!(argv[2], "ulimit -v 2048 || exit 125; make".into());
             end.started(0).await;
-            end.reply(&Reply::Exited(EXIT)).await;
+            exited(end, EXIT).await;
         })
         .serve(|mut end| async move {
             let argv = start(&mut end).await.argv;
             let expected = ["sh", "-c", "ulimit -v 2048 && exec \"$@\"", "sh", "python3", "-u", "-"];
             assert_eq!(argv, expected.map(Into::into));
             end.started(0).await;
-            end.reply(&Reply::Exited(EXIT)).await;
-            end.linger().await;
+            exited(end, EXIT).await;
         });
     let context = Context { memory_bytes: Some(2 << 20), ..context(&gate) };
     run(&context, Tool::Bash, json!({ "command": "make" })).await;
@@ -251,7 +256,7 @@ async fn python_finds_its_program_on_its_standard_input() {
         end.started(0).await;
         let code = end.receive().await.unwrap().payload;
         end.send(FrameKind::Stdout, &code).await;
-        end.reply(&Reply::Exited(EXIT)).await;
+        exited(end, EXIT).await;
     });
     let answer = run(&context(&gate), Tool::Python, json!({ "code": "print(1)" })).await;
     assert_eq!(text(&answer), "print(1)");

@@ -1,0 +1,43 @@
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use warren_core::{DiffOptions, SnapshotId};
+
+use super::pending::locked;
+use super::states::States;
+use crate::EngineError;
+
+/// Pairs of states that are remembered; beyond that all are forgotten.
+const MOST_PAIRS: usize = 4096;
+
+/// How many paths differ between two states, once that is known. States never change.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    known: Mutex<HashMap<(SnapshotId, SnapshotId), u64>>,
+}
+
+impl Counts {
+    /// Paths that differ; `None` where one of the states is not known any more. Blocks.
+    pub(super) fn of(
+        &self,
+        states: &mut States<'_>,
+        from: &SnapshotId,
+        to: &SnapshotId,
+    ) -> Result<Option<u64>, EngineError> {
+        if from == to {
+            return Ok(Some(0));
+        }
+        let pair = (from.clone(), to.clone());
+        if let Some(count) = locked(&self.known).get(&pair) {
+            return Ok(Some(*count));
+        }
+        let Some(diff) = states.diff(from, to, &DiffOptions::default())? else { return Ok(None) };
+        let count = diff.changes.len() as u64;
+        let mut known = locked(&self.known);
+        if known.len() >= MOST_PAIRS {
+            known.clear();
+        }
+        known.insert(pair, count);
+        Ok(Some(count))
+    }
+}

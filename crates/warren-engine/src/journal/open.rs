@@ -1,0 +1,220 @@
+//! An entry from its beginning to its end.
+
+use std::sync::Arc;
+
+use warren_core::catalog::Durability;
+use warren_core::{Action, JournalEntry, Outcome, SandboxRecord, SessionId, SnapshotId};
+use warren_wire::guest::{ByteString, Exit, ExitCause};
+
+use super::vigil::{Job, Vigil};
+use crate::entry::Door;
+use crate::error::sentence;
+use crate::{Engine, EngineError};
+
+/// Bytes of a command or of parameters that the journal shows.
+const SHOWN_BYTES: usize = 4096;
+
+/// An entry that goes on. Dropped before its end, it is left to whoever can see that.
+#[derive(Debug)]
+pub(crate) struct OpenEntry {
+    engine: Engine,
+    door: Door,
+    /// Absent once somebody else sees to it, or it is over.
+    entry: Option<JournalEntry>,
+    /// It changes nothing.
+    looks: bool,
+}
+
+impl Engine {
+    /// Writes down that something begins. The journal is not worth a failure: without it there is `None`.
+    pub(crate) async fn begin_entry(
+        &self,
+        door: &Door,
+        action: Action,
+        session: Option<SessionId>,
+        before: Option<SnapshotId>,
+    ) -> Option<OpenEntry> {
+        let record = door.cell.record();
+        let mut entry = self.new_entry(&record, action, session);
+        entry.before = before;
+        let entry = self.append(entry).await?;
+        self.shared.journal.begin(&entry);
+        Some(OpenEntry { engine: self.inner(), door: door.clone(), entry: Some(entry), looks: false })
+    }
+
+    pub(super) fn new_entry(
+        &self,
+        record: &SandboxRecord,
+        action: Action,
+        session: Option<SessionId>,
+    ) -> JournalEntry {
+        JournalEntry {
+            number: 0,
+            owner: record.owner.clone(),
+            sandbox: record.id.clone(),
+            session,
+            turn: record.history.turn.saturating_add(1),
+            action,
+            by: self.who().to_owned(),
+            began_unix_ms: self.shared.parts.clock.unix_ms(),
+            ended_unix_ms: None,
+            outcome: None,
+            before: None,
+            after: None,
+        }
+    }
+
+    pub(super) async fn append(&self, mut entry: JournalEntry) -> Option<JournalEntry> {
+        let appended = self
+            .catalog(move |catalog| {
+                entry.number = catalog.append_entry(&entry, Durability::Process)?;
+                Ok::<_, warren_core::catalog::CatalogError>(entry)
+            })
+            .await;
+        appended
+            .map_err(|error| {
+                self.fault();
+                tracing::error!(error = sentence(&error), "cannot write to the journal");
+            })
+            .ok()
+    }
+
+    /// Writes down how an entry ended. What it did may have changed the sandbox's files, which are captured in time.
+    pub(super) fn close_entry(&self, door: &Door, entry: JournalEntry, outcome: Outcome) {
+        self.end_entry(entry, outcome);
+        door.cell.mark_changed();
+        self.shared.journal.expect_capture(&door.id);
+        self.shared.journal.later(Job::Capture(Arc::clone(&door.cell)));
+    }
+
+    fn end_entry(&self, mut entry: JournalEntry, outcome: Outcome) {
+        entry.ended_unix_ms = Some(self.shared.parts.clock.unix_ms());
+        entry.outcome = Some(outcome);
+        self.shared.journal.change(entry);
+    }
+}
+
+impl OpenEntry {
+    /// The process that an exec is about.
+    pub(crate) fn started(&mut self, number: u64) {
+        if let Some(entry) = &mut self.entry
+            && let Action::Exec { process, .. } = &mut entry.action
+        {
+            *process = Some(number);
+            self.engine.shared.journal.change(entry.clone());
+        }
+    }
+
+    /// The process has ended; that of a tool is not all there is to it.
+    pub(crate) fn exited(&mut self, exit: &Exit) {
+        if self.entry.as_ref().is_some_and(|entry| matches!(entry.action, Action::Exec { .. })) {
+            self.close(outcome_of(exit));
+        }
+    }
+
+    /// It changes nothing: the state after it is the one before it.
+    pub(crate) fn only_looks(&mut self) {
+        self.looks = true;
+        if let Some(entry) = &mut self.entry {
+            entry.after.clone_from(&entry.before);
+        }
+    }
+
+    pub(crate) fn close(&mut self, outcome: Outcome) {
+        match self.entry.take() {
+            Some(entry) if self.looks => self.engine.end_entry(entry, outcome),
+            Some(entry) => self.engine.close_entry(&self.door, entry, outcome),
+            None => {}
+        }
+    }
+
+    pub(crate) fn fail(&mut self, error: &EngineError) {
+        let known = self.entry.as_ref().and_then(process_of);
+        if known.is_none() || matches!(error, EngineError::SandboxEnded { .. }) {
+            self.close(Outcome { exit_code: None, detail: Some(cut(&sentence(error))) });
+        }
+        // Else it runs, and somebody will see its end.
+    }
+}
+
+impl Drop for OpenEntry {
+    fn drop(&mut self) {
+        if let Some(process) = self.entry.as_ref().and_then(process_of)
+            && let Some(entry) = self.entry.take()
+        {
+            let vigil = Vigil { engine: self.engine.inner(), door: self.door.clone(), entry, process };
+            self.engine.shared.journal.later(Job::Watch(vigil));
+        }
+        let detail = Some("whoever asked left before anybody saw it begin".to_owned());
+        self.close(Outcome { exit_code: None, detail });
+    }
+}
+
+pub(super) fn process_of(entry: &JournalEntry) -> Option<u64> {
+    match &entry.action {
+        Action::Exec { process, .. } => *process,
+        Action::Tool { .. } | Action::Turn | Action::Rollback { .. } | Action::Promote { .. } => None,
+    }
+}
+
+pub(super) fn outcome_of(exit: &Exit) -> Outcome {
+    let detail = match exit.cause {
+        ExitCause::Exited => None,
+        ExitCause::Signalled { signal } => Some(format!("killed by signal {signal}")),
+        ExitCause::TimedOut => Some("killed: it took longer than it was given".to_owned()),
+    };
+    Outcome { exit_code: Some(exit.code), detail }
+}
+
+/// A command as one would type it, cut where it gets long. Its environment is not told.
+pub(crate) fn as_typed(argv: &[ByteString]) -> String {
+    let mut text = String::new();
+    for word in argv {
+        if text.len() > SHOWN_BYTES {
+            break;
+        }
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        // No more of a word than could be shown is even looked at.
+        let bytes = word.as_bytes();
+        let word = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES + 4)]);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./=:,@%+".contains(&byte);
+        if !word.is_empty() && word.bytes().all(plain) {
+            text.push_str(&word);
+        } else {
+            text.push('\'');
+            text.push_str(&word.replace('\'', r"'\''"));
+            text.push('\'');
+        }
+    }
+    cut(&text)
+}
+
+/// No more than the journal shows.
+pub(crate) fn cut(text: &str) -> String {
+    if text.len() <= SHOWN_BYTES {
+        return text.to_owned();
+    }
+    let end = (0..=SHOWN_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_it_would_be_typed() {
+        let argv = ["sh", "-c", "echo 'a b' > /tmp/x", "", "plain-word"].map(ByteString::from);
+        assert_eq!(as_typed(&argv), r"sh -c 'echo '\''a b'\'' > /tmp/x' '' plain-word");
+    }
+
+    #[test]
+    fn a_long_command_is_cut_between_characters() {
+        let text = as_typed(&["echo".into(), "ä".repeat(9000).into()]);
+        assert!(text.len() <= SHOWN_BYTES + '…'.len_utf8() && text.ends_with("ä…"), "{}", text.len());
+        let many = vec![ByteString::from("word"); 100_000];
+        assert!(as_typed(&many).len() <= SHOWN_BYTES + '…'.len_utf8());
+    }
+}

@@ -1,0 +1,187 @@
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use warren_core::catalog::{Catalog, CatalogError, Durability};
+use warren_core::{JournalEntry, SandboxId, SnapshotId};
+
+use super::count::Counts;
+use super::vigil::Job;
+use crate::Engine;
+use crate::engine::closed;
+use crate::error::sentence;
+
+/// How long a change may wait for others to be written with it.
+const WRITE_PAUSE: Duration = Duration::from_millis(50);
+/// After this long a journal that could not be written is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// An entry's name: its sandbox and its number there.
+type Key = (SandboxId, u64);
+
+/// What the engine remembers of the journal beside the catalog. If it is lost, the next start closes what was open.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    /// Entries that are not in the catalog as they are.
+    pending: Mutex<HashMap<Key, JournalEntry>>,
+    /// Held while entries are written, and while they are read to be changed.
+    writing: Mutex<()>,
+    to_write: Notify,
+    /// Entries that somebody here will close.
+    going_on: Mutex<HashSet<Key>>,
+    /// Sandboxes in which a command ended whose state is not captured.
+    uncaptured: Mutex<HashSet<SandboxId>>,
+    jobs: mpsc::UnboundedSender<Job>,
+    pub(super) counts: Counts,
+}
+
+impl Journal {
+    /// The journal, and what [`Engine::keep_vigil`] is to do.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Job>) {
+        let (jobs, to_do) = mpsc::unbounded_channel();
+        let journal = Self {
+            pending: Mutex::default(),
+            writing: Mutex::default(),
+            to_write: Notify::new(),
+            going_on: Mutex::default(),
+            uncaptured: Mutex::default(),
+            jobs,
+            counts: Counts::default(),
+        };
+        (journal, to_do)
+    }
+
+    pub(super) fn begin(&self, entry: &JournalEntry) {
+        locked(&self.going_on).insert(key(entry));
+    }
+
+    pub(super) fn goes_on(&self, entry: &JournalEntry) -> bool {
+        locked(&self.going_on).contains(&key(entry))
+    }
+
+    /// An entry has changed; the catalog learns of it soon.
+    pub(super) fn change(&self, entry: JournalEntry) {
+        let key = key(&entry);
+        if entry.ended_unix_ms.is_some() {
+            locked(&self.going_on).remove(&key);
+        }
+        locked(&self.pending).insert(key, entry);
+        self.to_write.notify_one();
+    }
+
+    /// A command ended, and the state that it left is still to be captured.
+    pub(super) fn expect_capture(&self, sandbox: &SandboxId) {
+        locked(&self.uncaptured).insert(sandbox.clone());
+    }
+
+    /// Whether a command's state is to be captured before anything else is done. Says so once.
+    pub(super) fn expects_capture(&self, sandbox: &SandboxId) -> bool {
+        locked(&self.uncaptured).remove(sandbox)
+    }
+
+    /// Something is to be done in the background.
+    pub(super) fn later(&self, job: Job) {
+        // An engine that has ended leaves it to the next one.
+        self.jobs.send(job).ok();
+    }
+
+    /// Writes down what is not in the catalog yet. Blocks.
+    pub(crate) fn write(&self, catalog: &dyn Catalog) -> Result<(), CatalogError> {
+        let _alone = locked(&self.writing);
+        self.write_alone(catalog)
+    }
+
+    /// What ended up to a moment has left this state. Blocks.
+    pub(crate) fn captured(
+        &self,
+        catalog: &dyn Catalog,
+        sandbox: &SandboxId,
+        after: &SnapshotId,
+        at_unix_ms: u64,
+    ) -> Result<(), CatalogError> {
+        locked(&self.uncaptured).remove(sandbox);
+        self.edit(catalog, sandbox, |entry| {
+            let left = entry.after.is_none() && entry.ended_unix_ms.is_some_and(|ended| ended <= at_unix_ms);
+            if left {
+                entry.after = Some(after.clone());
+            }
+            left
+        })
+    }
+
+    /// Changes entries of a sandbox that are open; the change says which. Blocks.
+    pub(super) fn edit(
+        &self,
+        catalog: &dyn Catalog,
+        sandbox: &SandboxId,
+        change: impl FnMut(&mut JournalEntry) -> bool,
+    ) -> Result<(), CatalogError> {
+        let _alone = locked(&self.writing);
+        self.write_alone(catalog)?;
+        let mut entries = catalog.open_entries(sandbox)?;
+        entries.retain_mut(change);
+        if entries.is_empty() { Ok(()) } else { catalog.update_entries(&entries, Durability::Process) }
+    }
+
+    fn write_alone(&self, catalog: &dyn Catalog) -> Result<(), CatalogError> {
+        let taken = std::mem::take(&mut *locked(&self.pending));
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let entries: Vec<JournalEntry> = taken.into_values().collect();
+        let written = catalog.update_entries(&entries, Durability::Process);
+        if written.is_err() {
+            let mut pending = locked(&self.pending);
+            for entry in entries {
+                // What has changed again meanwhile is newer.
+                pending.entry(key(&entry)).or_insert(entry);
+            }
+        }
+        written
+    }
+
+    fn is_written(&self) -> bool {
+        locked(&self.pending).is_empty()
+    }
+}
+
+impl Engine {
+    /// Writes down what the catalog does not know of the journal. Says whether that is done.
+    pub(crate) async fn write_journal(&self) -> bool {
+        let engine = self.inner();
+        let written =
+            self.catalog(move |catalog| engine.shared.journal.write(catalog)).await.map_err(|error| {
+                self.fault();
+                tracing::error!(error = sentence(&error), "cannot write the journal");
+            });
+        written.is_ok()
+    }
+
+    /// Writes the journal until the engine ends.
+    pub(crate) async fn keep_writing_journal(self) {
+        let mut closing = self.shared.closing.subscribe();
+        let mut pause = WRITE_PAUSE;
+        loop {
+            if self.shared.journal.is_written() {
+                tokio::select! {
+                    () = closed(&mut closing) => return,
+                    () = self.shared.journal.to_write.notified() => {}
+                }
+            }
+            tokio::select! {
+                () = closed(&mut closing) => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = if self.write_journal().await { WRITE_PAUSE } else { RETRY_PAUSE };
+        }
+    }
+}
+
+fn key(entry: &JournalEntry) -> Key {
+    (entry.sandbox.clone(), entry.number)
+}
+
+pub(super) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,342 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use warren_core::{Action, Automatic, Event, JournalEntry, SandboxId};
+use warren_testkit::{FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog};
+
+use crate::sessions::tests::{eventually, owner, request, stranger};
+use crate::{
+    Engine, EngineError, LogEntry, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy, StoppedFiles,
+    TakeSnapshot, ToolCall, ToolResources,
+};
+
+const CAPS: OutputCaps = OutputCaps { stdout: 1000, stderr: 1000 };
+
+/// What outlives an engine.
+struct World {
+    isolation: Arc<FakeIsolation>,
+    catalog: Arc<MemoryCatalog>,
+    clock: Arc<FakeClock>,
+    random: Arc<FakeRandom>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            isolation: FakeIsolation::new(),
+            catalog: Arc::new(MemoryCatalog::new()),
+            clock: Arc::new(FakeClock::new()),
+            random: Arc::new(FakeRandom::new(3)),
+        }
+    }
+
+    async fn open(&self) -> Engine {
+        let parts = Parts {
+            backends: vec![self.isolation.clone()],
+            catalog: self.catalog.clone(),
+            templates: Arc::new(FakeTemplates::new()),
+            layers: self.isolation.layers(),
+            disk: Arc::new(FakeDisk::new()),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+            passed: Arc::new(|_| {}),
+        };
+        let engine = Engine::open(parts, Settings::default()).await.unwrap().by("key_1");
+        engine.reconciled().await;
+        engine
+    }
+
+    /// An engine with a sandbox in it.
+    async fn begin(&self) -> (Engine, SandboxId) {
+        let engine = self.open().await;
+        let id = engine.acquire(&owner(), request()).await.unwrap().sandbox.id;
+        (engine, id)
+    }
+
+    async fn exec(&self, engine: &Engine, id: &SandboxId, line: &str) {
+        self.clock.advance_ms(10);
+        engine.exec(&owner(), id, program(line), Bytes::new(), CAPS).await.unwrap();
+        self.clock.advance_ms(10);
+    }
+}
+
+fn program(line: &str) -> ProcessSpec {
+    ProcessSpec { argv: line.split(' ').map(Into::into).collect(), ..ProcessSpec::default() }
+}
+
+async fn log(engine: &Engine, id: &SandboxId) -> Vec<JournalEntry> {
+    let entries = engine.journal(&owner(), id, None, 100, false).await.unwrap();
+    entries.into_iter().map(|LogEntry { entry, .. }| entry).collect()
+}
+
+async fn newest(engine: &Engine, id: &SandboxId) -> JournalEntry {
+    log(engine, id).await.into_iter().next().unwrap()
+}
+
+async fn until_ended(engine: &Engine, id: &SandboxId) -> JournalEntry {
+    eventually(|| async { newest(engine, id).await.ended_unix_ms.is_some() }).await;
+    newest(engine, id).await
+}
+
+fn code(entry: &JournalEntry) -> Option<i32> {
+    entry.outcome.as_ref().and_then(|outcome| outcome.exit_code)
+}
+
+fn detail(entry: &JournalEntry) -> &str {
+    entry.outcome.as_ref().and_then(|outcome| outcome.detail.as_deref()).unwrap_or_default()
+}
+
+async fn blamed(engine: &Engine, id: &SandboxId, path: &str) -> Vec<u64> {
+    let blame = engine.blame(&owner(), id, Path::new(path)).await.unwrap();
+    blame.entries.iter().map(|entry| entry.number).collect()
+}
+
+fn tool(name: &str, params: serde_json::Value) -> ToolCall {
+    ToolCall {
+        tool: name.to_owned(),
+        call: Some("c1".to_owned()),
+        params,
+        resources: ToolResources::default(),
+        snapshot: false,
+        session: None,
+    }
+}
+
+#[tokio::test]
+async fn an_exec_is_written_down_with_who_asked_and_how_it_ended() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    let spec = ProcessSpec { env: vec!["TOKEN=secret".into()], ..program("exit 4") };
+    engine.exec(&owner(), &id, spec, Bytes::new(), CAPS).await.unwrap();
+    let entry = newest(&engine, &id).await;
+    assert_eq!((entry.number, entry.turn, entry.by.as_str()), (1, 1, "key_1"));
+    assert_eq!(entry.action, Action::Exec { command: "exit 4".to_owned(), process: Some(1) });
+    assert_eq!(code(&entry), Some(4));
+    assert!(!format!("{entry:?}").contains("secret"));
+    let others = engine.journal(&stranger(), &id, None, 10, true).await;
+    assert!(matches!(others, Err(EngineError::NotFound { .. })), "{others:?}");
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_started_is_written_down_with_the_reason() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    engine.exec(&owner(), &id, ProcessSpec::default(), Bytes::new(), CAPS).await.unwrap_err();
+    let entry = newest(&engine, &id).await;
+    assert!(entry.ended_unix_ms.is_some() && detail(&entry).contains("no program is named"), "{entry:?}");
+}
+
+#[tokio::test]
+async fn the_end_of_a_process_that_nobody_follows_is_noticed() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    engine.spawn(&owner(), &id, program("sleep 0.05")).await.unwrap();
+    assert_eq!(code(&until_ended(&engine, &id).await), Some(0));
+    let handle = engine.start(&owner(), &id, program("sleep 0.05")).await.unwrap();
+    drop(handle);
+    assert_eq!(code(&until_ended(&engine, &id).await), Some(0));
+    let me = owner();
+    let exec = engine.exec(&me, &id, program("sleep 0.1"), Bytes::new(), CAPS);
+    assert!(tokio::time::timeout(Duration::from_millis(30), exec).await.is_err());
+    assert_eq!(code(&until_ended(&engine, &id).await), Some(0));
+    assert_eq!(newest(&engine, &id).await.number, 3);
+    let ends = |events: Vec<warren_core::EventRecord>| {
+        events.iter().filter(|event| matches!(event.event, Event::ExecEnded { .. })).count()
+    };
+    eventually(|| async { ends(engine.events(&owner(), 0, 100).await.unwrap()) == 3 }).await;
+    assert!(
+        engine.shared.registry.find(&owner(), &id).unwrap().life().inside() == 0,
+        "nobody counts as inside"
+    );
+}
+
+#[tokio::test]
+async fn a_process_that_ends_with_its_sandbox_is_written_down_so() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    let entry = until_ended(&engine, &id).await;
+    assert!(detail(&entry).contains("ended with its sandbox"), "{entry:?}");
+}
+
+#[tokio::test]
+async fn processes_that_outlive_a_server_are_seen_by_the_next() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    engine.spawn(&owner(), &id, program("sleep 0.1")).await.unwrap();
+    engine.spawn(&owner(), &id, program("sleep 0.5")).await.unwrap();
+    assert!(log(&engine, &id).await.iter().all(|entry| entry.ended_unix_ms.is_none()));
+    engine.shutdown(ShutdownPolicy::Leave).await;
+    drop(engine);
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let engine = world.open().await;
+    eventually(|| async { log(&engine, &id).await.iter().all(|entry| code(entry) == Some(0)) }).await;
+}
+
+#[tokio::test]
+async fn what_nobody_can_have_seen_is_closed_as_such() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    log(&engine, &id).await;
+    engine.shutdown(ShutdownPolicy::Leave).await;
+    drop(engine);
+    world.isolation.die(&id, false);
+    let engine = world.open().await;
+    let entry = until_ended(&engine, &id).await;
+    assert!(code(&entry).is_none() && !detail(&entry).is_empty(), "{entry:?}");
+}
+
+#[tokio::test]
+async fn every_command_is_bound_to_the_states_around_it() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    world.exec(&engine, &id, "true").await;
+    world.exec(&engine, &id, "write /tmp/b two").await;
+    eventually(|| async { log(&engine, &id).await.iter().all(|entry| entry.after.is_some()) }).await;
+    let entries: Vec<_> = log(&engine, &id).await.into_iter().rev().collect();
+    assert!(entries.windows(2).all(|pair| pair[0].after == pair[1].before), "{entries:?}");
+    assert_eq!(entries[1].before, entries[1].after, "nothing was changed");
+    let counted = engine.journal(&owner(), &id, None, 100, true).await.unwrap();
+    let changed: Vec<_> = counted.iter().map(|entry| entry.changed).collect();
+    assert_eq!(changed, [Some(1), Some(0), Some(1)]);
+    let page = engine.journal(&owner(), &id, Some(3), 1, false).await.unwrap();
+    assert_eq!(page.iter().map(|entry| entry.entry.number).collect::<Vec<_>>(), [2]);
+}
+
+#[tokio::test]
+async fn a_file_call_makes_no_entry_and_is_not_blamed_on_the_next_command() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    world.exec(&engine, &id, "true").await;
+    let write = warren_wire::guest::FileOperation::Write {
+        path: "/tmp/f".into(),
+        mode: Default::default(),
+        permissions: None,
+        parents: false,
+    };
+    let call = warren_wire::guest::FileCall { user: None, operation: write };
+    let mut file = engine.write_file(&owner(), &id, call).await.unwrap();
+    file.write(Bytes::from_static(b"x")).await.unwrap();
+    file.finish().await.unwrap();
+    world.exec(&engine, &id, "true").await;
+    assert_eq!(log(&engine, &id).await.len(), 2);
+    assert_eq!(blamed(&engine, &id, "/tmp/f").await, [0u64; 0]);
+}
+
+#[tokio::test]
+async fn the_command_that_last_wrote_a_path_is_to_blame() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    world.exec(&engine, &id, "write /tmp/b two").await;
+    world.exec(&engine, &id, "write /tmp/a three").await;
+    world.exec(&engine, &id, "true").await;
+    assert_eq!(blamed(&engine, &id, "/tmp/a").await, [3]);
+    assert_eq!(blamed(&engine, &id, "/tmp/b").await, [2]);
+    assert_eq!(blamed(&engine, &id, "/tmp").await, [3]);
+    assert_eq!(blamed(&engine, &id, "/etc").await, [0u64; 0]);
+    let relative = engine.blame(&owner(), &id, Path::new("tmp")).await;
+    assert!(matches!(relative, Err(EngineError::Invalid { field, .. }) if field == "path"));
+    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    assert_eq!(blamed(&engine, &id, "/tmp/a").await, [3], "also once it has been stopped");
+}
+
+#[tokio::test]
+async fn commands_that_overlap_are_blamed_together() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    let mut long = engine.start(&owner(), &id, program("sleep 0.1")).await.unwrap();
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    while long.next().await.unwrap().is_some() {}
+    drop(long);
+    world.clock.advance_ms(10);
+    let mut numbers = blamed(&engine, &id, "/tmp/a").await;
+    numbers.sort_unstable();
+    assert_eq!(numbers, [1, 2]);
+}
+
+#[tokio::test]
+async fn going_back_leaves_the_entries_and_adds_its_own() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    world.exec(&engine, &id, "write /tmp/a two").await;
+    assert_eq!(blamed(&engine, &id, "/tmp/a").await, [2]);
+    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    let entries = log(&engine, &id).await;
+    assert_eq!(entries.len(), 3);
+    assert!(matches!(&entries[0].action, Action::Rollback { to } if entries[1].before.as_ref() == Some(to)));
+    assert_eq!(blamed(&engine, &id, "/tmp/a").await, [1]);
+    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(blamed(&engine, &id, "/tmp/a").await, [2]);
+    assert_eq!(log(&engine, &id).await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_turn_is_an_entry_and_counts_those_after_it() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    let done = engine.complete_turn(&owner(), &id, None, None).await.unwrap();
+    world.exec(&engine, &id, "true").await;
+    let turns: Vec<_> = log(&engine, &id).await.iter().rev().map(|entry| entry.turn).collect();
+    assert_eq!(turns, [1, 1, 2]);
+    let turn = log(&engine, &id).await.into_iter().find(|entry| entry.action == Action::Turn).unwrap();
+    assert_eq!(turn.after, Some(done.taken.snapshot.id));
+}
+
+#[tokio::test]
+async fn where_only_turns_are_captured_their_commands_are_blamed() {
+    let world = World::new();
+    let engine = world.open().await;
+    let mut wanted = request();
+    wanted.sandbox.automatic = Some(Automatic::Turns);
+    let id = engine.acquire(&owner(), wanted).await.unwrap().sandbox.id;
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    world.exec(&engine, &id, "true").await;
+    engine.complete_turn(&owner(), &id, None, None).await.unwrap();
+    world.exec(&engine, &id, "true").await;
+    assert_eq!(blamed(&engine, &id, "/tmp/a").await, [2, 1]);
+}
+
+#[tokio::test]
+async fn a_tool_call_is_an_entry_and_its_snapshot_is_its_state() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    let write = ToolCall { snapshot: true, ..tool("write", json!({ "path": "/tmp/a", "content": "x" })) };
+    let result = engine.call_tool(&owner(), &id, write, None).await.unwrap();
+    let taken = engine.snapshot(&owner(), &result.snapshot.unwrap()).await.unwrap();
+    assert_eq!(taken.reason, warren_core::SnapshotReason::Tool);
+    engine
+        .call_tool(&owner(), &id, ToolCall { call: None, ..tool("read", json!({ "path": "/none" })) }, None)
+        .await
+        .unwrap();
+    let entries = log(&engine, &id).await;
+    let Action::Tool { tool, call, summary } = &entries[1].action else { panic!("{entries:?}") };
+    assert_eq!((tool.as_str(), call.as_deref()), ("write", Some("c1")));
+    assert!(summary.contains("/tmp/a"), "{summary}");
+    assert!(entries[1].ended_unix_ms.is_some() && entries[1].outcome.is_some());
+    assert_eq!((entries[0].before.is_some(), &entries[0].after), (true, &entries[0].before));
+    assert!(detail(&entries[0]).contains("does not exist"), "{:?}", entries[0]);
+    assert_eq!(blamed(&engine, &id, "/tmp/a").await, [1]);
+}
+
+#[tokio::test]
+async fn a_snapshot_that_somebody_asks_for_tells_the_state_after() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    let mut busy = engine.start(&owner(), &id, program("sleep 0.2")).await.unwrap();
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    assert_eq!(newest(&engine, &id).await.after, None);
+    let taken = engine.take_snapshot(&owner(), &id, TakeSnapshot::default()).await.unwrap();
+    let entries = log(&engine, &id).await;
+    assert_eq!(entries[0].after, Some(taken.snapshot.id));
+    assert_eq!(entries[1].after, None, "it goes on");
+    while busy.next().await.unwrap().is_some() {}
+}

@@ -1,0 +1,163 @@
+//! Seeing processes end that nobody follows. One task watches them all, so that a process costs a connection and no more; and
+//! only so many of a sandbox have one, the others are looked at now and then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, mpsc};
+use warren_core::{Event, JournalEntry, Outcome, SandboxId};
+use warren_wire::guest::{Exit, ProcessId, ProcessSelector};
+
+use super::open::{outcome_of, process_of};
+use crate::cell::Cell;
+use crate::engine::closed;
+use crate::entry::Door;
+use crate::error::sentence;
+use crate::guest::{Gate, Guest};
+use crate::{Engine, EngineError};
+
+/// Connections of one sandbox's agent that wait for ends; the agent has some hundred for everybody.
+const CONNECTIONS: usize = 128;
+/// How often a process without a connection of its own is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Calls that break, in a row, after which nobody asks any more.
+const ATTEMPTS: u32 = 5;
+
+/// An entry whose process somebody should see end.
+#[derive(Debug)]
+pub(crate) struct Vigil {
+    pub(super) engine: Engine,
+    pub(super) door: Door,
+    pub(super) entry: JournalEntry,
+    pub(super) process: u64,
+}
+
+/// What is to be done about entries in the background.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Watch(Vigil),
+    /// A command ended: the state that it left is to be captured.
+    Capture(Arc<Cell>),
+}
+
+impl Engine {
+    /// Watches until the engine ends.
+    pub(crate) async fn keep_vigil(self, mut jobs: mpsc::UnboundedReceiver<Job>) {
+        let mut closing = self.shared.closing.subscribe();
+        let mut lines: HashMap<SandboxId, Arc<Semaphore>> = HashMap::new();
+        let mut busy: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                () = closed(&mut closing) => return,
+                Some(job) = jobs.recv() => busy.push(match job {
+                    Job::Watch(vigil) => {
+                        let id = vigil.door.id.clone();
+                        let lines = lines.entry(id).or_insert_with(|| Arc::new(Semaphore::new(CONNECTIONS)));
+                        Box::pin(vigil.keep(Arc::clone(lines)))
+                    }
+                    Job::Capture(cell) => Box::pin(self.state_after(cell)),
+                }),
+                Some(()) = busy.next() => {
+                    if busy.is_empty() {
+                        lines.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Entries that an earlier engine left open, of a sandbox that runs.
+    pub(crate) async fn take_up_entries(&self, cell: &Arc<Cell>) {
+        let id = cell.id.clone();
+        let open = match self.catalog(move |catalog| catalog.open_entries(&id)).await {
+            Ok(open) => open,
+            Err(error) => {
+                self.fault();
+                tracing::error!(sandbox.id = %cell.id, error = sentence(&error), "cannot read the journal");
+                return;
+            }
+        };
+        let door = Door { id: cell.id.clone(), cell: Arc::clone(cell), life: cell.life() };
+        for entry in open.into_iter().filter(|entry| entry.ended_unix_ms.is_none()) {
+            if self.shared.journal.goes_on(&entry) {
+                continue;
+            }
+            self.shared.journal.begin(&entry);
+            match process_of(&entry) {
+                Some(process) => {
+                    let vigil = Vigil { engine: self.inner(), door: door.clone(), entry, process };
+                    self.shared.journal.later(Job::Watch(vigil));
+                }
+                None => self.close_entry(&door, entry, not_seen()),
+            }
+        }
+    }
+}
+
+/// How an entry ended of which nobody knows.
+pub(super) fn not_seen() -> Outcome {
+    Outcome { exit_code: None, detail: Some("its end was not seen".to_owned()) }
+}
+
+impl Vigil {
+    async fn keep(self, lines: Arc<Semaphore>) {
+        let outcome = match self.see(&lines).await {
+            Ok(exit) => {
+                let Exit { code: exit_code, duration_ms, .. } = exit;
+                let ended = Event::ExecEnded { process: self.process, exit_code, duration_ms };
+                self.engine.emit(&self.entry.owner, Some(&self.door.id), None, ended);
+                outcome_of(&exit)
+            }
+            Err(EngineError::SandboxEnded { detail, .. }) => {
+                Outcome { exit_code: None, detail: Some(format!("it ended with its sandbox: {detail}")) }
+            }
+            Err(_) => not_seen(),
+        };
+        let Self { engine, door, entry, .. } = self;
+        engine.close_entry(&door, entry, outcome);
+    }
+
+    async fn see(&self, lines: &Semaphore) -> Result<Exit, EngineError> {
+        let guest = Guest::new(self.door.clone());
+        let process = ProcessSelector::Id(ProcessId(self.process));
+        let mut failures = 0;
+        loop {
+            let outcome = match lines.try_acquire() {
+                Ok(_line) => guest.wait(process.clone()).await.map(Some),
+                Err(_) => guest.process(&process).await.map(|found| found.exit),
+            };
+            match outcome {
+                Ok(Some(exit)) => return Ok(exit),
+                Ok(None) => failures = 0,
+                Err(error @ (EngineError::SandboxEnded { .. } | EngineError::NotFound { .. })) => {
+                    return Err(error);
+                }
+                Err(error) if failures >= ATTEMPTS => return Err(error),
+                Err(_) => failures += 1,
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// A way in that does not count as being there.
+impl Gate for Door {
+    fn sandbox(&self) -> &SandboxId {
+        &self.id
+    }
+
+    fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
+        Box::pin(Self::dial(self))
+    }
+
+    fn saw_output(&self, _bytes: &[u8]) {}
+
+    fn started(&self, _process: ProcessId, _command: String) {}
+
+    fn ended(&self, _process: ProcessId, _exit: &Exit) {}
+}
