@@ -163,7 +163,7 @@ fn seal_running(
 ) -> io::Result<Sealed> {
     let directory = shared.data.sandbox(&record.id);
     // A first look, so that a busy sandbox is not stopped for nothing.
-    if let Some(reason) = look(shared, record, &Mounts::of(record.pid)?)? {
+    if let Some(reason) = busy::processes(record.pid, &processes(shared, record)?) {
         return Ok(Sealed::Busy { reason });
     }
     let frozen = shared.cgroups.is_frozen(record.id.as_str()).map_err(io::Error::other)?;
@@ -211,7 +211,8 @@ fn exchange_root(
     shared.cgroups.set_frozen(record.id.as_str(), true).map_err(io::Error::other)?;
     shared.passed(CrashPoint::SealStopped);
     let mounts = Mounts::of(record.pid)?;
-    if let Some(reason) = look(shared, record, &mounts)? {
+    let busy = busy::processes(record.pid, &processes(shared, record)?);
+    if let Some(reason) = busy.map_or_else(|| busy::agent(record.pid, &mounts), |busy| Ok(Some(busy)))? {
         return Ok(Some(reason));
     }
     let standing = mounts.standing_on(&exchanged).into_iter().map(Path::to_owned).collect();
@@ -220,9 +221,8 @@ fn exchange_root(
     Ok(None)
 }
 
-fn look(shared: &Shared, record: &Record, mounts: &Mounts) -> io::Result<Option<String>> {
-    let processes = shared.cgroups.processes(record.id.as_str()).map_err(io::Error::other)?;
-    busy::look(record.pid, &processes, mounts)
+fn processes(shared: &Shared, record: &Record) -> io::Result<Vec<u32>> {
+    shared.cgroups.processes(record.id.as_str()).map_err(io::Error::other)
 }
 
 /// The overlays to come: on top of what the sandbox stands on, what it wrote.
