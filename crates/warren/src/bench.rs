@@ -73,6 +73,16 @@ pub(crate) enum Case {
     HttpRestart,
     /// A gigabyte up and down
     HttpFiles,
+    /// Over HTTP: a snapshot of an idle sandbox that wrote 10 MB to 1 GB, beside `cp -a`, `docker commit` and btrfs
+    Snapshot,
+    /// Over HTTP: back to an earlier snapshot
+    Rollback,
+    /// Over HTTP: 1, 10 and 100 forks of a snapshot, until each has answered
+    Fork,
+    /// Over HTTP: forks of the last of 1, 50 and 200 snapshots
+    Depth,
+    /// `warren bisect` over 64 commands
+    Bisect,
 }
 
 /// Who is measured.

@@ -112,7 +112,7 @@ fn populate(session: &Session<'_>, alive: &mut Vec<SandboxId>) -> Result<Populat
     Ok(populated)
 }
 
-fn memory_row(count: usize, without: [Used; 2], with: Used) -> Row {
+pub(super) fn memory_row(count: usize, without: [Used; 2], with: Used) -> Row {
     let [before, after] = without.map(|used| [used.not_available, used.accounted]);
     let with = [with.not_available, with.accounted];
     let differences = [0, 1].map(|way| with[way] - f64::midpoint(before[way], after[way]));
@@ -132,7 +132,7 @@ fn memory_row(count: usize, without: [Used; 2], with: Used) -> Row {
 
 /// The whole machine's use of memory, in KiB.
 #[derive(Debug, Clone, Copy)]
-struct Used {
+pub(super) struct Used {
     /// All but what the kernel says could be had.
     not_available: f64,
     /// The sum of what the kernel says is used for something, caches of file content left out.
@@ -140,7 +140,7 @@ struct Used {
 }
 
 /// The least of a few readings after dropping caches, since what others do for a moment only adds.
-fn used_memory() -> Used {
+pub(super) fn used_memory() -> Used {
     let readings = (0..READINGS).map(|_| {
         // Without the right to do so the caches stay, before as well as after.
         drop(fs::write("/proc/sys/vm/drop_caches", "3"));

@@ -5,6 +5,7 @@ mod docker;
 mod files;
 mod restart;
 mod server;
+mod travel;
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ use crate::error::CliError;
 /// How many are asked for at once.
 const BURST: usize = 100;
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 12] = [
     Case::HttpCreate,
     Case::HttpBurst,
     Case::HttpExec,
@@ -31,6 +32,11 @@ const CASES: [Case; 7] = [
     Case::HttpIdle,
     Case::HttpRestart,
     Case::HttpFiles,
+    Case::Snapshot,
+    Case::Rollback,
+    Case::Fork,
+    Case::Depth,
+    Case::Bisect,
 ];
 
 pub(super) fn measure(session: &mut Session<'_>) -> Result<(), CliError> {
@@ -62,6 +68,7 @@ fn all(session: &mut Session<'_>, server: Server, docker: Option<&Docker>) -> Re
     if session.wants(Case::HttpFiles) {
         files::measure(session, &server, &client)?;
     }
+    travel::measure(session, &server, &client)?;
     if session.wants(Case::HttpIdle) {
         crowd::measure(session, &server, &client)?;
     }

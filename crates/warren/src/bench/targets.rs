@@ -71,6 +71,17 @@ pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
     // Rates are judged as times, so that less is better everywhere.
     let each = own("http_creates_per_second_8").map(|rate| plain(1e3 / rate.value));
     add("over HTTP, create and destroy, 8 clients", " ms each", 5.0, Some(2.5), each);
+    for row in rows.iter().filter(|row| row.subject == "warren") {
+        if let (Some(load), Figures::Time { median_ms, .. }) =
+            (row.case.strip_prefix("snapshot_"), row.figures)
+        {
+            let target = format!("snapshot of an idle sandbox, {}", load.replace('_', " "));
+            add(&target, " ms", 5.0, Some(1.0), Some(plain(median_ms)));
+        }
+    }
+    add("rollback", " ms", 10.0, Some(4.0), own("rollback"));
+    add("fork of one, answering", " ms", 10.0, Some(4.0), own("fork_1"));
+    add("fork of 100, all answering", " ms", 1000.0, Some(400.0), own("fork_100"));
     let gigabyte = |case: &str| own(case).map(|rate| plain(1000.0 / rate.value));
     add("over HTTP, a gigabyte up", " s", 2.0, None, gigabyte("http_upload"));
     add("over HTTP, a gigabyte down", " s", 2.0, None, gigabyte("http_download"));

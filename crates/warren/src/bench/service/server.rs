@@ -30,6 +30,11 @@ impl Server {
         Ok(Client::new(&self.url, &self.key)?)
     }
 
+    /// What tells a command where it is.
+    pub(super) fn variables(&self) -> [(&'static str, &str); 2] {
+        [("WARREN_URL", &self.url), ("WARREN_API_KEY", &self.key)]
+    }
+
     /// Kills it as nobody should, and starts it again. Says how long it took until it was ready, counted from the start.
     pub(super) fn restart(&mut self) -> Result<Duration, CliError> {
         self.child.kill().and_then(|()| self.child.wait()).map_err(CliError::new)?;
