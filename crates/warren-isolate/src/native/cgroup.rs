@@ -91,8 +91,14 @@ impl Cgroups {
         let (root, control) = self.layout.freezer();
         let group = self.group(root, name);
         write(&group.join(control.file), if frozen { control.freeze } else { control.thaw })?;
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let begun = Instant::now();
+        let deadline = begun + Duration::from_secs(10);
         while self.is_frozen(name)? != frozen {
+            // Mostly it is a matter of microseconds, and a sleep takes many of those.
+            if begun.elapsed() < Duration::from_micros(300) {
+                std::thread::yield_now();
+                continue;
+            }
             if Instant::now() > deadline {
                 return Err(CgroupError {
                     action: "wait for",
