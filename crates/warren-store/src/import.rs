@@ -3,10 +3,10 @@
 pub(crate) mod archive;
 mod directory;
 pub(crate) mod error;
-mod extract;
+pub(crate) mod extract;
 mod image;
 pub(crate) mod limits;
-mod stream;
+pub(crate) mod stream;
 
 use std::fs::{self, File};
 use std::io::{self, Read};

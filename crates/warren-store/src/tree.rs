@@ -62,6 +62,11 @@ impl TreeWriter {
     pub(crate) fn new(root: &Path, max_depth: usize) -> Result<Self, EntryError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, root, flags, Mode::empty()).map_err(EntryError::io("open"))?;
+        Self::within(root, max_depth)
+    }
+
+    /// Writes into an empty directory that is open.
+    pub(crate) fn within(root: OwnedFd, max_depth: usize) -> Result<Self, EntryError> {
         let inode = rustix::fs::fstat(&root).map_err(EntryError::io("look at"))?.st_ino;
         let directory = Directory { depth: 0, attributes: Attributes::root(PLAIN_DIRECTORY) };
         Ok(Self {
@@ -160,6 +165,13 @@ impl TreeWriter {
         // `mknod` applied the umask. The name was made a moment ago in a directory nobody else can enter, so it
         // cannot be a link.
         rustix::fs::chmodat(fd, &name, mode, AtFlags::empty()).map_err(EntryError::io("change the mode of"))
+    }
+
+    /// Makes the device that hides a name in the layers below this one.
+    pub(crate) fn hide(&mut self, path: &TreePath) -> Result<(), EntryError> {
+        let (parent, name) = self.clear_way(path)?;
+        rustix::fs::mknodat(parent.fd.as_fd(), &name, FileType::CharacterDevice, Mode::empty(), 0)
+            .map_err(EntryError::io("create"))
     }
 
     /// Makes another name for a regular file of the tree.

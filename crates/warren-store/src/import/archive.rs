@@ -96,6 +96,8 @@ pub(crate) enum Kind {
     HardLink,
     Fifo,
     Device,
+    /// The character device 0:0, which hides a name in a layer of an overlay.
+    Whiteout,
     /// Of a type no root filesystem needs.
     Other(u8),
 }

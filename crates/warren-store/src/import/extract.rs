@@ -91,7 +91,7 @@ impl Extractor<'_, '_> {
             Kind::Symlink => self.writer.symlink(&path, &entry.link, &attributes).map_err(refuse),
             Kind::HardLink => self.hard_link(&path, entry).map_err(refuse),
             Kind::Fifo => self.writer.fifo(&path, &attributes).map_err(refuse),
-            Kind::Device => {
+            Kind::Device | Kind::Whiteout => {
                 self.skipped.devices += 1;
                 Ok(())
             }
@@ -130,7 +130,8 @@ impl Extractor<'_, '_> {
     }
 }
 
-fn fill<R: Input>(
+/// Writes the content of the current entry into a file.
+pub(crate) fn fill<R: Input>(
     file: &File,
     entry: &Entry,
     archive: &mut Archive<R>,

@@ -5,6 +5,7 @@ mod export;
 pub(super) mod failure;
 #[cfg(test)]
 pub(super) mod fixture;
+mod import;
 mod merge;
 pub(super) mod view;
 
@@ -52,11 +53,11 @@ impl LayerContent for LayerDirectory {
 
     fn import(
         &self,
-        _: &mut dyn Read,
-        _: ImportFormat,
-        _: &dyn Fn() -> LayerId,
+        from: &mut dyn Read,
+        format: ImportFormat,
+        draw: &dyn Fn() -> LayerId,
     ) -> Result<ImportedHistory, LayerError> {
-        Err(missing())
+        import::import(self, from, format, draw)
     }
 
     fn make_template(

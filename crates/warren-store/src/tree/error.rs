@@ -59,6 +59,9 @@ pub enum EntryError {
     /// A whiteout that removes no plain name.
     #[error("it is a whiteout that names no entry")]
     Whiteout,
+    /// An entry of a layer that is in none of its trees.
+    #[error("it is not in a tree of the layer: its name must begin with `upper-` and a number below 64")]
+    OutsideTrees,
     /// A kind of entry that no root filesystem needs.
     #[error("entries of type `{}` are not supported", char::from(*kind).escape_default())]
     Kind {

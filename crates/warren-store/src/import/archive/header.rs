@@ -13,6 +13,7 @@ const CHECKSUM: Range<usize> = 148..156;
 const KIND: usize = 156;
 const LINK: Range<usize> = 157..257;
 const MAGIC: Range<usize> = 257..263;
+const DEVICE: Range<usize> = 329..345;
 const PREFIX: Range<usize> = 345..500;
 /// As long as any file can be.
 const MAX_SIZE: u64 = i64::MAX.unsigned_abs() - 1024;
@@ -30,6 +31,8 @@ pub(super) struct Header {
     uid: u64,
     gid: u64,
     modified: u64,
+    /// Whether it has a device number other than 0:0.
+    numbered: bool,
     pub(super) sparse: Option<GnuMap>,
 }
 
@@ -52,6 +55,7 @@ impl Header {
             gid: field(GID, "group")?,
             // Times before 1970 and other oddities are not worth a refusal.
             modified: number(&block[MODIFIED]).unwrap_or(0),
+            numbered: block[DEVICE].iter().any(|byte| !matches!(byte, 0 | b' ' | b'0')),
             sparse: if kind == b'S' { Some(GnuMap::parse(block, offset)?) } else { None },
         })
     }
@@ -74,6 +78,7 @@ impl Header {
             0 | b'0' | b'7' | b'S' => Kind::File,
             b'1' => Kind::HardLink,
             b'2' => Kind::Symlink,
+            b'3' if !self.numbered => Kind::Whiteout,
             b'3' | b'4' => Kind::Device,
             b'5' => Kind::Directory,
             b'6' => Kind::Fifo,
