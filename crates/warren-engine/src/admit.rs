@@ -47,7 +47,7 @@ impl Engine {
     }
 
     /// Refuses new work before the disk is full. Blocks.
-    pub(crate) fn check_disk(&self) -> Result<(), EngineError> {
+    pub fn check_disk(&self) -> Result<(), EngineError> {
         let critical = self.shared.settings.disk.critical_bytes;
         match self.shared.parts.disk.space() {
             Ok(space) if space.free_bytes < critical => {

@@ -70,7 +70,9 @@ pub enum EngineError {
     /// Both sides changed these; nothing was merged.
     #[error("{} paths were changed on both sides: choose `ours` or `theirs`, or settle them first", .conflicts.len())]
     MergeConflict { into: SandboxId, conflicts: Vec<Conflict> },
-    #[error("{id} stands on {depth} layers, and on more it cannot: try again when they have been joined, or fork it")]
+    #[error(
+        "{id} stands on {depth} layers, and on more it cannot: try again when they have been joined, or fork it"
+    )]
     TooDeep { id: SandboxId, depth: usize },
     #[error("snapshots are not available here: {0}")]
     SnapshotsUnavailable(String),

@@ -15,7 +15,7 @@ use warren_core::{
 };
 
 use super::Driver;
-use super::capture::{Capture, CaptureOrder, Need, Posture, head_or_start};
+use super::capture::{Capture, CaptureOrder, Need, Posture, head_or_start, plain_row};
 use super::start::StartError;
 use crate::blocking::blocking;
 use crate::cell::Exclusive;
@@ -62,19 +62,17 @@ impl Driver {
             ..Activity::default()
         };
         self.denied(decide(self.record.status, activity, warren_core::Request::Rollback))?;
+        // What is wrong with the goal is better known before anything is captured or ends.
+        self.check_goal(&goal).await?;
         let redo = self.record.history.redo.clone();
         let early = if self.record.is_live() && inside == 0 {
             self.save(Posture::Running, false).await?
         } else {
             None
         };
-        // What is wrong with the goal is better known before anything ends.
         let target = match &early {
             Some(_) => Some(self.target(&goal, self.record.history.redo.clone()).await?),
-            None => {
-                self.check_goal(&goal).await?;
-                None
-            }
+            None => None,
         };
         let rolled = if self.record.is_live() {
             self.roll_back_live(goal, early.zip(target), redo).await?
@@ -147,19 +145,31 @@ impl Driver {
     async fn save(&mut self, posture: Posture, copy: bool) -> Result<Option<SnapshotRecord>, EngineError> {
         let order =
             CaptureOrder { need: Need::IfChanged, copy, ..CaptureOrder::asked(SnapshotReason::Safety) };
-        let saved = match self.capture_as(order.clone(), posture).await? {
+        let saved = match self.capture_as(order, posture).await? {
             Capture::Taken(taken) => taken.snapshot,
             Capture::Same(id) => match self.row(&id).await? {
                 Some(head) => head,
-                // It stands where it began, and that is to be a point to come back to.
-                None => match self.capture_as(CaptureOrder { need: Need::Always, ..order }, posture).await? {
-                    Capture::Taken(taken) => taken.snapshot,
-                    Capture::Same(_) | Capture::Busy => return Ok(None),
-                },
+                None => self.write_beginning().await?,
             },
             Capture::Busy => return Ok(None),
         };
         Ok(Some(saved))
+    }
+
+    /// It stands where it began, and that is to be a point to come back to.
+    async fn write_beginning(&mut self) -> Result<SnapshotRecord, EngineError> {
+        let start = plain_row(&self.record, self.record.history.began.clone());
+        let mut record = self.record.clone();
+        record.generation += 1;
+        record.history.head = Some(start.id.clone());
+        let rows = [start.clone()];
+        let written = self.engine.catalog(move |catalog| {
+            catalog.record_snapshots(&record, &rows, Durability::Process).map(|()| record)
+        });
+        let written = written.await?;
+        self.show(written);
+        self.engine.shared.keep.sync_soon(&start.owner, &start.id);
+        Ok(start)
     }
 
     /// Names the other layers.

@@ -1,14 +1,20 @@
 //! Another owner's thing is answered for as one that does not exist, by every method.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use warren_core::catalog::{SandboxFilter, SessionFilter};
-use warren_core::{PageRequest, SandboxId, SessionId};
-use warren_engine::{Acquire, Attach, Engine, EngineError, Patch, Release, StoppedFiles};
+use warren_core::catalog::{SandboxFilter, SessionFilter, SnapshotFilter};
+use warren_core::{Conflicts, DiffOptions, PageRequest, SandboxId, SessionId, SnapshotId};
+use warren_engine::{
+    Acquire, Attach, Engine, EngineError, ExportOrder, Patch, Point, PromoteOrder, Release, StoppedFiles,
+    TakeSnapshot, ToolCall, ToolResources,
+};
 use warren_wire::guest::{
     FileCall, FileOperation, GrepQuery, ProcessId, ProcessSelector, Reader, TerminalSize, WriteMode,
 };
 
 use crate::support::*;
+use crate::travel::{forks, snap};
 
 fn file(operation: FileOperation) -> FileCall {
     FileCall { user: None, operation }
@@ -25,6 +31,25 @@ fn grep() -> FileCall {
 
 fn first() -> ProcessSelector {
     ProcessSelector::Id(ProcessId(1))
+}
+
+fn nothing() -> SnapshotId {
+    SnapshotId::from_random([7; 16])
+}
+
+fn promotion() -> PromoteOrder {
+    PromoteOrder { into: None, apply: true, conflicts: Conflicts::Theirs, force: true }
+}
+
+fn tool() -> ToolCall {
+    ToolCall {
+        tool: "ls".to_owned(),
+        call: None,
+        params: serde_json::json!({ "path": "/" }),
+        resources: ToolResources::default(),
+        snapshot: true,
+        session: None,
+    }
 }
 
 /// Every method that takes a sandbox's or a session's id, with what it answers to a stranger.
@@ -93,7 +118,54 @@ async fn ask_everything(
         "mark_ready" => engine.mark_ready(&them, session, None, None);
         "mark_failed" => engine.mark_failed(&them, session, "no".to_owned());
         "expire" => engine.expire(&them, session);
+        "pause_after" => engine.pause_after(&them, id, Duration::ZERO);
+        "take_snapshot" => engine.take_snapshot(&them, id, TakeSnapshot::default());
+        "complete_turn" => engine.complete_turn(&them, id, None, None);
+        "rollback" => engine.rollback(&them, id, &nothing(), true);
+        "undo" => engine.undo(&them, id, 1, true);
+        "redo" => engine.redo(&them, id, 1, true);
+        "fork" => engine.fork(&them, &Point::Sandbox(id.clone()), forks(1));
+        "diff" => engine.diff(&them, &Point::Sandbox(id.clone()), &Point::Sandbox(id.clone()), DiffOptions::default());
+        "promote" => engine.promote(&them, id, promotion());
+        "export" => engine.export(&them, &Point::Sandbox(id.clone()), ExportOrder::History, Box::new(std::io::sink()));
+        "end_session" => engine.end_session(&them, session);
+        "journal" => engine.journal(&them, id, None, 10, false);
+        "blame" => engine.blame(&them, id, std::path::Path::new("/tmp/a"));
+        "call_tool" => engine.call_tool(&them, id, tool(), None);
     }
+}
+
+#[tokio::test]
+async fn another_owners_snapshots_do_not_exist() {
+    let world = World::new();
+    let engine = world.open().await;
+    let mine = make(&engine).await.sandbox.id;
+    let snapshot = snap(&engine, &mine).await.snapshot.id;
+    let them = stranger();
+    let request = Acquire { fresh: true, ..Acquire::new("stranger", new_sandbox()) };
+    let theirs = engine.acquire(&them, request.clone()).await.unwrap().sandbox.id;
+    let (point, own) = (Point::Snapshot(snapshot.clone()), Point::Sandbox(theirs.clone()));
+    let mut from = request;
+    from.sandbox.from = Some(snapshot.clone());
+    let answers = [
+        engine.snapshot(&them, &snapshot).await.map(drop),
+        engine.name_snapshot(&them, &snapshot, None).await.map(drop),
+        engine.delete_snapshot(&them, &snapshot).await,
+        engine.rollback(&them, &theirs, &snapshot, true).await.map(drop),
+        engine.fork(&them, &point, forks(1)).await.map(drop),
+        engine.diff(&them, &own, &point, DiffOptions::default()).await.map(drop),
+        engine.export(&them, &point, ExportOrder::History, Box::new(std::io::sink())).await,
+        engine.make_template(&them, &snapshot, &"theirs".parse().unwrap()).await.map(drop),
+        engine.acquire(&them, from).await.map(drop),
+    ];
+    for answer in answers {
+        let error = answer.unwrap_err();
+        assert!(matches!(error, EngineError::NotFound { .. }), "{error:?}");
+    }
+    let all = SnapshotFilter::default();
+    assert!(engine.snapshots(&them, &all, &PageRequest::default()).await.unwrap().items.is_empty());
+    assert_eq!(engine.snapshot(&owner(), &snapshot).await.unwrap().id, snapshot);
+    assert_eq!(all_sandboxes(&engine, &them).await.len(), 1);
 }
 
 #[tokio::test]

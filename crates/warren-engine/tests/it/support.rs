@@ -51,6 +51,7 @@ impl World {
             random: Arc::new(FakeRandom::new(seed)),
             settings: Settings {
                 timeouts,
+                pause_drain_ms: 20,
                 most_limits: Limits { lifetime_s: LIFETIME_S, ..Settings::default().most_limits },
                 ..Settings::default()
             },
@@ -194,7 +195,10 @@ pub(crate) async fn all_sessions(engine: &Engine, owner: &Owner) -> Vec<SessionR
 
 /// What the records say is what the machine has, nothing more and nothing less, and nothing is half done.
 pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
-    world.isolation.assert_clean();
+    // What commands left is captured in the background.
+    eventually("calls return", async || !world.isolation.is_busy()).await;
+    assert_eq!(world.isolation.violations(), Vec::<String>::new());
+    world.isolation.layers().assert_clean();
     if let Err(disagreement) = compare(world, engine).await {
         panic!("{disagreement}");
     }
