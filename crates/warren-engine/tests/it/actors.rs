@@ -1,10 +1,11 @@
 //! What the many do who use one sandbox at the same time.
 
-use warren_core::{SandboxId, SessionId};
-use warren_engine::{Engine, EngineError, Patch, Release, StoppedFiles};
+use warren_core::{DiffOptions, SandboxId, SessionId, SnapshotId};
+use warren_engine::{Engine, EngineError, Patch, Point, Release, StoppedFiles, TakeSnapshot};
 use warren_testkit::FakeRandom;
 
 use crate::support::*;
+use crate::travel::{forks, named, snapshots_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -24,9 +25,22 @@ pub(crate) enum Action {
     Look,
     FallIdle,
     Die,
+    Write,
+    Snapshot,
+    SnapshotNamed,
+    Turn,
+    RollBack,
+    ForceBack,
+    Undo,
+    Redo,
+    Fork,
+    Diff,
+    DeleteSnapshot,
+    EndSession,
+    Sweep,
 }
 
-const ACTIONS: [Action; 16] = [
+const ACTIONS: [Action; 29] = [
     Action::Exec,
     Action::ExecAndLeave,
     Action::Attach,
@@ -43,6 +57,19 @@ const ACTIONS: [Action; 16] = [
     Action::Look,
     Action::FallIdle,
     Action::Die,
+    Action::Write,
+    Action::Snapshot,
+    Action::SnapshotNamed,
+    Action::Turn,
+    Action::RollBack,
+    Action::ForceBack,
+    Action::Undo,
+    Action::Redo,
+    Action::Fork,
+    Action::Diff,
+    Action::DeleteSnapshot,
+    Action::EndSession,
+    Action::Sweep,
 ];
 
 impl Action {
@@ -52,7 +79,7 @@ impl Action {
 
     /// Whether it is somebody who is inside the sandbox meanwhile.
     pub(crate) fn works(self) -> bool {
-        matches!(self, Self::Exec | Self::ExecAndLeave)
+        matches!(self, Self::Exec | Self::ExecAndLeave | Self::Write)
     }
 }
 
@@ -90,6 +117,41 @@ impl Actor {
                 self.world.isolation.die(id, false);
                 Ok(())
             }
+            Action::Write => exec(engine, id, "write /root/work x").await.map(drop),
+            Action::Snapshot => engine.take_snapshot(&me, id, TakeSnapshot::default()).await.map(drop),
+            Action::SnapshotNamed => named(engine, id, "one").await.map(drop),
+            Action::Turn => engine.complete_turn(&me, id, Some(session.clone()), None).await.map(drop),
+            Action::RollBack | Action::ForceBack => match self.some_snapshot().await {
+                Some(to) => engine.rollback(&me, id, &to, action == Action::ForceBack).await.map(drop),
+                None => Ok(()),
+            },
+            Action::Undo => engine.undo(&me, id, 1, false).await.map(drop),
+            Action::Redo => engine.redo(&me, id, 1, false).await.map(drop),
+            Action::Fork => {
+                let made = engine.fork(&me, &Point::Sandbox(id.clone()), forks(2)).await?;
+                for fork in made {
+                    engine.stop(&me, &fork.sandbox.id, StoppedFiles::Delete, "forker").await?;
+                }
+                Ok(())
+            }
+            Action::Diff => {
+                let point = Point::Sandbox(id.clone());
+                engine.diff(&me, &point, &point, DiffOptions::default()).await.map(drop)
+            }
+            Action::DeleteSnapshot => match self.some_snapshot().await {
+                Some(which) => engine.delete_snapshot(&me, &which).await,
+                None => Ok(()),
+            },
+            Action::EndSession => engine.end_session(&me, session).await.map(drop),
+            Action::Sweep => {
+                engine.sweep().await;
+                Ok(())
+            }
         }
+    }
+
+    async fn some_snapshot(&self) -> Option<SnapshotId> {
+        let rows = snapshots_of(&self.engine, &owner(), &self.id).await;
+        rows.get(rows.len() / 2).map(|row| row.id.clone())
     }
 }

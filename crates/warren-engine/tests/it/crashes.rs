@@ -1,44 +1,74 @@
 //! The process ends at every step and before every call to a port, and the next start makes everything whole.
 
-use std::collections::BTreeSet;
+mod travel;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use warren_core::{SandboxId, Status};
-use warren_engine::{Engine, EngineError, EngineStep, StoppedFiles};
+use warren_core::{Automatic, SandboxId, SnapshotId, Status};
+use warren_engine::{Engine, EngineError, EngineStep, Point, StoppedFiles};
 
 use crate::doom::{Doom, End};
 use crate::support::*;
+use crate::travel::{forks, layers};
 
 /// What must not be lost, whenever the process ends.
 #[derive(Default)]
 struct Promises {
-    precious: Mutex<BTreeSet<SandboxId>>,
+    /// What each sandbox may hold: one state, or two while it goes from one to the other.
+    sandboxes: Mutex<BTreeMap<SandboxId, BTreeSet<String>>>,
+    snapshots: Mutex<BTreeMap<SnapshotId, String>>,
 }
 
 impl Promises {
-    fn keep(&self, id: &SandboxId) {
-        self.precious.lock().unwrap().insert(id.clone());
+    fn holds(&self, id: &SandboxId, text: &str) {
+        self.sandboxes.lock().unwrap().insert(id.clone(), BTreeSet::from([text.to_owned()]));
+    }
+
+    fn may_hold(&self, id: &SandboxId, text: &str) {
+        if let Some(texts) = self.sandboxes.lock().unwrap().get_mut(id) {
+            texts.insert(text.to_owned());
+        }
     }
 
     fn give_up(&self, id: &SandboxId) {
-        self.precious.lock().unwrap().remove(id);
+        self.sandboxes.lock().unwrap().remove(id);
     }
 
-    fn all(&self) -> BTreeSet<SandboxId> {
-        self.precious.lock().unwrap().clone()
+    fn captured(&self, id: &SnapshotId, text: &str) {
+        self.snapshots.lock().unwrap().insert(id.clone(), text.to_owned());
     }
+
+    fn forget(&self, id: &SnapshotId) {
+        self.snapshots.lock().unwrap().remove(id);
+    }
+}
+
+/// What a process does before it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tour {
+    Life,
+    Travel,
+    Squash,
+}
+
+/// Nothing happens but what the tour asks for, so that it passes the same steps each time.
+fn world() -> World {
+    let mut world = World::new();
+    world.settings.automatic_snapshots = Automatic::Off;
+    world
 }
 
 async fn work(engine: &Engine, promises: &Promises, id: &SandboxId) -> Result<(), EngineError> {
     let result = exec(engine, id, "write /root/work precious").await?;
     assert_eq!(result.exit.code, 0);
-    promises.keep(id);
+    promises.holds(id, "precious");
     Ok(())
 }
 
-/// Every kind of change, one after the other.
-async fn tour(world: &World, engine: &Engine, promises: &Promises) -> Result<(), EngineError> {
+/// Every kind of change of a sandbox's life, one after the other.
+async fn life(world: &World, engine: &Engine, promises: &Promises) -> Result<(), EngineError> {
     let me = owner();
     let first = engine.acquire(&me, acquire()).await?;
     let id = &first.sandbox.id;
@@ -73,7 +103,7 @@ async fn tour(world: &World, engine: &Engine, promises: &Promises) -> Result<(),
 }
 
 /// Runs the tour in a process of its own that ends there. Says what it did, and whether it came to that end.
-fn run_until(world: &World, promises: &Arc<Promises>, name: &str, end: End) -> (Arc<Doom>, bool) {
+fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, end: End) -> (Arc<Doom>, bool) {
     let doom = Doom::of(world, name.to_owned(), end);
     let (world, promises, steps) = (world.clone(), Arc::clone(promises), Arc::clone(&doom));
     let process = move || {
@@ -87,7 +117,11 @@ fn run_until(world: &World, promises: &Arc<Promises>, name: &str, end: End) -> (
             let parts = world.parts(move |step| steps.pass(step));
             let engine = Engine::open(parts, world.settings.clone()).await.unwrap();
             engine.reconciled().await;
-            tour(&world, &engine, &promises).await.unwrap();
+            match tour {
+                Tour::Life => life(&world, &engine, &promises).await.unwrap(),
+                Tour::Travel => travel::through_states(&world, &engine, &promises).await.unwrap(),
+                Tour::Squash => travel::into_depth(&engine, &promises).await.unwrap(),
+            }
         });
     };
     let process = std::thread::Builder::new().name(name.to_owned()).spawn(process).unwrap();
@@ -110,68 +144,101 @@ fn recover(world: &World, promises: &Promises, end: End) {
     runtime.block_on(async {
         let engine = world.open().await;
         assert_consistent(world, &engine).await;
-        for id in promises.all() {
+        let sandboxes = promises.sandboxes.lock().unwrap().clone();
+        for (id, texts) in sandboxes {
             let record = record(&engine, &id).await;
             assert!(record.is_live() || record.files_kept(), "{end:?} lost {record:?}");
             engine.resume(&owner(), &id).await.unwrap_or_else(|error| panic!("{end:?}: {error:?}"));
-            assert_eq!(output(&engine, &id, "read /root/work").await, "precious", "{end:?}");
+            let text = output(&engine, &id, "read /root/work").await;
+            assert!(texts.contains(&text), "{end:?}: {id} holds {text} and not {texts:?}");
+        }
+        engine.sweep().await;
+        let snapshots = promises.snapshots.lock().unwrap().clone();
+        for (id, text) in snapshots {
+            let forked = engine.fork(&owner(), &Point::Snapshot(id.clone()), forks(1)).await;
+            let fork = forked.unwrap_or_else(|error| panic!("{end:?}: {id}: {error:?}")).remove(0).sandbox.id;
+            assert_eq!(output(&engine, &fork, "read /root/work").await, text, "{end:?}: {id}");
         }
         assert_consistent(world, &engine).await;
         for record in all_sandboxes(&engine, &owner()).await {
             engine.stop(&owner(), &record.id, StoppedFiles::Delete, "tester").await.unwrap();
         }
         world.isolation.assert_only(&[]);
+        travel::delete_all(&engine).await;
+        engine.sweep().await;
+        assert_eq!(layers(world), 0, "{end:?} left layers");
         assert_consistent(world, &engine).await;
         engine.shutdown(warren_engine::ShutdownPolicy::Leave).await;
     });
 }
 
-fn check(end: End) -> bool {
-    let (world, promises) = (World::new(), Arc::default());
-    let (_, died) = run_until(&world, &promises, &format!("{end:?}"), end);
+fn check(tour: Tour, end: End) -> bool {
+    let (world, promises) = (world(), Arc::default());
+    let (_, died) = run_until(tour, &world, &promises, &format!("{tour:?} {end:?}"), end);
     recover(&world, &promises, end);
     died
 }
 
 /// How many steps and calls there are before the end.
-fn measure() -> (Vec<EngineStep>, usize) {
-    let (world, promises) = (World::new(), Arc::default());
-    let (doom, died) = run_until(&world, &promises, "measured", End::Never);
+fn measure(tour: Tour) -> (Vec<EngineStep>, usize) {
+    let (world, promises) = (world(), Arc::default());
+    let (doom, died) = run_until(tour, &world, &promises, "measured", End::Never);
     assert!(!died);
     recover(&world, &promises, End::Never);
     (doom.steps(), doom.calls())
 }
 
 #[test]
-fn an_end_at_any_step_is_mended_by_the_next_start() {
-    let (steps, _) = measure();
+fn every_step_is_passed_by_one_of_the_tours() {
+    let passed: Vec<EngineStep> =
+        [Tour::Life, Tour::Travel, Tour::Squash].into_iter().flat_map(|tour| measure(tour).0).collect();
     for step in EngineStep::ALL {
-        assert!(steps.contains(&step), "no test passes {}", step.name());
+        assert!(passed.contains(&step), "no test passes {}", step.name());
     }
-    for number in 0..steps.len() {
-        assert!(check(End::AtStep(number)), "step {number} of {steps:?} was not reached");
+}
+
+#[test]
+fn an_end_at_any_step_is_mended_by_the_next_start() {
+    for tour in [Tour::Life, Tour::Travel] {
+        let (steps, _) = measure(tour);
+        for number in 0..steps.len() {
+            assert!(check(tour, End::AtStep(number)), "step {number} of {steps:?} was not reached");
+        }
+    }
+}
+
+#[test]
+fn an_end_while_layers_are_joined_is_mended_by_the_next_start() {
+    let (steps, _) = measure(Tour::Squash);
+    let first = steps.iter().position(|step| *step == EngineStep::SquashMade).expect("they are joined");
+    for number in first.saturating_sub(3)..steps.len() {
+        check(Tour::Squash, End::AtStep(number));
     }
 }
 
 #[test]
 fn an_end_before_any_call_is_mended_by_the_next_start() {
-    let (_, calls) = measure();
-    assert!(calls > 50, "{calls}");
-    for number in 0..calls {
-        check(End::BeforeCall(number));
+    for tour in [Tour::Life, Tour::Travel] {
+        let (_, calls) = measure(tour);
+        assert!(calls > 50, "{calls}");
+        for number in 0..calls {
+            check(tour, End::BeforeCall(number));
+        }
     }
 }
 
 #[test]
 fn an_end_while_mending_is_mended_by_the_start_after_it() {
-    let (steps, _) = measure();
-    for number in 0..steps.len() {
-        let (world, promises) = (World::new(), Arc::default());
-        run_until(&world, &promises, &format!("first {number}"), End::AtStep(number));
-        world.inherit();
-        // The second process mends first, and ends at the first step of that, or of the tour that follows.
-        let end = End::AtStep(0);
-        assert!(run_until(&world, &promises, &format!("second {number}"), end).1);
-        recover(&world, &promises, end);
+    for tour in [Tour::Life, Tour::Travel] {
+        let (steps, _) = measure(tour);
+        for number in 0..steps.len() {
+            let (world, promises) = (world(), Arc::default());
+            run_until(tour, &world, &promises, &format!("first {tour:?} {number}"), End::AtStep(number));
+            world.inherit();
+            // The second process mends first, and ends at the first step of that, or of the tour that follows.
+            let end = End::AtStep(0);
+            assert!(run_until(tour, &world, &promises, &format!("second {tour:?} {number}"), end).1);
+            recover(&world, &promises, end);
+        }
     }
 }

@@ -40,6 +40,8 @@ impl Doom {
         let (one, two) = (Arc::clone(&doom), Arc::clone(&doom));
         world.catalog.before_each(move |_| one.call());
         world.isolation.before_each(move |_| two.call());
+        let three = Arc::clone(&doom);
+        world.isolation.layers().before_each(move |_| three.call());
         let (one, two) = (Arc::clone(&doom), Arc::clone(&doom));
         world.catalog.bar(move || one.is_mine() && one.is_dead());
         world.isolation.bar(move || two.is_mine() && two.is_dead());

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tokio::task::{JoinHandle, yield_now};
 use warren_core::IsolationErrorKind;
-use warren_engine::{Acquire, Engine, EngineError, StoppedFiles};
+use warren_engine::{Acquire, Engine, EngineError, Missing, StoppedFiles};
 use warren_testkit::FakeRandom;
 
 use crate::actors::{Action, Actor};
 use crate::support::*;
+use crate::travel::{layers, snapshots_of};
 
 /// Orders tried with one engine.
 const BATCH: u64 = 25;
@@ -22,9 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What may be said to one who came too late.
 fn is_fair(error: &EngineError) -> bool {
     match error {
-        EngineError::Denied { .. } | EngineError::SessionState { .. } | EngineError::SandboxEnded { .. } => {
-            true
-        }
+        EngineError::Denied { .. }
+        | EngineError::SessionState { .. }
+        | EngineError::SandboxEnded { .. }
+        | EngineError::SnapshotNameTaken { .. }
+        | EngineError::NothingToUndo { .. } => true,
+        EngineError::NotFound { what, .. } => *what == Missing::Snapshot,
         EngineError::Backend(error) | EngineError::StartFailed { source: error, .. } => {
             matches!(error.kind, IsolationErrorKind::Ended | IsolationErrorKind::NotFound)
         }
@@ -84,6 +88,11 @@ async fn play(world: &World, engine: &Engine, idle: usize, seed: u64) {
     assert_comes_to_rest(world, engine, idle).await;
     engine.stop(&owner(), &actor.id, StoppedFiles::Delete, "tester").await.expect("a last stop");
     assert_eq!(world.isolation.standing(&actor.id), None);
+    for row in snapshots_of(engine, &owner(), &actor.id).await {
+        engine.delete_snapshot(&owner(), &row.id).await.expect("a last deletion");
+    }
+    engine.sweep().await;
+    assert_eq!(layers(world), 0, "layers that nobody names are left by {actions:?}");
 }
 
 /// Lets some calls to the ports take a moment, so that others overtake them.

@@ -1,7 +1,6 @@
 //! Export, import and templates of snapshots.
 
-use std::io::{Read, Write};
-use std::sync::{Arc, Mutex};
+use std::io::Read;
 
 use warren_core::{Automatic, ImportFormat, LayerErrorKind, SandboxId, SnapshotReason, TemplateErrorKind};
 use warren_engine::{Engine, EngineError, ExportOrder, Point};
@@ -18,23 +17,10 @@ async fn quiet() -> (World, Engine, SandboxId) {
     (world, engine, id)
 }
 
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 async fn exported(engine: &Engine, what: &Point, order: ExportOrder) -> Result<Vec<u8>, EngineError> {
     let sink = Sink::default();
     engine.export(&owner(), what, order, Box::new(sink.clone())).await?;
-    Ok(std::mem::take(&mut *sink.0.lock().unwrap()))
+    Ok(sink.take())
 }
 
 fn source(bytes: Vec<u8>) -> Box<dyn Read + Send> {

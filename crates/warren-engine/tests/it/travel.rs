@@ -1,6 +1,8 @@
 //! What tests of snapshots have in common.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 
 use warren_core::catalog::SnapshotFilter;
 use warren_core::{LayerStore, Owner, PageRequest, SandboxId, SnapshotId, SnapshotRecord};
@@ -59,4 +61,24 @@ pub(crate) async fn snapshots_of(engine: &Engine, owner: &Owner, id: &SandboxId)
 /// Layers that exist.
 pub(crate) fn layers(world: &World) -> usize {
     world.isolation.layers().layers().expect("list layers").len()
+}
+
+/// Keeps what is written to it.
+#[derive(Clone, Default)]
+pub(crate) struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    pub(crate) fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

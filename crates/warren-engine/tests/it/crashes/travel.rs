@@ -1,0 +1,112 @@
+//! Tours through the states of a sandbox.
+
+use warren_core::catalog::SnapshotFilter;
+use warren_core::{Conflicts, ImportFormat, PageRequest, SQUASH_DEPTH, SandboxId, SnapshotId};
+use warren_engine::{
+    Engine, EngineError, ExportOrder, Point, PromoteOrder, RolledBack, StoppedFiles, TakeSnapshot,
+};
+
+use super::Promises;
+use crate::support::*;
+use crate::travel::{Sink, forks};
+
+async fn write(engine: &Engine, promises: &Promises, id: &SandboxId, text: &str) -> Result<(), EngineError> {
+    promises.may_hold(id, text);
+    let result = exec(engine, id, &format!("write /root/work {text}")).await?;
+    assert_eq!(result.exit.code, 0);
+    promises.holds(id, text);
+    Ok(())
+}
+
+async fn snap(
+    engine: &Engine,
+    promises: &Promises,
+    id: &SandboxId,
+    text: &str,
+) -> Result<SnapshotId, EngineError> {
+    let taken = engine.take_snapshot(&owner(), id, TakeSnapshot::default()).await?.snapshot.id;
+    promises.captured(&taken, text);
+    Ok(taken)
+}
+
+async fn go(
+    promises: &Promises,
+    id: &SandboxId,
+    text: &str,
+    going: impl Future<Output = Result<RolledBack, EngineError>>,
+) -> Result<RolledBack, EngineError> {
+    promises.may_hold(id, text);
+    let rolled = going.await?;
+    promises.holds(id, text);
+    Ok(rolled)
+}
+
+/// Every way from one state to another.
+pub(super) async fn through_states(
+    world: &World,
+    engine: &Engine,
+    promises: &Promises,
+) -> Result<(), EngineError> {
+    let me = owner();
+    let made = engine.acquire(&me, acquire()).await?;
+    let id = &made.sandbox.id;
+    write(engine, promises, id, "one").await?;
+    let first = snap(engine, promises, id, "one").await?;
+    engine.spawn(&me, id, program("sleep 1000")).await?;
+    write(engine, promises, id, "two").await?;
+    let copy = snap(engine, promises, id, "two").await?;
+    let rolled = go(promises, id, "one", engine.rollback(&me, id, &first, false)).await?;
+    promises.captured(&rolled.safety.id, "two");
+    go(promises, id, "two", engine.redo(&me, id, 1, false)).await?;
+    write(engine, promises, id, "three").await?;
+    go(promises, id, "two", engine.undo(&me, id, 1, false)).await?;
+    engine.stop(&me, id, StoppedFiles::Keep, "tour").await?;
+    go(promises, id, "one", engine.rollback(&me, id, &first, false)).await?;
+    engine.resume(&me, id).await?;
+    world.isolation.set_unmovable(true);
+    write(engine, promises, id, "four").await?;
+    go(promises, id, "one", engine.rollback(&me, id, &first, false)).await?;
+    world.isolation.set_unmovable(false);
+    let forked = engine.fork(&me, &Point::Sandbox(id.clone()), forks(2)).await?;
+    let fork = &forked[0].sandbox.id;
+    forked.iter().for_each(|fork| promises.holds(&fork.sandbox.id, "one"));
+    write(engine, promises, fork, "theirs").await?;
+    let order = PromoteOrder { into: None, apply: true, conflicts: Conflicts::Refuse, force: false };
+    promises.may_hold(id, "theirs");
+    engine.promote(&me, fork, order).await?;
+    promises.holds(id, "theirs");
+    let sink = Sink::default();
+    engine.export(&me, &Point::Snapshot(first), ExportOrder::History, Box::new(sink.clone())).await?;
+    let archive = Box::new(std::io::Cursor::new(sink.take()));
+    let rows = engine.import(&me, ImportFormat::History, None, None, archive).await?;
+    promises.captured(&rows.last().expect("a snapshot").id, "one");
+    promises.forget(&copy);
+    engine.delete_snapshot(&me, &copy).await?;
+    let ended = engine.end_session(&me, &made.session.id).await?;
+    promises.captured(&ended.taken.snapshot.id, "theirs");
+    Ok(())
+}
+
+/// So many snapshots that their layers are joined.
+pub(super) async fn into_depth(engine: &Engine, promises: &Promises) -> Result<(), EngineError> {
+    let made = engine.acquire(&owner(), acquire()).await?;
+    let id = &made.sandbox.id;
+    for number in 0..=SQUASH_DEPTH {
+        write(engine, promises, id, &number.to_string()).await?;
+        snap(engine, promises, id, &number.to_string()).await?;
+    }
+    eventually("its layers are joined", async || record(engine, id).await.history.stack.depth() < 3).await;
+    write(engine, promises, id, "after").await?;
+    snap(engine, promises, id, "after").await?;
+    engine.sweep().await;
+    Ok(())
+}
+
+/// Deletes every snapshot that there is.
+pub(super) async fn delete_all(engine: &Engine) {
+    let page = PageRequest { limit: PageRequest::MOST, after: None };
+    let all = engine.snapshots(&owner(), &SnapshotFilter::default(), &page).await.expect("list snapshots");
+    for row in all.items {
+        engine.delete_snapshot(&owner(), &row.id).await.expect("delete a snapshot");
+    }
+}
