@@ -30,7 +30,7 @@ pub struct TemplateInfo {
     pub digest: String,
     pub size_bytes: u64,
     pub created_unix_ms: u64,
-    /// Where it came from: `built_in`, `directory`, `archive`, `image`.
+    /// Where it came from: `built_in`, `directory`, `archive`, `image`, `snapshot`.
     pub source: String,
     /// The default user, working directory and command.
     pub user: String,

@@ -100,6 +100,7 @@ fn build(skeletons: &Path, directory: &Path, machine: &Path, survey: &Survey) ->
         size_bytes: totals.size_bytes,
         entries: totals.entries,
         config: config(survey),
+        base: None,
     };
     manifest.write(staging.path()).map_err(HostError::Describe)?;
     let _names = NamesLock::acquire(skeletons).map_err(HostError::Stage)?;

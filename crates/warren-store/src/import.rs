@@ -138,8 +138,7 @@ pub(crate) fn run(templates: &Path, request: ImportRequest<'_>) -> Result<Import
     if name.is_host() {
         return Err(ImportError::Reserved);
     }
-    let target = templates.join(name.as_str());
-    check_replace(&target, &name, &replace)?;
+    check_replace(templates, &name, &replace)?;
     let failed = |source| ImportError::Stage { name: name.clone(), source };
     let staging = Staging::create(templates).map_err(failed)?;
     let (depth, root) = (limits.depth, staging.path().join("root"));
@@ -304,14 +303,17 @@ fn manifest(name: &TemplateName, content: Content, totals: TreeTotals) -> Manife
         size_bytes: totals.size_bytes,
         entries: totals.entries,
         config: content.config,
+        base: None,
     }
 }
 
-fn check_replace(target: &Path, name: &TemplateName, replace: &Replace<'_>) -> Result<(), ImportError> {
+fn check_replace(templates: &Path, name: &TemplateName, replace: &Replace<'_>) -> Result<(), ImportError> {
     match replace {
-        _ if !target.exists() => Ok(()),
+        _ if !templates.join(name.as_str()).exists() => Ok(()),
         Replace::Never => Err(ImportError::AlreadyExists { name: name.clone() }),
-        Replace::Unless(in_use) if in_use(name) => Err(ImportError::InUse { name: name.clone() }),
+        Replace::Unless(in_use) if in_use(name) || store::is_stood_on(templates, name) => {
+            Err(ImportError::InUse { name: name.clone() })
+        }
         Replace::Unless(_) => Ok(()),
     }
 }
@@ -326,7 +328,7 @@ fn publish(
     let failed = |source| ImportError::Stage { name: name.clone(), source };
     let target = templates.join(name.as_str());
     let names = NamesLock::acquire(templates).map_err(failed)?;
-    check_replace(&target, name, replace)?;
+    check_replace(templates, name, replace)?;
     if !target.exists() {
         staging.publish(&target).map_err(failed)?;
         return staging::sync_names(templates).map_err(failed);

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::name::TemplateName;
 
-const FORMAT: u32 = 1;
+/// The newest format that is read. That of a template on its own is 1; one that stands on another has 2, so that an older
+/// Warren refuses it by its number.
+const FORMAT: u32 = 2;
 const FILE_NAME: &str = "template.json";
 const MAX_BYTES: u64 = 4 << 20;
 const MAX_ENV: usize = 1024;
@@ -41,6 +43,9 @@ pub struct Manifest {
     pub entries: u64,
     /// How its processes start unless asked otherwise.
     pub config: TemplateConfig,
+    /// The template whose trees it stands on. It then has a layer instead of a tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<TemplateName>,
 }
 
 /// What a template was made from.
@@ -57,6 +62,8 @@ pub enum SourceKind {
     OciImage,
     /// What `docker save` writes.
     DockerImage,
+    /// The state of a sandbox at some moment.
+    Snapshot,
 }
 
 /// How a template's processes start unless the caller says otherwise.
@@ -169,6 +176,23 @@ pub enum ReadError {
         #[source]
         source: ConfigError,
     },
+    /// The template that it stands on could not be read.
+    #[error("template `{name}` stands on `{base}`, which cannot be used")]
+    Base {
+        /// The template.
+        name: TemplateName,
+        /// What it stands on.
+        base: TemplateName,
+        /// Why.
+        #[source]
+        source: Box<ReadError>,
+    },
+    /// Templates stand on one another without end.
+    #[error("template `{name}` stands on too many others, one upon the other")]
+    TooManyBases {
+        /// The template.
+        name: TemplateName,
+    },
     /// The directory of templates could not be listed.
     #[error("list templates in `{}`", path.display())]
     List {
@@ -196,7 +220,8 @@ struct Versioned {
 }
 
 impl Manifest {
-    pub(crate) const FORMAT: u32 = FORMAT;
+    pub(crate) const FORMAT: u32 = 1;
+    pub(crate) const FORMAT_WITH_BASE: u32 = 2;
 
     pub(crate) fn read(directory: &Path, name: &TemplateName) -> Result<Self, ReadError> {
         let path = directory.join(FILE_NAME);

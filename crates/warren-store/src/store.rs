@@ -10,6 +10,9 @@ use crate::name::TemplateName;
 use crate::staging::{self, NamesLock, StagingError};
 use crate::template::{Template, Tree};
 
+/// How many templates may stand on one another: each adds a layer to every mount.
+pub(crate) const MOST_BASES: usize = 16;
+
 /// The templates under one data directory. It holds no state of its own: several processes may use one directory.
 #[derive(Debug, Clone)]
 pub struct TemplateStore {
@@ -17,6 +20,9 @@ pub struct TemplateStore {
     host: PathBuf,
     machine: PathBuf,
 }
+
+/// Where a template that stands on another has what it changes, as a layer has it.
+pub(crate) const LAYER: &str = "layer";
 
 /// What the store holds.
 #[derive(Debug)]
@@ -56,8 +62,10 @@ pub enum RemoveError {
         /// What was asked for.
         name: TemplateName,
     },
-    /// Sandboxes use it.
-    #[error("template `{name}` is in use: end the sandboxes made from it, then try again")]
+    /// Sandboxes or other templates use it.
+    #[error(
+        "template `{name}` is in use: end the sandboxes made from it, remove the templates that stand on it, then try again"
+    )]
     InUse {
         /// The template.
         name: TemplateName,
@@ -99,7 +107,7 @@ impl TemplateStore {
     pub fn list(&self) -> Result<Listing, ReadError> {
         let mut listing = Listing { templates: Vec::new(), damaged: Vec::new() };
         for name in self.names()? {
-            match self.imported(&name) {
+            match self.get(&name) {
                 Ok(template) => listing.templates.push(template),
                 // Removed since the directory was read.
                 Err(ReadError::NotFound { .. }) => {}
@@ -124,7 +132,38 @@ impl TemplateStore {
 
     /// One template by name, `host` among them.
     pub fn get(&self, name: &TemplateName) -> Result<Template, ReadError> {
-        if name.is_host() { self.host().map_err(ReadError::Host) } else { self.imported(name) }
+        self.get_within(name, MOST_BASES)
+    }
+
+    /// A template that another is to stand on.
+    pub(crate) fn get_as_base(&self, name: &TemplateName) -> Result<Template, ReadError> {
+        self.get_within(name, MOST_BASES - 1)
+    }
+
+    /// A template and what it stands on, which may stand on up to so many others.
+    fn get_within(&self, name: &TemplateName, most_bases: usize) -> Result<Template, ReadError> {
+        if name.is_host() {
+            return self.host().map_err(ReadError::Host);
+        }
+        let mut template = imported(&self.templates, name)?;
+        let Some(base) = &template.manifest.base else { return Ok(template) };
+        let Some(left) = most_bases.checked_sub(1) else {
+            return Err(ReadError::TooManyBases { name: name.clone() });
+        };
+        let below = self.get_within(base, left).map_err(|source| ReadError::Base {
+            name: name.clone(),
+            base: base.clone(),
+            source: Box::new(source),
+        })?;
+        let layer = self.templates.join(name.as_str()).join(LAYER);
+        template.trees = below.trees;
+        for (index, tree) in template.trees.iter_mut().enumerate() {
+            let upper = layer.join(format!("upper-{index}"));
+            if upper.is_dir() {
+                tree.lowers.insert(0, upper);
+            }
+        }
+        Ok(template)
     }
 
     /// The built-in template. Its skeleton is made when the machine changed since the last call; otherwise this
@@ -148,7 +187,7 @@ impl TemplateStore {
         if !self.templates.join(name.as_str()).exists() {
             return Err(RemoveError::NotFound { name: name.clone() });
         }
-        if in_use(name) {
+        if in_use(name) || is_stood_on(&self.templates, name) {
             return Err(RemoveError::InUse { name: name.clone() });
         }
         staging::discard(&self.templates, name, names).map_err(failed)
@@ -160,9 +199,18 @@ impl TemplateStore {
         import::run(&self.templates, request)
     }
 
-    fn imported(&self, name: &TemplateName) -> Result<Template, ReadError> {
-        imported(&self.templates, name)
+    pub(crate) fn directory(&self) -> &Path {
+        &self.templates
     }
+}
+
+/// Whether another template stands on this one. One that cannot be read stands on nothing.
+pub(crate) fn is_stood_on(templates: &Path, name: &TemplateName) -> bool {
+    let Ok(entries) = fs::read_dir(templates) else { return false };
+    let others =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<TemplateName>().ok());
+    let base_of = |other: TemplateName| Manifest::read(&templates.join(other.as_str()), &other).ok()?.base;
+    others.filter_map(base_of).any(|base| base == *name)
 }
 
 /// Reads an imported template from the directory of templates.

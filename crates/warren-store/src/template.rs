@@ -43,11 +43,11 @@ impl Template {
         }
     }
 
-    /// The machine's own `/usr` gets a writable layer only if the sandbox's user is root: no other could write there, and
-    /// the layer would cost more than all other mounts together.
+    /// The machine's own `/usr`, which alone is a tree of its own, gets a writable layer only if the sandbox's user is root:
+    /// no other could write there, and the layer would cost more than all other mounts together.
     fn root_tree(&self, tree: &Tree, user: &str) -> RootTree {
         let is_root = matches!(user.split(':').next(), Some("root" | "0"));
-        let beyond_reach = self.name.is_host() && tree.at == Path::new("/usr") && !is_root;
+        let beyond_reach = tree.at == Path::new("/usr") && !is_root;
         let access = if beyond_reach { MountAccess::ReadOnly } else { MountAccess::ReadWrite };
         RootTree { at: tree.at.clone(), lowers: tree.lowers.clone(), access }
     }

@@ -52,12 +52,13 @@ impl Templates for TemplateStore {
     }
 }
 
-fn described(manifest: Manifest) -> TemplateInfo {
+pub(crate) fn described(manifest: Manifest) -> TemplateInfo {
     let source = match manifest.source {
         SourceKind::Host => "built_in",
         SourceKind::Directory => "directory",
         SourceKind::Rootfs => "archive",
         SourceKind::OciImage | SourceKind::DockerImage => "image",
+        SourceKind::Snapshot => "snapshot",
     };
     TemplateInfo {
         name: manifest.name,
@@ -95,7 +96,13 @@ fn kind_of(error: &ReadError) -> TemplateErrorKind {
     match error {
         ReadError::NotFound { .. } => TemplateErrorKind::NotFound,
         ReadError::Host(_) | ReadError::Read { .. } | ReadError::List { .. } => TemplateErrorKind::Host,
-        ReadError::Malformed { .. }
+        // That the base is not there is not that this one is not there.
+        ReadError::Base { source, .. } => match kind_of(source) {
+            TemplateErrorKind::NotFound => TemplateErrorKind::Broken,
+            kind => kind,
+        },
+        ReadError::TooManyBases { .. }
+        | ReadError::Malformed { .. }
         | ReadError::TooLarge { .. }
         | ReadError::NewerFormat { .. }
         | ReadError::OtherName { .. }

@@ -24,7 +24,9 @@ pub enum ImportError {
         name: TemplateName,
     },
     /// Sandboxes use the one to be replaced.
-    #[error("template `{name}` is in use: end the sandboxes made from it, then try again")]
+    #[error(
+        "template `{name}` is in use: end the sandboxes made from it, remove the templates that stand on it, then try again"
+    )]
     InUse {
         /// The name.
         name: TemplateName,

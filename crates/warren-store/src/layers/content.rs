@@ -7,21 +7,18 @@ pub(super) mod failure;
 pub(super) mod fixture;
 mod import;
 mod merge;
+mod template;
 pub(super) mod view;
 
 use std::io::{Read, Write};
 use std::path::Path;
 
 use warren_core::{
-    Diff, DiffOptions, Export, ImportFormat, ImportedHistory, LayerContent, LayerError, LayerErrorKind,
-    LayerId, Merge, MergeOrder, NewLayer, RootTree, Stack, TemplateInfo, TemplateName,
+    Diff, DiffOptions, Export, ImportFormat, ImportedHistory, LayerContent, LayerError, LayerId, Merge,
+    MergeOrder, NewLayer, RootTree, Stack, TemplateInfo, TemplateName,
 };
 
 use super::LayerDirectory;
-
-fn missing() -> LayerError {
-    LayerError::new(LayerErrorKind::Host, "layers are not kept yet")
-}
 
 impl LayerContent for LayerDirectory {
     fn diff(
@@ -62,10 +59,10 @@ impl LayerContent for LayerDirectory {
 
     fn make_template(
         &self,
-        _: &TemplateName,
-        _: &Stack,
-        _: &TemplateName,
+        below: &TemplateName,
+        stack: &Stack,
+        name: &TemplateName,
     ) -> Result<TemplateInfo, LayerError> {
-        Err(missing())
+        template::make(self, below, stack, name)
     }
 }

@@ -5,13 +5,15 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 
-use warren_core::{LayerError, LayerErrorKind, LayerId, NewLayer};
+use warren_core::{LayerError, LayerErrorKind, LayerId, NewLayer, Space};
 
 use super::LayerDirectory;
 use super::content::build::{self, Attributes, Builder};
 use super::content::failure;
 use super::content::view::{self, Merged, Name, Places, Step, Walk};
 use super::staging::Staged;
+
+const BLOCK: u64 = 512;
 
 /// Makes and commits a layer that equals these, the topmost first, on top of one another.
 pub(super) fn squash(store: &LayerDirectory, layers: &[LayerId], into: &LayerId) -> Result<(), LayerError> {
@@ -24,12 +26,13 @@ pub(super) fn squash(store: &LayerDirectory, layers: &[LayerId], into: &LayerId)
     staged.commit(&NewLayer { id: into.clone(), sandbox: None, created_unix_ms: newest })
 }
 
-/// Makes an `upper-<n>` in a directory for each tree that any of the layers changes.
+/// Makes an `upper-<n>` in a directory for each tree that any of the layers changes. Answers what they hold.
 pub(super) fn squash_into(
     store: &LayerDirectory,
     layers: &[LayerId],
     target: BorrowedFd<'_>,
-) -> Result<(), LayerError> {
+) -> Result<Space, LayerError> {
+    let mut space = Space::default();
     let mut trees = BTreeSet::new();
     for layer in layers {
         trees.extend(store.known(layer)?.trees.iter().copied());
@@ -39,9 +42,9 @@ pub(super) fn squash_into(
             LayerError::caused(LayerErrorKind::Damaged, "count the trees of a layer", error)
         })?;
         let merged = Merged::new(view::uppers(store, layers, tree)?)?;
-        squash_tree(merged, Builder::new(target, &view::upper_name(tree)?)?)?;
+        squash_tree(merged, Builder::new(target, &view::upper_name(tree)?)?, &mut space)?;
     }
-    Ok(())
+    Ok(space)
 }
 
 /// A directory of the layers and the one that it becomes.
@@ -70,7 +73,7 @@ impl Places for Squash {
     }
 }
 
-fn squash_tree(merged: Merged, mut builder: Builder) -> Result<(), LayerError> {
+fn squash_tree(merged: Merged, mut builder: Builder, space: &mut Space) -> Result<(), LayerError> {
     let names = merged.names()?;
     let top = Both { merged, made: Rc::new(builder.root()?), covered: false };
     let mut walk = Walk::new(&Squash, Path::new(""), top, names);
@@ -79,6 +82,8 @@ fn squash_tree(merged: Merged, mut builder: Builder) -> Result<(), LayerError> {
         match walk.step() {
             Step::Name(name) => {
                 let Some(node) = place.merged.node(&name)? else { continue };
+                space.inodes += 1;
+                space.bytes += u64::try_from(node.stat.st_blocks).unwrap_or(0) * BLOCK;
                 if node.is_directory() {
                     drop(build::make_directory(place.made.as_fd(), &name.name)?);
                     let inner = Squash.enter(&place, walk.path(), &name)?;

@@ -98,7 +98,7 @@ impl Drop for Made<'_> {
     }
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     age.map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
 }
