@@ -184,7 +184,8 @@ impl Client {
             ("name", wanted.name.clone()),
         ]);
         let size = wanted.size.map(|size| size.to_string());
-        let mut headers = vec![("content-type", "application/octet-stream")];
+        // A server that refuses says so before anything is sent, and not by closing the connection on who still sends.
+        let mut headers = vec![("content-type", "application/octet-stream"), ("expect", "100-continue")];
         headers.extend(size.as_deref().map(|size| ("content-length", size)));
         let mut content = content;
         let body = ureq::SendBody::from_reader(&mut content);

@@ -139,8 +139,8 @@ impl Bisect {
     fn steps(&self, client: &Client) -> Result<Vec<Step>, CliError> {
         let good = self.state(client, &self.good)?;
         let bad = match &self.bad {
-            Some(word) => self.state(client, word)?,
-            None => now(client, &self.id)?,
+            Some(word) if word != self.id.as_str() => self.state(client, word)?,
+            _ => now(client, &self.id)?,
         };
         let listed = point::snapshots(client, Some(self.id.as_str()))?;
         let mut known: HashMap<String, Snapshot> =

@@ -151,8 +151,8 @@ fn named(path: &Path, error: &io::Error) -> CliError {
 const IMPORT_EXAMPLES: &str = "\
 Examples:
   warren import all.history
-  warren import rootfs.tar --template host --name base && warren create --from base
-  docker export box | warren import - --template empty";
+  warren import work.tar --name base && warren create --from base
+  warren export \"$id\" --path /srv -o - | warren --url http://other:7777 import -";
 
 /// Make snapshots of an archive, and print their ids.
 ///
@@ -167,7 +167,7 @@ pub(crate) struct Import {
     /// What it is [default: told by its content]
     #[arg(long, short, value_name = "FORMAT")]
     format: Option<ArchiveFormat>,
-    /// Of a tar file: the template below it [default: the server's]
+    /// Of a tar file: the template below it [default: host]
     #[arg(long, value_name = "NAME")]
     template: Option<TemplateName>,
     /// A name for the newest snapshot
@@ -200,9 +200,10 @@ impl Import {
             ArchiveFormat::Tar => Format::Tar,
             ArchiveFormat::History => Format::History,
         };
+        let template = self.template.or_else(|| (format == Format::Tar).then(TemplateName::host));
         let wanted = ImportQuery {
             format: Some(format.word()),
-            template: self.template.as_ref().map(ToString::to_string),
+            template: template.map(|name| name.to_string()),
             name: self.name,
             size,
         };
@@ -219,18 +220,21 @@ impl Import {
     }
 }
 
+/// Tar files are made of blocks.
+const BLOCK: usize = 512;
+
 /// As much as tells what an archive is.
 fn beginning(content: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
-    content.take(512).read_to_end(&mut first)?;
+    content.take(2 * BLOCK as u64).read_to_end(&mut first)?;
     Ok(first)
 }
 
-/// The first name in an archive of a whole history.
-const HISTORY_NAME: &[u8] = b"warren-history";
-
+/// A history is a tar file too. Its first member describes it, and begins in the second block.
 fn told_by(first: &[u8]) -> ArchiveFormat {
-    if first.starts_with(HISTORY_NAME) { ArchiveFormat::History } else { ArchiveFormat::Tar }
+    let is_history = first.starts_with(b"manifest.json\0")
+        && first.get(BLOCK..).is_some_and(|content| content.starts_with(b"{\"format\":"));
+    if is_history { ArchiveFormat::History } else { ArchiveFormat::Tar }
 }
 
 #[cfg(test)]
@@ -243,6 +247,17 @@ mod tests {
             .map(|name| Format::of_name(Path::new(name)));
         let (tar, patch) = (Format::Tar, Format::Patch);
         assert_eq!(formats, [tar, patch, patch, Format::History, tar, tar]);
+    }
+
+    #[test]
+    fn an_archive_is_told_by_its_beginning() {
+        let mut block = b"manifest.json".to_vec();
+        block.resize(BLOCK, 0);
+        assert_eq!(told_by(&block), ArchiveFormat::Tar, "another file of that name");
+        block.extend_from_slice(b"{\"format\":1,");
+        assert_eq!(told_by(&block), ArchiveFormat::History);
+        assert_eq!(told_by(b"\x1f\x8b"), ArchiveFormat::Tar);
+        assert_eq!(told_by(b""), ArchiveFormat::Tar);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) fn draw(nodes: &[Node<'_>], here: Option<&str>) -> Vec<Line> {
         let straight = below
             .iter()
             .position(|child| on_the_way.get(*child).copied().unwrap_or(false))
-            .unwrap_or(below.len().saturating_sub(1));
+            .unwrap_or_else(|| below.len().saturating_sub(1));
         if straight < below.len() {
             let straight = below.remove(straight);
             waiting.push((straight, column.clone(), column.clone()));
