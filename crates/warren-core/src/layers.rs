@@ -44,7 +44,8 @@ pub const SQUASH_DEPTH: usize = 32;
 /// The deepest stack that is mounted. A snapshot that would exceed it is refused until the squash is done.
 pub const MOST_LAYERS: usize = 200;
 
-/// How the state of a sandbox is captured.
+/// How the state of a sandbox is captured. Another file system with snapshots of its own, such as ZFS, would be one more of
+/// these, and one more way in [`LayerStore::copy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerDriver {

@@ -64,6 +64,11 @@ pub(super) fn can_share(staged: &Staged<'_>) -> Result<bool, LayerError> {
     data::can_share(staged.beside()).map_err(failed("try to share data between files"))
 }
 
+/// Whether two empty files can share data. Writes to them.
+pub(super) fn can_share_between(original: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> Result<bool, Errno> {
+    data::can_share_between(original, copy)
+}
+
 struct Copier {
     links: OwnedFd,
     attributes: Attributes,

@@ -7,7 +7,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
 
 use super::btrfs;
 use super::staging::DIRECTORY;
@@ -43,6 +44,12 @@ pub enum PoolError {
         /// The pool's file.
         pool: PathBuf,
     },
+    /// There is nothing to mount.
+    #[error("`{}` is not there: `warren storage create` makes a pool", pool.display())]
+    Absent {
+        /// The pool's file.
+        pool: PathBuf,
+    },
     /// A pool has to have some room.
     #[error("a pool of {size} bytes is too small: btrfs needs at least {SMALLEST}")]
     TooSmall {
@@ -75,13 +82,18 @@ pub fn file(data_dir: &Path) -> PathBuf {
     name.into()
 }
 
-/// Makes a pool of at most `size` bytes. It takes room on the disk only as it fills.
+/// Makes a pool of at most `size` bytes for a data directory that has nothing in it yet. It takes room on the disk only as it
+/// fills.
 pub fn create(data_dir: &Path, size: u64) -> Result<(), PoolError> {
     if size < SMALLEST {
         return Err(PoolError::TooSmall { size });
     }
     let formatter = program("mkfs.btrfs", "btrfs-progs")?;
     let pool = file(data_dir);
+    if pool.exists() {
+        return Err(PoolError::Exists { pool });
+    }
+    prepare(data_dir)?;
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&pool);
     let made = made.map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => PoolError::Exists { pool: pool.clone() },
@@ -98,27 +110,70 @@ pub fn create(data_dir: &Path, size: u64) -> Result<(), PoolError> {
     formatted
 }
 
-/// Mounts the pool of a data directory on it, making that if need be. Fine if it is mounted already.
-pub fn mount(data_dir: &Path) -> Result<(), PoolError> {
+/// Mounts the pool of a data directory on it, making that if need be. Says whether it was not mounted already.
+pub fn mount(data_dir: &Path) -> Result<bool, PoolError> {
     let host = |action| move |source| PoolError::Host { action, path: data_dir.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(host("make"))?;
-    if is_mounted(data_dir).map_err(host("look at"))? {
-        return Ok(());
-    }
-    if fs::read_dir(data_dir).map_err(host("list"))?.next().is_some() {
-        return Err(PoolError::NotEmpty { path: data_dir.to_owned() });
-    }
-    let mounter = program("mount", "mount")?;
     let pool = file(data_dir);
+    let opened = OpenOptions::new().read(true).open(&pool).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => PoolError::Absent { pool: pool.clone() },
+        _ => PoolError::Host { action: "open", path: pool.clone(), source },
+    })?;
+    // Two who mount at once would do it twice.
+    let locked = rustix::io::retry_on_intr(|| rustix::fs::flock(&opened, FlockOperation::LockExclusive));
+    locked.map_err(|errno| PoolError::Host { action: "lock", path: pool.clone(), source: errno.into() })?;
+    if data_dir.exists() && is_mounted(data_dir).map_err(host("look at"))? {
+        return Ok(false);
+    }
+    prepare(data_dir)?;
+    let mounter = program("mount", "mount")?;
     let mut command = Command::new(mounter);
     command.args(["-t", "btrfs", "-o", "loop,nosuid,nodev,noatime", "--"]).arg(&pool).arg(data_dir);
-    run("mount", &mut command, &pool)
+    let mode = fs::metadata(data_dir).map_err(host("look at"))?.permissions();
+    run("mount", &mut command, &pool)?;
+    // A new file system's root is open to all.
+    fs::set_permissions(data_dir, mode).map_err(host("set the mode of"))?;
+    Ok(true)
+}
+
+/// Makes the data directory, and insists that it is empty.
+fn prepare(data_dir: &Path) -> Result<(), PoolError> {
+    let host = |action| move |source| PoolError::Host { action, path: data_dir.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(host("make"))?;
+    match fs::read_dir(data_dir).map_err(host("list"))?.next() {
+        Some(_) => Err(PoolError::NotEmpty { path: data_dir.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// What a file system can do for snapshots, beyond what all can.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Files can share data.
+    pub reflink: bool,
+    /// It is btrfs, which has subvolumes.
+    pub btrfs: bool,
+}
+
+/// What the file system of a directory can do. Tries it with files that have no name.
+pub fn abilities(directory: &Path) -> io::Result<Abilities> {
+    let directory = rustix::fs::openat(CWD, directory, DIRECTORY, Mode::empty())?;
+    let make = || {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        rustix::fs::openat(&directory, ".", flags, Mode::RUSR | Mode::WUSR)
+    };
+    let reflink = match make() {
+        Ok(original) => super::copy::can_share_between(original.as_fd(), make()?.as_fd())?,
+        // A file system without them has no reflinks either.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR) => false,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Abilities { reflink, btrfs: btrfs::is_btrfs(directory.as_fd()) })
 }
 
 /// Whether a btrfs is mounted on a data directory.
 pub fn is_mounted(data_dir: &Path) -> io::Result<bool> {
     let stat = rustix::fs::statx(CWD, data_dir, AtFlags::empty(), StatxFlags::empty())?;
-    let directory = rustix::fs::openat(CWD, data_dir, DIRECTORY, rustix::fs::Mode::empty())?;
+    let directory = rustix::fs::openat(CWD, data_dir, DIRECTORY, Mode::empty())?;
     Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) && btrfs::is_btrfs(directory.as_fd()))
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, Dir, Mode, RenameFlags};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use super::btrfs;
 use super::staging::DIRECTORY;
@@ -18,7 +19,7 @@ pub(super) fn remove_tree(parent: BorrowedFd<'_>, name: &str, stop: &AtomicBool)
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(error) => return Err(error),
     }
-    let top = rustix::fs::openat(parent, name, DIRECTORY, Mode::empty())?;
+    let Some(top) = open(parent, name)? else { return Ok(()) };
     if btrfs::is_subvolume(top.as_fd())
         && btrfs::destroy(parent, &CString::new(name).map_err(|_| Errno::INVAL)?).is_ok()
     {
@@ -67,7 +68,7 @@ impl Flattening<'_> {
         if unlink(self.top.as_fd(), name)? {
             return Ok(true);
         }
-        let directory = rustix::fs::openat(&self.top, name, DIRECTORY, Mode::empty())?;
+        let Some(directory) = open(self.top.as_fd(), name)? else { return Ok(true) };
         // Nothing can be moved out of a subvolume.
         if btrfs::is_subvolume(directory.as_fd()) && btrfs::destroy(self.top.as_fd(), name).is_ok() {
             return Ok(true);
@@ -109,6 +110,15 @@ impl Flattening<'_> {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Opens a directory, unless it is gone: another process may be removing the same tree.
+fn open(parent: BorrowedFd<'_>, name: impl Arg) -> Result<Option<OwnedFd>, Errno> {
+    match rustix::fs::openat(parent, name, DIRECTORY, Mode::empty()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

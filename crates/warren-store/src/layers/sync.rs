@@ -90,9 +90,9 @@ pub(super) fn sync(store: &LayerDirectory, ids: &[LayerId]) -> Result<(), LayerE
     }
     if let Err(error) = durability.round(store.directory()) {
         let mut layers = lock(&durability.layers);
-        let unsafe_ones: Vec<LayerId> =
+        let unwritten: Vec<LayerId> =
             store.all_known().into_iter().filter(|id| !layers.safe.contains(id)).collect();
-        layers.doubtful.extend(unsafe_ones);
+        layers.doubtful.extend(unwritten);
         return Err(failed("write layers to the disk")(error));
     }
     for id in &wanted {
@@ -115,3 +115,7 @@ fn names(store: &LayerDirectory, id: &LayerId) -> Result<(), Errno> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[path = "sync_tests.rs"]
+mod tests;

@@ -24,8 +24,12 @@ impl Attributes {
     /// mode after the access list, which changes it.
     pub(super) fn copy(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(from)?;
-        let (uid, gid) = owner(&stat);
-        rustix::fs::fchown(to, uid, gid)?;
+        let made = rustix::fs::fstat(to)?;
+        // Most files are root's, and a change to what already is costs a write.
+        if (made.st_uid, made.st_gid) != (stat.st_uid, stat.st_gid) {
+            let (uid, gid) = owner(&stat);
+            rustix::fs::fchown(to, uid, gid)?;
+        }
         let length = without_any(rustix::fs::flistxattr(from, &mut self.names[..]))?;
         for name in names(&self.names, length) {
             let length = rustix::fs::fgetxattr(from, name, &mut self.value[..])?;

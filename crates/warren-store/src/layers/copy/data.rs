@@ -60,6 +60,7 @@ impl Data {
 
     fn ranges(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
         let mut position = 0;
+        let mut reached = 0;
         while position < size {
             let start = match rustix::fs::seek(from, SeekFrom::Data(position)) {
                 Ok(start) => start,
@@ -68,13 +69,20 @@ impl Data {
                 Err(error) => return Err(error),
             };
             let end = rustix::fs::seek(from, SeekFrom::Hole(start))?.min(size);
-            self.range(from, to, start, end)?;
+            reached = self.range(from, to, start, end)?;
             position = end;
         }
-        rustix::fs::ftruncate(to, size)
+        if reached == size { Ok(()) } else { rustix::fs::ftruncate(to, size) }
     }
 
-    fn range(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), Errno> {
+    /// Says how far it came.
+    fn range(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        start: u64,
+        end: u64,
+    ) -> Result<u64, Errno> {
         let mut position = start;
         while position < end {
             let length = if self.offload {
@@ -96,7 +104,7 @@ impl Data {
             position += length;
             self.copied += length;
         }
-        Ok(())
+        Ok(position)
     }
 
     fn chunk(
@@ -131,9 +139,13 @@ pub(super) fn can_share(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
     };
-    let (original, copy) = (make("original")?, make("copy")?);
-    rustix::io::write(&original, &[1; 4096])?;
-    match rustix::fs::ioctl_ficlone(copy.as_fd(), original.as_fd()) {
+    can_share_between(make("original")?.as_fd(), make("copy")?.as_fd())
+}
+
+/// Whether two empty files can share data. Writes to them.
+pub(super) fn can_share_between(original: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> Result<bool, Errno> {
+    rustix::io::write(original, &[1; 4096])?;
+    match rustix::fs::ioctl_ficlone(copy, original) {
         Ok(()) => Ok(true),
         Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS | Errno::INVAL) => Ok(false),
         Err(error) => Err(error),

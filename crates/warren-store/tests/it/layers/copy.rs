@@ -153,6 +153,23 @@ fn enter(directory: OwnedFd, name: &str) -> OwnedFd {
     rustix::fs::openat(directory, name, flags, Mode::empty()).unwrap()
 }
 
+/// The file system's limit leaves no name to spare for the copier's own.
+#[test]
+fn a_file_with_as_many_names_as_there_can_be_is_copied() {
+    let scratch = scratch();
+    let store = world::open(scratch.path(), LayerDriver::Overlay);
+    let area = area(scratch.path(), "linked");
+    let first = area.join("upper-0/first");
+    fs::write(&first, "data").unwrap();
+    let most = (1..100_000)
+        .take_while(|number| fs::hard_link(&first, area.join(format!("upper-0/{number}"))).is_ok());
+    let names = most.count() as u64 + 1;
+    assert!((1000..100_000).contains(&names), "this file system has no limit to try: {names}");
+    keep(&store, &area, &layer(1));
+    let copy = fs::metadata(store.place(&layer(1)).join("upper-0/first")).unwrap();
+    assert_eq!(copy.nlink(), names);
+}
+
 #[test]
 fn no_link_leads_out_of_a_copy() {
     let scratch = scratch();

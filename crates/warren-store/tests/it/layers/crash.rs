@@ -122,7 +122,8 @@ fn what_was_synced_survives_a_power_cut() {
     let [image, cut, disk, found] = ["image", "cut", "disk", "found"].map(|name| scratch.path().join(name));
     File::create(&image).unwrap().set_len(128 << 20).unwrap();
     run("mkfs.ext4", &["-q"], &[&image]);
-    [&disk, &found].map(|path| fs::create_dir(path).unwrap());
+    fs::create_dir(&disk).unwrap();
+    fs::create_dir(&found).unwrap();
     run("mount", &["-o", "loop"], &[&image, &disk]);
 
     let store = world::open(&disk, LayerDriver::Overlay);
@@ -154,7 +155,9 @@ fn a_damaged_layer_is_named_and_harms_no_other() {
     let scratch = scratch();
     let area = area(scratch.path(), "area");
     let store = world::open(scratch.path(), LayerDriver::Overlay);
-    (1..=4).for_each(|number| drop(keep(&store, &area, &layer(number))));
+    for number in 1..=4 {
+        keep(&store, &area, &layer(number));
+    }
     drop(store);
     let manifest = |number| scratch.path().join("layers").join(layer(number).as_str()).join("manifest.json");
     let whole = fs::read(manifest(1)).unwrap();

@@ -50,7 +50,8 @@ fn a_subvolume_becomes_a_layer_without_a_copy_and_goes_again() {
     assert_eq!(keep(&store, &plain, &layer(2)), Copied::Shared);
     assert_ne!(fs::metadata(store.place(&layer(2))).unwrap().ino(), SUBVOLUME_ROOT);
 
-    [1, 2].map(|number| store.remove(&layer(number)).unwrap());
+    store.remove(&layer(1)).unwrap();
+    store.remove(&layer(2)).unwrap();
     assert!(store.settle(PATIENCE));
     assert_eq!(names(&pool.data()), [""; 0]);
 }
@@ -63,7 +64,11 @@ fn a_pool_is_made_once_mounted_at_will_and_hides_nothing() {
     let scratch = scratch();
     let data = scratch.path().join("data");
     assert!(matches!(pool::create(&data, 1 << 20), Err(PoolError::TooSmall { .. })));
-    assert!(matches!(pool::mount(&data), Err(PoolError::Program { program: "mount", .. })));
+    assert!(matches!(pool::mount(&data), Err(PoolError::Absent { .. })));
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("precious"), "").unwrap();
+    assert!(matches!(pool::create(&data, 512 << 20), Err(PoolError::NotEmpty { .. })));
+    fs::remove_file(data.join("precious")).unwrap();
     assert!(!pool::is_mounted(&data).unwrap());
     pool::create(&data, 512 << 20).unwrap();
     let file = fs::metadata(pool::file(&data)).unwrap();
@@ -74,9 +79,12 @@ fn a_pool_is_made_once_mounted_at_will_and_hides_nothing() {
     fs::write(data.join("precious"), "").unwrap();
     assert!(matches!(pool::mount(&data), Err(PoolError::NotEmpty { .. })));
     fs::remove_file(data.join("precious")).unwrap();
-    pool::mount(&data).unwrap();
-    pool::mount(&data).unwrap();
+    assert!(!pool::abilities(&data).unwrap().btrfs);
+    assert!(pool::mount(&data).unwrap());
+    assert!(!pool::mount(&data).unwrap());
+    assert_eq!(pool::abilities(&data).unwrap(), pool::Abilities { reflink: true, btrfs: true });
     assert!(pool::is_mounted(&data).unwrap());
+    assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert_eq!(mounts.lines().filter(|line| line.contains(data.to_str().unwrap())).count(), 1);
     drop(world::open(&data, LayerDriver::Btrfs));
