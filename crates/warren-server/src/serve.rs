@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{Clock, DiskGauge, Isolation, LayerStore, Random};
+use warren_core::{Clock, DiskGauge, Isolation, LayerDriver, LayerStore, Random};
 use warren_engine::{Engine, Mode, Parts, ShutdownPolicy};
 use warren_isolate::{Native, NativeOptions};
 use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
@@ -193,13 +193,14 @@ impl Machine {
         let native = NativeOptions {
             data_dir: data_dir.clone(),
             prepared_networks: usize::try_from(config.server.prepared_networks).unwrap_or(0),
-            subvolumes: false,
+            subvolumes: config.snapshots.driver == LayerDriver::Btrfs,
             crash_at: options.crash_at.and_then(CrashAt::backend),
         };
         let templates = TemplateStore::open(data_dir).map_err(ServeError::Templates)?;
+        let layers = LayerDirectory::with_driver(data_dir, templates.clone(), config.snapshots.driver);
         Ok(Self {
             catalog,
-            layers: Arc::new(LayerDirectory::open(data_dir, templates.clone()).map_err(ServeError::Layers)?),
+            layers: Arc::new(layers.map_err(ServeError::Layers)?),
             templates,
             native: Arc::new(Native::open(native).map_err(ServeError::Native)?),
             disk: Arc::new(DataDisk::of(data_dir).map_err(failed)?),

@@ -21,6 +21,9 @@ const AT_ONCE: usize = 16;
 /// What a piece of an export's body has.
 const PIECE: usize = 64 << 10;
 
+/// After so many bytes of an import the disk is looked at again.
+const LOOK_EVERY: u64 = 16 << 20;
+
 /// Pieces that wait for the client.
 const WAITING: usize = 4;
 
@@ -101,10 +104,11 @@ impl Write for Outgoing {
     }
 }
 
-/// What an import reads from. It is cut where a body may not be longer.
-pub(crate) struct Incoming<R> {
+/// What an import reads from. It is cut where a body may not be longer, and where the disk has no more room.
+pub(crate) struct Incoming<R, C> {
     source: R,
-    left: u64,
+    check: C,
+    arrived: u64,
     most: u64,
     broke: Arc<Mutex<Option<ApiError>>>,
     _room: OwnedSemaphorePermit,
@@ -114,10 +118,11 @@ pub(crate) struct Incoming<R> {
 #[derive(Debug)]
 pub(crate) struct Outcome(Arc<Mutex<Option<ApiError>>>);
 
-impl<R: Read> Incoming<R> {
-    pub(crate) fn new(source: R, most: u64, room: OwnedSemaphorePermit) -> (Self, Outcome) {
+impl<R: Read, C: Fn() -> Result<(), EngineError>> Incoming<R, C> {
+    /// `check` says whether there is room for more.
+    pub(crate) fn new(source: R, most: u64, check: C, room: OwnedSemaphorePermit) -> (Self, Outcome) {
         let broke = Arc::new(Mutex::new(None));
-        let incoming = Self { source, left: most, most, broke: Arc::clone(&broke), _room: room };
+        let incoming = Self { source, check, arrived: 0, most, broke: Arc::clone(&broke), _room: room };
         (incoming, Outcome(broke))
     }
 
@@ -127,15 +132,17 @@ impl<R: Read> Incoming<R> {
     }
 }
 
-impl<R: Read> Read for Incoming<R> {
+impl<R: Read, C: Fn() -> Result<(), EngineError>> Read for Incoming<R, C> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(buffer).map_err(|error| self.broken(limits::broken_body(&error)))?;
-        match self.left.checked_sub(count as u64) {
-            Some(left) => self.left = left,
-            None => {
-                let detail = format!("an archive may have up to {} bytes", self.most);
-                return Err(self.broken(ApiError::new(Code::PayloadTooLarge, detail)));
-            }
+        let before = self.arrived;
+        self.arrived += count as u64;
+        if self.arrived > self.most {
+            let detail = format!("an archive may have up to {} bytes", self.most);
+            return Err(self.broken(ApiError::new(Code::PayloadTooLarge, detail)));
+        }
+        if before / LOOK_EVERY != self.arrived / LOOK_EVERY {
+            (self.check)().map_err(|error| self.broken(error.into()))?;
         }
         Ok(count)
     }
@@ -206,14 +213,24 @@ mod tests {
     #[test]
     fn a_body_that_is_too_long_is_to_blame() {
         let room = Transfers::default().begin().unwrap();
-        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 99, room);
+        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 99, || Ok(()), room);
         assert!(incoming.read_to_end(&mut Vec::new()).is_err());
         let error = outcome.blame(EngineError::ShuttingDown);
         assert_eq!(error.status().as_u16(), 413);
         let room = Transfers::default().begin().unwrap();
-        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 100, room);
+        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 100, || Ok(()), room);
         assert_eq!(incoming.read_to_end(&mut Vec::new()).unwrap(), 100);
         assert_eq!(outcome.blame(EngineError::ShuttingDown).problem().code, "shutting_down");
+    }
+
+    #[test]
+    fn an_archive_ends_where_the_disk_does() {
+        let room = Transfers::default().begin().unwrap();
+        let full = || Err(EngineError::DiskLow { free_mib: 1, critical_mib: 2 });
+        let (mut incoming, outcome) = Incoming::new(io::repeat(0), u64::MAX, full, room);
+        let read = io::copy(&mut incoming, &mut io::sink());
+        assert!(read.is_err() && incoming.arrived >= LOOK_EVERY && incoming.arrived < LOOK_EVERY + (1 << 20));
+        assert_eq!(outcome.blame(EngineError::ShuttingDown).problem().code, "disk_low");
     }
 
     #[test]

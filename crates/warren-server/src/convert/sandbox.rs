@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use warren_core::{
     Automatic, DeathCause, DeathCertificate, Limits, Mount, MountAccess, NetworkMode, OnExpiry, PausedBy,
@@ -9,6 +10,9 @@ use warren_wire::api;
 
 use super::new_sandbox::on_expiry;
 use super::time::rfc3339;
+use crate::error::ApiError;
+
+const LONGEST_DRAIN_MS: u64 = 600_000;
 
 pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
     let spec = &record.spec;
@@ -99,6 +103,16 @@ pub(crate) fn patch(body: api::PatchSandbox) -> Patch {
         metadata: body.metadata,
         ttl_s: body.ttl_s,
         on_expiry: body.on_expiry.map(on_expiry),
+    }
+}
+
+/// How long a pause waits for what goes on, if it says.
+pub(crate) fn drain(body: &api::PauseSandbox) -> Result<Option<Duration>, ApiError> {
+    match body.drain_ms {
+        Some(ms) if ms > LONGEST_DRAIN_MS => {
+            Err(ApiError::invalid("drain_ms", format!("`drain_ms` is {LONGEST_DRAIN_MS} at most")))
+        }
+        ms => Ok(ms.map(Duration::from_millis)),
     }
 }
 

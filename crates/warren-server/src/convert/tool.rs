@@ -8,7 +8,7 @@ use crate::sse::Message;
 
 const LONGEST_CALL_ID: usize = 255;
 const LONGEST_TIMEOUT_MS: u64 = 86_400_000;
-const MOST_OUTPUT: u64 = 16 << 20;
+const MOST_OUTPUT: u64 = 4 << 20;
 const LEAST_MEMORY: u64 = 1 << 20;
 const MOST_MEMORY: u64 = 4 << 40;
 
@@ -34,7 +34,7 @@ pub(crate) fn tool_call(tool: String, body: api::ToolCall) -> Result<ToolCall, A
         params: Value::Object(body.params.into_iter().collect()),
         resources: ToolResources {
             timeout_ms: within("timeout_ms", body.timeout_ms, 1, LONGEST_TIMEOUT_MS)?,
-            most_output_bytes: within("max_output_bytes", body.max_output_bytes, 0, MOST_OUTPUT)?,
+            most_output_bytes: within("max_output_bytes", body.max_output_bytes, 1, MOST_OUTPUT)?,
             memory_bytes: within("memory_bytes", body.memory_bytes, LEAST_MEMORY, MOST_MEMORY)?,
         },
         snapshot: body.snapshot,

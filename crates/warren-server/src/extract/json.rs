@@ -26,7 +26,7 @@ impl<T: DeserializeOwned + Serialize + Default> FromRequest<AppState> for JsonOr
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        if request.body().is_end_stream() && !request.headers().contains_key(CONTENT_TYPE) {
+        if request.body().is_end_stream() {
             return Ok(Self(T::default()));
         }
         Json::from_request(request, state).await.map(|Json(body)| Self(body))

@@ -77,8 +77,10 @@ pub(crate) async fn bring_in(
     let room = state.transfers.begin()?;
     let bytes =
         SyncIoBridge::new(StreamReader::new(Box::pin(body.into_data_stream().map_err(io::Error::other))));
-    let (source, outcome) = Incoming::new(bytes, state.config.http.max_upload.0, room);
     let engine = state.engine_of(&caller);
+    let checked = engine.clone();
+    let most = state.config.http.max_upload.0;
+    let (source, outcome) = Incoming::new(bytes, most, move || checked.check_disk(), room);
     let imported = engine.import(&caller.owner, format, template, name, Box::new(source)).await;
     let records = imported.map_err(|error| outcome.blame(error))?;
     let items = records.iter().map(convert::snapshot).collect();

@@ -10,7 +10,7 @@ use super::snapshots::settle_template;
 use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code};
-use crate::extract::{IdempotencyKey, Json, Params, SandboxPath};
+use crate::extract::{IdempotencyKey, Json, JsonOrNothing, Params, SandboxPath};
 use crate::state::AppState;
 
 const USUAL_WAIT_S: u64 = 30;
@@ -127,8 +127,13 @@ pub(crate) async fn pause(
     State(state): State<AppState>,
     caller: Caller,
     SandboxPath(id): SandboxPath,
+    JsonOrNothing(body): JsonOrNothing<api::PauseSandbox>,
 ) -> Answer {
-    let record = state.engine_of(&caller).pause(&caller.owner, &id).await?;
+    let engine = state.engine_of(&caller);
+    let record = match convert::drain(&body)? {
+        Some(drain) => engine.pause_after(&caller.owner, &id, drain).await?,
+        None => engine.pause(&caller.owner, &id).await?,
+    };
     Ok(Json(convert::sandbox(&record)))
 }
 

@@ -1,4 +1,4 @@
-use warren_wire::api::{CreateSandbox, Death, PatchSandbox, Sandbox, SetDefaultSandbox, Usage};
+use warren_wire::api::{CreateSandbox, Death, PatchSandbox, PauseSandbox, Sandbox, SetDefaultSandbox, Usage};
 
 use super::parameter::Parameter;
 use super::parameter::schema::{flag, matching, number};
@@ -68,7 +68,9 @@ fn single() -> Vec<Route> {
             .answers::<Sandbox>(200, "As it ended. The same again for one that had ended before.")
             .conflicts(),
         Route::post("/v1/sandboxes/{sandbox_id}/pause", "pause_sandbox", sandboxes::pause)
-            .does("Freeze every process of a sandbox")
+            .does("Freeze every process of a sandbox, once commands that somebody waits for have ended")
+            .may_take::<PauseSandbox>()
+            .long()
             .answers::<Sandbox>(200, "It is paused.")
             .conflicts(),
         Route::post("/v1/sandboxes/{sandbox_id}/resume", "resume_sandbox", sandboxes::resume)

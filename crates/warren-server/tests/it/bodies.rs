@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::support::TestServer;
 
 const SOME_SANDBOX: &str = "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const SOME_SNAPSHOT: &str = "snap-00000000-0000-4000-8000-000000000000";
 
 /// The operations with a JSON body, each with a path that can be asked for.
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
@@ -17,6 +18,8 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
                 let path = path
                     .replace("{sandbox_id}", SOME_SANDBOX)
                     .replace("{session_id}", "sess-00000000-0000-4000-8000-000000000000")
+                    .replace("{snapshot_id}", SOME_SNAPSHOT)
+                    .replace("{tool}", "ls")
                     .replace("{process}", "1");
                 found.push((method.to_uppercase(), path, resolved(document, schema).clone()));
             }
@@ -51,6 +54,7 @@ fn fitting(document: &Value, name: &str, schema: &Value) -> Value {
     let schema = resolved(document, schema);
     match (name, kind(schema)) {
         ("sandbox_id", _) => json!(SOME_SANDBOX),
+        ("snapshot_id", _) => json!(SOME_SNAPSHOT),
         ("mode", _) => json!("0644"),
         ("signal", _) => json!("TERM"),
         ("command", _) => json!(["true"]),

@@ -131,8 +131,8 @@ fn requests_that_could_be_read_in_two_ways_are_refused() {
 fn an_answer_that_does_not_come_is_given_up() {
     let server = TestServer::with(|config| config.http.request_timeout = Duration::from_millis(500));
     let made = server.call("POST", "/v1/sandboxes").json(&json!({})).send().expect(201).json();
-    let path = format!("/v1/sandboxes/{}/pause", made["sandbox_id"].as_str().unwrap());
-    let hold = server.isolation.hold(Port::Freeze);
+    let path = format!("/v1/sandboxes/{}/stop", made["sandbox_id"].as_str().unwrap());
+    let hold = server.isolation.hold(Port::Halt);
     let answer = server.call("POST", &path).send().expect(504);
     assert_eq!(answer.code(), "timed_out");
     drop(hold);

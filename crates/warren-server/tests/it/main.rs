@@ -21,3 +21,5 @@ mod sandboxes;
 mod sessions;
 mod stream;
 mod support;
+mod tools;
+mod travel;

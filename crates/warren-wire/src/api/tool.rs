@@ -45,7 +45,7 @@ pub struct ToolCall {
     pub timeout_ms: Option<u64>,
     /// How much of each stream of output is told: its beginning and its end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 16_777_216))]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 4_194_304))]
     pub max_output_bytes: Option<u64>,
     /// Most memory of each process.
     #[serde(skip_serializing_if = "Option::is_none")]
