@@ -111,12 +111,13 @@ impl LayerDirectory {
             LayerDriver::Overlay => Ok(()),
             LayerDriver::Reflink if copy::can_share(&Staged::begin(self)?)? => Ok(()),
             LayerDriver::Reflink => Err(refused(
-                "the data directory's file system cannot share data between files: use the driver `overlay`, or a btrfs or \
-                 XFS that can",
+                "the data directory's file system cannot share data between files: set `snapshots.driver` to `overlay`, or put \
+                 the data directory on a btrfs or XFS that can, which `warren storage create` makes",
             )),
             LayerDriver::Btrfs if btrfs::is_btrfs(self.directory()) => Ok(()),
             LayerDriver::Btrfs => Err(refused(
-                "the data directory is not on btrfs: use the driver `overlay`, or make a pool for it",
+                "the data directory is not on btrfs: set `snapshots.driver` to `overlay`, or put the data directory on a btrfs, \
+                 which `warren storage create` makes",
             )),
         }
     }

@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands::{
     attempt, bench, bisect, completions, config, copy, create, diff, doctor, events, exec, fork, history,
     keys, list, logs, pause, processes, promote, remove, run, serve, sessions, shell, snapshot, stats,
-    template, tool, transfer, why,
+    storage, template, tool, transfer, why,
 };
 
 const EXAMPLES: &str = "\
@@ -89,6 +89,8 @@ pub(crate) enum Command {
     Health(stats::Health),
     #[command(subcommand)]
     Template(template::Template),
+    #[command(subcommand)]
+    Storage(storage::Storage),
     #[command(subcommand)]
     Config(config::Config),
     Doctor(doctor::Doctor),

@@ -24,6 +24,7 @@ pub(crate) mod sessions;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
 pub(crate) mod stats;
+pub(crate) mod storage;
 pub(crate) mod template;
 pub(crate) mod tool;
 pub(crate) mod transfer;
@@ -78,6 +79,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Stats(args) => args.run(global),
         Command::Health(args) => args.run(global),
         Command::Template(args) => args.run(global),
+        Command::Storage(args) => args.run(global),
         Command::Config(args) => args.run(global),
         Command::Doctor(args) => args.run(global),
         Command::Bench(args) => args.run(global),

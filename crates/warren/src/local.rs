@@ -1,11 +1,11 @@
 //! This machine's sandboxes, without a server: the template store and the native backend over one data directory.
 
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use warren_core::{Created, Isolation, OwnerBond, SandboxId, SandboxSpec};
 use warren_isolate::{Native, NativeOptions};
-use warren_store::TemplateStore;
+use warren_store::{TemplateStore, pool};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -27,12 +27,8 @@ pub(crate) struct Creation {
 impl Local {
     pub(crate) fn open(global: &Global) -> Result<Self, CliError> {
         let data_dir = data_dir(global)?;
-        if !rustix::process::geteuid().is_root() {
-            return Err(CliError::new(
-                "sandboxes are made with root's rights, which this user does not have",
-            )
-            .hint("run it as root: sudo warren …"));
-        }
+        require_root()?;
+        mount_pool(&data_dir)?;
         let doctor = "`warren doctor` checks what sandboxes need";
         let crash_at = global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?;
         let options =
@@ -63,6 +59,22 @@ impl Local {
     pub(crate) fn dial(&self, id: &SandboxId) -> Result<UnixStream, CliError> {
         Ok(UnixStream::from(self.backend.dial(id)?))
     }
+}
+
+pub(crate) fn require_root() -> Result<(), CliError> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let refused = CliError::new("sandboxes are made with root's rights, which this user does not have");
+    Err(refused.hint("run it as root: sudo warren …"))
+}
+
+/// Mounts the pool of a data directory, if it has one. Says whether it was not mounted yet.
+pub(crate) fn mount_pool(data_dir: &Path) -> Result<bool, CliError> {
+    if !pool::file(data_dir).exists() {
+        return Ok(false);
+    }
+    pool::mount(data_dir).map_err(CliError::new)
 }
 
 /// An id that nobody can guess.

@@ -1,9 +1,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::CheckStatus;
+use warren_core::{Check, CheckStatus};
 use warren_isolate::Native;
 
+use super::serve::SettingFlags;
+use super::storage::Found;
+use super::word;
 use crate::cli::Global;
 use crate::error::{CliError, FAILED};
 use crate::local::data_dir;
@@ -21,7 +24,8 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let checks = Native::examine(&data_dir(global)?);
+        let mut checks = Native::examine(&data_dir(global)?);
+        checks.push(snapshots(global));
         let worst = checks.iter().map(|check| check.status).max().unwrap_or(CheckStatus::Ok);
         if self.json {
             ui::print_json(&checks);
@@ -44,4 +48,39 @@ impl Doctor {
         }
         Ok(if worst == CheckStatus::Failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
     }
+}
+
+/// How the server here would capture sandboxes, and whether the disk can do that.
+fn snapshots(global: &Global) -> Check {
+    let check = |status, found: String, advice: &str| Check {
+        name: "snapshots",
+        status,
+        found,
+        advice: advice.to_owned(),
+    };
+    let loaded = match SettingFlags::default().load(global) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            return check(CheckStatus::Warning, error.chain(), "mend the settings: `warren config check`");
+        }
+    };
+    let driver = loaded.config.snapshots.driver;
+    let found = match Found::at(&loaded.config.server.data_dir) {
+        Ok(found) => found,
+        Err(error) => return check(CheckStatus::Warning, error.chain(), "look at the data directory's disk"),
+    };
+    if let Some(pool) = found.pool.as_ref().filter(|pool| !pool.mounted) {
+        let text = format!("{}: the pool {} is not mounted", word(&driver), pool.file.display());
+        return check(CheckStatus::Ok, text, "the next start mounts it, and `warren storage mount` does");
+    }
+    let text =
+        format!("{}; on this {} there could be: {}", word(&driver), found.file_system, found.driver_words());
+    if found.drivers.contains(&driver) {
+        return check(CheckStatus::Ok, text, "");
+    }
+    check(
+        CheckStatus::Warning,
+        text,
+        "the server will not start: set snapshots.driver to one of these, or make a pool: `warren storage create`",
+    )
 }

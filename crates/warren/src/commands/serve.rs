@@ -7,7 +7,7 @@ use warren_server::{AnnouncedKey, Announcement, ServeError, ServeOptions};
 
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::data_dir;
+use crate::local::{data_dir, mount_pool, require_root};
 use crate::ui;
 
 /// Serve sandboxes over HTTP, until told to end.
@@ -58,13 +58,12 @@ pub(crate) struct SettingFlags {
 
 impl Serve {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(CliError::new(
-                "sandboxes are made with root's rights, which this user does not have",
-            )
-            .hint("run it as root: sudo warren serve"));
+        require_root()?;
+        let mut loaded = self.settings.load(global)?;
+        if mount_pool(&loaded.config.server.data_dir)? {
+            // The file of settings may be in it.
+            loaded = self.settings.load(global)?;
         }
-        let loaded = self.settings.load(global)?;
         let options = ServeOptions {
             env_file: self.env_file,
             reset_key: self.reset_key,
@@ -169,6 +168,9 @@ fn explain(error: ServeError) -> CliError {
             Some("choose another address with --listen, such as 127.0.0.1:0 for any free port")
         }
         ServeError::Native(_) => Some("`warren doctor` checks what sandboxes need"),
+        ServeError::Layers(_) => {
+            Some("`warren storage status` says which drivers the data directory can have")
+        }
         _ => None,
     };
     match hint {
