@@ -65,16 +65,17 @@ impl Engine {
             let limit = limit.clamp(1, PAGE);
             let entries = engine.shared.parts.catalog.entries(&record.owner, &record.id, before, limit)?;
             let mut states = States::new(&engine, &record);
-            let count_of = |entry: JournalEntry| {
-                let changed = match (&entry.before, &entry.after) {
-                    (Some(from), Some(to)) if count => {
-                        engine.shared.journal.counts.of(&mut states, from, to)?
-                    }
-                    _ => None,
-                };
-                Ok(LogEntry { entry, changed })
+            let mut changed = |entry: &JournalEntry| {
+                let (from, to) = entry.before.as_ref().zip(entry.after.as_ref()).filter(|_| count)?;
+                let counted = engine.shared.journal.counts.of(&mut states, from, to);
+                // A state that cannot be looked at, for whatever reason, does not hide the others.
+                counted.unwrap_or_else(|error| {
+                    tracing::warn!(sandbox.id = %record.id, error = sentence(&error), "cannot count what an entry changed");
+                    None
+                })
             };
-            entries.into_iter().map(count_of).collect()
+            let told = entries.into_iter().map(|entry| LogEntry { changed: changed(&entry), entry });
+            Ok(told.collect())
         })
         .await
     }

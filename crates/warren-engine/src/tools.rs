@@ -150,7 +150,6 @@ impl Engine {
         progress: Option<mpsc::Sender<ToolProgress>>,
     ) -> Result<ToolResult, EngineError> {
         let id = record.id.clone();
-        let began = Instant::now();
         let entry = Arc::new(self.enter(owner, &id, tool.leave()).await?);
         let action = Action::Tool {
             tool: tool.name().to_owned(),
@@ -169,7 +168,9 @@ impl Engine {
             memory_bytes: call.resources.memory_bytes,
             whose: Some((self.inner(), record)),
         };
+        let began = Instant::now();
         let outcome = order.run(&context).await;
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match &outcome {
             Ok(answer) => entry.close(answer.outcome()),
             Err(error) => entry.fail(error),
@@ -177,7 +178,6 @@ impl Engine {
         drop(context);
         drop(entry);
         let Answer { mut content, exit_code, is_error } = outcome?;
-        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut snapshot = None;
         if call.snapshot {
             match self.take_after_tool(owner, &id, call.session.clone()).await {

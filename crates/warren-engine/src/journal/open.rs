@@ -143,7 +143,7 @@ impl Drop for OpenEntry {
             && let Some(entry) = self.entry.take()
         {
             let vigil = Vigil { engine: self.engine.inner(), door: self.door.clone(), entry, process };
-            self.engine.shared.journal.later(Job::Watch(vigil));
+            self.engine.shared.journal.later(Job::Watch(Box::new(vigil)));
         }
         let detail = Some("whoever asked left before anybody saw it begin".to_owned());
         self.close(Outcome { exit_code: None, detail });

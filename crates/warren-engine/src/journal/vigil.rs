@@ -25,8 +25,8 @@ use crate::{Engine, EngineError};
 const CONNECTIONS: usize = 128;
 /// How often a process without a connection of its own is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Calls that break, in a row, after which nobody asks any more.
-const ATTEMPTS: u32 = 5;
+/// The longest rest between two calls that break: an agent that does not answer now may do so later.
+const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// An entry whose process somebody should see end.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Vigil {
 /// What is to be done about entries in the background.
 #[derive(Debug)]
 pub(crate) enum Job {
-    Watch(Vigil),
+    Watch(Box<Vigil>),
     /// A command ended: the state that it left is to be captured.
     Capture(Arc<Cell>),
 }
@@ -91,7 +91,7 @@ impl Engine {
             match process_of(&entry) {
                 Some(process) => {
                     let vigil = Vigil { engine: self.inner(), door: door.clone(), entry, process };
-                    self.shared.journal.later(Job::Watch(vigil));
+                    self.shared.journal.later(Job::Watch(Box::new(vigil)));
                 }
                 None => self.close_entry(&door, entry, not_seen()),
             }
@@ -125,7 +125,7 @@ impl Vigil {
     async fn see(&self, lines: &Semaphore) -> Result<Exit, EngineError> {
         let guest = Guest::new(self.door.clone());
         let process = ProcessSelector::Id(ProcessId(self.process));
-        let mut failures = 0;
+        let mut rest = LOOK_EVERY;
         loop {
             let outcome = match lines.try_acquire() {
                 Ok(_line) => guest.wait(process.clone()).await.map(Some),
@@ -133,14 +133,13 @@ impl Vigil {
             };
             match outcome {
                 Ok(Some(exit)) => return Ok(exit),
-                Ok(None) => failures = 0,
+                Ok(None) => rest = LOOK_EVERY,
                 Err(error @ (EngineError::SandboxEnded { .. } | EngineError::NotFound { .. })) => {
                     return Err(error);
                 }
-                Err(error) if failures >= ATTEMPTS => return Err(error),
-                Err(_) => failures += 1,
+                Err(_) => rest = LONGEST_REST.min(rest * 2),
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(rest).await;
         }
     }
 }
