@@ -235,4 +235,5 @@ fn a_disk_that_fills_up_in_the_middle_of_a_copy_leaves_nothing() {
     (2..8).for_each(|number| fs::remove_file(bytes.join(format!("upper-0/{number}"))).unwrap());
     keep(&store, &bytes, &layer(1));
     assert_eq!(list(&store.place(&layer(1)).join("upper-0")), list(&bytes.join("upper-0")));
+    run("umount", &["--lazy"], &[small.path()]);
 }

@@ -29,6 +29,7 @@ fn a_driver_that_the_file_system_cannot_serve_is_refused() {
     assert_eq!(store.driver(), LayerDriver::Overlay);
     assert!(store.settle(PATIENCE));
     assert_eq!(names(plain.path()), [""; 0], "trying leaves nothing");
+    world::run("umount", &["--lazy"], &[plain.path()]);
 }
 
 #[test]
@@ -66,6 +67,7 @@ fn a_pool_is_made_once_mounted_at_will_and_hides_nothing() {
     assert!(matches!(pool::create(&data, 1 << 20), Err(PoolError::TooSmall { .. })));
     assert!(matches!(pool::mount(&data), Err(PoolError::Absent { .. })));
     fs::create_dir(&data).unwrap();
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(data.join("precious"), "").unwrap();
     assert!(matches!(pool::create(&data, 512 << 20), Err(PoolError::NotEmpty { .. })));
     fs::remove_file(data.join("precious")).unwrap();
@@ -76,6 +78,7 @@ fn a_pool_is_made_once_mounted_at_will_and_hides_nothing() {
     assert!(file.blocks() * 512 < 64 << 20, "it takes room as it fills");
     assert!(matches!(pool::create(&data, 512 << 20), Err(PoolError::Exists { .. })));
 
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(data.join("precious"), "").unwrap();
     assert!(matches!(pool::mount(&data), Err(PoolError::NotEmpty { .. })));
     fs::remove_file(data.join("precious")).unwrap();
