@@ -9,24 +9,23 @@
 //! The record of the snapshot and that of the sandbox are written in one go. When that fails the sandbox stands on more than its
 //! record tells, and the record is brought up to date before anything else is done.
 
-use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod work;
 
-use warren_core::catalog::{CatalogErrorKind, Durability, SnapshotFilter};
+use std::sync::Arc;
+use std::time::Instant;
+
 use warren_core::{
-    Copied, Event, IsolationError, LayerDriver, LayerId, MOST_LAYERS, NewLayer, PageRequest, Request,
-    RootTree, SandboxId, SandboxRecord, Sealed, SessionId, SnapshotId, SnapshotMethod, SnapshotReason,
-    SnapshotRecord, Stack, Status,
+    Event, Request, RootTree, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotMethod,
+    SnapshotReason, SnapshotRecord, Stack, Status,
 };
 
+use self::work::{Failure, Outcome, Work};
 use super::pause::Undo;
 use super::{Driver, Unwritten};
 use crate::blocking::blocking;
-use crate::cell::Cell;
 use crate::error::sentence;
 use crate::snapshots::{Pin, Taken};
-use crate::{Engine, EngineError, EngineStep};
+use crate::{Engine, EngineError};
 
 /// What is to be captured, and at what price.
 #[derive(Debug, Clone)]
@@ -69,45 +68,6 @@ pub(super) enum Posture {
     Running,
     Frozen,
     Halted,
-}
-
-/// A capture on its way, on a thread.
-struct Work {
-    engine: Engine,
-    cell: Arc<Cell>,
-    record: SandboxRecord,
-    order: CaptureOrder,
-    posture: Posture,
-    layer: LayerId,
-    at_unix_ms: u64,
-}
-
-/// What was done to the machine.
-enum Seized {
-    Layer { method: SnapshotMethod, frozen: Duration },
-    Unchanged,
-    Busy,
-}
-
-enum Outcome {
-    Taken { record: SandboxRecord, snapshot: SnapshotRecord, frozen: Duration },
-    Same(SnapshotId),
-    Busy,
-}
-
-/// Why it failed, and what that leaves.
-struct Failure {
-    error: EngineError,
-    /// It stands on a layer of which its record does not know.
-    behind: Option<(SandboxRecord, NewLayer)>,
-    /// It was frozen and could not be thawed.
-    frozen: bool,
-}
-
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Self {
-        Self { error, behind: None, frozen: false }
-    }
 }
 
 impl CaptureOrder {
@@ -166,7 +126,8 @@ impl Driver {
         };
         let pin = self.engine.shared.keep.pin(std::slice::from_ref(&work.layer));
         match blocking(move || work.run()).await {
-            Ok(Outcome::Taken { record, snapshot, frozen }) => {
+            Ok(Outcome::Taken(written, frozen)) => {
+                let (record, snapshot) = *written;
                 self.show(record);
                 // A running copy tells nothing of what happens after it.
                 let lasts = !matches!(snapshot.method, SnapshotMethod::Copied);
@@ -191,7 +152,7 @@ impl Driver {
         if failure.frozen {
             self.undo(Undo::Thaw).await;
         }
-        if let Some((mut record, layer)) = failure.behind {
+        if let Some((mut record, layer)) = failure.behind.map(|behind| *behind) {
             self.engine.fault();
             record.generation = self.record.generation + 1;
             self.unwritten = Some(Unwritten { record, end: None, layer: Some((layer, Arc::new(pin))) });
@@ -206,273 +167,6 @@ impl Driver {
         let (reason, method) = (snapshot.reason, snapshot.method);
         self.emit(Event::SnapshotTaken { snapshot: snapshot.id.clone(), reason, method });
         self.engine.tend(&self.record, snapshot);
-    }
-}
-
-impl Work {
-    fn run(self) -> Result<Outcome, Failure> {
-        self.check()?;
-        let below = self.engine.root_of(&self.record)?;
-        match self.seize(&below)? {
-            Seized::Layer { method, frozen } => self.record_layer(method, frozen),
-            Seized::Unchanged => Ok(self.record_unchanged()?),
-            Seized::Busy => Ok(Outcome::Busy),
-        }
-    }
-
-    /// What can be known beforehand.
-    fn check(&self) -> Result<(), EngineError> {
-        let depth = self.record.history.stack.depth();
-        if depth >= MOST_LAYERS {
-            return Err(EngineError::TooDeep { id: self.record.id.clone(), depth });
-        }
-        let Some(name) = &self.order.name else { return Ok(()) };
-        let filter = SnapshotFilter {
-            sandbox: Some(self.record.id.clone()),
-            name: Some(name.clone()),
-            ..SnapshotFilter::default()
-        };
-        let page = PageRequest { limit: 1, after: None };
-        let found = self.engine.shared.parts.catalog.snapshots(&self.record.owner, &filter, &page)?;
-        if found.items.is_empty() { Ok(()) } else { Err(self.name_taken()) }
-    }
-
-    fn name_taken(&self) -> EngineError {
-        let name = self.order.name.clone().unwrap_or_default();
-        EngineError::SnapshotNameTaken { sandbox: self.record.id.clone(), name }
-    }
-
-    fn seize(&self, below: &[RootTree]) -> Result<Seized, Failure> {
-        let parts = &self.engine.shared.parts;
-        if self.record.history.moved {
-            return Ok(Seized::Unchanged);
-        }
-        if parts.layers.driver() == LayerDriver::Overlay {
-            let place = parts.layers.place(&self.layer);
-            let sealed = self.cell.backend.seal(&self.record.id, &place, below);
-            match sealed.map_err(EngineError::Backend)? {
-                Sealed::Done { frozen } => {
-                    (parts.passed)(EngineStep::SnapshotSealed);
-                    return Ok(Seized::Layer { method: SnapshotMethod::Sealed, frozen });
-                }
-                Sealed::Unchanged => return Ok(Seized::Unchanged),
-                Sealed::Busy { .. } | Sealed::Unmovable if !self.order.copy => return Ok(Seized::Busy),
-                Sealed::Busy { .. } | Sealed::Unmovable => {}
-            }
-        }
-        self.copy()
-    }
-
-    /// Copies what the sandbox wrote while it stands still.
-    fn copy(&self) -> Result<Seized, Failure> {
-        if self.posture != Posture::Running {
-            let method = self.copy_at_rest()?;
-            return Ok(Seized::Layer { method, frozen: Duration::ZERO });
-        }
-        if !self.cell.backend.capabilities().freeze {
-            let why = "somebody works in the sandbox, and it cannot be made to stand still".to_owned();
-            return Err(EngineError::SnapshotsUnavailable(why).into());
-        }
-        let _still = Still::begin(&self.cell, self.order.need == Need::Always);
-        let (backend, id) = (&self.cell.backend, &self.record.id);
-        let began = Instant::now();
-        backend.freeze(id).map_err(EngineError::Backend)?;
-        self.passed(EngineStep::CopyFrozen);
-        let copied = self.copy_at_rest();
-        self.passed(EngineStep::CopyCopied);
-        let thawed = backend.thaw(id);
-        let frozen = began.elapsed();
-        match (copied, thawed) {
-            (Ok(method), Ok(())) => {
-                self.passed(EngineStep::CopyThawed);
-                Ok(Seized::Layer { method, frozen })
-            }
-            (Err(error), Ok(())) => Err(error.into()),
-            (_, Err(error)) => Err(Failure { frozen: true, ..self.not_thawed(error) }),
-        }
-    }
-
-    fn not_thawed(&self, error: IsolationError) -> Failure {
-        self.discard();
-        EngineError::Backend(error).into()
-    }
-
-    fn copy_at_rest(&self) -> Result<SnapshotMethod, EngineError> {
-        let writable = self.cell.backend.writable(&self.record.id).map_err(EngineError::Backend)?;
-        match self.engine.shared.parts.layers.copy(writable.as_fd(), &self.layer) {
-            Ok(Copied::Shared) => Ok(SnapshotMethod::Cloned),
-            Ok(Copied::Bytes) => Ok(SnapshotMethod::Copied),
-            Err(error) => {
-                self.discard();
-                Err(error.into())
-            }
-        }
-    }
-
-    /// Nobody knows of the layer: it goes.
-    fn discard(&self) {
-        if let Err(error) = self.engine.shared.parts.layers.remove(&self.layer) {
-            tracing::warn!(layer.id = %self.layer, error = sentence(&error), "a layer that nobody needs is left to the sweep");
-        }
-    }
-
-    fn record_layer(&self, method: SnapshotMethod, frozen: Duration) -> Result<Outcome, Failure> {
-        let stack = self.record.history.stack.with(self.layer.clone());
-        let layer = NewLayer {
-            id: self.layer.clone(),
-            sandbox: Some(self.record.id.clone()),
-            created_unix_ms: self.at_unix_ms,
-        };
-        let written = self.commit(&layer).and_then(|()| self.write(method, &stack));
-        match written {
-            Ok((record, snapshot)) => Ok(Outcome::Taken { record, snapshot, frozen }),
-            Err(error) if method == SnapshotMethod::Sealed => {
-                let mut record = self.record.clone();
-                record.history.stack = stack;
-                record.history.redo.clear();
-                Err(Failure { error, behind: Some((record, layer)), frozen: false })
-            }
-            Err(error) => {
-                self.discard();
-                Err(error.into())
-            }
-        }
-    }
-
-    fn commit(&self, layer: &NewLayer) -> Result<(), EngineError> {
-        self.engine.shared.parts.layers.commit(layer)?;
-        self.passed(EngineStep::SnapshotCommitted);
-        Ok(())
-    }
-
-    fn record_unchanged(&self) -> Result<Outcome, EngineError> {
-        let history = &self.record.history;
-        if self.order.need != Need::Always {
-            let known = match &history.head {
-                Some(head) => self.engine.shared.parts.catalog.snapshot(&self.record.owner, head)?,
-                None => None,
-            };
-            let same = match &known {
-                Some(head) => head.stack == history.stack && !head.damaged,
-                None => history.head.is_none() && history.stack == history.began,
-            };
-            if same {
-                let id = head_or_start(&self.record);
-                self.close_entries(&id);
-                return Ok(Outcome::Same(id));
-            }
-        }
-        let stack = history.stack.clone();
-        let (record, snapshot) = self.write(SnapshotMethod::Unchanged, &stack)?;
-        Ok(Outcome::Taken { record, snapshot, frozen: Duration::ZERO })
-    }
-
-    /// Tells the catalog. Only what was sealed is what the sandbox itself stands on.
-    fn write(
-        &self,
-        method: SnapshotMethod,
-        stack: &Stack,
-    ) -> Result<(SandboxRecord, SnapshotRecord), EngineError> {
-        let parts = &self.engine.shared.parts;
-        let mut durability = Durability::Process;
-        if self.order.durable {
-            parts.layers.sync(&stack.0)?;
-            durability = Durability::Disk;
-        }
-        let mut record = self.record.clone();
-        record.generation += 1;
-        let mut rows = Vec::new();
-        let parent = match &record.history.head {
-            Some(head) => head.clone(),
-            None => {
-                let start = self.start()?;
-                let id = start_of(&record.id);
-                rows.extend(start);
-                id
-            }
-        };
-        if self.order.turn {
-            record.history.turn = record.history.turn.saturating_add(1);
-        }
-        let snapshot = SnapshotRecord {
-            id: self.engine.draw_snapshot(),
-            parent: Some(parent),
-            name: self.order.name.clone(),
-            session: self.order.session.clone(),
-            reason: self.order.reason,
-            turn: self.order.turn.then_some(record.history.turn),
-            created_unix_ms: self.at_unix_ms,
-            method,
-            durable: self.order.durable,
-            ..plain_row(&record, stack.clone())
-        };
-        record.history.head = Some(snapshot.id.clone());
-        if method != SnapshotMethod::Unchanged {
-            record.history.redo.clear();
-        }
-        if method == SnapshotMethod::Sealed {
-            record.history.stack.clone_from(stack);
-        }
-        rows.push(snapshot.clone());
-        parts.catalog.record_snapshots(&record, &rows, durability).map_err(|error| match error.kind {
-            CatalogErrorKind::AlreadyExists if self.order.name.is_some() => self.name_taken(),
-            _ => error.into(),
-        })?;
-        self.passed(EngineStep::SnapshotWritten);
-        for row in rows.iter().filter(|row| !row.durable) {
-            self.engine.shared.keep.sync_soon(&row.owner, &row.id);
-        }
-        self.close_entries(&snapshot.id);
-        Ok((record, snapshot))
-    }
-
-    /// What the sandbox began with, if that is not written down yet.
-    fn start(&self) -> Result<Option<SnapshotRecord>, EngineError> {
-        let (record, id) = (&self.record, start_of(&self.record.id));
-        if self.engine.shared.parts.catalog.snapshot(&record.owner, &id)?.is_some() {
-            return Ok(None);
-        }
-        let mut start = plain_row(record, record.history.began.clone());
-        start.id = id;
-        start.created_unix_ms = record.created_unix_ms;
-        Ok(Some(start))
-    }
-
-    /// What ended before has left this state. The journal is not worth a failure.
-    fn close_entries(&self, after: &SnapshotId) {
-        let (engine, id) = (&self.engine.shared, &self.record.id);
-        let closed = engine.journal.captured(engine.parts.catalog.as_ref(), id, after, self.at_unix_ms);
-        if let Err(error) = closed {
-            self.engine.fault();
-            tracing::warn!(sandbox.id = %self.record.id, error = sentence(&error), "the journal does not know the state that commands left");
-        }
-    }
-
-    fn passed(&self, step: EngineStep) {
-        (self.engine.shared.parts.passed)(step);
-    }
-}
-
-/// Lets those who come wait while a sandbox is copied. A snapshot that somebody asked for keeps others from asking, too.
-struct Still<'a> {
-    cell: Option<&'a Cell>,
-}
-
-impl<'a> Still<'a> {
-    fn begin(cell: &'a Cell, asked: bool) -> Self {
-        let cell = asked.then_some(cell);
-        if let Some(cell) = cell {
-            cell.set_copying(true);
-        }
-        Self { cell }
-    }
-}
-
-impl Drop for Still<'_> {
-    fn drop(&mut self) {
-        if let Some(cell) = self.cell {
-            cell.set_copying(false);
-        }
     }
 }
 

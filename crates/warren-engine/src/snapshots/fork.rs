@@ -93,7 +93,10 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
         disk_limit_required: snapshot.disk_limit_required,
         kind: snapshot.kind,
         metadata: order.metadata.clone(),
-        on_expiry: order.on_expiry.or(original.map(|original| original.on_expiry)).unwrap_or(OnExpiry::Keep),
+        on_expiry: order
+            .on_expiry
+            .or_else(|| original.map(|original| original.on_expiry))
+            .unwrap_or(OnExpiry::Keep),
         from: Some(snapshot.id.clone()),
         automatic: original.map(|original| original.history.automatic),
     }

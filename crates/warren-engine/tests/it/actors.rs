@@ -1,11 +1,12 @@
 //! What the many do who use one sandbox at the same time.
 
-use warren_core::{DiffOptions, SandboxId, SessionId, SnapshotId};
+use warren_core::catalog::SnapshotFilter;
+use warren_core::{DiffOptions, PageRequest, SandboxId, SessionId, SnapshotId};
 use warren_engine::{Engine, EngineError, Patch, Point, Release, StoppedFiles, TakeSnapshot};
 use warren_testkit::FakeRandom;
 
 use crate::support::*;
-use crate::travel::{forks, named, snapshots_of};
+use crate::travel::{forks, named};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -121,7 +122,7 @@ impl Actor {
             Action::Snapshot => engine.take_snapshot(&me, id, TakeSnapshot::default()).await.map(drop),
             Action::SnapshotNamed => named(engine, id, "one").await.map(drop),
             Action::Turn => engine.complete_turn(&me, id, Some(session.clone()), None).await.map(drop),
-            Action::RollBack | Action::ForceBack => match self.some_snapshot().await {
+            Action::RollBack | Action::ForceBack => match self.some_snapshot().await? {
                 Some(to) => engine.rollback(&me, id, &to, action == Action::ForceBack).await.map(drop),
                 None => Ok(()),
             },
@@ -138,7 +139,7 @@ impl Actor {
                 let point = Point::Sandbox(id.clone());
                 engine.diff(&me, &point, &point, DiffOptions::default()).await.map(drop)
             }
-            Action::DeleteSnapshot => match self.some_snapshot().await {
+            Action::DeleteSnapshot => match self.some_snapshot().await? {
                 Some(which) => engine.delete_snapshot(&me, &which).await,
                 None => Ok(()),
             },
@@ -150,8 +151,9 @@ impl Actor {
         }
     }
 
-    async fn some_snapshot(&self) -> Option<SnapshotId> {
-        let rows = snapshots_of(&self.engine, &owner(), &self.id).await;
-        rows.get(rows.len() / 2).map(|row| row.id.clone())
+    async fn some_snapshot(&self) -> Result<Option<SnapshotId>, EngineError> {
+        let filter = SnapshotFilter { sandbox: Some(self.id.clone()), ..SnapshotFilter::default() };
+        let rows = self.engine.snapshots(&owner(), &filter, &PageRequest::default()).await?.items;
+        Ok(rows.get(rows.len() / 2).map(|row| row.id.clone()))
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use warren_core::IsolationErrorKind;
 use warren_core::catalog::CatalogErrorKind;
-use warren_engine::{Acquire, Engine, EngineError, StoppedFiles};
+use warren_core::{IsolationErrorKind, LayerErrorKind};
+use warren_engine::{Acquire, Engine, EngineError, Missing, StoppedFiles};
 use warren_testkit::{Call, FakeRandom};
 
 use crate::actors::{Action, Actor};
@@ -35,31 +35,64 @@ async fn actor(world: &World, engine: &Engine, random: &FakeRandom) -> Option<Ar
 
 /// One call in a few fails from now on.
 fn break_ports(world: &World, random: &FakeRandom) {
-    let calls = [Call::Create, Call::Dial, Call::Watch, Call::Freeze, Call::Thaw, Call::Halt, Call::Destroy];
+    let calls = [
+        Call::Create,
+        Call::Dial,
+        Call::Watch,
+        Call::Freeze,
+        Call::Thaw,
+        Call::Halt,
+        Call::Destroy,
+        Call::Seal,
+        Call::Writable,
+        Call::Clear,
+    ];
     for _ in 0..random.below(4) {
-        let call = calls[usize::try_from(random.below(7)).unwrap()];
+        let call = calls[usize::try_from(random.below(10)).unwrap()];
         world.isolation.fail_next(call, IsolationErrorKind::Host);
     }
-    let methods =
-        ["insert", "update_sandbox", "sandbox", "insert_session", "update_session", "session", "sessions"];
+    let methods = [
+        "insert",
+        "update_sandbox",
+        "sandbox",
+        "insert_session",
+        "update_session",
+        "session",
+        "sessions",
+        "record_snapshots",
+        "snapshot",
+        "snapshots",
+        "delete_snapshots",
+        "update_snapshot",
+        "unfinished_sandboxes",
+    ];
     for _ in 0..random.below(4) {
-        let method = methods[usize::try_from(random.below(7)).unwrap()];
+        let method = methods[usize::try_from(random.below(13)).unwrap()];
         let kind = if random.below(2) == 0 { CatalogErrorKind::Busy } else { CatalogErrorKind::Full };
         world.catalog.fail_next_call(method, kind);
+    }
+    let methods = ["commit", "copy", "stand_on", "sync", "remove", "layers"];
+    for _ in 0..random.below(3) {
+        let method = methods[usize::try_from(random.below(6)).unwrap()];
+        world.isolation.layers().fail_next(method, LayerErrorKind::Full);
     }
 }
 
 fn mend_ports(world: &World) {
     world.catalog.forgive();
     world.isolation.forgive();
+    world.isolation.layers().forgive();
 }
 
 /// What nobody may be told, whatever failed.
 fn is_unfair(error: &EngineError) -> bool {
+    if let EngineError::NotFound { what, .. } = error {
+        // Snapshots come and go.
+        return *what != Missing::Snapshot;
+    }
     matches!(
         error,
-        EngineError::NotFound { .. }
-            | EngineError::Invalid { .. }
+        EngineError::Invalid { .. }
             | EngineError::IdempotencyMismatch
             | EngineError::ReadOnly(_)
             | EngineError::ShuttingDown
