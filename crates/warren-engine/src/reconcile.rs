@@ -9,6 +9,9 @@
 //! | stopped, files kept | halted       | left alone              | left alone |
 //! | none, or over | removed            | removed                 |           |
 //!
+//! One that is found frozen against its record was being copied, sealed or paused, and goes on. A layer that a sandbox stands on
+//! and its record does not know of is written down; snapshots that were not on disk when the machine stopped are marked as damaged.
+//!
 //! Only what carries this catalog's mark is removed: sandboxes that others made on the same machine are left alone. When most
 //! of what should be there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier than the
 //! truth. Then nothing is removed, and the engine only answers questions until somebody has looked.

@@ -220,18 +220,21 @@ impl Engine {
 
     pub async fn remove_template(&self, name: &TemplateName) -> Result<(), EngineError> {
         self.may_change()?;
-        let (templates, name) = (self.shared.parts.templates.clone(), name.clone());
-        let catalog = self.shared.parts.catalog.clone();
-        let mut in_use = self.templates_in_use();
+        let (engine, name) = (self.inner(), name.clone());
         blocking(move || {
-            in_use.extend(catalog.templates_of_snapshots()?);
+            let in_use = engine.templates_in_use()?;
+            let templates = &engine.shared.parts.templates;
             templates.remove_template(&name, &in_use).map_err(EngineError::Template)
         })
         .await
     }
 
-    /// Templates that existing sandboxes were made from. Snapshots stand on templates, too.
-    pub fn templates_in_use(&self) -> Vec<TemplateName> {
-        self.shared.registry.templates_in_use()
+    /// Templates that sandboxes and snapshots stand on. Blocks.
+    pub fn templates_in_use(&self) -> Result<Vec<TemplateName>, EngineError> {
+        let mut names = self.shared.registry.templates_in_use();
+        names.extend(self.shared.parts.catalog.templates_of_snapshots()?);
+        names.sort();
+        names.dedup();
+        Ok(names)
     }
 }

@@ -246,8 +246,8 @@ impl Driver {
                 let mut here = now;
                 let mut back = 0;
                 while back < *steps {
-                    let Some(parent) = self.row(&here).await?.and_then(|row| row.parent) else { break };
-                    redo.push(std::mem::replace(&mut here, parent));
+                    let Some(earlier) = self.state_before(&here).await? else { break };
+                    redo.push(std::mem::replace(&mut here, earlier));
                     back += 1;
                 }
                 if back == 0 {
@@ -270,6 +270,19 @@ impl Driver {
 
     fn nothing_to(&self, what: &'static str) -> EngineError {
         EngineError::NothingToUndo { id: self.record.id.clone(), what }
+    }
+
+    /// The next snapshot further back that has other files: one that was taken without a change is no step of its own.
+    async fn state_before(&self, id: &SnapshotId) -> Result<Option<SnapshotId>, EngineError> {
+        let Some(here) = self.row(id).await? else { return Ok(None) };
+        let mut earlier = here.parent;
+        while let Some(id) = earlier {
+            match self.row(&id).await? {
+                Some(row) if row.stack == here.stack => earlier = row.parent,
+                _ => return Ok(Some(id)),
+            }
+        }
+        Ok(None)
     }
 
     async fn row(&self, id: &SnapshotId) -> Result<Option<SnapshotRecord>, EngineError> {

@@ -44,12 +44,20 @@ pub(super) fn correct_stacks<'a>(
 ) -> Result<(), CatalogError> {
     let parts = &engine.shared.parts;
     let (catalog, layers) = (parts.catalog.as_ref(), parts.layers.as_ref());
-    let stacks: HashMap<&SandboxId, Stack> = found
+    let stacks: HashMap<&SandboxId, (Stack, bool)> = found
         .filter(|found| !found.root.is_empty())
-        .map(|found| (&found.id, layers.stack_of(&found.root)))
+        .map(|found| (&found.id, (layers.stack_of(&found.root), found.alive)))
         .collect();
     for record in records.iter_mut().filter(|record| !known(&record.id)) {
-        let Some(stack) = stacks.get(&record.id) else { continue };
+        let Some((stack, alive)) = stacks.get(&record.id) else { continue };
+        // It was started where it was sent, and has written since: that is not to be cleared away.
+        if *alive && record.history.moved {
+            let mut next = record.clone();
+            next.history.moved = false;
+            next.generation += 1;
+            catalog.update_sandbox(&next, Durability::Process)?;
+            *record = next;
+        }
         if let Some(layer) = unknown_layer(record, stack) {
             correct(engine, catalog, layers, record, stack, layer)?;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warren_core::catalog::Durability;
-use warren_core::{LayerId, Owner, SnapshotId, SnapshotMethod, SnapshotRecord};
+use warren_core::{LayerError, LayerErrorKind, LayerId, Owner, SnapshotId, SnapshotMethod, SnapshotRecord};
 
 use crate::blocking::blocking;
 use crate::engine::closed;
@@ -27,8 +27,10 @@ impl Engine {
                 () = self.shared.keep.to_sync.notified() => tokio::time::sleep(PAUSE).await,
             }
             if !self.sync_snapshots().await {
-                tokio::time::sleep(RETRY_PAUSE).await;
-                self.shared.keep.to_sync.notify_one();
+                tokio::select! {
+                    () = closed(&mut closing) => return,
+                    () = tokio::time::sleep(RETRY_PAUSE) => self.shared.keep.to_sync.notify_one(),
+                }
             }
         }
     }
@@ -63,10 +65,10 @@ impl Engine {
             rows.extend(row);
         }
         drop(learning);
-        let mut layers: Vec<LayerId> = rows.iter().flat_map(|row| row.stack.0.iter().cloned()).collect();
-        layers.sort();
-        layers.dedup();
-        parts.layers.sync(&layers)?;
+        match parts.layers.sync(&layers_of(&rows)) {
+            Err(error) if is_lost(&error) => self.sort_out_lost(&mut rows)?,
+            synced => synced?,
+        }
         let last = rows.len().saturating_sub(1);
         for (index, row) in rows.iter().enumerate() {
             let space = self.count(row);
@@ -81,6 +83,27 @@ impl Engine {
         Ok(())
     }
 
+    /// One of these has a layer that is gone or damaged, and the others must not wait for it.
+    fn sort_out_lost(&self, rows: &mut Vec<SnapshotRecord>) -> Result<(), EngineError> {
+        let mut safe = Vec::new();
+        for row in rows.drain(..) {
+            match self.shared.parts.layers.sync(&row.stack.0) {
+                Ok(()) => safe.push(row),
+                Err(error) if is_lost(&error) => {
+                    self.fault();
+                    tracing::error!(snapshot.id = %row.id, error = sentence(&error), "a snapshot is damaged");
+                    self.change_snapshot(&row.owner, &row.id, Durability::Disk, |row| {
+                        row.damaged = true;
+                        true
+                    })?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        *rows = safe;
+        Ok(())
+    }
+
     /// What a snapshot's own layer holds, if it has one and that is not too much to count.
     fn count(&self, row: &SnapshotRecord) -> Option<warren_core::Space> {
         if row.method == SnapshotMethod::Unchanged {
@@ -89,4 +112,16 @@ impl Engine {
         let layer = row.stack.0.first()?;
         self.shared.parts.layers.space(layer, Some(MOST_COUNTED)).ok().flatten()
     }
+}
+
+fn layers_of(rows: &[SnapshotRecord]) -> Vec<LayerId> {
+    let mut layers: Vec<LayerId> = rows.iter().flat_map(|row| row.stack.0.iter().cloned()).collect();
+    layers.sort();
+    layers.dedup();
+    layers
+}
+
+/// Whether trying again is of no use.
+fn is_lost(error: &LayerError) -> bool {
+    matches!(error.kind, LayerErrorKind::NotFound | LayerErrorKind::Damaged)
 }

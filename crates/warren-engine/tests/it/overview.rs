@@ -60,7 +60,7 @@ async fn a_template_in_use_stays() {
     let mut request = acquire();
     request.sandbox.spec.template = "python".parse().unwrap();
     let made = engine.acquire(&owner(), request).await.unwrap();
-    assert_eq!(engine.templates_in_use(), ["python".parse().unwrap()]);
+    assert_eq!(engine.templates_in_use().unwrap(), ["python".parse().unwrap()]);
     assert!(engine.remove_template(&"python".parse().unwrap()).await.is_err());
     engine.stop(&owner(), &made.sandbox.id, StoppedFiles::Keep, "tester").await.unwrap();
     assert!(engine.remove_template(&"python".parse().unwrap()).await.is_err(), "kept files stand on it");

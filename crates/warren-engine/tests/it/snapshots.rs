@@ -145,6 +145,20 @@ async fn a_snapshot_that_a_power_cut_overtook_is_damaged() {
 }
 
 #[tokio::test]
+async fn one_whose_files_are_lost_does_not_keep_the_others_from_the_disk() {
+    let (world, engine, id) = quiet().await;
+    let whole = write_and_snap(&engine, &id, "one").await;
+    let other = make(&engine).await.sandbox.id;
+    let lost = write_and_snap(&engine, &other, "two").await;
+    let layer = engine.snapshot(&owner(), &lost).await.unwrap().stack.0.remove(0);
+    world.isolation.layers().damage(&layer);
+    eventually("the whole one is on disk", async || engine.snapshot(&owner(), &whole).await.unwrap().durable)
+        .await;
+    eventually("the other is damaged", async || engine.snapshot(&owner(), &lost).await.unwrap().damaged)
+        .await;
+}
+
+#[tokio::test]
 async fn after_a_mere_restart_nothing_is_damaged() {
     let (world, engine, id) = quiet().await;
     let taken = write_and_snap(&engine, &id, "one").await;

@@ -43,7 +43,9 @@ pub(crate) async fn import(
         let request = ImportRequest {
             name: imported,
             source: ImportSource::Stream(Box::new(source)),
-            replace: Replace::Unless(&|name: &TemplateName| engine.templates_in_use().contains(name)),
+            replace: Replace::Unless(&|name: &TemplateName| {
+                engine.templates_in_use().map_or(true, |in_use| in_use.contains(name))
+            }),
             limits: ImportLimits::default(),
             progress: &mut |_| {},
         };
