@@ -44,10 +44,11 @@ impl Template {
     }
 
     /// The machine's own `/usr`, which alone is a tree of its own, gets a writable layer only if the sandbox's user is root:
-    /// no other could write there, and the layer would cost more than all other mounts together.
+    /// no other could write there, and the layer would cost more than all other mounts together. A template that was made of a
+    /// state may have more than the one directory there, which only an overlay shows as one.
     fn root_tree(&self, tree: &Tree, user: &str) -> RootTree {
         let is_root = matches!(user.split(':').next(), Some("root" | "0"));
-        let beyond_reach = tree.at == Path::new("/usr") && !is_root;
+        let beyond_reach = tree.at == Path::new("/usr") && !is_root && tree.lowers.len() == 1;
         let access = if beyond_reach { MountAccess::ReadOnly } else { MountAccess::ReadWrite };
         RootTree { at: tree.at.clone(), lowers: tree.lowers.clone(), access }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use warren_core::{LayerError, LayerErrorKind, LayerId, RootTree, Stack};
+use warren_core::{LayerError, LayerErrorKind, LayerId, MountAccess, RootTree, Stack};
 
 use super::LayerDirectory;
 
@@ -26,6 +26,10 @@ pub(super) fn stand_on(
         }
     }
     for (tree, mut top) in root.iter_mut().zip(tops) {
+        // Only an overlay shows several directories as one.
+        if !top.is_empty() {
+            tree.access = MountAccess::ReadWrite;
+        }
         top.append(&mut tree.lowers);
         tree.lowers = top;
     }

@@ -1,8 +1,10 @@
 //! Which state a word on the command line means.
 
+use std::time::{Duration, Instant};
+
 use warren_core::{SandboxId, SnapshotId};
-use warren_wire::api::Snapshot;
-use warren_wire::client::{Client, SnapshotQuery};
+use warren_wire::api::{JournalEntry, Snapshot};
+use warren_wire::client::{Client, JournalQuery, SnapshotQuery};
 
 use super::present::short;
 use crate::error::CliError;
@@ -66,22 +68,36 @@ pub(crate) fn state_of(client: &Client, sandbox: &SandboxId, word: &str) -> Resu
     }
 }
 
+/// How long a state that is just being captured is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 fn after_entry(client: &Client, sandbox: &SandboxId, number: u64) -> Result<SnapshotId, CliError> {
-    let wanted = warren_wire::client::JournalQuery {
-        before: Some(number.saturating_add(1)),
-        limit: Some(1),
-        count: false,
-    };
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let entry = entry(client, sandbox, number)?;
+        match entry.after_id {
+            Some(id) => return id.parse().map_err(CliError::new),
+            // The state that a command left is captured in the background.
+            None if entry.ended_at.is_some() && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            None => {
+                let error = CliError::new(format!("the state after entry {number} was not captured"));
+                return Err(error.hint(format!(
+                    "`warren log {sandbox}` shows which were; a sandbox's --history says which are"
+                )));
+            }
+        }
+    }
+}
+
+fn entry(client: &Client, sandbox: &SandboxId, number: u64) -> Result<JournalEntry, CliError> {
+    let wanted = JournalQuery { before: Some(number.saturating_add(1)), limit: Some(1), count: false };
     let found = client.journal(sandbox.as_str(), &wanted)?.items.into_iter().next();
-    let entry = found.filter(|entry| entry.number == number).ok_or_else(|| {
+    found.filter(|entry| entry.number == number).ok_or_else(|| {
         CliError::new(format!("the journal has no entry {number}"))
             .hint(format!("`warren log {sandbox}` shows the journal"))
-    })?;
-    match entry.after_id {
-        Some(id) => id.parse().map_err(CliError::new),
-        None => Err(CliError::new(format!("the state after entry {number} was not captured"))
-            .hint(format!("`warren log {sandbox}` shows which were; a sandbox's --history says which are"))),
-    }
+    })
 }
 
 /// What a word means wherever a sandbox or a snapshot can be given: an id, `SBX:SNAP`, or a name that only one snapshot has.
