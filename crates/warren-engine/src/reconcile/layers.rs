@@ -1,7 +1,7 @@
 //! What a crash left of snapshots: layers of which the record of their sandbox does not know, and snapshots that a power cut may
 //! have damaged.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use warren_core::catalog::{Catalog, CatalogError, Durability};
 use warren_core::{Clock, Found, LayerId, LayerStore, NewLayer, SandboxId, SandboxRecord, Stack, Status};
@@ -59,19 +59,23 @@ pub(super) fn correct_stacks<'a>(
             *record = next;
         }
         if let Some(layer) = unknown_layer(record, stack) {
-            correct(engine, catalog, layers, record, stack, layer)?;
+            correct(engine, catalog, layers, record, layer)?;
         }
     }
     Ok(())
 }
 
-/// The layer that is on top of all that the record knows of. One that was sent elsewhere stands where its record says as soon as
-/// it is started.
+/// The layer that is there beside all that the record knows of. Which is on top of which is for the record to say: layers that
+/// change different trees could stand either way round. One that was sent elsewhere stands where its record says as soon as it is
+/// started.
 fn unknown_layer<'a>(record: &SandboxRecord, stack: &'a Stack) -> Option<&'a LayerId> {
     let half_made = record.status == Status::Creating && record.death.is_none();
-    let (top, below) = stack.0.split_first()?;
-    let here = !half_made && !record.history.moved;
-    (here && below == record.history.stack.0).then_some(top)
+    if half_made || record.history.moved || stack.depth() != record.history.stack.depth() + 1 {
+        return None;
+    }
+    let known: HashSet<&LayerId> = record.history.stack.0.iter().collect();
+    let mut unknown = stack.0.iter().filter(|layer| !known.contains(layer));
+    unknown.next().filter(|_| unknown.next().is_none())
 }
 
 fn correct(
@@ -79,7 +83,6 @@ fn correct(
     catalog: &dyn Catalog,
     layers: &dyn LayerStore,
     record: &mut SandboxRecord,
-    stack: &Stack,
     layer: &LayerId,
 ) -> Result<(), CatalogError> {
     let clock: &dyn Clock = engine.shared.parts.clock.as_ref();
@@ -91,11 +94,52 @@ fn correct(
         return Ok(());
     }
     let mut next = record.clone();
-    next.history.stack = stack.clone();
+    next.history.stack = record.history.stack.with(layer.clone());
     next.history.redo.clear();
     next.generation += 1;
     catalog.update_sandbox(&next, Durability::Process)?;
     tracing::info!(sandbox.id = %record.id, layer.id = %layer, "a seal that was cut short is written down");
     *record = next;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_core::Owner;
+    use warren_testkit::sample_sandbox;
+
+    use super::*;
+
+    fn layers(numbers: &[u8]) -> Stack {
+        Stack(numbers.iter().map(|number| LayerId::from_random([*number; 16])).collect())
+    }
+
+    fn unknown(recorded: &[u8], found: &[u8]) -> Option<LayerId> {
+        let mut record = SandboxRecord { status: Status::Ready, ..sample_sandbox(&Owner::first(), 1) };
+        record.history.stack = layers(recorded);
+        unknown_layer(&record, &layers(found)).cloned()
+    }
+
+    #[test]
+    fn a_layer_that_the_record_does_not_know_is_found_wherever_it_lies() {
+        let three = layers(&[3]).0.remove(0);
+        assert_eq!(unknown(&[2, 1], &[3, 2, 1]), Some(three.clone()));
+        assert_eq!(unknown(&[2, 1], &[2, 3, 1]), Some(three.clone()), "they change different trees");
+        assert_eq!(unknown(&[], &[3]), Some(three));
+    }
+
+    #[test]
+    fn what_was_squashed_or_is_known_is_left_alone() {
+        assert_eq!(unknown(&[2, 1], &[2, 1]), None);
+        assert_eq!(unknown(&[9], &[3, 2, 1]), None, "9 is equal to these");
+        assert_eq!(unknown(&[9], &[2, 1]), None, "and to these");
+        assert_eq!(unknown(&[3, 2], &[1]), None);
+    }
+
+    #[test]
+    fn one_that_was_sent_elsewhere_is_where_its_record_says() {
+        let mut record = SandboxRecord { status: Status::Ready, ..sample_sandbox(&Owner::first(), 1) };
+        record.history.moved = true;
+        assert_eq!(unknown_layer(&record, &layers(&[1])), None);
+    }
 }
