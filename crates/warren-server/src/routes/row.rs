@@ -4,7 +4,7 @@ use std::fmt;
 use axum::handler::Handler;
 use axum::routing::{self, MethodFilter, MethodRouter};
 use http::Method;
-use utoipa::openapi::schema::Schema;
+use utoipa::openapi::schema::{Object, Schema, SchemaType};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema as _, ToSchema};
 use warren_core::Scope;
@@ -261,7 +261,7 @@ impl Route {
     /// The last answer may also come as this media type.
     pub(crate) fn or_as(mut self, media_type: &'static str) -> Self {
         if let Some(answer) = self.docs.answers.last_mut() {
-            answer.content.push(Content { media_type, schema: RefOr::T(text().into()) });
+            answer.content.push(Content { media_type, schema: RefOr::T(plain(media_type).into()) });
         }
         self
     }
@@ -288,7 +288,7 @@ impl Route {
         description: &'static str,
         media_type: &'static str,
     ) -> Self {
-        let content = vec![Content { media_type, schema: RefOr::T(text().into()) }];
+        let content = vec![Content { media_type, schema: RefOr::T(plain(media_type).into()) }];
         self.docs.answers.push(Answer { status, description, content, headers: Vec::new() });
         self
     }
@@ -314,6 +314,11 @@ impl Route {
     pub(crate) fn works_inside(self) -> Self {
         self.fails(409).fails(502)
     }
+}
+
+/// What is not JSON is text or bytes. Of a stream of events readers see each as a thing of its own, for which there is no one schema.
+fn plain(media_type: &str) -> Object {
+    if media_type == "text/event-stream" { Object::with_type(SchemaType::AnyValue) } else { text() }
 }
 
 impl fmt::Debug for Route {
