@@ -9,6 +9,7 @@
 //! ```text
 //! <data>/templates/<name>/template.json    manifest: format version, digest, config
 //! <data>/templates/<name>/root/            the tree, owned by the ids seen inside (0 to 65535)
+//! <data>/templates/<name>/layer/upper-<n>/ instead of it, in one that stands on another: what it changes in that one's tree n
 //! <data>/templates/.staging-<random>/      an import under way, locked by its importer
 //! <data>/templates-host/<fingerprint>/     the skeleton of `host` for the machine as it is now
 //! ```

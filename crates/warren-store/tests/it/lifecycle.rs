@@ -101,8 +101,8 @@ fn manifests_are_checked() {
         test.store.get(&template.name)
     };
     assert_eq!(read(&good).unwrap(), template);
-    let newer = good.replace("\"format\": 1", "\"format\": 2, \"unheard_of\": {}");
-    assert!(matches!(read(&newer), Err(ReadError::NewerFormat { format: 2, .. })));
+    let newer = good.replace("\"format\": 1", "\"format\": 3, \"unheard_of\": {}");
+    assert!(matches!(read(&newer), Err(ReadError::NewerFormat { format: 3, .. })));
     assert!(matches!(read("{}"), Err(ReadError::Malformed { .. })));
     assert!(matches!(read(&good.replace("\"one\"", "\"two\"")), Err(ReadError::OtherName { .. })));
     assert!(matches!(read(&good.replace("\"/\"", "\"relative\"")), Err(ReadError::Config { .. })));

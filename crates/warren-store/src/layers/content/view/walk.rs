@@ -7,7 +7,7 @@ use warren_core::LayerError;
 use super::Name;
 
 /// How many directories of one path are held open: a path may be deeper than a process may have files open.
-const MOST_OPEN: usize = 6;
+const MOST_OPEN: usize = 3;
 /// Of a deeper one, each so many-th stays open as well, so that the way back up does not begin at the top each time.
 const MILESTONE: usize = 64;
 const MOST_MILESTONES: usize = 64;
