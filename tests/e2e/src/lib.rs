@@ -15,6 +15,7 @@
 mod backend;
 mod binary;
 mod census;
+mod disk;
 mod env;
 mod gate;
 mod http;
@@ -26,6 +27,7 @@ mod wait;
 
 pub use backend::{Backend, ExecResult, causes, has_ended};
 pub use census::{count_descriptors, processes_of, resident_bytes};
+pub use disk::Disk;
 pub use env::TestEnv;
 pub use http::{Answer, read_answer};
 pub use notes::{note, notes};

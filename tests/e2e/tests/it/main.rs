@@ -23,6 +23,7 @@ mod service;
 mod templates;
 mod terminal;
 mod together;
+mod travel;
 
 use std::io::Write;
 

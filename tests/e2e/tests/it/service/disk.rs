@@ -1,57 +1,14 @@
 //! A disk that fills up under the server.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
-use warren_e2e::{TestEnv, TestServer, eventually};
+use warren_e2e::{Disk, TestEnv, TestServer, eventually};
 
 const MIB: u64 = 1 << 20;
-
-/// A small file system of its own.
-struct Disk {
-    mount: PathBuf,
-}
-
-impl Disk {
-    fn make(env: &TestEnv, mib: u64) -> Self {
-        let (image, mount) = (env.path("disk.img"), env.path("disk"));
-        File::create(&image).expect("the disk is made").set_len(mib * MIB).expect("the disk is made");
-        fs::create_dir(&mount).expect("the disk is made");
-        run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image));
-        run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&mount));
-        Self { mount }
-    }
-
-    fn free(&self) -> u64 {
-        let space = rustix::fs::statvfs(&self.mount).expect("there is a file system");
-        space.f_bavail * space.f_frsize
-    }
-
-    /// Takes all but so many bytes.
-    fn fill_to(&self, free: u64) {
-        let room = self.free().saturating_sub(free);
-        run(Command::new("fallocate").arg("-l").arg(room.to_string()).arg(self.filler()));
-    }
-
-    fn filler(&self) -> PathBuf {
-        self.mount.join("filler")
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("--lazy").arg(&self.mount).status());
-    }
-}
-
-#[track_caller]
-fn run(command: &mut Command) {
-    let output = command.output().expect("it can be started");
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
 
 fn server<'env>(env: &'env TestEnv, data_dir: &Path) -> TestServer<'env> {
     let setup = TestServer::setup(env).data_dir(data_dir);
@@ -62,7 +19,7 @@ fn server<'env>(env: &'env TestEnv, data_dir: &Path) -> TestServer<'env> {
 fn new_work_is_refused_before_the_disk_is_full_and_taken_on_again_afterwards() {
     let env = TestEnv::new();
     let disk = Disk::make(&env, 400);
-    let server = server(&env, &disk.mount.join("data"));
+    let server = server(&env, &disk.mount().join("data"));
     let (running, stopped) = (server.create(), server.create());
     server.warren(["stop", &stopped]).ok();
     disk.fill_to(80 * MIB);
@@ -87,12 +44,14 @@ fn new_work_is_refused_before_the_disk_is_full_and_taken_on_again_afterwards() {
 fn a_full_disk_loses_nothing() {
     let env = TestEnv::new();
     let disk = Disk::make(&env, 400);
-    let mut server = server(&env, &disk.mount.join("data"));
+    let mut server = server(&env, &disk.mount().join("data"));
     let id = server.create();
     server.shell(&id, "echo work > file");
     disk.fill_to(8 * MIB);
     // A file system gives its last blocks to those who ask for little.
-    drop(Command::new("sh").arg("-c").arg(format!("cat /dev/zero > {}/rest", disk.mount.display())).output());
+    drop(
+        Command::new("sh").arg("-c").arg(format!("cat /dev/zero > {}/rest", disk.mount().display())).output(),
+    );
     let answers: Vec<_> = ["pause", "resume", "stop"]
         .map(|deed| server.ask("POST", &format!("/v1/sandboxes/{id}/{deed}"), None))
         .into_iter()
@@ -104,7 +63,7 @@ fn a_full_disk_loses_nothing() {
     assert_ne!(upload.code, Some(0), "there was no room for it");
     server.kill();
     fs::remove_file(disk.filler()).unwrap();
-    fs::remove_file(disk.mount.join("rest")).unwrap();
+    fs::remove_file(disk.mount().join("rest")).unwrap();
     server.start_again();
     server.assert_agreement();
     if server.status(&id) != "ready" {

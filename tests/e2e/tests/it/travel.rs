@@ -1,0 +1,15 @@
+//! A sandbox's history as its users and its faults meet it: snapshots, going back, forks, and what is made of them.
+
+mod bisect;
+mod capture;
+mod cli;
+mod crash;
+mod disk;
+mod kinds;
+mod lateral;
+mod many;
+mod promote;
+mod support;
+mod transfer;
+
+pub(crate) use crash::is_of_history;
