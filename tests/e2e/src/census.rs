@@ -15,7 +15,8 @@ pub(crate) fn census(data_dir: &Path) -> Vec<String> {
     let instance = instance(data_dir);
     let processes = instance.iter().flat_map(|word| processes_of(word));
     found.extend(processes.map(|pid| format!("  process: {pid}")));
-    let data_dir = data_dir.to_string_lossy().into_owned();
+    // A disk that is mounted on the directory itself is none of a sandbox.
+    let data_dir = format!("{}/", data_dir.to_string_lossy());
     let mounts = taken.mounts.into_iter().filter(|line| line.contains(&data_dir));
     found.extend(mounts.map(|line| format!("  mount: {line}")));
     found

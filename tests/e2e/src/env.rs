@@ -60,7 +60,7 @@ impl TestEnv {
     }
 
     /// As [`TestEnv::command`], on another data directory.
-    pub(crate) fn command_on<I: AsRef<OsStr>>(
+    pub fn command_on<I: AsRef<OsStr>>(
         &self,
         data_dir: &Path,
         words: impl IntoIterator<Item = I>,

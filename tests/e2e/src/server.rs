@@ -1,7 +1,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -23,6 +23,7 @@ pub struct ServerSetup<'env> {
     listen: String,
     flags: Vec<String>,
     variables: Vec<(String, String)>,
+    boot: Option<PathBuf>,
 }
 
 /// `warren serve` on a data directory, usually that of the [`TestEnv`]. Whatever becomes of the test, it does not outlive it.
@@ -74,12 +75,22 @@ impl<'env> ServerSetup<'env> {
         self.listen(&format!("127.0.0.1:{port}"))
     }
 
+    /// As if the machine had been started anew: the id of the boot is what the file has. Only the server sees it, in a mount
+    /// namespace of its own.
+    pub fn in_other_boot(mut self, id: &Path) -> Self {
+        self.boot = Some(id.to_owned());
+        self
+    }
+
     /// `warren serve`, not yet started.
     pub fn command(&self) -> Command {
         let mut command = self.env.command_on(&self.data_dir, ["serve", "--listen", &self.listen]);
         command.arg("--env-file").arg(self.env_file());
         command.args(&self.flags).envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command
+        match &self.boot {
+            Some(id) => within(&command, id),
+            None => command,
+        }
     }
 
     /// Starts it and waits until it answers requests.
@@ -134,6 +145,7 @@ impl<'env> TestServer<'env> {
             listen: "127.0.0.1:0".to_owned(),
             flags: Vec::new(),
             variables: Vec::new(),
+            boot: None,
         }
     }
 
@@ -269,6 +281,7 @@ impl<'env> TestServer<'env> {
             listen: self.setup.listen.clone(),
             flags: self.setup.flags.clone(),
             variables: Vec::new(),
+            boot: None,
         };
         let setup = change(setup);
         (self.child, self.started_in) = setup.spawn();
@@ -343,6 +356,16 @@ impl Drop for TestServer<'_> {
             }
         }
     }
+}
+
+/// The same command where a file is mounted over the id of the boot.
+fn within(command: &Command, boot_id: &Path) -> Command {
+    let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
+    let mut outer = Command::new("unshare");
+    outer.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer.args(["--mount", "sh", "-c", script]).arg(boot_id);
+    outer.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    outer
 }
 
 /// A test that failed leaves nothing running, wherever it was.
