@@ -23,6 +23,7 @@
 
 mod capture;
 mod end;
+mod history;
 mod look;
 mod pause;
 mod rollback;
@@ -41,7 +42,7 @@ use tokio::time::timeout;
 use warren_core::catalog::Durability;
 use warren_core::{
     Activity, Isolation, LayerId, NewLayer, Owner, Pulse, Request, RootState, SandboxId, SandboxRecord,
-    SnapshotId, Stack, Verdict, decide,
+    SnapshotId, Verdict, decide,
 };
 
 use crate::blocking::blocking;
@@ -50,7 +51,7 @@ use crate::certificate::Ending;
 use crate::engine::closed;
 use crate::error::sentence;
 use crate::registry::Seat;
-use crate::snapshots::{Pin, RolledBack, restacked, stands_on};
+use crate::snapshots::{Pin, RolledBack};
 use crate::{Engine, EngineError, EngineStep, Patch};
 
 pub(crate) use self::capture::{Capture, CaptureOrder, Need, head_or_start, start_of};
@@ -267,44 +268,6 @@ impl Driver {
             Task::Forget { snapshot, parent } => self.forget(&snapshot, parent).await,
             Task::Restack { run, into } => self.restack(&run, &into).await,
         }
-    }
-
-    /// Its history no longer names a snapshot that goes. What it wrote since stays.
-    async fn forget(&mut self, snapshot: &SnapshotId, parent: Option<SnapshotId>) -> Result<(), EngineError> {
-        let history = &self.record.history;
-        let heads = history.head.as_ref() == Some(snapshot);
-        if !heads && !history.redo.contains(snapshot) {
-            return Ok(());
-        }
-        self.write(Durability::Process, |record| {
-            record.history.redo.retain(|redo| redo != snapshot);
-            if heads {
-                record.history.head = parent;
-            }
-        })
-        .await?;
-        if heads {
-            self.cell.mark_changed();
-        }
-        Ok(())
-    }
-
-    /// Stands on one layer instead of several. On disk that takes effect with the next start or seal.
-    async fn restack(&mut self, run: &[LayerId], into: &LayerId) -> Result<(), EngineError> {
-        if !stands_on(&self.record.history.stack, run) {
-            return Ok(());
-        }
-        self.write(Durability::Disk, |record| {
-            let history = &mut record.history;
-            history.stack = restacked(&history.stack, run, into);
-            if stands_on(&history.began, run) {
-                history.began = restacked(&history.began, run, into);
-            } else if run.ends_with(&history.began.0) {
-                // What it began with and what it wrote cannot be told apart any more.
-                history.began = Stack::default();
-            }
-        })
-        .await
     }
 
     /// Does what did not get through when it was due. Nothing else comes before it: a record that is written must not be
