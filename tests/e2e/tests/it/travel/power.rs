@@ -172,13 +172,13 @@ fn put_under_load(
                     if durable || round % 4 == 1 {
                         let snapshot = take(server, id, durable);
                         let round = (!busy).then_some(round);
-                        promises.lock().unwrap().push(Promise { snapshot, durable, round });
+                        promises.lock().expect("no writer failed").push(Promise { snapshot, durable, round });
                     }
                 }
             });
         }
         std::thread::sleep(LOAD);
-        let before = promises.lock().unwrap().clone();
+        let before = promises.lock().expect("no writer failed").clone();
         let image = cut();
         over.store(true, Ordering::SeqCst);
         assert!(before.iter().filter(|promise| promise.durable).count() > 3, "{before:?}");

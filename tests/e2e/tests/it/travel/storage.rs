@@ -41,19 +41,23 @@ impl Pool {
 
     fn mounts(&self) -> usize {
         let place = format!(" {} ", self.data.display());
-        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let table = fs::read_to_string("/proc/self/mountinfo").expect("mounts are listed");
         table.lines().filter(|line| line.contains(&place)).count()
     }
 
     #[track_caller]
     fn unmount(&self) {
-        let output = Command::new("umount").arg(&self.data).output().unwrap();
+        let output = Command::new("umount").arg(&self.data).output().expect("it can be started");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// The paths of all subvolumes.
     fn subvolumes(&self) -> Vec<String> {
-        let output = Command::new("btrfs").args(["subvolume", "list"]).arg(&self.data).output().unwrap();
+        let output = Command::new("btrfs")
+            .args(["subvolume", "list"])
+            .arg(&self.data)
+            .output()
+            .expect("it can be started");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.lines().filter_map(|line| Some(line.split_once(" path ")?.1.to_owned())).collect()
@@ -78,7 +82,7 @@ impl Drop for Pool {
 }
 
 fn loops_of(file: &Path) -> usize {
-    let devices = fs::read_dir("/sys/block").unwrap().flatten();
+    let devices = fs::read_dir("/sys/block").expect("devices are listed").flatten();
     let files = devices.filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok());
     files.filter(|backing| Path::new(backing.trim_end()) == file).count()
 }
