@@ -8,7 +8,9 @@ mod disk;
 mod kinds;
 mod lateral;
 mod many;
+mod power;
 mod promote;
+mod storage;
 mod support;
 mod transfer;
 
