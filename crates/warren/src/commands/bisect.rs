@@ -233,14 +233,13 @@ impl Trial<'_> {
         };
         let ended = self.client.exec(fork.id(), &exec)?;
         let verdict = Verdict::of_exit(ended.exit_code);
-        let what = step.entries.iter().map(|entry| format!("entry {}", entry.number));
-        let what = what.collect::<Vec<_>>().join(", ");
+        let what: String = step.entries.iter().map(|entry| format!(", entry {}", entry.number)).collect();
         let word = match verdict {
             Verdict::Good => "good",
             Verdict::Bad => "bad",
             Verdict::Skip => "cannot be told",
         };
-        ui::say(&format!("{place}: {} {what} {word}", short(&step.state.snapshot_id)));
+        ui::say(&format!("{place}: {}{what}: {word}", short(&step.state.snapshot_id)));
         Ok(verdict)
     }
 }

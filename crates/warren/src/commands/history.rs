@@ -265,8 +265,15 @@ impl Blame {
         } else if blame.items.is_empty() {
             ui::print_plain(&format!("{} is as the sandbox began with it", blame.path));
         } else {
-            let rows: Vec<_> = blame.items.iter().map(row).collect();
-            ui::print_table(["ENTRY", "AGE", "TURN", "EXIT", "CHANGED", "AFTER", "COMMAND"], &rows);
+            let rows: Vec<_> = blame
+                .items
+                .iter()
+                .map(|entry| {
+                    let [number, age, turn, exit, _, after, command] = row(entry);
+                    [number, age, turn, exit, after, command]
+                })
+                .collect();
+            ui::print_table(["ENTRY", "AGE", "TURN", "EXIT", "AFTER", "COMMAND"], &rows);
         }
         Ok(ExitCode::SUCCESS)
     }

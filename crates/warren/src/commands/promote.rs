@@ -90,6 +90,9 @@ impl Promote {
             None if promoted.changes.is_empty() && promoted.conflicts.is_empty() => {
                 ui::say(&format!("there is nothing to merge into {}", promoted.into));
             }
+            None if !promoted.conflicts.is_empty() && !self.ours && !self.theirs => {
+                ui::say("with conflicts nothing is merged: --ours or --theirs settles them");
+            }
             None => ui::say("nothing was changed: --apply does it"),
         }
     }

@@ -12,6 +12,7 @@ use warren_wire::client::Client;
 use super::exec::exit_code;
 use crate::cli::Global;
 use crate::error::CliError;
+use crate::travel::present::one_line;
 use crate::ui;
 
 const EXAMPLES: &str = "\
@@ -82,8 +83,8 @@ impl Tool {
             let rows: Vec<_> = tools
                 .iter()
                 .map(|tool| {
-                    let first = tool.description.lines().next().unwrap_or_default();
-                    [tool.name.clone(), tool.tier.to_string(), first.to_owned()]
+                    let first = tool.description.split_inclusive(". ").next().unwrap_or_default();
+                    [tool.name.clone(), tool.tier.to_string(), one_line(first.trim_end(), 100)]
                 })
                 .collect();
             ui::print_table(["TOOL", "TIER", "WHAT IT DOES"], &rows);
