@@ -17,12 +17,18 @@ fn root_spec() -> SandboxSpec {
 }
 
 fn found(backend: &Backend<'_>, id: &SandboxId) -> Found {
-    backend.port().list().unwrap().into_iter().find(|found| found.id == *id).unwrap()
+    backend
+        .port()
+        .list()
+        .expect("sandboxes are listed")
+        .into_iter()
+        .find(|found| found.id == *id)
+        .expect("it is listed")
 }
 
 fn layer(env: &TestEnv, name: &str) -> PathBuf {
     let layers = env.data_dir().join("layers");
-    std::fs::create_dir_all(&layers).unwrap();
+    std::fs::create_dir_all(&layers).expect("there is room for layers");
     layers.join(name)
 }
 
@@ -267,12 +273,13 @@ fn crash_while_sealing(point: CrashPoint, running: bool) {
         let id = backend.create(root_spec(), OwnerBond::Outlives);
         shell(&backend, &id, "echo one > /root/file; mkdir /usr/local/made");
         if !running {
-            backend.port().halt(&id).unwrap();
+            backend.port().halt(&id).expect("it is halted");
         }
         id
     };
     let mut life = Command::new(env!("CARGO_BIN_EXE_life"));
-    let status = life.arg(env.data_dir()).args([when, "seal", id.as_str()]).status().unwrap();
+    let status =
+        life.arg(env.data_dir()).args([when, "seal", id.as_str()]).status().expect("the step is taken");
     assert_eq!(status.signal(), Some(9), "{when}");
     let backend = env.backend();
     let found = found(&backend, &id);
@@ -288,7 +295,7 @@ fn crash_while_sealing(point: CrashPoint, running: bool) {
     if !running {
         let request = backend.request(root_spec(), OwnerBond::Outlives);
         let request = CreateRequest { id: id.clone(), root: found.root, state: RootState::Kept, ..request };
-        backend.port().create(request).unwrap();
+        backend.port().create(request).expect("it starts again");
     }
     assert_eq!(
         shell(&backend, &id, "cat /root/file; ls -d /usr/local/made; echo two > /root/file; cat /root/file"),

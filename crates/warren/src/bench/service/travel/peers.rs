@@ -127,7 +127,7 @@ impl Peers {
                 "1d",
             ])
         })?;
-        let mut measured = || {
+        let measured = || {
             let target = format!("{name}:/load");
             run("docker", |command| command.arg("cp").arg(&tree).arg(&target))?;
             let mut samples = Samples::default();
