@@ -123,6 +123,7 @@ impl Driver {
             posture,
             layer: self.engine.draw_layer(),
             at_unix_ms: self.engine.shared.parts.clock.unix_ms(),
+            broken: false,
         };
         let pin = self.engine.shared.keep.pin(std::slice::from_ref(&work.layer));
         match blocking(move || work.run()).await {

@@ -159,6 +159,22 @@ async fn one_whose_files_are_lost_does_not_keep_the_others_from_the_disk() {
 }
 
 #[tokio::test]
+async fn a_sandbox_that_stands_on_what_is_lost_can_go_back_to_what_is_whole() {
+    let (world, engine, id) = quiet().await;
+    let whole = write_and_snap(&engine, &id, "one").await;
+    let lost = write_and_snap(&engine, &id, "two").await;
+    output(&engine, &id, "write /root/more three").await;
+    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    let layer = engine.snapshot(&owner(), &lost).await.unwrap().stack.0.remove(0);
+    world.isolation.layers().damage(&layer);
+    engine.resume(&owner(), &id).await.unwrap_err();
+    let rolled = engine.rollback(&owner(), &id, &whole, false).await.unwrap();
+    assert!(rolled.safety.damaged, "what it had is kept, and nothing is started from it");
+    engine.resume(&owner(), &id).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "one");
+}
+
+#[tokio::test]
 async fn after_a_mere_restart_nothing_is_damaged() {
     let (world, engine, id) = quiet().await;
     let taken = write_and_snap(&engine, &id, "one").await;

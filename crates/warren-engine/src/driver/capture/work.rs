@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use warren_core::catalog::{CatalogErrorKind, Durability, SnapshotFilter};
 use warren_core::{
-    Copied, IsolationError, LayerDriver, LayerId, MOST_LAYERS, NewLayer, PageRequest, RootTree,
-    SandboxRecord, Sealed, SnapshotId, SnapshotMethod, SnapshotRecord, Stack,
+    Copied, IsolationError, LayerDriver, LayerError, LayerErrorKind, LayerId, MOST_LAYERS, NewLayer,
+    PageRequest, RootTree, SandboxRecord, Sealed, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord,
+    Stack,
 };
 
 use super::{CaptureOrder, Need, Posture, head_or_start, plain_row, start_of};
@@ -24,6 +25,8 @@ pub(super) struct Work {
     pub(super) posture: Posture,
     pub(super) layer: LayerId,
     pub(super) at_unix_ms: u64,
+    /// What it stands on is lost: what it wrote itself is saved, but nothing can be started from that.
+    pub(super) broken: bool,
 }
 
 /// What was done to the machine.
@@ -56,10 +59,18 @@ impl From<EngineError> for Failure {
 }
 
 impl Work {
-    pub(super) fn run(self) -> Result<Outcome, Failure> {
+    pub(super) fn run(mut self) -> Result<Outcome, Failure> {
         self.check()?;
-        let below = self.engine.root_of(&self.record)?;
-        match self.seize(&below)? {
+        let seized = match self.engine.root_of(&self.record) {
+            Ok(below) => self.seize(&below)?,
+            // A power cut may have left it so, and there must be a way back to what is whole.
+            Err(EngineError::Layers(error)) if self.is_last_resort(&error) => {
+                self.broken = true;
+                self.copy()?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match seized {
             Seized::Layer { method, frozen } => self.record_layer(method, frozen),
             Seized::Unchanged => Ok(self.record_unchanged()?),
             Seized::Busy => Ok(Outcome::Busy),
@@ -81,6 +92,11 @@ impl Work {
         let page = PageRequest { limit: 1, after: None };
         let found = self.engine.shared.parts.catalog.snapshots(&self.record.owner, &filter, &page)?;
         if found.items.is_empty() { Ok(()) } else { Err(self.name_taken()) }
+    }
+
+    fn is_last_resort(&self, error: &LayerError) -> bool {
+        let lost = matches!(error.kind, LayerErrorKind::NotFound | LayerErrorKind::Damaged);
+        lost && self.order.reason == SnapshotReason::Safety && self.posture == Posture::Halted
     }
 
     fn name_taken(&self) -> EngineError {
@@ -250,6 +266,7 @@ impl Work {
             created_unix_ms: self.at_unix_ms,
             method,
             durable: self.order.durable,
+            damaged: self.broken,
             ..plain_row(&record, stack.clone())
         };
         record.history.head = Some(snapshot.id.clone());
