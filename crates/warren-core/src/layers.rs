@@ -123,9 +123,10 @@ pub trait LayerContent: Send + Sync {
     fn export(&self, root: &[RootTree], what: &Export<'_>, to: &mut dyn Write) -> Result<(), LayerError>;
 
     /// Reads what [`LayerContent::export`] wrote, or a tar file. The source is hostile. Layers are made and committed with the
-    /// ids that `draw` gives; on an error none is left.
+    /// ids that `draw` gives; on an error none is left. `root` is what a tar file is to stand on, and empty for a history.
     fn import(
         &self,
+        root: &[RootTree],
         from: &mut dyn Read,
         format: ImportFormat,
         draw: &dyn Fn() -> LayerId,

@@ -4,9 +4,9 @@ use std::sync::Mutex;
 
 use warren_core::catalog::Durability;
 use warren_core::{
-    Export, ImportFormat, ImportedHistory, LayerError, LayerErrorKind, MOST_LAYERS, Owner, SandboxId,
-    SandboxKind, SandboxSpec, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord, TemplateInfo,
-    TemplateName,
+    Export, ImportFormat, ImportedHistory, LayerError, LayerErrorKind, MOST_LAYERS, Owner, RootTree,
+    SandboxId, SandboxKind, SandboxSpec, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord,
+    TemplateInfo, TemplateName,
 };
 
 use super::compare::{State, ancestry, same_template};
@@ -101,16 +101,17 @@ impl Engine {
         let (engine, owner) = (self.inner(), owner.clone());
         blocking(move || {
             engine.check_disk()?;
-            if let Some(template) = &template {
-                engine.check_template(template)?;
-            }
+            let root = match &template {
+                Some(template) => engine.root_for(template)?,
+                None => Vec::new(),
+            };
             let pin = Mutex::new(engine.shared.keep.pin(&[]));
             let draw = || {
                 let layer = engine.draw_layer();
                 locked(&pin).add(layer.clone());
                 layer
             };
-            let imported = engine.shared.parts.layers.import(from.as_mut(), format, &draw)?;
+            let imported = engine.shared.parts.layers.import(&root, from.as_mut(), format, &draw)?;
             (engine.shared.parts.passed)(EngineStep::ImportMade);
             engine.record_import(&owner, imported, template, name)
         })
@@ -126,7 +127,7 @@ impl Engine {
     ) -> Result<Vec<SnapshotRecord>, EngineError> {
         let parts = &self.shared.parts;
         let template = template.or(imported.template).unwrap_or_else(TemplateName::host);
-        self.check_template(&template)?;
+        self.root_for(&template)?;
         let sandbox = SandboxId::from_random(parts.random.bits());
         let (now_ms, backend) = (parts.clock.unix_ms(), self.first_backend());
         let mut ids: HashMap<String, SnapshotId> = HashMap::new();
@@ -187,9 +188,10 @@ impl Engine {
     }
 
     /// Whether a template is there and can be used. Blocks.
-    fn check_template(&self, name: &TemplateName) -> Result<(), EngineError> {
+    /// What sandboxes of a template stand on.
+    fn root_for(&self, name: &TemplateName) -> Result<Vec<RootTree>, EngineError> {
         let nobody = SandboxId::from_random([0; 16]);
-        self.template_root(&nobody, &SandboxSpec::new(name.clone())).map(drop)
+        self.template_root(&nobody, &SandboxSpec::new(name.clone()))
     }
 
     fn first_backend(&self) -> String {

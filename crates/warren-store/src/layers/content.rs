@@ -50,11 +50,12 @@ impl LayerContent for LayerDirectory {
 
     fn import(
         &self,
+        root: &[RootTree],
         from: &mut dyn Read,
         format: ImportFormat,
         draw: &dyn Fn() -> LayerId,
     ) -> Result<ImportedHistory, LayerError> {
-        import::import(self, from, format, draw)
+        import::import(self, root, from, format, draw)
     }
 
     fn make_template(

@@ -80,6 +80,7 @@ impl LayerContent for FakeLayers {
 
     fn import(
         &self,
+        _: &[RootTree],
         from: &mut dyn Read,
         format: ImportFormat,
         draw: &dyn Fn() -> LayerId,

@@ -5,12 +5,14 @@ mod layer;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::SystemTime;
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use warren_core::{
     ImportFormat, ImportedHistory, ImportedSnapshot, LayerError, LayerErrorKind, LayerId, LayerStore as _,
-    NewLayer, Stack,
+    NewLayer, RootTree, Stack,
 };
 
 use super::{build, failure, view};
@@ -27,6 +29,7 @@ const DEPTH: usize = 256;
 
 pub(super) fn import(
     store: &LayerDirectory,
+    root: &[RootTree],
     from: &mut dyn Read,
     format: ImportFormat,
     draw: &dyn Fn() -> LayerId,
@@ -37,7 +40,7 @@ pub(super) fn import(
     let meter = Meter::new(limits, File::from(disk), &mut progress);
     meter.look_at_disk().map_err(|error| refused(error.into()))?;
     match format {
-        ImportFormat::Tar => tar(store, from, draw, &meter),
+        ImportFormat::Tar => tar(store, root, from, draw, &meter),
         ImportFormat::History => history::import(store, from, draw, &meter),
     }
 }
@@ -45,6 +48,7 @@ pub(super) fn import(
 /// A tar file's root becomes one layer. It hides nothing of the template but what it has itself.
 fn tar(
     store: &LayerDirectory,
+    trees: &[RootTree],
     from: &mut dyn Read,
     draw: &dyn Fn() -> LayerId,
     meter: &Meter<'_>,
@@ -65,6 +69,7 @@ fn tar(
         writer.finish().map_err(refuse)
     };
     extracted().map_err(refused)?;
+    divide(staged.directory(), trees)?;
     let layer = NewLayer { id: draw(), sandbox: None, created_unix_ms: now() };
     staged.commit(&layer)?;
     let snapshot = ImportedSnapshot {
@@ -75,6 +80,30 @@ fn tar(
         stack: Stack(vec![layer.id]),
     };
     Ok(ImportedHistory { template: None, snapshots: vec![snapshot] })
+}
+
+/// What belongs to a tree of its own, as `/usr` does in the template `host`, goes to that tree's part of the layer.
+fn divide(layer: BorrowedFd<'_>, trees: &[RootTree]) -> Result<(), LayerError> {
+    let failed = failure::errno("divide a layer among the trees of its template");
+    for (number, tree) in trees.iter().enumerate().skip(1) {
+        let (mut names, upper) = (view::names_of(&tree.at)?, view::upper_name(number)?);
+        let Some(last) = names.pop() else { continue };
+        names.insert(0, view::upper_name(0)?);
+        let moved = || {
+            let mut parent = rustix::io::fcntl_dupfd_cloexec(layer, 0)?;
+            for name in &names {
+                parent = build::open_directory(parent.as_fd(), name)?;
+            }
+            build::open_directory(parent.as_fd(), &last)?;
+            rustix::fs::renameat(&parent, &last, layer, &upper)
+        };
+        match moved() {
+            // Whatever else the archive has there, the tree hides it.
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+    Ok(())
 }
 
 /// Layers that were made. They go again unless the whole import succeeds.

@@ -42,7 +42,7 @@ fn exported(fixture: &Fixture, snapshots: &[SnapshotRecord]) -> Vec<u8> {
 }
 
 fn import(fixture: &Fixture, bytes: &[u8], format: ImportFormat) -> Result<ImportedHistory, LayerError> {
-    fixture.store.import(&mut &*bytes, format, &|| fixture.draw())
+    fixture.store.import(&fixture.root, &mut &*bytes, format, &|| fixture.draw())
 }
 
 fn assert_nothing_left(fixture: &Fixture) {
@@ -291,6 +291,24 @@ fn a_layer_of_holes_counts_as_what_it_would_fill() {
         import(&fixture, &one_layer(&layer.into_inner().unwrap()), ImportFormat::History).unwrap_err();
     assert_eq!(error.kind, LayerErrorKind::Invalid);
     assert_nothing_left(&fixture);
+}
+
+#[test]
+fn what_a_tar_file_has_below_another_tree_becomes_part_of_that_tree() {
+    let fixture = Fixture::with_trees(&["/", "/usr"]);
+    let mut archive = Builder::new(Vec::new());
+    add(&mut archive, EntryType::Regular, "usr/bin/tool", "", b"1");
+    add(&mut archive, EntryType::Regular, "etc/new", "", b"2");
+    let history = import(&fixture, &archive.into_inner().unwrap(), ImportFormat::Tar).unwrap();
+    let place = fixture.store.place(&history.snapshots[0].stack.0[0]);
+    assert_eq!(fs::read(place.join("upper-1/bin/tool")).unwrap(), b"1");
+    assert!(place.join("upper-0/etc/new").exists() && !place.join("upper-0/usr").exists());
+
+    let mut archive = Builder::new(Vec::new());
+    add(&mut archive, EntryType::Symlink, "usr", "/etc", b"");
+    let history = import(&fixture, &archive.into_inner().unwrap(), ImportFormat::Tar).unwrap();
+    let place = fixture.store.place(&history.snapshots[0].stack.0[0]);
+    assert!(place.join("upper-0/usr").is_symlink() && !place.join("upper-1").exists());
 }
 
 #[test]
