@@ -2,7 +2,8 @@
 //!
 //! A layer is a directory on the host with one `upper-<n>` for each writable tree of a root that it changes, in the form that
 //! overlayfs has on disk: ids as seen inside, a removed name as a character device 0:0, a directory that hides what is below
-//! it with the attribute `trusted.overlay.opaque`. Once committed a layer never changes. A [`Stack`] of them on top of a
+//! it with the attribute `trusted.overlay.opaque`, one that was renamed says in `trusted.overlay.redirect` where the layers below
+//! have it. Once committed a layer never changes. A [`Stack`] of them on top of a
 //! template is the state of a sandbox at some moment.
 
 use std::error::Error;

@@ -62,7 +62,7 @@ impl Layers {
             ("source", "overlay".to_owned()),
             ("upperdir", format!("{writable}/upper-{number}")),
             ("workdir", format!("{writable}/work-{number}")),
-            ("redirect_dir", "nofollow".to_owned()),
+            ("redirect_dir", "on".to_owned()),
             ("metacopy", "off".to_owned()),
             ("index", "off".to_owned()),
             ("xino", "off".to_owned()),

@@ -67,3 +67,7 @@ impl LayerContent for LayerDirectory {
         template::make(self, below, stack, name)
     }
 }
+
+#[cfg(test)]
+#[path = "content/renamed_tests.rs"]
+mod renamed_tests;

@@ -96,6 +96,9 @@ fn squash_tree(merged: Merged, mut builder: Builder, space: &mut Space) -> Resul
             Step::Done => {
                 if let Some(node) = place.merged.itself()? {
                     let opaque = place.merged.covers() && !place.covered;
+                    if let Some(route) = place.merged.redirect() {
+                        build::redirect(place.made.as_fd(), route)?;
+                    }
                     build::finish_directory(place.made.as_fd(), &Attributes::of(&node)?, opaque)?;
                 }
                 if !walk.leave() {

@@ -199,7 +199,7 @@ fn a_history_is_imported_under_other_ids() {
     let what = Export::History { template: &template, snapshots: &snapshots };
     bench.layers.export(&root, &what, &mut bytes).unwrap();
     let draw = || bench.draw();
-    let imported = bench.layers.import(&mut bytes.as_slice(), ImportFormat::History, &draw).unwrap();
+    let imported = bench.layers.import(&[], &mut bytes.as_slice(), ImportFormat::History, &draw).unwrap();
     assert_eq!(imported.template, Some(template));
     assert_eq!(imported.snapshots[1].parent_was.as_deref(), Some(snapshots[0].id.as_str()));
     let copy = &imported.snapshots[1].stack;
@@ -207,10 +207,10 @@ fn a_history_is_imported_under_other_ids() {
     assert!(bench.layers.diff(&root, &two, copy, &DiffOptions::default()).unwrap().changes.is_empty());
     let before = bench.layers.layers().unwrap().len();
     for wrong in [b"{}".as_slice(), &bytes[1..]] {
-        let error = bench.layers.import(&mut { wrong }, ImportFormat::History, &draw).unwrap_err();
+        let error = bench.layers.import(&[], &mut { wrong }, ImportFormat::History, &draw).unwrap_err();
         assert_eq!(error.kind, LayerErrorKind::Invalid);
     }
-    assert!(bench.layers.import(&mut bytes.as_slice(), ImportFormat::Tar, &draw).is_err());
+    assert!(bench.layers.import(&[], &mut bytes.as_slice(), ImportFormat::Tar, &draw).is_err());
     assert_eq!(bench.layers.layers().unwrap().len(), before);
 }
 
@@ -223,7 +223,7 @@ fn a_state_comes_back_from_an_archive_and_from_a_template() {
     let what = Export::Tar { stack: &stack, below: "/".into() };
     bench.layers.export(&root, &what, &mut bytes).unwrap();
     let draw = || bench.draw();
-    let imported = bench.layers.import(&mut bytes.as_slice(), ImportFormat::Tar, &draw).unwrap();
+    let imported = bench.layers.import(&[], &mut bytes.as_slice(), ImportFormat::Tar, &draw).unwrap();
     assert!(!bench.layers.differs(&root, &stack, &imported.snapshots[0].stack, Path::new("/")).unwrap());
 
     let mut patch = Vec::new();

@@ -125,6 +125,29 @@ fn forks_share_everything_until_they_write() {
 }
 
 #[test]
+fn directories_of_earlier_layers_are_renamed_like_any_other() {
+    let env = TestEnv::new();
+    let backend = env.backend();
+    let id = backend.create(root_spec(), OwnerBond::Outlives);
+    shell(&backend, &id, "mkdir -p /root/src/lib; echo 1 > /root/src/lib/a; echo 2 > /root/src/b");
+    assert_sealed(&backend, &id, &layer(&env, "one"));
+    let rename = "python3 -c 'import os, sys; os.rename(sys.argv[1], sys.argv[2])'";
+    shell(&backend, &id, &format!("{rename} /root/src /root/code; {rename} /root/code/lib /srv/lib"));
+    assert_sealed(&backend, &id, &layer(&env, "two"));
+    shell(&backend, &id, &format!("{rename} /root/code /root/src; echo 3 >> /srv/lib/a"));
+    assert_sealed(&backend, &id, &layer(&env, "three"));
+    let fork = fork(&backend, found(&backend, &id).root);
+    for id in [&id, &fork] {
+        assert_eq!(
+            shell(&backend, id, "cd /root; find src; cat src/b /srv/lib/a; ls"),
+            "src\nsrc/b\n2\n1\n3\nsrc"
+        );
+    }
+    backend.destroy(&fork);
+    backend.destroy(&id);
+}
+
+#[test]
 fn a_sandbox_in_which_somebody_works_is_left_alone() {
     let env = TestEnv::new();
     let backend = env.backend();

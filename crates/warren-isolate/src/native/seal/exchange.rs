@@ -79,8 +79,7 @@ fn mount_overlay(plan: &Plan, area: &OwnedFd) -> Result<OwnedFd, Errno> {
     let area = area.as_raw_fd();
     set("upperdir", &format!("{area}/{}", plan.upper))?;
     set("workdir", &format!("{area}/{}", plan.work))?;
-    for (key, value) in [("redirect_dir", "nofollow"), ("metacopy", "off"), ("index", "off"), ("xino", "off")]
-    {
+    for (key, value) in [("redirect_dir", "on"), ("metacopy", "off"), ("index", "off"), ("xino", "off")] {
         set(key, value)?;
     }
     fsconfig_set_flag(&context, "volatile")?;

@@ -12,9 +12,10 @@ use rustix::io::Errno;
 use warren_core::LayerError;
 
 use super::failure;
-use super::view::{Node, Xattr};
+use super::view::{Node, Route, Xattr};
 
 const OPAQUE: &str = "trusted.overlay.opaque";
+const REDIRECT: &str = "trusted.overlay.redirect";
 /// Overlayfs hides the whiteouts of a directory that is in one layer only if the directory has this attribute. Empty, it says
 /// that nobody knows where the directory came from.
 const ORIGIN: &str = "trusted.overlay.origin";
@@ -132,6 +133,11 @@ pub(crate) fn finish_directory(
         mark(directory, OPAQUE, b"y")?;
     }
     attributes.apply(directory)
+}
+
+/// Says where what is further below has a directory.
+pub(crate) fn redirect(directory: BorrowedFd<'_>, route: &Route) -> Result<(), LayerError> {
+    mark(directory, REDIRECT, &route.mark())
 }
 
 /// Hides whatever has this name further below.

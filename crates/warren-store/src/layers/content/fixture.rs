@@ -98,7 +98,7 @@ impl Fixture {
         fs::create_dir_all(&place).unwrap();
         let lowers: Vec<_> = lowers.iter().map(|lower| lower.to_str().unwrap()).collect();
         let options =
-            format!("lowerdir={},redirect_dir=nofollow,metacopy=off,index=off,xino=off", lowers.join(":"));
+            format!("lowerdir={},redirect_dir=on,metacopy=off,index=off,xino=off", lowers.join(":"));
         let script = r#"mount -t overlay overlay -o "$1" "$2" && cd "$2" && {
             find . -mindepth 1 -printf '%p %y %m %U %G %T@ %l %s\n' | sed -E 's/( d .*) [0-9]+$/\1/' | LC_ALL=C sort
             find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum

@@ -106,7 +106,7 @@ fn what_the_kernel_would_obey_does_not_come_in() {
     directory(
         "upper-0/d/",
         &[
-            ("SCHILY.xattr.trusted.overlay.redirect", b"/etc"),
+            ("SCHILY.xattr.trusted.overlay.redirect", b"/../etc"),
             ("SCHILY.xattr.trusted.overlay.metacopy", b""),
             ("SCHILY.xattr.user.overlay.redirect", b"/etc"),
             ("SCHILY.xattr.security.capability", b"x"),

@@ -5,6 +5,7 @@
 
 mod directory;
 mod node;
+mod route;
 mod walk;
 
 use std::ffi::{CString, OsStr};
@@ -18,6 +19,7 @@ use warren_core::{LayerError, LayerErrorKind, LayerId, LayerStore as _, RootTree
 
 pub(crate) use directory::{Merged, Name, Part};
 pub(crate) use node::{Node, Xattr};
+pub(crate) use route::Route;
 pub(crate) use walk::{Places, Step, Walk};
 
 use super::failure::{self, invalid};

@@ -7,6 +7,8 @@ use rustix::io::Errno;
 /// The kernel lists no more names, and has no longer values.
 const MOST_BYTES: usize = 64 << 10;
 const OPAQUE: &CStr = c"trusted.overlay.opaque";
+/// Where the layers below have a directory that was renamed.
+const REDIRECT: &CStr = c"trusted.overlay.redirect";
 const CAPABILITY: &CStr = c"security.capability";
 
 /// Gives copies the owner, mode, times and extended attributes of their originals. Has the room for the latter.
@@ -82,7 +84,8 @@ fn names(list: &[u8], length: usize) -> impl Iterator<Item = &CStr> {
         let kept = bytes.starts_with(b"user.")
             || bytes.starts_with(b"security.")
             || bytes.starts_with(b"system.posix_acl_")
-            || name == OPAQUE;
+            || name == OPAQUE
+            || name == REDIRECT;
         kept.then_some(name)
     })
 }

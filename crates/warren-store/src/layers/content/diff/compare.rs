@@ -33,7 +33,7 @@ pub(crate) struct Pair {
 enum Touched {
     /// Only what these directories hold.
     In(Vec<Part>),
-    /// Anything: one of the layers hides what is below it.
+    /// Anything: one of the layers hides what is below it, or has it from elsewhere.
     All,
 }
 
@@ -182,7 +182,7 @@ impl Touched {
         let mut inner = Vec::new();
         for part in parts {
             let entered = Merged::part(part).enter(&name.name)?;
-            if entered.covers() {
+            if entered.covers() || entered.redirect().is_some() {
                 return Ok(Self::All);
             }
             inner.extend_from_slice(entered.parts());

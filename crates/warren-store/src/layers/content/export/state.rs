@@ -9,9 +9,10 @@ use super::tar::{Entry, Kind, TarWriter};
 use super::writing;
 use crate::layers::LayerDirectory;
 use crate::layers::content::failure;
-use crate::layers::content::view::{Lookup, Merged, Name, Node, Places, Step, View, Walk};
+use crate::layers::content::view::{Lookup, Merged, Name, Node, Places, Step, View, Walk, Xattr};
 
 const OPAQUE: &[u8] = b"trusted.overlay.opaque";
+const REDIRECT: &[u8] = b"trusted.overlay.redirect";
 const CAPABILITY: &[u8] = b"security.capability";
 
 pub(super) fn export(
@@ -101,6 +102,13 @@ impl Source for Alone {
     }
 }
 
+/// What overlayfs has to know of a directory of a layer. `covered`: nothing shows through the one around it anyway.
+fn marks(directory: &Merged, covered: bool) -> Vec<Xattr> {
+    let opaque = (directory.covers() && !covered).then(|| (OPAQUE.to_owned(), b"y".to_vec()));
+    let redirect = directory.redirect().map(|route| (REDIRECT.to_owned(), route.mark()));
+    opaque.into_iter().chain(redirect).collect()
+}
+
 /// Writes trees into an archive.
 pub(super) struct TreeArchive<'w> {
     pub(super) tar: TarWriter<'w>,
@@ -123,7 +131,8 @@ impl<'w> TreeArchive<'w> {
         purpose: Purpose,
     ) -> Result<(), LayerError> {
         if let Some(node) = top.itself()? {
-            self.directory(&node, prefix, purpose == Purpose::Layer && top.covers())?;
+            let marks = if purpose == Purpose::Layer { marks(&top, false) } else { Vec::new() };
+            self.directory(&node, prefix, marks)?;
         }
         let names = source.list(path, &top)?;
         let mut walk = Walk::new(source, path, top, names);
@@ -144,9 +153,10 @@ impl<'w> TreeArchive<'w> {
             let entry_name = [name_in_archive.as_slice(), name.name.as_bytes()].concat();
             if node.is_directory() {
                 let inner = source.enter(&place, &path, &name)?;
-                let opaque = purpose == Purpose::Layer && inner.covers() && !place.covers();
+                let marks =
+                    if purpose == Purpose::Layer { marks(&inner, place.covers()) } else { Vec::new() };
                 name_in_archive = [entry_name.as_slice(), b"/"].concat();
-                self.directory(&node, &name_in_archive, opaque)?;
+                self.directory(&node, &name_in_archive, marks)?;
                 let names = source.list(&path, &inner)?;
                 walk.enter(name, inner, names);
             } else if purpose == Purpose::Layer && hides(&node) {
@@ -157,11 +167,9 @@ impl<'w> TreeArchive<'w> {
         }
     }
 
-    fn directory(&mut self, node: &Node<'_>, name: &[u8], opaque: bool) -> Result<(), LayerError> {
+    fn directory(&mut self, node: &Node<'_>, name: &[u8], marks: Vec<Xattr>) -> Result<(), LayerError> {
         let mut entry = described(node, Kind::Directory, name)?;
-        if opaque {
-            entry.xattrs.push((OPAQUE.to_owned(), b"y".to_vec()));
-        }
+        entry.xattrs.extend(marks);
         self.tar.entry(&entry).map_err(writing)
     }
 

@@ -11,6 +11,7 @@ use crate::import::extract::fill;
 use crate::import::is_provided;
 use crate::import::limits::Meter;
 use crate::layers::content::build::open_directory;
+use crate::layers::content::view::Route;
 use crate::layers::stand::tree_number;
 use crate::tree::{EntryError, TreePath, TreeWriter, Xattr};
 
@@ -18,6 +19,7 @@ const BUFFER: usize = 128 << 10;
 /// More writable trees than any root has.
 const MOST_TREES: u32 = 64;
 const OPAQUE: &[u8] = b"trusted.overlay.opaque";
+const REDIRECT: &[u8] = b"trusted.overlay.redirect";
 const ORIGIN: &[u8] = b"trusted.overlay.origin";
 
 /// Writes the archive of one layer into a directory. Of all that overlayfs reads, only that a name is hidden or a directory
@@ -98,6 +100,14 @@ impl Trees<'_, '_> {
                 // A root that covers the whole template is never meant.
                 if opaque && !path.is_root() {
                     attributes.xattrs.push(mark(OPAQUE, b"y"));
+                }
+                // The kernel follows it through layers only, and by plain names.
+                let redirect = entry.xattrs.iter().find(|(name, _)| name == REDIRECT);
+                if let Some(route) = redirect.and_then(|(_, value)| Route::parse(value))
+                    && !opaque
+                    && !path.is_root()
+                {
+                    attributes.xattrs.push(mark(REDIRECT, &route.mark()));
                 }
                 self.writer(tree)?.directory(path, attributes)
             }

@@ -3,11 +3,11 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use rustix::fs::{Dir, OFlags};
-use rustix::io::Errno;
+use rustix::fs::Dir;
 use warren_core::LayerError;
 
 use super::node::{self, Node};
+use super::route::{Found, Route};
 use crate::layers::content::failure;
 
 /// One real directory.
@@ -16,15 +16,17 @@ pub(crate) struct Part {
     fd: Rc<OwnedFd>,
     /// It belongs to a layer, whose files never change; what is in a template may be the machine's own.
     of_layer: bool,
+    /// Which of the tree's roots it is below.
+    root: usize,
 }
 
 impl Part {
     pub(crate) fn of_layer(directory: OwnedFd) -> Self {
-        Self { fd: Rc::new(directory), of_layer: true }
+        Self { fd: Rc::new(directory), of_layer: true, root: 0 }
     }
 
     pub(crate) fn of_template(directory: OwnedFd) -> Self {
-        Self { fd: Rc::new(directory), of_layer: false }
+        Self { fd: Rc::new(directory), of_layer: false, root: 0 }
     }
 
     fn find<'d>(&'d self, name: &'d CStr) -> Result<Option<Node<'d>>, LayerError> {
@@ -44,6 +46,10 @@ pub(crate) struct Merged {
     parts: Vec<Part>,
     /// Whatever lies below the last of them does not show through.
     covers: bool,
+    /// Where what is below all of them has the directory, if it was renamed.
+    redirect: Option<Route>,
+    /// Those of the whole tree, the topmost first.
+    roots: Rc<Vec<Part>>,
 }
 
 /// A name in a merged directory, and the topmost part that has it.
@@ -57,24 +63,25 @@ impl Merged {
     /// Of whole trees, the topmost first.
     pub(crate) fn new(parts: impl IntoIterator<Item = Part>) -> Result<Self, LayerError> {
         let mut merged = Self::nothing();
-        for part in parts {
+        for (root, part) in parts.into_iter().enumerate() {
             merged.covers = node::is_opaque(part.as_fd())?;
-            merged.parts.push(part);
+            merged.parts.push(Part { root, ..part });
             if merged.covers {
                 break;
             }
         }
+        merged.roots = Rc::new(merged.parts.clone());
         Ok(merged)
     }
 
     /// Nothing at all.
     pub(crate) fn nothing() -> Self {
-        Self { parts: Vec::new(), covers: false }
+        Self { parts: Vec::new(), covers: false, redirect: None, roots: Rc::default() }
     }
 
     /// One real directory, as a tree of its own.
     pub(crate) fn part(part: &Part) -> Self {
-        Self { parts: vec![part.clone()], covers: false }
+        Self { parts: vec![part.clone()], ..Self::nothing() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -83,6 +90,11 @@ impl Merged {
 
     pub(crate) fn covers(&self) -> bool {
         self.covers
+    }
+
+    /// Where what is below has it, if not under its own name.
+    pub(crate) fn redirect(&self) -> Option<&Route> {
+        self.redirect.as_ref().filter(|_| !self.covers)
     }
 
     pub(crate) fn parts(&self) -> &[Part] {
@@ -138,26 +150,27 @@ impl Merged {
 
     /// As [`enter`](Self::enter), where parts above the given one are known not to have the name.
     pub(crate) fn enter_from(&self, name: &CStr, part: usize) -> Result<Self, LayerError> {
-        let mut merged = Self { parts: Vec::new(), covers: self.covers };
-        for part in self.parts.get(part..).unwrap_or_default() {
-            match node::open(part.as_fd(), name, OFlags::DIRECTORY) {
-                Ok(directory) => {
-                    let opaque = node::is_opaque(directory.as_fd())?;
-                    merged.parts.push(Part { fd: Rc::new(directory), of_layer: part.of_layer });
-                    if opaque {
-                        merged.covers = true;
-                        break;
-                    }
-                }
-                Err(Errno::NOENT) => {}
-                // Anything that is not a directory hides what is below it.
-                Err(Errno::NOTDIR | Errno::LOOP) => {
-                    merged.covers = true;
-                    break;
-                }
-                Err(error) => return Err(failure::errno("open a directory of a layer")(error)),
+        let mut merged = Self { covers: self.covers, roots: Rc::clone(&self.roots), ..Self::nothing() };
+        let usual = Route::beside(name);
+        let mut route = usual.clone();
+        let mut places = self.parts.get(part..).unwrap_or_default();
+        while let Some((place, rest)) = places.split_first() {
+            let Found { directory, stops, next } = route.follow(place.as_fd())?;
+            let part = |fd| Part { fd: Rc::new(fd), ..place.clone() };
+            merged.parts.extend(directory.map(part));
+            if stops {
+                merged.covers = true;
+                return Ok(merged);
             }
+            places = rest;
+            if next.absolute && !route.absolute {
+                // What hides the layers below from the directory around it does not hide them from one that came from elsewhere.
+                places = self.roots.get(place.root + 1..).unwrap_or_default();
+                merged.covers = false;
+            }
+            route = next;
         }
+        merged.redirect = (route != usual).then_some(route);
         Ok(merged)
     }
 }
