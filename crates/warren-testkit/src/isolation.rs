@@ -9,7 +9,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warren_core::{
     Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, Found, Isolation, IsolationError,
@@ -43,6 +43,9 @@ pub struct FakeIsolation {
     before: Mutex<Option<Arc<Before>>>,
     bar: Mutex<Option<Arc<Bar>>>,
 }
+
+/// How long a call that is under way on another thread is waited for. None takes longer than that thread needs to run.
+const CALL_PATIENCE: Duration = Duration::from_secs(5);
 
 type Before = dyn Fn(Call) + Send + Sync;
 type Bar = dyn Fn() -> bool + Send + Sync;
@@ -214,8 +217,12 @@ impl FakeIsolation {
 
     /// # Panics
     ///
-    /// If a rule was broken, or a call has not returned.
+    /// If a rule was broken, or a call does not return for seconds.
     pub fn assert_clean(&self) {
+        let begun = Instant::now();
+        while self.is_busy() && begun.elapsed() < CALL_PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let violations = self.violations();
         assert!(violations.is_empty(), "rules of the backend were broken: {violations:#?}");
         let book = self.lock();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use warren_core::{SandboxId, SnapshotId};
-use warren_wire::api::{JournalEntry, Snapshot};
+use warren_wire::api::{JournalEntry, Snapshot, SnapshotReason};
 use warren_wire::client::{Client, JournalQuery, SnapshotQuery};
 
 use super::present::short;
@@ -147,15 +147,24 @@ fn in_sandbox(sandbox: &SandboxId) -> String {
     format!(" of {sandbox}")
 }
 
+/// What a sandbox began with, unless a snapshot has this name.
+const START: &str = "start";
+
 /// The one snapshot that has this name, or else whose id begins so.
 fn choose(word: &str, snapshots: &[Snapshot], of: &str) -> Result<SnapshotId, CliError> {
     let named: Vec<&Snapshot> =
         snapshots.iter().filter(|snapshot| snapshot.name.as_deref() == Some(word)).collect();
-    let found = if named.is_empty() { beginning_with(word, snapshots) } else { named };
+    let found = match named.as_slice() {
+        [] if word == START => {
+            snapshots.iter().filter(|snapshot| snapshot.reason == SnapshotReason::Start).collect()
+        }
+        [] => beginning_with(word, snapshots),
+        _ => named,
+    };
     match found.as_slice() {
         [one] => one.snapshot_id.parse().map_err(CliError::new),
         [] => Err(CliError::new(format!("there is no snapshot `{word}`{of}")).hint(
-            "`warren snapshots` lists snapshots; one is named by its id, the beginning of it, or its name",
+            "`warren snapshots` lists snapshots; one is named by its id, the beginning of it, or its name; `start` is the first",
         )),
         several => {
             let listed: Vec<String> = several

@@ -33,6 +33,15 @@ fn names_come_before_beginnings_of_ids() {
 }
 
 #[test]
+fn the_first_one_is_called_start_unless_another_is() {
+    let mut snapshots = vec![snapshot(&id("01234567"), None), snapshot(&id("89abcdef"), None)];
+    snapshots[0].reason = SnapshotReason::Start;
+    assert_eq!(chosen("start", &snapshots), Ok(id("01234567")));
+    snapshots[1].name = Some("start".to_owned());
+    assert_eq!(chosen("start", &snapshots), Ok(id("89abcdef")));
+}
+
+#[test]
 fn what_is_not_there_or_not_clear_is_said() {
     let mut snapshots = vec![snapshot(&id("01234567"), None), snapshot(&id("01234568"), None)];
     assert!(chosen("green", &snapshots).unwrap_err().contains("no snapshot `green` of it"));
