@@ -102,7 +102,8 @@ fn default() -> Vec<Route> {
             .does("Choose the owner's default sandbox")
             .takes::<SetDefaultSandbox>()
             .answers::<Sandbox>(200, "The sandbox.")
-            .fails(404),
+            .fails(404)
+            .fails(409),
         Route::delete("/v1/default-sandbox", "unset_default_sandbox", default_sandbox::unset)
             .does("Have no default sandbox")
             .answers_nothing(204, "There is none now."),

@@ -127,11 +127,18 @@ impl Mover {
 
 fn wait_and_move(word: &Receiver<Vec<PathBuf>>, answer: &Sender<Result<(), Errno>>, trees: &[Tree]) {
     if let Ok(standing) = word.recv() {
-        let _ = answer.send(exchange(trees, &standing));
+        let (done, old) = match exchange(trees, &standing) {
+            Ok(old) => (Ok(()), Some(old)),
+            Err(errno) => (Err(errno), None),
+        };
+        let _ = answer.send(done);
+        // With the last hold on it the kernel forgets all it knew of the old root's files, which takes as long as there are many.
+        drop(old);
     }
 }
 
-fn exchange(trees: &[Tree], standing: &[PathBuf]) -> Result<(), Errno> {
+/// Answers a hold on the old root.
+fn exchange(trees: &[Tree], standing: &[PathBuf]) -> Result<OwnedFd, Errno> {
     let Some((new, others)) = trees.split_first() else { return Err(Errno::INVAL) };
     let old = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     attach(&new.mount, CWD, "/")?;
@@ -148,7 +155,7 @@ fn exchange(trees: &[Tree], standing: &[PathBuf]) -> Result<(), Errno> {
         let _ = rustix::process::fchdir(&new.mount).and_then(|()| unmount(".", UnmountFlags::DETACH));
         return Err(errno);
     }
-    unmount(".", UnmountFlags::DETACH)
+    unmount(".", UnmountFlags::DETACH).map(|()| old)
 }
 
 fn move_all<'a>(

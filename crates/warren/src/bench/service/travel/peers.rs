@@ -3,20 +3,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use warren_core::RootTree;
+
 use super::sizes::Load;
 use crate::bench::report::{Figures, Row, Skipped};
 use crate::bench::statistics::Samples;
 use crate::bench::{Session, Subject};
 use crate::error::CliError;
 
-const ROUNDS: usize = 3;
-
 /// Others who copy the same files: `cp -a`, a btrfs snapshot, `docker commit`.
 pub(super) struct Peers {
     folder: PathBuf,
     script: String,
     prefix: String,
+    /// What the image lacks, as docker takes it.
+    volumes: Vec<String>,
     docker: bool,
+    rounds: usize,
     failures: Vec<(&'static str, String)>,
 }
 
@@ -27,7 +30,9 @@ impl Peers {
         Ok(Self {
             script: load.script("$PLACE"),
             prefix: session.ground.prefix.clone(),
+            volumes: volumes(&session.ground.binds),
             docker: session.takes(Subject::Docker),
+            rounds: load.peer_rounds,
             folder,
             failures: Vec::new(),
         })
@@ -74,7 +79,7 @@ impl Peers {
         let (tree, copy) = (self.folder.join("tree"), self.folder.join("copy"));
         let mut samples = Samples::default();
         self.fill(&tree)?;
-        for _ in 0..ROUNDS {
+        for _ in 0..self.rounds {
             samples.push(timed("cp", |command| command.arg("-a").arg(&tree).arg(&copy))?);
             run("rm", |command| command.arg("-r").arg(&copy))?;
         }
@@ -96,7 +101,7 @@ impl Peers {
 
     fn btrfs_rounds(&self, place: &Path) -> Result<Samples, String> {
         let mut samples = Samples::default();
-        for round in 0..ROUNDS {
+        for round in 0..self.rounds {
             let (tree, snapshot) = (place.join(format!("t{round}")), place.join(format!("s{round}")));
             run("btrfs", |command| command.args(["-q", "subvolume", "create"]).arg(&tree))?;
             self.fill(&tree)?;
@@ -115,23 +120,15 @@ impl Peers {
         let image = format!("{name}-image");
         self.fill(&tree)?;
         run("docker", |command| {
-            command.args([
-                "run",
-                "-d",
-                "--name",
-                &name,
-                "--network",
-                "none",
-                &self.prefix,
-                "/bin/sleep",
-                "1d",
-            ])
+            let volumes = self.volumes.iter().flat_map(|volume| ["--volume", volume]);
+            command.args(["run", "-d", "--name", &name, "--network", "none"]).args(volumes);
+            command.args([&self.prefix, "/bin/sleep", "1d"])
         })?;
         let measured = || {
             let target = format!("{name}:/load");
             run("docker", |command| command.arg("cp").arg(&tree).arg(&target))?;
             let mut samples = Samples::default();
-            for _ in 0..ROUNDS {
+            for _ in 0..self.rounds {
                 samples.push(timed("docker", |command| command.args(["commit", &name, &image]))?);
                 run("docker", |command| command.args(["rmi", &image]))?;
             }
@@ -154,6 +151,12 @@ impl Drop for Peers {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.folder));
     }
+}
+
+fn volumes(binds: &[RootTree]) -> Vec<String> {
+    let volume =
+        |tree: &RootTree| Some(format!("{}:{}:ro", tree.lowers.first()?.display(), tree.at.display()));
+    binds.iter().filter_map(volume).collect()
 }
 
 fn timed(program: &str, change: impl FnOnce(&mut Command) -> &mut Command) -> Result<Duration, String> {
