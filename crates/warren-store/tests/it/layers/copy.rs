@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use rustix::fs::{CWD, Mode, OFlags};
 use warren_core::{Copied, LayerDriver, LayerErrorKind, LayerId, LayerStore as _};
 
-use super::listing::{attributes, list};
+use super::listing::list;
 use super::scribble::{apply, scribbles};
 use super::world::{
     self, PATIENCE, Pool, area, has_private_mounts, keep, layer, names, run, scratch, subvolume_area,
