@@ -180,7 +180,9 @@ impl Driver {
     ) -> Result<(SnapshotRecord, SnapshotRecord), EngineError> {
         let Target { snapshot, redo, _pin } = target;
         let (stack, head) = (snapshot.stack.clone(), snapshot.id.clone());
-        self.write(Durability::Disk, |record| {
+        // Not synced: that would wait for all that anybody has written lately. A power cut ends the sandbox, and what it then
+        // stands on is read from the backend's own record.
+        self.write(Durability::Process, |record| {
             record.history.stack = stack;
             record.history.head = Some(head);
             record.history.redo = redo;
