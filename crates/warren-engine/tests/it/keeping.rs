@@ -264,20 +264,21 @@ impl Keeper {
         gone: Result<warren_engine::RolledBack, warren_engine::EngineError>,
     ) {
         if let Ok(rolled) = gone {
+            // The start of a fork and what a refused journey captured are met here for the first time:
+            // what they hold is learnt from their layers.
+            self.meet(&rolled.to.id).await;
+            self.meet(&rolled.safety.id).await;
             if record(&self.engine, id).await.is_live() {
-                assert_eq!(
-                    self.held(id),
-                    self.contents.get(&rolled.to.id).cloned().flatten(),
-                    "{:?}",
-                    rolled.to
-                );
+                assert_eq!(self.held(id), self.contents[&rolled.to.id], "{:?}", rolled.to);
             }
-            // Of a safety snapshot nothing is known but by going there; it is learnt from its layers.
-            if !self.contents.contains_key(&rolled.safety.id) {
-                let content = self.read(&rolled.safety.id).await;
-                self.contents.insert(rolled.safety.id.clone(), content);
-                self.snapshots.push(rolled.safety.id);
-            }
+        }
+    }
+
+    async fn meet(&mut self, id: &SnapshotId) {
+        if !self.contents.contains_key(id) {
+            let content = self.read(id).await;
+            self.contents.insert(id.clone(), content);
+            self.snapshots.push(id.clone());
         }
     }
 
