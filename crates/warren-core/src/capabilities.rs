@@ -1,13 +1,12 @@
 use serde::{Deserialize, Serialize};
 
-use crate::spec::NetworkMode;
-
 /// What a backend on this machine can do. What it cannot do is said here, so that a request is refused before
 /// anything is built; no method of a backend answers "unsupported".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     pub freeze: bool,
-    pub networks: Vec<NetworkMode>,
+    /// Whether it starts sandboxes in a network namespace that it is given.
+    pub network: bool,
     pub host_mounts: bool,
     pub disk_quota: DiskQuota,
     /// Whether what a sandbox wrote can be captured.

@@ -8,6 +8,7 @@ mod events;
 mod journal;
 mod keys;
 mod sandboxes;
+mod secrets;
 mod sessions;
 mod snapshots;
 
@@ -17,6 +18,7 @@ pub use events::EventLog;
 pub use journal::JournalCatalog;
 pub use keys::KeyCatalog;
 pub use sandboxes::{Idempotency, InsertError, NewRecords, SandboxCatalog, SandboxFilter};
+pub use secrets::SecretCatalog;
 pub use sessions::{ChangeSession, SessionCatalog, SessionFilter, UpdateSessionError};
 pub use snapshots::{SnapshotCatalog, SnapshotFilter};
 

@@ -64,6 +64,17 @@ pub enum Event {
         from: SandboxId,
         snapshot: SnapshotId,
     },
+    /// A connection was refused, or somebody is asked about it.
+    NetworkDenied {
+        entry: crate::network::NetworkEntry,
+    },
+    NetworkAsked {
+        entry: crate::network::NetworkEntry,
+    },
+    NetworkChanged {
+        mode: crate::network::NetworkMode,
+        by: String,
+    },
     ExecStarted {
         process: u64,
         command: String,

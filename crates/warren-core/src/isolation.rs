@@ -1,6 +1,7 @@
 use std::error::Error;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,13 @@ pub trait Isolation: Send + Sync {
     /// A new connection to the sandbox's agent: a connected stream socket. May be called any number of times. Never waits
     /// long: an agent that takes no more callers, because it is frozen or flooded, is [`IsolationErrorKind::Exhausted`].
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
+
+    /// A TCP socket in the sandbox's own network, not connected yet; of version 6 if asked for. `None` from a backend that cannot: its
+    /// agent connects then.
+    fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {
+        let _ = (id, v6);
+        Ok(None)
+    }
 
     /// A descriptor that becomes readable once the sandbox's first process has ended, and at once if it has already. Whoever
     /// answers for a sandbox calls this once, whether it made the sandbox or found it: limits that the kernel does not hold
@@ -101,6 +109,8 @@ pub struct CreateRequest {
     pub user: Option<String>,
     pub workdir: Option<PathBuf>,
     pub owner: OwnerBond,
+    /// The network namespace to start in, see [`crate::Networks`]. Absent: one of its own with loopback only.
+    pub network: Option<Arc<OwnedFd>>,
     /// The disk limit was asked for and must be hard; a default one holds as well as the machine can.
     pub disk_limit_required: bool,
 }

@@ -16,6 +16,7 @@ mod key;
 mod layers;
 mod lifecycle;
 mod limits;
+pub mod network;
 mod owner;
 mod page;
 mod quantity;
@@ -47,6 +48,11 @@ pub use layers::{
 };
 pub use lifecycle::{Activity, DenyReason, Request, Status, Step, Verdict, decide};
 pub use limits::{Limits, LimitsError};
+pub use network::{
+    Attachment, Host, HostName, NetworkEntry, NetworkError, NetworkErrorKind, NetworkLimits, NetworkMode,
+    NetworkObserver, NetworkPolicy, NetworkRule, NetworkUsage, NetworkVerdict, Networks, NoNetworks, Secret,
+    SecretName, SecretRecord,
+};
 pub use owner::{Owner, OwnerError};
 pub use page::{Cursor, Page, PageRequest};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
@@ -56,7 +62,7 @@ pub use session::{
     Provision, SessionRecord, SessionRequest, SessionState, SessionVerdict, Timeouts, decide_session,
 };
 pub use snapshot::{Automatic, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
-pub use spec::{Mount, MountAccess, NetworkMode, Profile, SandboxSpec, SpecError, check_labels};
+pub use spec::{Mount, MountAccess, Profile, SandboxSpec, SpecError, check_labels};
 pub use templates::{DiskGauge, DiskSpace, TemplateError, TemplateErrorKind, TemplateInfo, Templates};
 pub use unique::{KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::TemplateName;
 use crate::limits::{Limits, LimitsError};
+use crate::network::NetworkPolicy;
 
 /// What a sandbox is to be made of. Every value comes from a tenant, so nothing is taken on trust:
 /// [`SandboxSpec::validate`] is called before anything is built.
@@ -27,23 +28,13 @@ pub struct SandboxSpec {
     pub workdir: Option<PathBuf>,
     #[serde(default)]
     pub hostname: Option<String>,
+    /// Judged by whoever knows what the operator excepts, see [`NetworkPolicy::validate`].
     #[serde(default)]
-    pub network: NetworkMode,
+    pub network: NetworkPolicy,
     #[serde(default)]
     pub mounts: Vec<Mount>,
     #[serde(default)]
     pub profile: Profile,
-}
-
-/// Where a sandbox's packets may go.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NetworkMode {
-    /// Loopback only.
-    #[default]
-    None,
-    /// The Internet, but never private, link-local or metadata addresses.
-    Public,
 }
 
 /// How much of the kernel a sandbox may use.
@@ -116,7 +107,7 @@ impl SandboxSpec {
             user: None,
             workdir: None,
             hostname: None,
-            network: NetworkMode::default(),
+            network: NetworkPolicy::default(),
             mounts: Vec::new(),
             profile: Profile::default(),
         }

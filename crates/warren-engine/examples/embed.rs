@@ -13,7 +13,9 @@ use warren_engine::{
     Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy,
     StoppedFiles,
 };
-use warren_testkit::{FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{
+    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -50,6 +52,7 @@ fn parts() -> Parts {
         backends: vec![backend],
         catalog: Arc::new(MemoryCatalog::new()),
         templates: Arc::new(FakeTemplates::new()),
+        networks: FakeNetworks::new(),
         disk: Arc::new(FakeDisk::new()),
         clock: Arc::new(FakeClock::new()),
         random: Arc::new(FakeRandom::new(1)),

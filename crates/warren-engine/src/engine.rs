@@ -7,8 +7,8 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{Semaphore, watch};
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
-    Clock, Deadline, DeathCause, DiskGauge, Isolation, IsolationError, LayerStore, Random, SandboxRecord,
-    Templates,
+    Clock, Deadline, DeathCause, DiskGauge, Isolation, IsolationError, LayerStore, Networks, Random,
+    SandboxRecord, Templates,
 };
 
 use crate::blocking::blocking;
@@ -82,6 +82,8 @@ pub struct Parts {
     pub catalog: Arc<dyn Catalog>,
     pub templates: Arc<dyn Templates>,
     pub layers: Arc<dyn LayerStore>,
+    /// Links sandboxes to the world.
+    pub networks: Arc<dyn Networks>,
     pub disk: Arc<dyn DiskGauge>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,

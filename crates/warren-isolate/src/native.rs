@@ -55,7 +55,7 @@ use std::time::Duration;
 
 use warren_core::{
     Capabilities, Check, CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind,
-    NetworkMode, Profile, Pulse, RootTree, SandboxId, Sealed, Usage,
+    Profile, Pulse, RootTree, SandboxId, Sealed, Usage,
 };
 
 pub use self::data::OpenError;
@@ -155,7 +155,7 @@ impl Native {
         let quotas = Quotas::detect(data.root());
         let capabilities = Capabilities {
             freeze: true,
-            networks: vec![NetworkMode::None],
+            network: true,
             host_mounts: true,
             disk_quota: quotas.strongest(),
             snapshots: true,

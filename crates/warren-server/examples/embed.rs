@@ -55,6 +55,7 @@ fn parts(data_dir: &Path) -> Result<Parts, Box<dyn Error>> {
         catalog: Arc::new(catalog),
         layers: Arc::new(LayerDirectory::open(data_dir, templates.clone())?),
         templates: Arc::new(templates),
+        networks: Arc::new(warren_core::NoNetworks::because("the example has none")),
         disk: Arc::new(DataDisk::of(data_dir)?),
         clock: Arc::new(MachineClock::new()?),
         random: Arc::new(MachineRandom),

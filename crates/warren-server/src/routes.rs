@@ -3,10 +3,13 @@
 
 mod files;
 mod history;
+mod network;
 mod parameter;
+mod ports;
 mod processes;
 mod row;
 mod sandboxes;
+mod secrets;
 mod server;
 mod sessions;
 
@@ -28,10 +31,18 @@ use crate::extract::Params;
 use crate::state::AppState;
 
 static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    [sandboxes::rows(), processes::rows(), files::rows(), sessions::rows(), history::rows(), server::rows()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let parts = [
+        sandboxes::rows(),
+        processes::rows(),
+        files::rows(),
+        sessions::rows(),
+        history::rows(),
+        network::rows(),
+        ports::rows(),
+        secrets::rows(),
+        server::rows(),
+    ];
+    parts.into_iter().flatten().collect()
 });
 
 /// Every route of the service under `/v1`, in the order of the documents.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{Clock, DiskGauge, Isolation, LayerDriver, LayerStore, Random};
+use warren_core::{Clock, DiskGauge, Isolation, LayerDriver, LayerStore, Networks, NoNetworks, Random};
 use warren_engine::{Engine, Mode, Parts, ShutdownPolicy};
 use warren_isolate::{Native, NativeOptions};
 use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
@@ -179,6 +179,7 @@ struct Machine {
     templates: TemplateStore,
     layers: Arc<LayerDirectory>,
     native: Arc<Native>,
+    networks: Arc<dyn Networks>,
     disk: Arc<DataDisk>,
     clock: Arc<MachineClock>,
 }
@@ -203,6 +204,7 @@ impl Machine {
             layers: Arc::new(layers.map_err(ServeError::Layers)?),
             templates,
             native: Arc::new(Native::open(native).map_err(ServeError::Native)?),
+            networks: Arc::new(NoNetworks::because("there is none yet")),
             disk: Arc::new(DataDisk::of(data_dir).map_err(failed)?),
             clock: Arc::new(MachineClock::new().map_err(ServeError::Clock)?),
         })
@@ -214,6 +216,7 @@ impl Machine {
             catalog: Arc::clone(&self.catalog) as Arc<dyn Catalog>,
             templates: Arc::new(self.templates.clone()),
             layers: Arc::clone(&self.layers) as Arc<dyn LayerStore>,
+            networks: Arc::clone(&self.networks),
             disk: Arc::clone(&self.disk) as Arc<dyn DiskGauge>,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             random: Arc::new(MachineRandom) as Arc<dyn Random>,

@@ -38,6 +38,7 @@ impl Template {
             user: Some(user),
             workdir: Some(spec.workdir.clone().unwrap_or_else(|| PathBuf::from(&config.workdir))),
             owner,
+            network: None,
             disk_limit_required: false,
             spec,
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use warren_core::{
     Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, Found, Isolation, IsolationError,
-    IsolationErrorKind, NetworkMode, RootTree, SandboxId, Sealed, Usage,
+    IsolationErrorKind, RootTree, SandboxId, Sealed, Usage,
 };
 
 use crate::FakeLayers;
@@ -68,10 +68,9 @@ impl FakeIsolation {
     }
 
     pub fn named(name: &'static str) -> Arc<Self> {
-        let networks = vec![NetworkMode::None, NetworkMode::Public];
         let all = Capabilities {
             freeze: true,
-            networks,
+            network: true,
             host_mounts: true,
             disk_quota: DiskQuota::Project,
             snapshots: true,

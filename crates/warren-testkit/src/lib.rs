@@ -12,6 +12,7 @@ mod groups;
 mod guest;
 mod isolation;
 mod layers;
+mod networks;
 mod scratch;
 mod world;
 
@@ -22,5 +23,6 @@ pub use catalog::{
 pub use census::Census;
 pub use isolation::{Call, FakeIsolation, Hold, Standing};
 pub use layers::FakeLayers;
+pub use networks::FakeNetworks;
 pub use scratch::ScratchData;
 pub use world::{FakeClock, FakeDisk, FakeRandom, FakeTemplates};

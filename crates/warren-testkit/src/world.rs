@@ -196,6 +196,7 @@ impl Templates for FakeTemplates {
             user: spec.user.clone(),
             workdir: spec.workdir.clone(),
             owner,
+            network: None,
             disk_limit_required: false,
         })
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::json;
 use warren_core::{Action, Automatic, Event, JournalEntry, SandboxId};
-use warren_testkit::{FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{
+    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+};
 
 use crate::sessions::tests::{eventually, owner, request, stranger};
 use crate::{
@@ -39,6 +41,7 @@ impl World {
             catalog: self.catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: self.isolation.layers(),
+            networks: FakeNetworks::new(),
             disk: Arc::new(FakeDisk::new()),
             clock: self.clock.clone(),
             random: self.random.clone(),

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
-use warren_core::{ByteSize, Mount, MountAccess, NetworkMode, RootTree, SandboxSpec};
+use warren_core::{ByteSize, Mount, MountAccess, RootTree, SandboxSpec};
 
 use crate::{EngineError, Requirements};
 
@@ -30,7 +30,7 @@ impl Requirements {
 
     /// Makes a fresh sandbox's spec one that fits, or says which requirement it contradicts.
     pub(crate) fn complete(&self, spec: &mut SandboxSpec, most_memory: ByteSize) -> Result<(), EngineError> {
-        if self.network && spec.network == NetworkMode::None {
+        if self.network && spec.network.is_none() {
             let message = "the network is required, and the sandbox is asked for without one";
             return Err(EngineError::invalid("required.network", message));
         }
@@ -49,7 +49,7 @@ impl Requirements {
 
     /// Why an existing sandbox does not fit; `None` when it does.
     pub(crate) fn unmet_by(&self, spec: &SandboxSpec) -> Option<String> {
-        if self.network && spec.network == NetworkMode::None {
+        if self.network && spec.network.is_none() {
             return Some("it has no network".to_owned());
         }
         if let Some(memory) = self.memory.filter(|memory| spec.limits.memory < *memory) {

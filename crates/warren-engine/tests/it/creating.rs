@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use warren_core::{IsolationErrorKind, NetworkMode, SandboxSpec, Status, TemplateName};
+use warren_core::{IsolationErrorKind, NetworkPolicy, SandboxSpec, Status, TemplateName};
 use warren_engine::{Acquire, EngineError, Expected, NewSandbox, Requirements, StoppedFiles};
 use warren_testkit::{Call, Standing};
 
@@ -239,7 +239,7 @@ async fn a_preferred_sandbox_is_joined_if_it_fits() {
     assert!(fresh.fresh && fresh.sandbox.id != made.sandbox.id);
     let required = Requirements { network: true, ..Requirements::default() };
     let mut other = Acquire { required, ..prefer() };
-    other.sandbox.spec.network = NetworkMode::Public;
+    other.sandbox.spec.network = NetworkPolicy::public();
     let other = engine.acquire(&owner(), other).await.unwrap();
     assert!(other.fresh && other.sandbox.id != made.sandbox.id);
     let theirs = engine.acquire(&stranger(), prefer()).await.unwrap();

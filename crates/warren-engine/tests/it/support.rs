@@ -14,7 +14,7 @@ use warren_engine::{
     ProcessSpec, Settings,
 };
 use warren_testkit::{
-    FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
 };
 
 pub(crate) const ACTIVE_S: u64 = 300;
@@ -29,6 +29,7 @@ pub(crate) struct World {
     pub(crate) isolation: Arc<FakeIsolation>,
     pub(crate) catalog: Arc<MemoryCatalog>,
     pub(crate) templates: Arc<FakeTemplates>,
+    pub(crate) networks: Arc<FakeNetworks>,
     pub(crate) disk: Arc<FakeDisk>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) random: Arc<FakeRandom>,
@@ -46,6 +47,7 @@ impl World {
             isolation: FakeIsolation::new(),
             catalog: Arc::new(MemoryCatalog::new()),
             templates: Arc::new(FakeTemplates::new()),
+            networks: FakeNetworks::new(),
             disk: Arc::new(FakeDisk::new()),
             clock: Arc::new(FakeClock::new()),
             random: Arc::new(FakeRandom::new(seed)),
@@ -64,6 +66,7 @@ impl World {
             catalog: self.catalog.clone(),
             templates: self.templates.clone(),
             layers: self.isolation.layers(),
+            networks: self.networks.clone(),
             disk: self.disk.clone(),
             clock: self.clock.clone(),
             random: self.random.clone(),

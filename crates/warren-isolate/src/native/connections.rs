@@ -4,8 +4,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use warren_core::NetworkMode;
-
 use super::record::Record;
 
 /// No more of a table is read: some thousand lines. Who has that many connections is not idle.
@@ -16,7 +14,7 @@ const ESTABLISHED: &str = "01";
 /// Established TCP connections whose other end is not the sandbox itself. Zero when it cannot be told.
 pub(super) fn count(record: &Record) -> u64 {
     // Without a network there is nobody outside.
-    if record.spec.network == NetworkMode::None || !record.is_alive() {
+    if record.spec.network.is_none() || !record.is_alive() {
         return 0;
     }
     count_in(&PathBuf::from(format!("/proc/{}/net", record.pid)))

@@ -5,12 +5,12 @@ use std::ffi::CString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use warren_core::{
-    CreateRequest, Created, IsolationError, IsolationErrorKind, MountAccess, NetworkMode, OwnerBond,
-    RootState,
+    CreateRequest, Created, IsolationError, IsolationErrorKind, MountAccess, OwnerBond, RootState,
 };
 use warren_wire::guest::{
     AgentConfig, BindMount, BootPlan, BootReport, MAX_PAYLOAD, Machine, Rlimit, TreeMount,
@@ -20,6 +20,7 @@ use super::cgroup::{Entrance, Gauges};
 use super::claims::ClaimError;
 use super::data::Lock;
 use super::layers::{self, Bind, LayerError, Tree};
+use super::networks::Order;
 use super::quota::{Area, QuotaKind};
 use super::reaper::Reaper;
 use super::record::Record;
@@ -50,7 +51,6 @@ pub(super) fn create(
     reaper: &Reaper,
     request: CreateRequest,
 ) -> Result<Created, IsolationError> {
-    refuse_unsupported(&request)?;
     match request.state {
         RootState::Fresh => create_fresh(shared, reaper, request),
         RootState::Kept => resume::resume(shared, &request),
@@ -81,16 +81,6 @@ fn create_fresh(shared: &Shared, reaper: &Reaper, request: CreateRequest) -> Res
     }
 }
 
-fn refuse_unsupported(request: &CreateRequest) -> Result<(), IsolationError> {
-    match request.spec.network {
-        NetworkMode::None => Ok(()),
-        NetworkMode::Public => Err(IsolationError::new(
-            IsolationErrorKind::Unsupported,
-            "network `public` is not available on this backend: use `none`",
-        )),
-    }
-}
-
 /// Goes through all steps, in a directory that is there and locked. `kept` is the record of the life before, if there was one.
 /// What a failure leaves, the caller removes.
 pub(super) fn build(
@@ -102,7 +92,10 @@ pub(super) fn build(
 ) -> Result<u32, IsolationError> {
     let id = &request.id;
     let directory = shared.data.sandbox(id);
-    let network = shared.networks.order().map_err(|error| layer("network namespace", error))?;
+    let network = match &request.network {
+        Some(given) => Order::Given(Arc::clone(given)),
+        None => shared.networks.order().map_err(|error| layer("network namespace", error))?,
+    };
     let id_base = shared.data.ranges().claim(id).map_err(claim_error)?;
     shared.passed(CrashPoint::CreateRange);
     let namespace = userns::make(Mapping::whole(id_base), Mapping::whole(id_base))
@@ -200,7 +193,7 @@ struct Boot {
     namespace: OwnedFd,
     entrance: Entrance,
     listener: OwnedFd,
-    network: OwnedFd,
+    network: Arc<OwnedFd>,
     machine: MachineParts,
     id_base: u32,
     quota: QuotaKind,
@@ -283,7 +276,7 @@ impl Boot {
         };
         BootPlan {
             cgroup_tasks: self.entrance.tasks.iter().map(number).collect(),
-            network: number(&self.network),
+            network: self.network.as_raw_fd(),
             hostname: request.spec.hostname.as_deref().unwrap_or(DEFAULT_HOSTNAME).into(),
             id_base: self.id_base,
             trees: self.root.trees.iter().map(tree).collect(),
@@ -311,7 +304,7 @@ impl Boot {
         let root = &self.root;
         let trees = root.trees.iter().flat_map(|tree| &tree.lowers);
         let binds = root.binds.iter().map(|bind| &bind.source);
-        let single = [&root.writable, &root.dev, &self.namespace, &self.network, &self.listener];
+        let single = [&root.writable, &root.dev, &self.namespace, self.network.as_ref(), &self.listener];
         let all = trees.chain(binds).chain(single).chain(&self.entrance.tasks);
         let all = all.chain(self.machine.descriptors());
         all.map(AsRawFd::as_raw_fd).collect()

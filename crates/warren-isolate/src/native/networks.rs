@@ -7,8 +7,8 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use super::sys;
@@ -47,16 +47,21 @@ impl Networks {
 /// A namespace that was ordered.
 #[derive(Debug)]
 pub(super) enum Order {
+    /// Somebody else made it.
+    Given(Arc<OwnedFd>),
     Ready(OwnedFd),
     Coming(JoinHandle<io::Result<OwnedFd>>),
 }
 
 impl Order {
-    pub(super) fn wait(self) -> io::Result<OwnedFd> {
+    pub(super) fn wait(self) -> io::Result<Arc<OwnedFd>> {
         match self {
-            Self::Ready(namespace) => Ok(namespace),
+            Self::Given(namespace) => Ok(namespace),
+            Self::Ready(namespace) => Ok(Arc::new(namespace)),
             Self::Coming(thread) => {
-                thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that makes it panicked")))
+                let made = thread.join();
+                made.unwrap_or_else(|_| Err(io::Error::other("the thread that makes it panicked")))
+                    .map(Arc::new)
             }
         }
     }

@@ -173,6 +173,7 @@ mod tests {
             user: None,
             workdir: None,
             owner: OwnerBond::Outlives,
+            network: None,
             disk_limit_required: false,
         };
         Record::new(&request, std::process::id(), 0, QuotaKind::Watched, None)

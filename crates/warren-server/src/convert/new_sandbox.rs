@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
 use warren_core::{
-    Automatic, ByteSize, Cpus, Limits, Mount, MountAccess, NetworkMode, OnExpiry, Profile, SandboxKind,
-    SandboxSpec, SnapshotId, SpecError, TemplateName, TemplateNameError, Timeouts, UniqueIdError,
-    check_labels,
+    Automatic, ByteSize, Cpus, Limits, Mount, MountAccess, NetworkMode, NetworkPolicy, OnExpiry, Profile,
+    SandboxKind, SandboxSpec, SnapshotId, SpecError, TemplateName, TemplateNameError, Timeouts,
+    UniqueIdError, check_labels,
 };
 use warren_engine::{EngineError, NewSandbox, Settings};
 use warren_wire::api;
@@ -37,7 +37,7 @@ pub(crate) fn new_sandbox(
         user: body.user,
         workdir: body.workdir.map(PathBuf::from),
         hostname: body.hostname,
-        network: network_mode(body.network.unwrap_or_default()),
+        network: NetworkPolicy::of(network_mode(body.network.unwrap_or_default())),
         mounts: body.mounts.into_iter().map(mount).collect(),
         profile: profile(body.profile.unwrap_or_default()),
     };

@@ -29,7 +29,7 @@ pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
         user: spec.user.clone(),
         workdir: spec.workdir.as_deref().map(text),
         hostname: spec.hostname.clone(),
-        network: network(spec.network),
+        network: network(spec.network.mode),
         profile: profile(spec.profile),
         limits: limits(&spec.limits),
         mounts: spec.mounts.iter().map(mount).collect(),
@@ -158,7 +158,9 @@ fn paused_by(by: PausedBy) -> api::PausedBy {
 fn network(network: NetworkMode) -> api::Network {
     match network {
         NetworkMode::None => api::Network::None,
-        NetworkMode::Public => api::Network::Public,
+        NetworkMode::Public | NetworkMode::Allow | NetworkMode::Ask | NetworkMode::Learn => {
+            api::Network::Public
+        }
     }
 }
 

@@ -14,7 +14,9 @@ use warren_engine::{Engine, Parts, Settings};
 use warren_server::config::Config;
 use warren_server::{Server, ServerParts};
 use warren_store::TemplateStore;
-use warren_testkit::{FakeClock, FakeDisk, FakeIsolation, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{
+    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+};
 
 /// Long enough for anything that is not meant to fail.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -51,6 +53,7 @@ impl TestServer {
             catalog: catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: isolation.layers(),
+            networks: FakeNetworks::new(),
             disk: Arc::new(FakeDisk::new()),
             clock: clock.clone(),
             random: random.clone(),

@@ -8,15 +8,22 @@ use serde_json::Value;
 use crate::tree::{complain, root};
 
 /// A crate, and the crates of ours that it may depend on.
-const EDGES: [(&str, &[&str]); 9] = [
+const EDGES: [(&str, &[&str]); 10] = [
     ("warren-core", &[]),
     ("warren-wire", &[]),
     ("warren-guest", &["warren-wire"]),
     ("warren-isolate", &["warren-core", "warren-wire"]),
+    ("warren-network", &["warren-core"]),
     ("warren-store", &["warren-core"]),
     ("warren-engine", &["warren-core", "warren-wire"]),
-    ("warren-server", &["warren-core", "warren-engine", "warren-isolate", "warren-store", "warren-wire"]),
-    ("warren", &["warren-core", "warren-isolate", "warren-server", "warren-store", "warren-wire"]),
+    (
+        "warren-server",
+        &["warren-core", "warren-engine", "warren-isolate", "warren-network", "warren-store", "warren-wire"],
+    ),
+    (
+        "warren",
+        &["warren-core", "warren-isolate", "warren-network", "warren-server", "warren-store", "warren-wire"],
+    ),
     ("warren-testkit", &["warren-core", "warren-wire"]),
 ];
 
@@ -24,8 +31,8 @@ const EDGES: [(&str, &[&str]); 9] = [
 const ANYTHING: &str = "warren-e2e";
 
 /// Whose tests may use the test kit.
-const TESTKIT_USERS: [&str; 5] =
-    ["warren-isolate", "warren-store", "warren-engine", "warren-server", "warren"];
+const TESTKIT_USERS: [&str; 6] =
+    ["warren-isolate", "warren-network", "warren-store", "warren-engine", "warren-server", "warren"];
 
 #[test]
 fn crates_depend_only_on_what_they_may() {

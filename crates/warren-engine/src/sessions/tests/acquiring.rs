@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use warren_core::{
-    ByteSize, IsolationErrorKind, NetworkMode, Provision, RunLimits, SandboxId, SandboxKind, Status,
+    ByteSize, IsolationErrorKind, NetworkPolicy, Provision, RunLimits, SandboxId, SandboxKind, Status,
 };
 use warren_testkit::Call;
 
@@ -98,7 +98,7 @@ async fn requirements_shape_a_fresh_sandbox_or_are_named() {
     let required = Requirements { memory: Some(ByteSize::gib(6)), network: true, ..Requirements::default() };
     let mut wish = Acquire { required, ..request() };
     assert_eq!(field(bench.engine.acquire(&owner(), wish.clone()).await), "required.network");
-    wish.sandbox.spec.network = NetworkMode::Public;
+    wish.sandbox.spec.network = NetworkPolicy::public();
     let made = bench.engine.acquire(&owner(), wish.clone()).await.unwrap();
     assert_eq!(made.sandbox.spec.limits.memory, ByteSize::gib(6));
     wish.required.memory = Some(ByteSize::gib(65));

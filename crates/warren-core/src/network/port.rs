@@ -1,0 +1,207 @@
+use std::collections::HashSet;
+use std::error::Error;
+use std::fmt;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::policy::{NetworkPolicy, Protocol};
+use crate::capabilities::Check;
+use crate::id::SandboxId;
+use crate::owner::Owner;
+
+/// Links sandboxes to the world, each under its policy. Whoever starts a sandbox attaches it first and gives the backend the
+/// namespace; whoever ends one detaches it.
+///
+/// Methods block. One caller at a time for one id.
+pub trait Networks: fmt::Debug + Send + Sync {
+    /// What is needed of the machine, each with what was found. May be called at any time.
+    fn probe(&self) -> Vec<Check>;
+
+    /// Why sandboxes can have no network here; `None` when they can. Mode `none` needs nobody.
+    fn unavailable(&self) -> Option<String>;
+
+    /// A namespace with a link to the world for a sandbox that is about to start. All rules hold before it returns. The policy's
+    /// mode is not `none`. One that is attached already is detached first.
+    fn attach(
+        &self,
+        id: &SandboxId,
+        owner: &Owner,
+        policy: &NetworkPolicy,
+    ) -> Result<Attachment, NetworkError>;
+
+    /// Takes over a running sandbox that an earlier process attached. Its rules have held all the time.
+    fn adopt(
+        &self,
+        id: &SandboxId,
+        owner: &Owner,
+        policy: &NetworkPolicy,
+    ) -> Result<Attachment, NetworkError>;
+
+    /// From now on what the sandbox does must be allowed by every one of these policies; what is open and no longer allowed is cut,
+    /// the rest goes on. With the old and the new policy it only tightens. Whatever fails, nothing is open that was not before.
+    fn set(&self, id: &SandboxId, policies: &[NetworkPolicy]) -> Result<(), NetworkError>;
+
+    /// Takes the link away and gives everything back. Idempotent, and right for a sandbox whose namespace is gone already.
+    fn detach(&self, id: &SandboxId) -> Result<(), NetworkError>;
+
+    /// Takes away all that belongs to other sandboxes than these: what crashes have left. Called once, at the start.
+    fn retain(&self, ids: &HashSet<SandboxId>) -> Result<(), NetworkError>;
+
+    /// What a sandbox has sent and received since it was attached; `None` when it is not.
+    fn usage(&self, id: &SandboxId) -> Option<NetworkUsage>;
+
+    /// Whom to tell what sandboxes do. Called once, before anything is attached.
+    fn observe(&self, observer: Arc<dyn NetworkObserver>);
+}
+
+/// A sandbox's link.
+#[derive(Debug)]
+pub struct Attachment {
+    /// Absent when it was adopted. Whoever keeps it open keeps the link alive.
+    pub namespace: Option<OwnedFd>,
+    /// The sandbox's own addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Kept in the sandbox's environment, such as where the certificate is that it has to trust. `KEY=VALUE`.
+    pub env: Vec<String>,
+}
+
+/// Hears what sandboxes do. Must not block.
+pub trait NetworkObserver: Send + Sync {
+    fn saw(&self, id: &SandboxId, entry: NetworkEntry);
+}
+
+/// Something a sandbox did or tried on the network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkEntry {
+    pub verdict: NetworkVerdict,
+    pub protocol: Protocol,
+    /// What the client calls it, as far as it says so.
+    pub host: Option<String>,
+    pub address: Option<IpAddr>,
+    /// Zero where the protocol has none.
+    pub port: u16,
+    /// What decided, in words.
+    pub rule: String,
+    /// The program that did it, if it is known.
+    pub process: Option<String>,
+    /// How often, since the last entry like it.
+    pub count: u32,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkVerdict {
+    Allowed,
+    Denied,
+    /// It waits for somebody's answer.
+    Asked,
+}
+
+/// Figures of one sandbox's link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkUsage {
+    pub received_bytes: u64,
+    pub sent_bytes: u64,
+    pub received_packets: u64,
+    pub sent_packets: u64,
+    /// Connections through the proxy now.
+    pub proxied: u64,
+    pub denied: u64,
+}
+
+/// Why a link could not be made or changed.
+#[derive(Debug, thiserror::Error)]
+#[error("{action}")]
+pub struct NetworkError {
+    pub kind: NetworkErrorKind,
+    /// What was being done, to which layer or object.
+    pub action: String,
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What kind of failure it is; callers branch on this and never on the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NetworkErrorKind {
+    /// This machine cannot give sandboxes a network.
+    Unavailable,
+    /// The sandbox is not attached.
+    NotFound,
+    /// No address is free.
+    Exhausted,
+    /// A secret that the policy names does not exist.
+    NoSecret,
+    /// The host failed.
+    Host,
+}
+
+impl NetworkError {
+    pub fn new(kind: NetworkErrorKind, action: impl Into<String>) -> Self {
+        Self { kind, action: action.into(), source: None }
+    }
+
+    pub fn caused(
+        kind: NetworkErrorKind,
+        action: impl Into<String>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self { kind, action: action.into(), source: Some(source.into()) }
+    }
+}
+
+/// For a machine that can give no sandbox a network, with the reason.
+#[derive(Debug, Clone)]
+pub struct NoNetworks {
+    pub reason: String,
+    pub checks: Vec<Check>,
+}
+
+impl NoNetworks {
+    pub fn because(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), checks: Vec::new() }
+    }
+
+    fn refuse<T>(&self) -> Result<T, NetworkError> {
+        Err(NetworkError::new(NetworkErrorKind::Unavailable, self.reason.clone()))
+    }
+}
+
+impl Networks for NoNetworks {
+    fn probe(&self) -> Vec<Check> {
+        self.checks.clone()
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        Some(self.reason.clone())
+    }
+
+    fn attach(&self, _: &SandboxId, _: &Owner, _: &NetworkPolicy) -> Result<Attachment, NetworkError> {
+        self.refuse()
+    }
+
+    fn adopt(&self, _: &SandboxId, _: &Owner, _: &NetworkPolicy) -> Result<Attachment, NetworkError> {
+        self.refuse()
+    }
+
+    fn set(&self, _: &SandboxId, _: &[NetworkPolicy]) -> Result<(), NetworkError> {
+        self.refuse()
+    }
+
+    fn detach(&self, _: &SandboxId) -> Result<(), NetworkError> {
+        Ok(())
+    }
+
+    fn retain(&self, _: &HashSet<SandboxId>) -> Result<(), NetworkError> {
+        Ok(())
+    }
+
+    fn usage(&self, _: &SandboxId) -> Option<NetworkUsage> {
+        None
+    }
+
+    fn observe(&self, _: Arc<dyn NetworkObserver>) {}
+}

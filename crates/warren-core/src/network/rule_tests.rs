@@ -1,0 +1,93 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn rule(text: &str) -> NetworkRule {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[test]
+fn rules_are_shown_as_they_are_written() {
+    let texts = [
+        "example.com",
+        "*.example.com",
+        "*.example.com:443",
+        "example.com:8000-8100",
+        "192.0.2.0/24",
+        "192.0.2.7",
+        "192.0.2.7:5432",
+        "192.0.2.0/24:443",
+        "2001:db8::/32",
+        "[2001:db8::/32]:443",
+        "2001:db8::1",
+        "*",
+        "*:443",
+    ];
+    for text in texts {
+        assert_eq!(rule(text).to_string(), text);
+    }
+    assert_eq!(rule("EXAMPLE.com.").to_string(), "example.com");
+    assert_eq!(rule("[2001:db8::1]").to_string(), "2001:db8::1");
+}
+
+#[test]
+fn what_is_no_rule_says_why() {
+    let cases = [
+        ("", "empty"),
+        ("a.com:0", "ports"),
+        ("a.com:65536", "ports"),
+        ("a.com:9-8", "ports"),
+        ("a.com:", "ports"),
+        ("a.com:+80", "ports"),
+        ("192.0.2.1/24", "network"),
+        ("192.0.2.0/33", "network"),
+        ("192.0.2.0/+4", "network"),
+        ("a.*.com", "`*` stands"),
+        ("*a.com", "`*` stands"),
+        ("*.", "empty"),
+        ("0x7f.1", "neither"),
+        ("[::1", "neither"),
+        ("http://a.com", "ports"),
+    ];
+    for (text, part) in cases {
+        let error = text.parse::<NetworkRule>().map(|rule| format!("{rule:?}")).unwrap_err().to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn an_address_is_in_a_network_in_either_writing() {
+    let network = rule("192.0.2.0/24");
+    assert!(network.holds("192.0.2.9".parse().unwrap()));
+    assert!(network.holds("::ffff:192.0.2.9".parse().unwrap()));
+    assert!(!network.holds("192.0.3.9".parse().unwrap()));
+    assert!(!network.holds("2001:db8::1".parse().unwrap()));
+    let all: Cidr = "0.0.0.0/0".parse().unwrap();
+    assert!(all.contains("255.255.255.255".parse().unwrap()) && !all.contains("::1".parse().unwrap()));
+    assert!("::/0".parse::<Cidr>().unwrap().contains("2001:db8::1".parse().unwrap()));
+}
+
+#[test]
+fn a_wildcard_takes_whole_labels_and_not_the_name_itself() {
+    let below = rule("*.example.com");
+    let names = |text: &str| below.names(&text.parse().unwrap());
+    assert!(names("a.example.com") && names("a.b.example.com"));
+    assert!(!names("example.com") && !names("evil-example.com") && !names("example.com.evil"));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_and_every_rule_is_read_again(text in "\\PC{0,60}|[a-z0-9.:*/\\[\\]-]{0,40}") {
+        if let Ok(rule) = text.parse::<NetworkRule>() {
+            prop_assert_eq!(rule.to_string().parse::<NetworkRule>(), Ok(rule));
+        }
+    }
+
+    #[test]
+    fn a_network_contains_what_has_its_prefix(bits: u32, prefix in 0u8..=32, other: u32) {
+        let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+        let network = Cidr::new(Ipv4Addr::from_bits(bits & mask).into(), prefix).unwrap();
+        prop_assert_eq!(network.contains(Ipv4Addr::from_bits(other).into()), other & mask == bits & mask);
+        prop_assert_eq!(Cidr::new(Ipv4Addr::from_bits(bits).into(), prefix).is_some(), bits & mask == bits);
+    }
+}

@@ -1,0 +1,165 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::rule::NetworkRule;
+
+/// What an owner calls a secret: 1 to 64 letters, digits, `-` and `_`, beginning with a letter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SecretName(String);
+
+/// What is told about a secret: everything but its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretRecord {
+    pub name: SecretName,
+    /// Where it may go: names, with or without ports, never networks.
+    pub hosts: Vec<NetworkRule>,
+    pub injection: Injection,
+    pub created_unix_ms: u64,
+    pub changed_unix_ms: u64,
+}
+
+/// A secret with its value.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    pub record: SecretRecord,
+    pub value: String,
+}
+
+/// How a secret gets into a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Injection {
+    /// The header is set, whatever the client sent in it; `{}` in the template is the value.
+    Header { header: String, template: String },
+    /// This text, wherever it stands in a header's value, is replaced. It is what programs in the sandbox are given.
+    Placeholder { placeholder: String },
+}
+
+/// A secret that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    #[error("name: 1 to 64 letters, digits, `-` and `_`, beginning with a letter")]
+    Name,
+    #[error("hosts: at least one host and 32 at most")]
+    Hosts,
+    #[error("hosts: `{rule}` is not a host name: a secret goes to named hosts only")]
+    NotAName { rule: NetworkRule },
+    #[error("value: 1 to 16384 printable ASCII characters, with no spaces at the ends")]
+    Value,
+    #[error("header: `{header}` is not the name of a header that may be set")]
+    Header { header: String },
+    #[error("template: printable ASCII with `{{}}` where the value goes, 256 characters at most")]
+    Template,
+    #[error("placeholder: 8 to 128 letters, digits, `-`, `_` and `.`")]
+    Placeholder,
+}
+
+/// Headers that say how a message is to be read, or where it goes.
+const NOT_OURS_TO_SET: [&str; 10] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+    "trailer",
+    "keep-alive",
+    "expect",
+    "proxy-authorization",
+];
+
+impl SecretName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl SecretRecord {
+    pub fn validate(&self) -> Result<(), SecretError> {
+        if !(1..=32).contains(&self.hosts.len()) {
+            return Err(SecretError::Hosts);
+        }
+        if let Some(rule) = self.hosts.iter().find(|rule| !rule.is_by_name()) {
+            return Err(SecretError::NotAName { rule: rule.clone() });
+        }
+        self.injection.validate()
+    }
+}
+
+impl Secret {
+    pub fn validate(&self) -> Result<(), SecretError> {
+        let printable = self.value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        if !(1..=16_384).contains(&self.value.len()) || !printable || self.value.trim() != self.value {
+            return Err(SecretError::Value);
+        }
+        self.record.validate()
+    }
+}
+
+impl Injection {
+    fn validate(&self) -> Result<(), SecretError> {
+        match self {
+            Self::Header { header, template } => {
+                let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+                let lower = header.to_ascii_lowercase();
+                let valid = (1..=64).contains(&header.len()) && header.bytes().all(token);
+                if !valid || NOT_OURS_TO_SET.contains(&lower.as_str()) {
+                    return Err(SecretError::Header { header: header.escape_default().take(80).collect() });
+                }
+                let printable = template.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+                if printable && template.len() <= 256 && template.matches("{}").count() == 1 {
+                    Ok(())
+                } else {
+                    Err(SecretError::Template)
+                }
+            }
+            Self::Placeholder { placeholder } => {
+                let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+                if (8..=128).contains(&placeholder.len()) && placeholder.bytes().all(plain) {
+                    Ok(())
+                } else {
+                    Err(SecretError::Placeholder)
+                }
+            }
+        }
+    }
+}
+
+impl FromStr for SecretName {
+    type Err = SecretError;
+
+    fn from_str(text: &str) -> Result<Self, SecretError> {
+        let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+        let letter = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
+        if plain && letter && text.len() <= 64 { Ok(Self(text.to_owned())) } else { Err(SecretError::Name) }
+    }
+}
+
+impl TryFrom<String> for SecretName {
+    type Error = SecretError;
+
+    fn try_from(text: String) -> Result<Self, SecretError> {
+        text.parse()
+    }
+}
+
+impl From<SecretName> for String {
+    fn from(name: SecretName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for SecretName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret").field("record", &self.record).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,5 @@
+use super::Route;
+
+pub(super) fn rows() -> Vec<Route> {
+    Vec::new()
+}
