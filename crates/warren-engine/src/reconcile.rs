@@ -24,6 +24,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
+use tokio::task::JoinHandle;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
     Found, Isolation, IsolationError, IsolationErrorKind, Random, SandboxId, SandboxRecord, Status,
@@ -64,7 +65,7 @@ pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
         tracing::error!(reason, "the engine only answers questions until somebody has looked");
         engine.set_mode(Mode::ReadOnly { reason: reason.clone() });
     }
-    carry_out(engine, world, plan, doubt.is_none()).await;
+    drop(carry_out(engine, world, plan, doubt.is_none()));
     Ok(())
 }
 
@@ -77,7 +78,8 @@ pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError>
     let plan = world.plan(engine);
     tracing::warn!(missing = plan.missing, orphans = plan.orphans.len(), "losses were accepted");
     engine.set_mode(Mode::Normal);
-    carry_out(engine, world, plan, true).await;
+    // Whoever accepted them asks next what was lost.
+    drop(carry_out(engine, world, plan, true).await);
     Ok(())
 }
 
@@ -165,8 +167,9 @@ fn watch_all(
         .collect()
 }
 
-/// Starts drivers for all that is to be done; with `all` false only for what needs no change.
-async fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) {
+/// Starts drivers for all that is to be done; with `all` false only for what needs no change. The task that is answered ends when
+/// all of it is done.
+fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) -> JoinHandle<()> {
     for record in &world.records {
         engine.shared.registry.note_files(record);
     }
@@ -196,7 +199,7 @@ async fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) {
             engine.collect_layers().await;
         }
         engine.shared.reconciled.send_replace(true);
-    });
+    })
 }
 
 async fn remove_orphans(engine: &Engine, orphans: Vec<(Arc<dyn Isolation>, SandboxId)>) {
