@@ -38,6 +38,7 @@ mod remove;
 mod resume;
 mod seal;
 mod seccomp;
+mod sockets;
 mod step;
 mod sys;
 mod userns;
@@ -68,6 +69,7 @@ use self::networks::Networks;
 use self::quota::{QuotaKind, Quotas};
 use self::reaper::Reaper;
 use self::record::Record;
+use self::sockets::Sockets;
 use self::warden::{Warden, Watched};
 
 /// How the backend is set up.
@@ -97,6 +99,7 @@ struct Shared {
     cgroups: Cgroups,
     quotas: Quotas,
     networks: Networks,
+    sockets: Sockets,
     machines: Machines,
     capabilities: Capabilities,
     agent: OwnedFd,
@@ -162,6 +165,7 @@ impl Native {
         };
         let shared = Arc::new(Shared {
             networks: Networks::start(options.prepared_networks).map_err(OpenError::Thread)?,
+            sockets: Sockets::default(),
             machines: Machines::new(),
             lifeline: Lifeline::new().map_err(OpenError::Lifeline)?,
             agent: agent::install(data.root())?,
@@ -214,6 +218,10 @@ impl Isolation for Native {
             };
             IsolationError::caused(kind, format!("dial the agent of {id}"), error)
         })
+    }
+
+    fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {
+        sockets::socket(&self.shared, id, v6).map(Some)
     }
 
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {

@@ -1,7 +1,7 @@
 #![expect(unsafe_code, reason = "clone3 with its own stack, and system calls that rustix does not wrap")]
 
 use std::ffi::{CStr, CString, c_void};
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::io::Errno;
@@ -422,6 +422,14 @@ fn quota_call(
 pub(super) fn unshare_network() -> Result<(), Errno> {
     // SAFETY: unsharing the network namespace changes no descriptor and no memory.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
+}
+
+/// Moves this thread into another network namespace.
+pub(super) fn enter_network(namespace: &OwnedFd) -> Result<(), Errno> {
+    rustix::thread::move_into_link_name_space(
+        namespace.as_fd(),
+        Some(rustix::thread::LinkNameSpaceType::Network),
+    )
 }
 
 /// Raises the loopback interface of this thread's network namespace.

@@ -1,0 +1,173 @@
+//! Sockets in the networks of sandboxes, for whoever brings traffic to their ports.
+//!
+//! A socket belongs to the network that its maker was in. One thread makes all of them: it enters a sandbox's network, makes the socket
+//! and comes back, so that no other thread is ever in the wrong one, and none stays behind and keeps a network alive whose sandbox
+//! is gone. It looks at nothing of the sandbox, so nothing inside can make it wait.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
+
+use super::record::Record;
+use super::{Shared, not_found, sys};
+
+/// The thread that makes them; started by the first who needs one. Dropping it ends the thread.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    orders: Mutex<Option<Sender<Order>>>,
+}
+
+#[derive(Debug)]
+struct Order {
+    network: OwnedFd,
+    family: AddressFamily,
+    made: SyncSender<io::Result<OwnedFd>>,
+}
+
+/// A TCP socket in the sandbox's network, which does not block.
+pub(super) fn socket(shared: &Shared, id: &SandboxId, v6: bool) -> Result<OwnedFd, IsolationError> {
+    let record = Record::load(&shared.data.sandbox(id)).ok_or_else(|| not_found(id))?;
+    let network = network(&record).ok_or_else(|| {
+        IsolationError::new(IsolationErrorKind::Ended, format!("enter the network of {id}, which has ended"))
+    })?;
+    let family = if v6 { AddressFamily::INET6 } else { AddressFamily::INET };
+    shared.sockets.make(network, family).map_err(|error| {
+        IsolationError::caused(
+            IsolationErrorKind::Host,
+            format!("make a socket in the network of {id}"),
+            error,
+        )
+    })
+}
+
+/// The recorded process's network; `None` if it has ended. It is opened first and the number compared after that, so it is never
+/// that of another process which was given the same number.
+fn network(record: &Record) -> Option<OwnedFd> {
+    let network = fs::File::open(format!("/proc/{}/ns/net", record.pid)).ok()?;
+    record.is_alive().then(|| network.into())
+}
+
+impl Sockets {
+    fn make(&self, network: OwnedFd, family: AddressFamily) -> io::Result<OwnedFd> {
+        let (made, answer) = sync_channel(1);
+        let mut order = Order { network, family, made };
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = orders.as_ref() {
+            match sender.send(order) {
+                Ok(()) => {
+                    drop(orders);
+                    return answer.recv().map_err(|_| gone())?;
+                }
+                // It could not come back once, and ended.
+                Err(unsent) => order = unsent.0,
+            }
+        }
+        let sender = start()?;
+        sender.send(order).map_err(|_| gone())?;
+        *orders = Some(sender);
+        drop(orders);
+        answer.recv().map_err(|_| gone())?
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the thread that makes sockets ended")
+}
+
+fn start() -> io::Result<Sender<Order>> {
+    let (sender, orders) = channel();
+    std::thread::Builder::new().name("warren-sockets".to_owned()).spawn(move || work(&orders))?;
+    Ok(sender)
+}
+
+/// Ends when nobody orders any more, and when it cannot come back from a sandbox's network.
+fn work(orders: &Receiver<Order>) {
+    let Ok(home) = fs::File::open("/proc/thread-self/ns/net").map(OwnedFd::from) else { return };
+    while let Ok(Order { network, family, made }) = orders.recv() {
+        let socket = sys::enter_network(&network).and_then(|()| {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+        });
+        let back = sys::enter_network(&home);
+        // Nobody waits any more if this fails.
+        drop(made.send(socket.map_err(io::Error::from)));
+        if back.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A network of its own with loopback up; `None` without the rights for it.
+    fn elsewhere() -> Option<(OwnedFd, TcpListener)> {
+        let made = std::thread::spawn(|| {
+            sys::unshare_network().ok()?;
+            sys::raise_loopback().ok()?;
+            let network = fs::File::open("/proc/thread-self/ns/net").ok()?;
+            Some((network.into(), TcpListener::bind("127.0.0.1:0").ok()?))
+        });
+        made.join().unwrap()
+    }
+
+    fn connected(socket: OwnedFd, port: u16) -> io::Result<TcpStream> {
+        rustix::io::ioctl_fionbio(&socket, false)?;
+        rustix::net::connect(&socket, &std::net::SocketAddr::from(([127, 0, 0, 1], port)))?;
+        Ok(socket.into())
+    }
+
+    #[test]
+    fn a_socket_reaches_what_listens_on_the_loopback_of_its_network_and_no_other() {
+        let Some((network, listener)) = elsewhere() else { return };
+        let (port, here) = (listener.local_addr().unwrap().port(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let sockets = Sockets::default();
+        let make =
+            || sockets.make(network.as_fd().try_clone_to_owned().unwrap(), AddressFamily::INET).unwrap();
+        connected(make(), port).unwrap();
+        assert!(listener.accept().is_ok());
+        let host = connected(make(), here.local_addr().unwrap().port());
+        assert_eq!(host.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn making_one_takes_microseconds() {
+        let Some((network, _listener)) = elsewhere() else { return };
+        let sockets = Sockets::default();
+        let make =
+            || sockets.make(network.as_fd().try_clone_to_owned().unwrap(), AddressFamily::INET6).unwrap();
+        drop(make());
+        let mut times: Vec<_> = (0..200)
+            .map(|_| {
+                let began = Instant::now();
+                drop(make());
+                began.elapsed()
+            })
+            .collect();
+        times.sort();
+        assert!(times[100].as_micros() < 500, "{:?}", times[100]);
+    }
+
+    #[test]
+    fn the_thread_is_home_again_and_holds_no_network() {
+        let Some((network, _listener)) = elsewhere() else { return };
+        let sockets = Sockets::default();
+        let wrong = fs::File::open("/dev/null").unwrap().into();
+        assert!(sockets.make(wrong, AddressFamily::INET).is_err());
+        drop(sockets.make(network, AddressFamily::INET).unwrap());
+        let here = TcpListener::bind("127.0.0.1:0").unwrap();
+        let home = fs::File::open("/proc/thread-self/ns/net").unwrap().into();
+        let socket = sockets.make(home, AddressFamily::INET).unwrap();
+        connected(socket, here.local_addr().unwrap().port()).unwrap();
+    }
+}
