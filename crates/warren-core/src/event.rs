@@ -75,6 +75,10 @@ pub enum Event {
         mode: crate::network::NetworkMode,
         by: String,
     },
+    /// The link that it had before the server started could not be taken over: it is cut off until it is started again.
+    NetworkLost {
+        detail: String,
+    },
     ExecStarted {
         process: u64,
         command: String,

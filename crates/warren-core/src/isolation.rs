@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::capabilities::{Capabilities, Check};
 use crate::id::SandboxId;
+use crate::network::NetworkUsage;
 use crate::spec::{MountAccess, SandboxSpec};
 
 /// Starts isolated roots with the agent as PID 1, and dials them. All that happens inside a sandbox is the agent's
@@ -201,6 +202,9 @@ pub struct Usage {
     /// Whether it was ended because it held more than its disk limit. Said until it is started again.
     #[serde(default)]
     pub disk_exceeded: bool,
+    /// What went over its link, which no backend knows. Absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkUsage>,
 }
 
 /// What changes while a sandbox does something; see [`Usage`].

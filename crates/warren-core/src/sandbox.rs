@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,9 @@ pub struct SandboxRecord {
     /// Where it stands in its history.
     #[serde(default)]
     pub history: History,
+    /// Its own addresses. Empty without a link to the world.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<IpAddr>,
 }
 
 impl SandboxRecord {

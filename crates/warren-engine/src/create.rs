@@ -104,6 +104,7 @@ impl Engine {
             timeouts: make.timeouts,
             death: None,
             history,
+            addresses: Vec::new(),
         }
     }
 }

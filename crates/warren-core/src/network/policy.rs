@@ -243,7 +243,7 @@ impl NetworkPolicy {
         if !self.allow.is_empty() && self.is_open() {
             return Err(PolicyError::NoList { mode: self.mode });
         }
-        for rule in &self.allow {
+        for rule in self.openings(0) {
             if let Some(range) = wholly_closed(rule, exceptions) {
                 return Err(PolicyError::Closed { rule: rule.clone(), what: range.what });
             }
@@ -254,6 +254,41 @@ impl NetworkPolicy {
             }
         }
         self.limits.validate()
+    }
+}
+
+/// What becomes of grants as time passes and people change their minds.
+impl NetworkPolicy {
+    /// The policy with these rules granted: what was granted for the same rule before, and what is over, is forgotten.
+    #[must_use]
+    pub fn granting(&self, grants: Vec<Grant>, now_unix_ms: u64) -> Self {
+        let mut next = self.current(now_unix_ms);
+        next.grants.retain(|old| grants.iter().all(|new| new.rule != old.rule));
+        for (index, grant) in grants.iter().enumerate() {
+            if grants[index + 1..].iter().all(|later| later.rule != grant.rule) {
+                next.grants.push(grant.clone());
+            }
+        }
+        next
+    }
+
+    /// The policy without the grants that are over.
+    #[must_use]
+    pub fn current(&self, now_unix_ms: u64) -> Self {
+        let mut next = self.clone();
+        next.grants.retain(|grant| grant.holds(now_unix_ms));
+        next
+    }
+
+    /// The policy without any grant, as another sandbox inherits it.
+    #[must_use]
+    pub fn inherited(&self) -> Self {
+        Self { grants: Vec::new(), ..self.clone() }
+    }
+
+    /// When the next of its grants is over.
+    pub fn next_expiry(&self) -> Option<u64> {
+        self.grants.iter().filter_map(|grant| grant.until_unix_ms).min()
     }
 }
 
@@ -305,7 +340,33 @@ impl Grant {
     }
 }
 
+impl PolicyError {
+    /// Which part of the policy is wrong, as in `limits.connections`.
+    pub fn field(&self) -> String {
+        match self {
+            Self::TooMany { field, .. } | Self::NoNetwork { field } => (*field).to_owned(),
+            Self::NoList { .. } | Self::Closed { .. } => "allow".to_owned(),
+            Self::Limit { field, .. } => format!("limits.{field}"),
+            Self::SecretTwice { .. } => "secrets".to_owned(),
+        }
+    }
+}
+
 impl NetworkLimits {
+    /// Which of them is more than another has, if one is.
+    pub fn exceeds(&self, most: &Self) -> Option<&'static str> {
+        let faster = |asked: Option<u64>, most: Option<u64>| {
+            most.is_some_and(|most| asked.is_none_or(|asked| asked > most))
+        };
+        let checks = [
+            ("connections", self.connections > most.connections),
+            ("new_connections_per_s", self.new_connections_per_s > most.new_connections_per_s),
+            ("down_bytes_per_s", faster(self.down_bytes_per_s, most.down_bytes_per_s)),
+            ("up_bytes_per_s", faster(self.up_bytes_per_s, most.up_bytes_per_s)),
+        ];
+        checks.into_iter().find_map(|(field, exceeded)| exceeded.then_some(field))
+    }
+
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -102,6 +102,40 @@ fn a_grant_holds_for_its_time() {
 }
 
 #[test]
+fn a_later_grant_takes_the_place_of_an_earlier_one() {
+    let grant = |rule: &str, effect, until| Grant {
+        rule: rule.parse().unwrap(),
+        effect,
+        until_unix_ms: until,
+        by: "me".to_owned(),
+    };
+    let ask = NetworkPolicy::of(NetworkMode::Ask);
+    let first = vec![grant("a.com", GrantEffect::Deny, None), grant("b.com", GrantEffect::Allow, Some(10))];
+    let granted = ask.granting(first.clone(), 0);
+    assert_eq!(granted.grants, first);
+    assert_eq!(granted.next_expiry(), Some(10));
+    let again = vec![grant("a.com", GrantEffect::Allow, None)];
+    assert_eq!(granted.granting(again.clone(), 10).grants, again, "the other is over by then");
+    assert_eq!(granted.current(9), granted);
+    assert_eq!(granted.inherited(), ask);
+    let twice = vec![grant("a.com", GrantEffect::Deny, None), grant("a.com", GrantEffect::Allow, None)];
+    assert_eq!(ask.granting(twice.clone(), 0).grants, twice[1..]);
+    let closed = ask.granting(vec![grant("10.0.0.1", GrantEffect::Allow, None)], 0);
+    assert!(closed.validate(&[]).is_err(), "a grant opens nothing that is closed to all");
+    assert!(ask.granting(vec![grant("10.0.0.1", GrantEffect::Deny, None)], 0).validate(&[]).is_ok());
+}
+
+#[test]
+fn limits_over_the_most_are_named() {
+    let most = NetworkLimits { down_bytes_per_s: Some(1 << 20), ..NetworkLimits::default() };
+    assert_eq!(most.exceeds(&most), None);
+    assert_eq!(NetworkLimits::default().exceeds(&most), Some("down_bytes_per_s"), "no limit is more");
+    let many = NetworkLimits { connections: most.connections + 1, ..most };
+    assert_eq!(many.exceeds(&most), Some("connections"));
+    assert_eq!(most.exceeds(&NetworkLimits::default()), None);
+}
+
+#[test]
 fn what_cannot_be_is_named() {
     let wrong = [
         (r#"{"mode": "public", "allow": ["a.com"]}"#, "allow:"),
@@ -113,8 +147,9 @@ fn what_cannot_be_is_named() {
         (r#"{"mode": "public", "limits": {"up_bytes_per_s": 1}}"#, "limits.up_bytes_per_s"),
     ];
     for (text, start) in wrong {
-        let error = policy(text).validate(&[]).unwrap_err().to_string();
-        assert!(error.starts_with(start), "{error}");
+        let wrong = policy(text).validate(&[]).unwrap_err();
+        let error = wrong.to_string();
+        assert!(error.starts_with(start) && error.starts_with(&wrong.field()), "{error}");
     }
     let excepted = ["10.1.0.0/16".parse().unwrap()];
     assert!(policy(r#"{"mode": "allow", "allow": ["10.1.2.0/24"]}"#).validate(&excepted).is_ok());

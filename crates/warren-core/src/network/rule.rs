@@ -57,6 +57,12 @@ pub enum RuleError {
 }
 
 impl Cidr {
+    /// A network of one.
+    pub fn single(address: IpAddr) -> Self {
+        let address = unmapped(address);
+        Self { address, prefix: if address.is_ipv4() { 32 } else { 128 } }
+    }
+
     /// `None` unless the prefix fits and every bit after it is zero.
     pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         let whole = Self { address, prefix };
@@ -120,6 +126,11 @@ impl Cidr {
 }
 
 impl Ports {
+    /// A port alone; `None` for zero, which is no port.
+    pub fn one(port: u16) -> Option<Self> {
+        (port != 0).then_some(Self { first: port, last: port })
+    }
+
     pub fn contains(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
@@ -143,6 +154,25 @@ impl NetworkRule {
             Target::Network(network) => network.contains(address),
             Target::Name(_) | Target::Below(_) => false,
         }
+    }
+
+    /// Whether all that another rule speaks of is spoken of by this one.
+    pub fn covers(&self, other: &Self) -> bool {
+        let ports = match (self.ports, other.ports) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => own.first <= other.first && other.last <= own.last,
+        };
+        let target = match (&self.target, &other.target) {
+            (Target::Any, _) => true,
+            (_, Target::Name(name)) => self.names(name),
+            (Target::Below(parent), Target::Below(other)) => other == parent || other.is_below(parent),
+            (Target::Network(own), Target::Network(other)) => {
+                own.prefix <= other.prefix && own.contains(other.address)
+            }
+            _ => false,
+        };
+        ports && target
     }
 
     pub fn has_port(&self, port: u16) -> bool {
@@ -234,10 +264,7 @@ fn parse_target(text: &str) -> Result<Target, RuleError> {
     }
     match text.parse().map_err(refuse)? {
         Host::Name(name) => Ok(Target::Name(name)),
-        Host::Address(address) => {
-            let prefix = if address.is_ipv4() { 32 } else { 128 };
-            Ok(Target::Network(Cidr { address, prefix }))
-        }
+        Host::Address(address) => Ok(Target::Network(Cidr::single(address))),
     }
 }
 

@@ -75,6 +75,26 @@ fn a_wildcard_takes_whole_labels_and_not_the_name_itself() {
     assert!(!names("example.com") && !names("evil-example.com") && !names("example.com.evil"));
 }
 
+#[test]
+fn a_rule_covers_what_is_part_of_it() {
+    let covered = [
+        ("*", "192.0.2.0/24:80"),
+        ("example.com", "example.com:443"),
+        ("*.example.com", "a.example.com"),
+        ("*.example.com", "*.b.example.com:1-2"),
+        ("192.0.2.0/24", "192.0.2.7"),
+        ("a.com:1-100", "a.com:20-30"),
+    ];
+    for (wide, narrow) in covered {
+        assert!(rule(wide).covers(&rule(narrow)), "{wide} {narrow}");
+        assert!(!rule(narrow).covers(&rule(wide)), "{narrow} {wide}");
+        assert!(rule(wide).covers(&rule(wide)), "{wide}");
+    }
+    for (one, other) in [("*.example.com", "example.com"), ("a.com:80", "a.com"), ("192.0.2.1", "a.com")] {
+        assert!(!rule(one).covers(&rule(other)), "{one} {other}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_panics_and_every_rule_is_read_again(text in "\\PC{0,60}|[a-z0-9.:*/\\[\\]-]{0,40}") {
