@@ -24,12 +24,18 @@ pub use snapshots::{SnapshotCatalog, SnapshotFilter};
 
 /// All that lasts. Opening one refuses a newer schema, a damaged file, a second server and an unexpectedly empty place.
 pub trait Catalog:
-    SandboxCatalog + SessionCatalog + SnapshotCatalog + JournalCatalog + KeyCatalog + EventLog
+    SandboxCatalog + SessionCatalog + SnapshotCatalog + JournalCatalog + KeyCatalog + SecretCatalog + EventLog
 {
 }
 
-impl<T: SandboxCatalog + SessionCatalog + SnapshotCatalog + JournalCatalog + KeyCatalog + EventLog> Catalog
-    for T
+impl<T> Catalog for T where
+    T: SandboxCatalog
+        + SessionCatalog
+        + SnapshotCatalog
+        + JournalCatalog
+        + KeyCatalog
+        + SecretCatalog
+        + EventLog
 {
 }
 
@@ -69,6 +75,8 @@ pub enum CatalogErrorKind {
     Full,
     /// A record cannot be read: it is damaged.
     Damaged,
+    /// The key that secrets' values are sealed with is gone, or is not the one they were sealed with.
+    WrongKey,
     /// The host failed.
     Host,
 }

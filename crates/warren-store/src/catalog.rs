@@ -4,6 +4,7 @@
 //! <data>/catalog.db      the records, in WAL mode (beside it catalog.db-wal and catalog.db-shm while in use)
 //! <data>/catalog.json    names the database that belongs here, so that a lost or exchanged one is noticed
 //! <data>/catalog.lock    held by the server that has it open; says its pid until that has closed it
+//! <data>/secrets.key     what secrets' values are sealed with, once there are any
 //! ```
 //!
 //! Changes go through one connection, whose callers share commits (see `writer`). Queries have connections of their own and
@@ -22,6 +23,7 @@ mod open_error;
 mod page;
 mod readers;
 mod sandboxes;
+mod secrets;
 mod sessions;
 mod snapshots;
 mod writer;
@@ -34,6 +36,7 @@ pub use open_error::{CatalogOpenError, DamageFound, MakeError};
 
 use lock::ServerLock;
 use readers::Readers;
+use secrets::KeyFile;
 use writer::Writer;
 
 /// How long a call waits for another program that holds the database.
@@ -46,6 +49,7 @@ pub struct SqliteCatalog {
     readers: Readers,
     writer: Writer,
     instance: String,
+    key_file: KeyFile,
     /// Released last.
     lock: ServerLock,
 }

@@ -17,8 +17,8 @@ mod scratch;
 mod world;
 
 pub use catalog::{
-    MemoryCatalog, catalog_conformance, sample_entry, sample_key, sample_sandbox, sample_session,
-    sample_snapshot,
+    MemoryCatalog, catalog_conformance, sample_entry, sample_key, sample_sandbox, sample_secret,
+    sample_session, sample_snapshot,
 };
 pub use census::Census;
 pub use isolation::{Call, FakeIsolation, Hold, Standing};

@@ -126,6 +126,7 @@ impl From<CatalogError> for ApiError {
             CatalogErrorKind::AlreadyExists
             | CatalogErrorKind::NotFound
             | CatalogErrorKind::Damaged
+            | CatalogErrorKind::WrongKey
             | CatalogErrorKind::Host => Self::internal(error),
         }
     }

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use rusqlite::{ErrorCode, ffi};
 use warren_core::catalog::{CatalogError, CatalogErrorKind};
 
+use super::secrets::KeyError;
+
 /// Why a query or a change came to nothing. Its caller adds what was being done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JobError {
@@ -12,6 +14,8 @@ pub(super) enum JobError {
     Batch(#[source] Arc<rusqlite::Error>),
     #[error("the record is not one")]
     Record(#[from] serde_json::Error),
+    #[error("{source}")]
+    Key { kind: CatalogErrorKind, source: KeyError },
     #[error("{reason}")]
     Refused { kind: CatalogErrorKind, reason: &'static str },
 }
@@ -27,6 +31,7 @@ impl JobError {
             Self::Sqlite(error) => CatalogError::caused(kind_of(&error), action, error),
             Self::Batch(error) => CatalogError::caused(kind_of(&error), action, error),
             Self::Record(error) => CatalogError::caused(CatalogErrorKind::Damaged, action, error),
+            Self::Key { kind, source } => CatalogError::caused(kind, action, source),
             refused @ Self::Refused { kind, .. } => CatalogError::caused(kind, action, refused),
         }
     }

@@ -3,8 +3,11 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The first makes version 1 of an empty database, each other the next version of the one before.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001-records.sql"), include_str!("migrations/0002-snapshots.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001-records.sql"),
+    include_str!("migrations/0002-snapshots.sql"),
+    include_str!("migrations/0003-secrets.sql"),
+];
 
 /// The version that this build reads and writes.
 pub(super) const LATEST: i64 = MIGRATIONS.len() as i64;

@@ -19,6 +19,7 @@ use super::lock::{LockError, ServerLock};
 use super::migrations::{self, LATEST, MIGRATIONS};
 use super::open_error::{CatalogOpenError, DamageFound, MakeError};
 use super::readers::Readers;
+use super::secrets::KeyFile;
 use super::writer::{self, Writer};
 
 /// After what the process may end while it opens a catalog, for tests.
@@ -84,7 +85,8 @@ pub(super) fn open(data_dir: &Path, passed: &dyn Fn(OpenStep)) -> Result<SqliteC
     name(&files, known.as_ref(), &lock, &instance)?;
     passed(OpenStep::Named);
     let readers = Readers::new(&files.database);
-    Ok(SqliteCatalog { readers, writer: Writer::new(connection), instance, lock })
+    let key_file = KeyFile::of(data_dir);
+    Ok(SqliteCatalog { readers, writer: Writer::new(connection), instance, key_file, lock })
 }
 
 /// Writes down that this is the database, and that it is in use: from here on it must not get lost, nor its log.

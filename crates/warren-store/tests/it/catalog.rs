@@ -4,6 +4,7 @@ mod crash;
 mod full;
 mod many;
 mod refusals;
+mod secrets;
 mod sharing;
 mod upgrade;
 

@@ -3,6 +3,7 @@ mod idempotency;
 mod journal;
 mod keys;
 mod sandboxes;
+mod secrets;
 mod sessions;
 mod snapshots;
 
@@ -24,6 +25,7 @@ const CHECKS: &[&[Check]] = &[
     journal::CHECKS,
     idempotency::CHECKS,
     keys::CHECKS,
+    secrets::CHECKS,
     events::CHECKS,
 ];
 

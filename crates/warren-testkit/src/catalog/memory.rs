@@ -1,4 +1,5 @@
 mod journal;
+mod secrets;
 mod snapshots;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,6 +10,7 @@ use warren_core::catalog::{
     CatalogError, CatalogErrorKind, ChangeSession, Durability, EventLog, Idempotency, InsertError,
     KeyCatalog, NewRecords, SandboxCatalog, SandboxFilter, SessionCatalog, SessionFilter, UpdateSessionError,
 };
+use warren_core::network::{Secret, SecretName};
 use warren_core::{
     Cursor, EventRecord, JournalEntry, KeyId, KeyRecord, Owner, Page, PageRequest, RunRecord, SandboxId,
     SandboxRecord, SessionId, SessionRecord, SnapshotId, SnapshotRecord, ToolAnswer,
@@ -47,6 +49,7 @@ struct Records {
     journal: BTreeMap<SandboxId, BTreeMap<u64, JournalEntry>>,
     calls: BTreeMap<(SandboxId, String), ToolAnswer>,
     keys: BTreeMap<KeyId, KeyRecord>,
+    secrets: BTreeMap<(Owner, SecretName), Secret>,
     events: Vec<EventRecord>,
     last_event: u64,
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use warren_core::network::{Injection, Secret, SecretRecord};
 use warren_core::{
     Action, Deadline, History, JournalEntry, KeyId, KeyRecord, LayerId, OnExpiry, Owner, Provision,
     RunLimits, RunTotals, SandboxId, SandboxKind, SandboxRecord, SandboxSpec, Scope, SessionId,
@@ -27,6 +28,7 @@ pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
         timeouts: Timeouts::default(),
         death: None,
         history: History::default(),
+        addresses: Vec::new(),
     }
 }
 
@@ -66,6 +68,19 @@ pub fn sample_key(owner: &Owner, number: u32) -> KeyRecord {
         created_unix_ms: u64::from(number) * 1000,
         revoked_unix_ms: None,
     }
+}
+
+/// A secret for `api.example`, put into `Authorization`. The number makes its value; it was made that many seconds after 1970.
+pub fn sample_secret(name: &str, number: u32) -> Secret {
+    let at_unix_ms = u64::from(number) * 1000;
+    let record = SecretRecord {
+        name: name.parse().expect("a name"),
+        hosts: vec!["api.example".parse().expect("a host")],
+        injection: Injection::Header { header: "authorization".to_owned(), template: "Bearer {}".to_owned() },
+        created_unix_ms: at_unix_ms,
+        changed_unix_ms: at_unix_ms,
+    };
+    Secret { record, value: format!("value-{number:032x}") }
 }
 
 /// A snapshot of sandbox 1, without a name or a parent, that stands on one layer. The number makes the ids of the snapshot and of

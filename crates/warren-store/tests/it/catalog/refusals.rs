@@ -69,8 +69,8 @@ fn a_newer_schema_is_refused_and_both_versions_are_named() {
     let data = closed();
     alter(data.path(), "PRAGMA user_version = 77");
     let text = refusal(data.path()).to_string();
-    assert!(text.contains("has schema 77") && text.contains("knows up to 2"), "{text}");
-    alter(data.path(), "PRAGMA user_version = 2");
+    assert!(text.contains("has schema 77") && text.contains("knows up to 3"), "{text}");
+    alter(data.path(), "PRAGMA user_version = 3");
     assert_whole(data.path());
 }
 
@@ -179,9 +179,9 @@ fn a_log_that_is_gone_after_a_kill_is_refused() {
         connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
         connection.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
     };
-    schema(3);
+    schema(4);
     assert!(matches!(refusal(left.path()), CatalogOpenError::NewerSchema { .. }));
-    schema(2);
+    schema(3);
     let catalog = SqliteCatalog::open(left.path()).expect("a start that was refused left the log");
     assert_eq!(catalog.unfinished_sandboxes().unwrap().len(), 1);
 }
