@@ -14,7 +14,11 @@
 #![expect(dead_code, reason = "the parts that use it are being put together")]
 
 mod book;
+mod links;
 mod netlink;
 mod pins;
+mod place;
+mod rules;
+mod services;
 
 pub use self::book::Figures;

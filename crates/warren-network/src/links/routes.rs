@@ -1,0 +1,68 @@
+//! Where packets to an address would go.
+
+use std::io;
+use std::net::IpAddr;
+
+use rustix::io::Errno;
+
+use crate::netlink::{Protocol, Request, Socket};
+
+const RTM_GETROUTE: u16 = 26;
+const RTA_DST: u16 = 1;
+/// Where an answer says what kind of route it is.
+const KIND_AT: usize = 7;
+
+/// What the host's routes make of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RouteKind {
+    /// One of the host's own.
+    Local,
+    /// Another machine.
+    Unicast,
+    /// Broadcast, multicast, anycast: nobody in particular.
+    Other,
+    /// There is no way, or it is forbidden.
+    Unreachable,
+}
+
+/// Asks the kernel of the calling thread's network namespace.
+pub(crate) fn route_kind(address: IpAddr) -> io::Result<RouteKind> {
+    let mut request = Request::new(RTM_GETROUTE, 0, &question(address));
+    request.address(RTA_DST, address);
+    let mut socket = Socket::open(Protocol::Route)?;
+    match socket.ask(request, |message| message.body.get(KIND_AT).copied().unwrap_or_default()) {
+        Ok(libc::RTN_LOCAL) => Ok(RouteKind::Local),
+        Ok(libc::RTN_UNICAST) => Ok(RouteKind::Unicast),
+        Ok(_) => Ok(RouteKind::Other),
+        Err(error) => match error.errno {
+            Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ACCESS | Errno::INVAL => {
+                Ok(RouteKind::Unreachable)
+            }
+            _ => Err(error.into()),
+        },
+    }
+}
+
+/// The family's header of a route: family, the destination's prefix, and nothing else.
+fn question(address: IpAddr) -> [u8; 12] {
+    let mut header = [0; 12];
+    (header[0], header[1]) = match address {
+        IpAddr::V4(_) => (2, 32),
+        IpAddr::V6(_) => (10, 128),
+    };
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_knows_itself() {
+        let kind = |text: &str| route_kind(text.parse().unwrap()).unwrap();
+        assert_eq!(kind("127.0.0.1"), RouteKind::Local);
+        assert_eq!(kind("127.9.9.9"), RouteKind::Local);
+        assert_eq!(kind("255.255.255.255"), RouteKind::Other);
+        assert!(!matches!(kind("192.0.2.1"), RouteKind::Local));
+    }
+}
