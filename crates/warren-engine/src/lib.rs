@@ -54,7 +54,7 @@ pub use processes::{
 pub use runs::{Allowance, SessionDetails};
 pub use sandboxes::{Patch, StoppedFiles};
 pub use sessions::{Acquire, Acquired, Attach, Expected, NewSandbox, Release, Requirements, SessionView};
-pub use settings::{DiskThresholds, Settings, TierLimits};
+pub use settings::{DiskThresholds, NetworkSettings, Settings, TierLimits};
 pub use snapshots::{
     EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, TakeSnapshot, Taken,
     TurnDone,

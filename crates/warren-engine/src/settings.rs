@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use warren_core::{Automatic, ByteSize, Cpus, Limits, RunLimits, SandboxKind, TemplateName, Timeouts};
+use warren_core::{
+    Automatic, ByteSize, Cpus, Limits, NetworkLimits, NetworkPolicy, NetworkRule, RunLimits, SandboxKind,
+    TemplateName, Timeouts,
+};
 
 /// How the engine behaves. The server fills it from its configuration.
 #[derive(Debug, Clone)]
@@ -39,6 +42,18 @@ pub struct Settings {
     pub automatic_snapshots_kept: usize,
     /// How long a pause waits for what goes on, if it does not say.
     pub pause_drain_ms: u64,
+    pub network: NetworkSettings,
+}
+
+/// Where sandboxes may go.
+#[derive(Debug, Clone)]
+pub struct NetworkSettings {
+    /// The policy of a sandbox that does not say.
+    pub default: NetworkPolicy,
+    /// What the operator opens of what is closed to every sandbox.
+    pub exceptions: Vec<NetworkRule>,
+    /// The most that a sandbox may ask for.
+    pub most: NetworkLimits,
 }
 
 /// Run limits by tier.
@@ -82,6 +97,21 @@ impl Default for Settings {
             automatic_snapshots: Automatic::default(),
             automatic_snapshots_kept: 200,
             pause_drain_ms: 5000,
+            network: NetworkSettings::default(),
+        }
+    }
+}
+
+impl Default for NetworkSettings {
+    fn default() -> Self {
+        Self {
+            default: NetworkPolicy::none(),
+            exceptions: Vec::new(),
+            most: NetworkLimits {
+                connections: 10_000,
+                new_connections_per_s: 2000,
+                ..NetworkLimits::default()
+            },
         }
     }
 }
