@@ -8,15 +8,17 @@ mod engine;
 mod error;
 mod file;
 mod load;
+mod network;
 mod sections;
 mod validate;
 mod value;
 
 pub use error::{ConfigError, Origin};
 pub use load::{Loaded, Row, Sources};
+pub use network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
 pub use sections::{
-    Auth, Chats, Config, Disk, Http, LimitSettings, Log, Mounts, RunSettings, Server, TemplateSettings,
-    TimeoutSettings,
+    Auth, Chats, Config, Disk, Http, LimitSettings, Log, Mounts, NetworkSection, RunSettings, Server,
+    TemplateSettings, TimeoutSettings,
 };
 pub use value::{LogFormat, LogLevel};
 

@@ -6,6 +6,7 @@ mod diff;
 mod event;
 mod file;
 mod journal;
+mod network;
 mod new_sandbox;
 mod process;
 mod run;

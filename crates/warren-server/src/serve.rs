@@ -222,7 +222,8 @@ impl Machine {
             random: Arc::new(MachineRandom) as Arc<dyn Random>,
             passed: crash::hook(crash_at),
         };
-        Engine::open(parts, config.settings()).await.map_err(ServeError::Engine)
+        let network = self.networks.unavailable().is_none();
+        Engine::open(parts, config.settings(network)).await.map_err(ServeError::Engine)
     }
 }
 
@@ -242,6 +243,7 @@ async fn run(
         clock: machine.clock,
         random: Arc::new(MachineRandom),
         config: config.clone(),
+        network: machine.networks.unavailable().is_none(),
     })?;
     let announcement = announcement(&server, &engine, address, options)?;
     let socket = tokio::net::TcpListener::from_std(socket).map_err(ServeError::Runtime)?;

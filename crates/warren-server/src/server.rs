@@ -24,6 +24,8 @@ pub struct ServerParts {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub config: Config,
+    /// Whether this machine can give sandboxes a network.
+    pub network: bool,
 }
 
 /// The service, over an engine that is open. A clone is the same service.
@@ -43,6 +45,7 @@ impl Server {
             templates: parts.templates,
             clock: parts.clock,
             random: parts.random,
+            settings: parts.config.settings(parts.network),
             config: parts.config,
             attempts: Attempts::default(),
             shutdown,

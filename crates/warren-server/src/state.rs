@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use warren_core::catalog::Catalog;
 use warren_core::{Clock, Random};
-use warren_engine::Engine;
+use warren_engine::{Engine, Settings};
 use warren_store::TemplateStore;
 
 use crate::auth::{Attempts, Caller, Keyring};
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) config: Config,
+    /// What the engine goes by.
+    pub(crate) settings: Settings,
     pub(crate) keyring: Keyring,
     pub(crate) attempts: Attempts,
     /// Cancelled when the server begins to shut down: streams end then, short requests are finished.

@@ -9,6 +9,7 @@ mod event;
 mod file;
 mod journal;
 mod key;
+mod network;
 mod page;
 mod problem;
 mod process;
@@ -31,6 +32,11 @@ pub use file::{
 };
 pub use journal::{Blame, Journal, JournalAction, JournalEntry};
 pub use key::{CreateKey, Key, KeyList, Scope};
+pub use network::{
+    AnswerNetworkAsk, ChangeNetworkRules, Network, NetworkAsk, NetworkAskList, NetworkEffect, NetworkGrant,
+    NetworkLimits, NetworkLimitsRequest, NetworkLog, NetworkLogEntry, NetworkMode, NetworkProtocol,
+    NetworkRequest, NetworkStatus, NetworkUsage, NetworkVerdict,
+};
 pub use page::Page;
 pub use problem::Problem;
 pub use process::{
@@ -39,8 +45,8 @@ pub use process::{
 };
 pub use run::{CanRun, NewRun, Run, RunDenied, RunLimits, RunLimitsRequest, RunList, RunStatus, RunTotals};
 pub use sandbox::{
-    CreateSandbox, Death, DeathCause, Limits, Mount, Network, OnExpiry, PatchSandbox, PauseSandbox, PausedBy,
-    Profile, Sandbox, SandboxStatus, SandboxType, SetDefaultSandbox, Timeouts, TimeoutsRequest, Usage,
+    CreateSandbox, Death, DeathCause, Limits, Mount, OnExpiry, PatchSandbox, PauseSandbox, PausedBy, Profile,
+    Sandbox, SandboxStatus, SandboxType, SetDefaultSandbox, Timeouts, TimeoutsRequest, Usage,
 };
 pub use server::{DiskSpace, Health, HealthDetails, HealthStatus, Stats};
 pub use session::{

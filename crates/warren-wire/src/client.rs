@@ -6,6 +6,7 @@
 mod calls;
 mod error;
 mod events;
+mod network;
 mod stream;
 mod travel;
 

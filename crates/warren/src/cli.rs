@@ -4,7 +4,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     attempt, bench, bisect, completions, config, copy, create, diff, doctor, events, exec, fork, history,
-    keys, list, logs, pause, processes, promote, remove, run, serve, sessions, shell, snapshot, stats,
+    keys, list, logs, net, pause, processes, promote, remove, run, serve, sessions, shell, snapshot, stats,
     storage, template, tool, transfer, why,
 };
 
@@ -80,6 +80,7 @@ pub(crate) enum Command {
     Export(transfer::Export),
     Import(transfer::Import),
     Tool(tool::Tool),
+    Net(net::Net),
     Sessions(sessions::Sessions),
     Runs(sessions::Runs),
     Events(events::Events),

@@ -14,6 +14,7 @@ pub(crate) mod history;
 pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub(crate) mod net;
 pub(crate) mod pause;
 pub(crate) mod processes;
 pub(crate) mod promote;
@@ -72,6 +73,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Export(args) => args.run(global),
         Command::Import(args) => args.run(global),
         Command::Tool(args) => args.run(global),
+        Command::Net(args) => args.run(global),
         Command::Sessions(args) => args.run(global),
         Command::Runs(args) => args.run(global),
         Command::Events(args) => args.run(global),

@@ -1,11 +1,12 @@
 //! The `warren` command. Each subcommand is a file in `commands/`; `local.rs` opens this machine's data directory, `service.rs`
-//! finds the server, and `travel.rs` holds what the commands about a sandbox's history share.
+//! finds the server, `network.rs` reads and shows policies, and `travel.rs` holds what the commands about a sandbox's history share.
 
 mod bench;
 mod cli;
 mod commands;
 mod error;
 mod local;
+mod network;
 mod relay;
 mod service;
 mod time;

@@ -6,8 +6,8 @@ use warren_engine::{DiskThresholds, Settings};
 use super::sections::{Config, LimitSettings};
 
 impl Config {
-    /// What the engine takes of it.
-    pub(crate) fn settings(&self) -> Settings {
+    /// What the engine takes of it. `network` says whether this machine can give sandboxes one.
+    pub(crate) fn settings(&self, network: bool) -> Settings {
         Settings {
             max_sandboxes: usize::try_from(self.limits.max_sandboxes).unwrap_or(usize::MAX),
             default_limits: self.limits.default_limits(),
@@ -39,6 +39,7 @@ impl Config {
             automatic_snapshots: self.snapshots.automatic,
             automatic_snapshots_kept: usize::try_from(self.snapshots.keep_automatic).unwrap_or(usize::MAX),
             pause_drain_ms: self.snapshots.pause_drain_s.saturating_mul(1000),
+            network: self.network.settings(network),
         }
     }
 }
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_engine() {
-        let (ours, theirs) = (Config::default().settings(), Settings::default());
+        let (ours, theirs) = (Config::default().settings(false), Settings::default());
         assert_eq!(ours.default_limits, theirs.default_limits);
         assert_eq!(ours.most_limits, theirs.most_limits);
         assert_eq!((ours.timeouts, ours.run_limits), (theirs.timeouts, theirs.run_limits));
@@ -86,5 +87,6 @@ mod tests {
         assert_eq!(ours.automatic_snapshots, theirs.automatic_snapshots);
         assert_eq!(ours.automatic_snapshots_kept, theirs.automatic_snapshots_kept);
         assert_eq!(ours.pause_drain_ms, theirs.pause_drain_ms);
+        assert_eq!((ours.network.default, ours.network.most), (theirs.network.default, theirs.network.most));
     }
 }

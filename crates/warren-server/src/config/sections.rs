@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_norway::Value;
-use warren_core::{Automatic, ByteSize, Cpus, LayerDriver, RunLimits, TemplateName};
+use warren_core::{Automatic, ByteSize, Cpus, LayerDriver, NetworkRule, RunLimits, TemplateName};
 
 use super::assigned::Assigned;
 use super::error::ConfigError;
+use super::network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
 use super::value::{LogFormat, LogLevel, Setting};
 
 /// What is known of a setting without knowing its value.
@@ -196,6 +197,35 @@ sections! {
         keep_automatic: u32 = "200";
         /// How many seconds a pause waits for commands that somebody waits for, if it does not say.
         pause_drain_s: u64 = "5";
+    }
+    /// Where sandboxes' packets may go. What every sandbox is kept from is in [the guide](guide/network.md).
+    network: NetworkSection {
+        /// What a sandbox may reach that does not say: `auto` (`public` where this machine can give sandboxes a network, else `none`), `none`, `public`, `allow`, `ask` or `learn`, or a whole policy such as `{mode: allow, allow: [pypi.org, '*.pythonhosted.org']}`.
+        default: DefaultNetwork = "auto";
+        /// What of this machine's surroundings sandboxes may reach although it is closed to them: addresses and networks, best with a port, such as `10.1.2.3:5432`. Every sandbox whose policy is otherwise open to it can go there.
+        exceptions: Vec<NetworkRule> = "[]";
+        /// The range that sandboxes' addresses are taken from; it must not be used on this machine otherwise.
+        subnet: Subnet = "10.213.0.0/16";
+        /// Which name servers are asked for sandboxes: addresses, with a port if it is not 53. Empty: those of `/etc/resolv.conf`, followed when they change.
+        dns: Vec<Resolver> = "[]";
+        /// How long a connection in mode `ask` waits for an answer before it is refused.
+        ask_patience: Duration = "30s";
+        /// Links kept ready, so that a create does not wait for one.
+        prepared: u32 = "16";
+        /// A file of certificates, in PEM, of authorities that servers are believed by beside the machine's own, where a secret is put into what a sandbox sends.
+        extra_ca: OptionalFile = "";
+        /// Connections of a sandbox that asks for no other number.
+        connections: u32 = "2500";
+        /// New connections in a second, for a sandbox that asks for no other number.
+        new_connections_per_s: u32 = "500";
+        /// The most connections that may be asked for.
+        max_connections: u32 = "10000";
+        /// The most new connections in a second that may be asked for.
+        max_new_connections_per_s: u32 = "2000";
+        /// Bytes in a second to one sandbox, which may ask for less and never for more. 0 is no limit.
+        download: ByteSize = "0";
+        /// Bytes in a second from one sandbox, which may ask for less and never for more. 0 is no limit.
+        upload: ByteSize = "0";
     }
     /// Which template each type of sandbox starts from.
     templates: TemplateSettings {

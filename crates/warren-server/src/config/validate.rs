@@ -2,7 +2,8 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use serde_norway::Value;
-use warren_core::Limits;
+use warren_core::network::{PolicyError, Target};
+use warren_core::{Limits, NetworkPolicy};
 
 use super::assigned::Assigned;
 use super::error::ConfigError;
@@ -12,6 +13,9 @@ use super::value::Setting;
 /// Whoever pauses waits for so long at most.
 const LONGEST_DRAIN_S: u64 = 600;
 
+/// Clients give up waiting for a connection after some minutes anyway.
+const LONGEST_ASK: Duration = Duration::from_secs(600);
+
 /// Refuses what cannot work, naming the setting that somebody gave.
 pub(super) fn check(config: &Config, assigned: &Assigned) -> Result<(), ConfigError> {
     let check = Check { assigned };
@@ -19,6 +23,7 @@ pub(super) fn check(config: &Config, assigned: &Assigned) -> Result<(), ConfigEr
     check.http(config)?;
     check.times(config)?;
     check.limits(config)?;
+    check.network(config)?;
     check.at_least("snapshots.keep_automatic", config.snapshots.keep_automatic, 1)?;
     if config.snapshots.pause_drain_s > LONGEST_DRAIN_S {
         let detail = format!("may not be more than {LONGEST_DRAIN_S}");
@@ -101,6 +106,49 @@ impl Check<'_> {
         self.at_most(("limits.ttl", limits.ttl), ("limits.max_ttl", limits.max_ttl))?;
         self.possible("limits.", &limits.default_limits())?;
         self.possible("limits.max_", &limits.most_limits())
+    }
+
+    fn network(&self, config: &Config) -> Result<(), ConfigError> {
+        let network = &config.network;
+        let by_address = |target: &Target| matches!(target, Target::Network(_));
+        if let Some(rule) = network.exceptions.iter().find(|rule| !by_address(&rule.target)) {
+            let detail =
+                format!("`{rule}` is no address or network: names are open to those whose policy says so");
+            return Err(self.wrong("network.exceptions", &detail));
+        }
+        self.lasts("network.ask_patience", network.ask_patience, Duration::from_secs(1))?;
+        if network.ask_patience > LONGEST_ASK {
+            return Err(self.wrong("network.ask_patience", &format!("may not be more than {LONGEST_ASK:?}")));
+        }
+        let most = ("network.max_connections", network.max_connections);
+        self.at_most(("network.connections", network.connections), most)?;
+        let most = ("network.max_new_connections_per_s", network.max_new_connections_per_s);
+        self.at_most(("network.new_connections_per_s", network.new_connections_per_s), most)?;
+        self.policy("network.", NetworkPolicy { limits: network.default_limits(), ..NetworkPolicy::none() })?;
+        self.policy(
+            "network.max_",
+            NetworkPolicy { limits: network.most_limits(), ..NetworkPolicy::none() },
+        )?;
+        let default = config.network.settings(true);
+        default
+            .default
+            .validate(&default.exceptions)
+            .map_err(|error| self.wrong("network.default", &error.to_string()))
+    }
+
+    fn policy(&self, prefix: &str, policy: NetworkPolicy) -> Result<(), ConfigError> {
+        policy.validate(&[]).map_err(|error| match error {
+            PolicyError::Limit { field: "down_bytes_per_s", least, .. } => {
+                self.wrong("network.download", &format!("must be 0 or at least {least}"))
+            }
+            PolicyError::Limit { field: "up_bytes_per_s", least, .. } => {
+                self.wrong("network.upload", &format!("must be 0 or at least {least}"))
+            }
+            PolicyError::Limit { field, least, most } => {
+                self.wrong(&format!("{prefix}{field}"), &format!("must be between {least} and {most}"))
+            }
+            error => self.wrong("network.default", &error.to_string()),
+        })
     }
 
     fn possible(&self, prefix: &str, limits: &Limits) -> Result<(), ConfigError> {

@@ -19,7 +19,7 @@ pub(super) trait Setting: Sized {
 }
 
 /// Reads what people write as one word: a YAML scalar, or a text from elsewhere.
-fn word(value: &Value) -> Result<String, String> {
+pub(super) fn word(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
@@ -268,7 +268,7 @@ by_word!(
 );
 
 /// A list or table written on one line.
-fn flow(text: &str) -> Result<Value, String> {
+pub(super) fn flow(text: &str) -> Result<Value, String> {
     serde_norway::from_str(text).map_err(|error| error.to_string())
 }
 

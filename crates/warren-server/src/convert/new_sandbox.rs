@@ -1,13 +1,14 @@
 use std::path::PathBuf;
 
 use warren_core::{
-    Automatic, ByteSize, Cpus, Limits, Mount, MountAccess, NetworkMode, NetworkPolicy, OnExpiry, Profile,
-    SandboxKind, SandboxSpec, SnapshotId, SpecError, TemplateName, TemplateNameError, Timeouts,
-    UniqueIdError, check_labels,
+    Automatic, ByteSize, Cpus, Limits, Mount, MountAccess, NetworkPolicy, OnExpiry, Profile, SandboxKind,
+    SandboxSpec, SnapshotId, SpecError, TemplateName, TemplateNameError, Timeouts, UniqueIdError,
+    check_labels,
 };
 use warren_engine::{EngineError, NewSandbox, Settings};
 use warren_wire::api;
 
+use super::network::network_policy;
 use crate::error::ApiError;
 
 const LONGEST_BACKEND: usize = 63;
@@ -37,7 +38,7 @@ pub(crate) fn new_sandbox(
         user: body.user,
         workdir: body.workdir.map(PathBuf::from),
         hostname: body.hostname,
-        network: NetworkPolicy::of(network_mode(body.network.unwrap_or_default())),
+        network: network(body.network, at, settings)?,
         mounts: body.mounts.into_iter().map(mount).collect(),
         profile: profile(body.profile.unwrap_or_default()),
     };
@@ -140,7 +141,7 @@ pub(crate) fn timeouts(body: &api::TimeoutsRequest, settings: &Settings) -> Time
 
 /// A refusal of the engine, which knows a new sandbox's fields but not where in the request they stand.
 pub(crate) fn nested(error: EngineError, at: &str) -> ApiError {
-    const OF_SANDBOXES: [&str; 10] = [
+    const OF_SANDBOXES: [&str; 11] = [
         "template",
         "memory_mib",
         "cpus",
@@ -150,6 +151,7 @@ pub(crate) fn nested(error: EngineError, at: &str) -> ApiError {
         "open_files",
         "ttl_s",
         "mounts",
+        "network",
         "timeouts",
     ];
     match error {
@@ -187,10 +189,15 @@ pub(super) fn sandbox_kind(kind: api::SandboxType) -> SandboxKind {
     }
 }
 
-fn network_mode(network: api::Network) -> NetworkMode {
-    match network {
-        api::Network::None => NetworkMode::None,
-        api::Network::Public => NetworkMode::Public,
+/// Absent: as the server is configured.
+fn network(
+    body: Option<api::NetworkRequest>,
+    at: &str,
+    settings: &Settings,
+) -> Result<NetworkPolicy, ApiError> {
+    match body {
+        Some(body) => network_policy(&body, &format!("{at}network"), &settings.network),
+        None => Ok(settings.network.default.clone()),
     }
 }
 

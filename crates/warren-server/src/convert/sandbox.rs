@@ -2,12 +2,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use warren_core::{
-    Automatic, DeathCause, DeathCertificate, Limits, Mount, MountAccess, NetworkMode, OnExpiry, PausedBy,
-    Profile, SandboxKind, SandboxRecord, Status, Timeouts, Usage,
+    Automatic, DeathCause, DeathCertificate, Limits, Mount, MountAccess, OnExpiry, PausedBy, Profile,
+    SandboxKind, SandboxRecord, Status, Timeouts, Usage,
 };
 use warren_engine::{Acquired, Patch};
 use warren_wire::api;
 
+use super::network::network;
 use super::new_sandbox::on_expiry;
 use super::time::rfc3339;
 use crate::error::ApiError;
@@ -29,7 +30,7 @@ pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
         user: spec.user.clone(),
         workdir: spec.workdir.as_deref().map(text),
         hostname: spec.hostname.clone(),
-        network: network(spec.network.mode),
+        network: network(&spec.network),
         profile: profile(spec.profile),
         limits: limits(&spec.limits),
         mounts: spec.mounts.iter().map(mount).collect(),
@@ -94,6 +95,7 @@ pub(crate) fn usage(usage: Usage) -> api::Usage {
         oom_kills: usage.oom_kills,
         io_bytes: usage.io_bytes,
         connections: usage.connections,
+        network: None,
     }
 }
 
@@ -152,15 +154,6 @@ fn paused_by(by: PausedBy) -> api::PausedBy {
     match by {
         PausedBy::Request => api::PausedBy::Request,
         PausedBy::Idleness => api::PausedBy::Idleness,
-    }
-}
-
-fn network(network: NetworkMode) -> api::Network {
-    match network {
-        NetworkMode::None => api::Network::None,
-        NetworkMode::Public | NetworkMode::Allow | NetworkMode::Ask | NetworkMode::Learn => {
-            api::Network::Public
-        }
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let idempotency = key.expected(&body)?;
     settle_template(&state, &caller, &mut body, "").await?;
-    let parts = convert::new_sandbox(body, "", &state.config.settings())?;
+    let parts = convert::new_sandbox(body, "", &state.settings)?;
     let request = Acquire {
         client: parts.client.unwrap_or_else(|| caller.name.clone()),
         sandbox: parts.sandbox,

@@ -23,7 +23,7 @@ pub(crate) async fn acquire(
 ) -> Result<Response, ApiError> {
     let idempotency = key.expected(&body)?;
     settle_template(&state, &caller, &mut body.sandbox, "sandbox.").await?;
-    let request = convert::acquire(body, idempotency, &state.config.settings())?;
+    let request = convert::acquire(body, idempotency, &state.settings)?;
     let acquired = state.engine_of(&caller).acquire(&caller.owner, request).await;
     let acquired = acquired.map_err(|error| convert::nested(error, "sandbox."))?;
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::acquired(&acquired)).into_response()))
@@ -37,7 +37,7 @@ pub(crate) async fn attach(
     if let Some(create) = &mut body.create {
         settle_template(&state, &caller, create, "create.").await?;
     }
-    let request = convert::attach(body, &state.config.settings())?;
+    let request = convert::attach(body, &state.settings)?;
     let acquired = state.engine_of(&caller).attach(&caller.owner, request).await;
     let acquired = acquired.map_err(|error| convert::nested(error, "create."))?;
     let status = if acquired.fresh { StatusCode::CREATED } else { StatusCode::OK };

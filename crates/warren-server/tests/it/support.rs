@@ -68,6 +68,7 @@ impl TestServer {
             clock: clock.clone(),
             random,
             config,
+            network: true,
         })
         .unwrap();
         let admin = server.create_key(Owner::first(), "test", Scope::Admin).unwrap();

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::HistoryMode;
+use super::{HistoryMode, Network, NetworkRequest, NetworkUsage};
 
 /// What a new sandbox is to be. Whatever is left out takes the server's default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -79,9 +79,9 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$"))]
     pub hostname: Option<String>,
-    /// Where its packets may go.
+    /// Where its packets may go. Left out: as the server is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub network: Option<Network>,
+    pub network: Option<NetworkRequest>,
     /// Directories and files of the host. The server refuses those that its configuration does not allow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(max_items = 64))]
@@ -142,6 +142,7 @@ pub struct Sandbox {
     /// Absent: the template's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
+    /// Where its packets may go.
     pub network: Network,
     pub profile: Profile,
     pub limits: Limits,
@@ -243,17 +244,6 @@ pub enum SandboxType {
     #[default]
     Terminal,
     Research,
-}
-
-/// Where a sandbox's packets may go: `none` is loopback only; `public` is the Internet, but never private, link-local or
-/// metadata addresses.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub enum Network {
-    #[default]
-    None,
-    Public,
 }
 
 /// How much of the kernel a sandbox may use: `standard` is ordinary development work, debuggers included; `strict` is without
@@ -400,6 +390,9 @@ pub struct Usage {
     pub io_bytes: u64,
     /// Established TCP connections with the outside.
     pub connections: u64,
+    /// What went over its link. Absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkUsage>,
 }
 
 /// The sandbox that requests of an owner go to when they name none.

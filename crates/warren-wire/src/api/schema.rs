@@ -2,11 +2,15 @@
 
 use std::borrow::Cow;
 
-use utoipa::openapi::schema::{ArrayBuilder, Object, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{
+    AdditionalProperties, ArrayBuilder, Object, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,
+};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{Command, Health, HealthDetails, HealthStatus, Signal};
+use super::{
+    Command, Health, HealthDetails, HealthStatus, NetworkLimitsRequest, NetworkMode, NetworkRequest, Signal,
+};
 
 const NO_CONTROLS: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 const NO_NUL: &str = r"^[^\x00]*$";
@@ -95,6 +99,48 @@ impl PartialSchema for Signal {
 impl ToSchema for Signal {
     fn name() -> Cow<'static, str> {
         Cow::Borrowed("Signal")
+    }
+}
+
+/// What policies are made of. The server says what is wrong with one in words.
+fn rules(about: &str) -> Schema {
+    let rule = text().min_length(Some(1)).max_length(Some(300)).build();
+    let list = ArrayBuilder::new().items(rule).max_items(Some(512)).description(Some(about));
+    Schema::Array(list.build())
+}
+
+impl PartialSchema for NetworkRequest {
+    fn schema() -> RefOr<Schema> {
+        let secret = text().pattern(Some("^[A-Za-z][A-Za-z0-9_-]{0,63}$")).build();
+        let secrets = ArrayBuilder::new()
+            .items(secret)
+            .max_items(Some(32))
+            .description(Some("Names of secrets that are put into what it sends to the hosts they are for."));
+        let whole = ObjectBuilder::new()
+            .property("mode", Ref::from_schema_name(NetworkMode::name()))
+            .required("mode")
+            .property("allow", rules("What is open in the modes `allow` and `ask`: `example.com`, `*.example.com:443`, `192.0.2.0/24`."))
+            .property("deny", rules("What is closed in every mode, whatever opens it."))
+            .property("secrets", Schema::Array(secrets.build()))
+            .property("limits", Ref::from_schema_name(NetworkLimitsRequest::name()))
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .build();
+        let about =
+            "Where a sandbox's packets are to be allowed to go: the name of a mode, or all of a policy.";
+        let word = Ref::from_schema_name(NetworkMode::name());
+        let either = OneOfBuilder::new().item(word).item(whole).description(Some(about)).build();
+        RefOr::T(Schema::OneOf(either))
+    }
+}
+
+impl ToSchema for NetworkRequest {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("NetworkRequest")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((NetworkMode::name().into_owned(), NetworkMode::schema()));
+        schemas.push((NetworkLimitsRequest::name().into_owned(), NetworkLimitsRequest::schema()));
     }
 }
 

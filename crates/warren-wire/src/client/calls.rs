@@ -261,7 +261,7 @@ impl Client {
         self.follow(&sandbox(id, &format!("/processes/{}/output?from={from}", quoted(process))))
     }
 
-    fn follow(&self, path: &str) -> Result<EventReader, ClientError> {
+    pub(super) fn follow(&self, path: &str) -> Result<EventReader, ClientError> {
         let headers = [("accept", "text/event-stream")];
         let response = self.send(Method::GET, path, &headers, ureq::SendBody::none())?;
         Ok(EventReader::new(response.into_body().into_reader()))

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::Args;
 use warren_core::parse_duration;
-use warren_wire::api::{CreateSandbox, HistoryMode, Network, OnExpiry, SandboxType, TimeoutsRequest};
+use warren_wire::api::{CreateSandbox, HistoryMode, OnExpiry, SandboxType, TimeoutsRequest};
 
 use super::run::{Machine, parse_variable};
 use crate::cli::Global;
@@ -15,6 +15,7 @@ Examples:
   id=$(warren create)
   warren create --ttl 10m --label task=tests --json | jq -r .sandbox_id
   warren create --idle 30m --memory 8g
+  warren create --net allow=pypi.org,files.pythonhosted.org
   warren create --from sbx…:green        start with the files of a snapshot";
 
 /// Make a sandbox that stays, and print its id.
@@ -53,9 +54,6 @@ pub(crate) struct Create {
     /// The backend that must serve it
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// Let it reach the Internet, but nothing private
-    #[arg(long, value_name = "MODE", value_parser = parse_network)]
-    net: Option<Network>,
     /// Asking again with the same word makes nothing new
     #[arg(long, value_name = "WORD")]
     idempotency_key: Option<String>,
@@ -89,7 +87,6 @@ impl Create {
             labels: self.label.iter().cloned().collect(),
             metadata: self.metadata.iter().cloned().collect(),
             backend: self.backend.clone(),
-            network: self.net,
             on_expiry: self.delete_on_expiry.then_some(OnExpiry::Delete),
             timeouts,
             history: self.history,
@@ -112,13 +109,5 @@ fn parse_history(text: &str) -> Result<HistoryMode, String> {
         "turns" => Ok(HistoryMode::Turns),
         "off" => Ok(HistoryMode::Off),
         _ => Err("write commands, turns or off".to_owned()),
-    }
-}
-
-fn parse_network(text: &str) -> Result<Network, String> {
-    match text {
-        "none" => Ok(Network::None),
-        "public" => Ok(Network::Public),
-        _ => Err("write none or public".to_owned()),
     }
 }

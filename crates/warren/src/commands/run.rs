@@ -14,6 +14,7 @@ use warren_wire::guest::ExitCause;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::local::{Creation, Local};
+use crate::network::NetworkFlags;
 use crate::relay::{self, Outcome, Streams};
 use crate::ui;
 
@@ -84,6 +85,8 @@ pub(crate) struct Machine {
     /// The sandbox's own name
     #[arg(long, value_name = "NAME")]
     hostname: Option<String>,
+    #[command(flatten)]
+    network: NetworkFlags,
     /// Leave out ptrace, process_vm access, modify_ldt, splice and vmsplice as well
     #[arg(long)]
     strict: bool,
@@ -131,6 +134,7 @@ impl Machine {
             user: self.user.clone(),
             workdir: self.workdir.as_deref().map(text),
             hostname: self.hostname.clone(),
+            network: self.network.request(),
             mounts: self.mount.iter().map(mount).collect::<Result<_, CliError>>()?,
             profile: self.strict.then_some(api::Profile::Strict),
             ..CreateSandbox::default()

@@ -1,0 +1,313 @@
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use warren_core::{NetworkRule, SandboxId, parse_duration};
+use warren_wire::api::{
+    AnswerNetworkAsk, ChangeNetworkRules, NetworkAsk, NetworkEffect, NetworkLogEntry, NetworkRequest,
+    NetworkStatus, NetworkVerdict,
+};
+use warren_wire::client::Client;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::network::{self, NetworkFlags, Wish};
+use crate::time::age_of;
+use crate::ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  warren net log \"$id\" -f                         what it reaches and what is refused, as it happens
+  warren net allow \"$id\" pypi.org --for 10m       open something for a while
+  warren net set \"$id\" allow=pypi.org,files.pythonhosted.org
+  warren net set \"$id\" none                       close everything at once
+  warren net learn \"$id\"                          the smallest policy for what it has reached
+
+Rules: example.com  *.example.com  example.com:443  192.0.2.0/24  [2001:db8::/32]:443  *:443
+Private networks, this machine and other sandboxes are closed whatever a rule says.";
+
+/// See and change where a sandbox's packets may go.
+///
+/// Changes hold at once, also for a sandbox that runs: what stays allowed goes on, the rest is cut.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Net {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show the policy, the addresses and what went over the link
+    Show(Show),
+    /// Show what the sandbox reached and what was refused, the oldest first
+    Log(Log),
+    /// Open hosts or networks, for good or for a while
+    Allow(Change),
+    /// Close hosts or networks, whatever opens them
+    Deny(Change),
+    /// Replace the whole policy
+    Set(Set),
+    /// List what waits for an answer (mode ask)
+    Requests(Show),
+    /// Let something that waits pass, or refuse it
+    Answer(Answer),
+    /// Print the smallest policy for what the sandbox has reached (best in mode learn)
+    Learn(Learn),
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Log {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// Go on with every new entry
+    #[arg(long, short)]
+    follow: bool,
+    /// Only what was refused or asked about
+    #[arg(long)]
+    denied: bool,
+    /// Only entries after this number
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    after: u64,
+    /// Print one JSON document per line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Change {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// Hosts, *.host, addresses or networks, with :PORT if wanted
+    #[arg(required = true, value_name = "RULE")]
+    rules: Vec<NetworkRule>,
+    /// Only for so long, such as 10m
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    lasting: Option<Duration>,
+    /// Print the network as it is then as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Set {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// none, public, allow, ask or learn; rules may follow: allow=pypi.org,*.pythonhosted.org
+    #[arg(value_name = "MODE[=RULE,…]", value_parser = network::parse_wish)]
+    mode: Wish,
+    #[command(flatten)]
+    rest: Rules,
+    /// Print the network as it is then as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Rules {
+    /// Open a host, *.host, address or network, with :PORT if wanted (may be repeated)
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    allow: Vec<NetworkRule>,
+    /// Close one, whatever opens it (may be repeated)
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    deny: Vec<NetworkRule>,
+    /// Put this secret into requests to the hosts it is for (may be repeated)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    secret: Vec<warren_core::SecretName>,
+}
+
+#[derive(Debug, Args)]
+struct Answer {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// What is answered, as `warren net requests` lists them
+    #[arg(value_name = "NUMBER")]
+    number: u64,
+    /// allow or deny
+    #[arg(value_name = "ANSWER", value_parser = parse_effect)]
+    answer: NetworkEffect,
+    /// Only for so long, such as 10m
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    lasting: Option<Duration>,
+    /// Print the network as it is then as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Learn {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// Make it the sandbox's policy at once
+    #[arg(long)]
+    apply: bool,
+    /// Print JSON, as the interface takes it
+    #[arg(long)]
+    json: bool,
+}
+
+impl Net {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        match self.action {
+            Action::Show(show) => shown(&client.network(show.id.as_str())?, show.json),
+            Action::Log(log) => log.run(&client)?,
+            Action::Allow(change) => change.run(&client, NetworkEffect::Allow)?,
+            Action::Deny(change) => change.run(&client, NetworkEffect::Deny)?,
+            Action::Set(set) => shown(&client.set_network(set.id.as_str(), &set.body()?)?, set.json),
+            Action::Requests(show) => requests(&client, &show)?,
+            Action::Answer(answer) => answer.run(&client)?,
+            Action::Learn(learn) => learn.run(&client)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn shown(status: &NetworkStatus, json: bool) {
+    if json {
+        return ui::print_json(status);
+    }
+    for (name, text) in network::describe(status) {
+        ui::print_plain(&format!("{name:<10} {text}"));
+    }
+    if status.pending > 0 {
+        ui::say(&format!("`warren net requests {}` lists what waits", status.sandbox_id));
+    }
+}
+
+impl Log {
+    fn run(&self, client: &Client) -> Result<(), CliError> {
+        let id = self.id.as_str();
+        if self.follow {
+            let mut events = client.follow_network_log(id, Some(self.after))?;
+            while let Some(event) = events.next_event()? {
+                self.show(&serde_json::from_str(&event.data).map_err(CliError::new)?)?;
+            }
+            return Ok(());
+        }
+        let (mut after, mut remedies) = (self.after, Vec::new());
+        loop {
+            let page = client.network_log(id, after)?;
+            for entry in &page.items {
+                self.show(entry)?;
+                remedies.extend(network::remedy(entry));
+            }
+            if page.items.is_empty() || page.next_after <= after {
+                break;
+            }
+            after = page.next_after;
+        }
+        if let (false, Some(host)) = (self.json, remedies.last()) {
+            ui::say(&format!("`warren net allow {id} {host}` opens it; add --for 10m for a while"));
+        }
+        Ok(())
+    }
+
+    fn show(&self, entry: &NetworkLogEntry) -> Result<(), CliError> {
+        if self.denied && entry.verdict == NetworkVerdict::Allowed {
+            return Ok(());
+        }
+        if self.json {
+            return ui::print_line(&serde_json::to_string(entry).map_err(CliError::new)?);
+        }
+        ui::print_line(&network::line(entry))
+    }
+}
+
+impl Change {
+    fn run(&self, client: &Client, effect: NetworkEffect) -> Result<(), CliError> {
+        let rules = self.rules.iter().map(ToString::to_string).collect();
+        let body = ChangeNetworkRules { rules, for_s: seconds(self.lasting) };
+        let status = client.change_network(self.id.as_str(), effect, &body)?;
+        done(&status, self.json);
+        Ok(())
+    }
+}
+
+/// A change says nothing where nobody asked.
+fn done(status: &NetworkStatus, json: bool) {
+    if json {
+        ui::print_json(status);
+    }
+}
+
+impl Set {
+    fn body(&self) -> Result<NetworkRequest, CliError> {
+        let flags = NetworkFlags::of(self.mode.clone(), &self.rest.allow, &self.rest.deny, &self.rest.secret);
+        flags.request().ok_or_else(|| {
+            CliError::new("`auto` is for new sandboxes").hint("write none, public, allow, ask or learn")
+        })
+    }
+}
+
+fn requests(client: &Client, show: &Show) -> Result<(), CliError> {
+    let asks = client.network_asks(show.id.as_str())?.items;
+    if show.json {
+        ui::print_json(&asks);
+        return Ok(());
+    }
+    let rows: Vec<_> = asks.iter().map(row).collect();
+    ui::print_table(["NUMBER", "AGE", "PROTOCOL", "WANTS", "BY", "TRIED"], &rows);
+    if let Some(ask) = asks.first() {
+        let (id, number) = (&show.id, ask.number);
+        ui::say(&format!("`warren net answer {id} {number} allow` lets {} pass", ask.rule));
+    }
+    Ok(())
+}
+
+fn row(ask: &NetworkAsk) -> [String; 6] {
+    [
+        ask.number.to_string(),
+        age_of(&ask.asked_at),
+        super::word(&ask.protocol),
+        network::destination(ask.host.as_deref(), ask.address.as_deref(), ask.port),
+        ask.process.clone().unwrap_or_default(),
+        format!("{}×", ask.count),
+    ]
+}
+
+impl Answer {
+    fn run(&self, client: &Client) -> Result<(), CliError> {
+        let body = AnswerNetworkAsk { answer: self.answer, for_s: seconds(self.lasting) };
+        let status = client.answer_network_ask(self.id.as_str(), self.number, &body)?;
+        done(&status, self.json);
+        Ok(())
+    }
+}
+
+impl Learn {
+    fn run(&self, client: &Client) -> Result<(), CliError> {
+        let learned = client.learned_network(self.id.as_str())?;
+        if self.json {
+            ui::print_json(&learned);
+        } else {
+            ui::print(&network::flags(&learned));
+        }
+        if self.apply {
+            client.set_network(self.id.as_str(), &learned)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whole seconds, one at least.
+fn seconds(duration: Option<Duration>) -> Option<u64> {
+    duration.map(|duration| duration.as_secs().max(1))
+}
+
+fn parse_effect(text: &str) -> Result<NetworkEffect, String> {
+    match text {
+        "allow" | "yes" => Ok(NetworkEffect::Allow),
+        "deny" | "no" => Ok(NetworkEffect::Deny),
+        _ => Err("write allow or deny".to_owned()),
+    }
+}
