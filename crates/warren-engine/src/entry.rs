@@ -1,3 +1,4 @@
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -124,6 +125,19 @@ impl Door {
         })
     }
 
+    /// A socket in the sandbox's own network, if the backend makes them. It takes some microseconds as well.
+    pub(crate) async fn socket(&self, v6: bool) -> Result<Option<OwnedFd>, EngineError> {
+        match self.cell.backend.socket(&self.id, v6) {
+            Ok(socket) => Ok(socket),
+            Err(error) => match error.kind {
+                IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
+                    Err(self.end_or(EngineError::Backend(error)).await)
+                }
+                _ => Err(EngineError::Backend(error)),
+            },
+        }
+    }
+
     /// A broken connection may be the first that is seen of the sandbox's end: what its driver says of it, else the error.
     async fn end_or(&self, error: EngineError) -> EngineError {
         match timeout(END_PATIENCE, self.life.until_end()).await {
@@ -132,7 +146,7 @@ impl Door {
         }
     }
 
-    fn ended(&self, detail: &str) -> EngineError {
+    pub(crate) fn ended(&self, detail: &str) -> EngineError {
         EngineError::SandboxEnded { id: self.id.clone(), detail: detail.to_owned() }
     }
 }

@@ -48,8 +48,8 @@ pub use files::{FileReader, FileWriter, Listing, Watch};
 pub use health::{Health, HealthStatus};
 pub use journal::{Blame, LogEntry};
 pub use processes::{
-    ExecResult, LaunchStatus, Launched, Output, OutputCaps, PortStream, Process, ProcessEvent, ProcessHandle,
-    ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, give_port, port_of,
+    ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process, ProcessEvent,
+    ProcessHandle, ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, Visit, give_port, port_of,
 };
 pub use runs::{Allowance, SessionDetails};
 pub use sandboxes::{Patch, StoppedFiles};

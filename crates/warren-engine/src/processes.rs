@@ -7,6 +7,7 @@ mod follow;
 mod input;
 mod launch;
 mod port;
+mod visit;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ pub use follow::{ProcessHandle, ProcessReader, ProcessWriter};
 pub use input::ProcessInput;
 pub use launch::{give_port, port_of};
 pub use port::PortStream;
+pub use visit::{LifeMark, Visit};
 
 /// What is to be run. The agent's own message, so that nothing is lost on the way.
 pub type ProcessSpec = Start;
@@ -232,11 +234,6 @@ impl Engine {
         process: ProcessSelector,
     ) -> Result<Exit, EngineError> {
         self.onlooker(owner, id, Request::Execute).await?.wait(process).await
-    }
-
-    /// A connection to a TCP port on the sandbox's loopback.
-    pub async fn connect(&self, owner: &Owner, id: &SandboxId, port: u16) -> Result<PortStream, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.connect(port).await
     }
 
     /// Comes in to start a process, which the journal knows before it is there.

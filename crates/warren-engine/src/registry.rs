@@ -32,6 +32,11 @@ impl Registry {
         self.cells().get(id).filter(|cell| cell.owner == *owner).cloned()
     }
 
+    /// Whose a sandbox is that has a driver.
+    pub(crate) fn owner_of(&self, id: &SandboxId) -> Option<Owner> {
+        self.cells().get(id).map(|cell| cell.owner.clone())
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Cell>> {
         self.cells().values().cloned().collect()
     }

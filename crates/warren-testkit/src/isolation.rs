@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warren_core::{
     Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, Found, Isolation, IsolationError,
     IsolationErrorKind, RootTree, SandboxId, Sealed, Usage,
@@ -42,6 +44,7 @@ pub struct FakeIsolation {
     changed: Condvar,
     before: Mutex<Option<Arc<Before>>>,
     bar: Mutex<Option<Arc<Bar>>>,
+    shares_network: AtomicBool,
 }
 
 /// How long a call that is under way on another thread is waited for. None takes longer than that thread needs to run.
@@ -95,6 +98,7 @@ impl FakeIsolation {
             changed: Condvar::new(),
             before: Mutex::default(),
             bar: Mutex::default(),
+            shares_network: AtomicBool::new(false),
         })
     }
 
@@ -109,6 +113,11 @@ impl FakeIsolation {
     /// Whether what sandboxes wrote has to stay where it is: then a seal is [`Sealed::Unmovable`].
     pub fn set_unmovable(&self, unmovable: bool) {
         self.lock().unmovable = unmovable;
+    }
+
+    /// From now on every sandbox's loopback is that of the test's own process, and sockets in its network are given out.
+    pub fn share_network(&self) {
+        self.shares_network.store(true, Ordering::Relaxed);
     }
 
     /// Called before each call, on its thread: it may wait.
@@ -346,6 +355,19 @@ impl Isolation for FakeIsolation {
         let guest = self.lock().guest(id)?;
         guest.dial().map_err(|error| {
             IsolationError::caused(IsolationErrorKind::Host, format!("dial the agent of {id}"), error)
+        })
+    }
+
+    fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {
+        if !self.shares_network.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        drop(self.lock().guest(id)?);
+        let family = if v6 { AddressFamily::INET6 } else { AddressFamily::INET };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None);
+        socket.map(Some).map_err(|error| {
+            IsolationError::caused(IsolationErrorKind::Host, format!("make a socket for {id}"), error)
         })
     }
 

@@ -18,6 +18,7 @@ mod lifecycle;
 mod model;
 mod overview;
 mod owners;
+mod ports;
 mod recovery;
 mod runs;
 mod schedules;

@@ -1,0 +1,74 @@
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use warren_core::{Owner, Request, SandboxId};
+
+use super::PortStream;
+use crate::cell::Life;
+use crate::entry::Entry;
+use crate::{Engine, EngineError};
+
+/// Leave to bring traffic to a sandbox's ports. While it exists the sandbox is not frozen for idleness; nobody has to wait for it
+/// before the sandbox is paused or goes back to an earlier state.
+#[derive(Debug)]
+pub struct Visit {
+    entry: Arc<Entry>,
+}
+
+/// Names one life of a sandbox: the time between one start of it and its end.
+#[derive(Clone)]
+pub struct LifeMark(Weak<Life>);
+
+impl Engine {
+    /// Comes in, thawing a sandbox that paused for want of work.
+    pub async fn visit(&self, owner: &Owner, id: &SandboxId) -> Result<Visit, EngineError> {
+        let entry = self.enter(owner, id, Request::Execute).await?;
+        entry.step_aside();
+        Ok(Visit { entry: Arc::new(entry) })
+    }
+
+    /// Whose sandbox it is, if it lives: for those who come with something else than their owner's key.
+    pub fn owner_of(&self, id: &SandboxId) -> Option<Owner> {
+        self.shared.registry.owner_of(id)
+    }
+
+    /// A connection to a TCP port on the sandbox's loopback. The sandbox counts as used while it exists.
+    pub async fn connect(&self, owner: &Owner, id: &SandboxId, port: u16) -> Result<PortStream, EngineError> {
+        let visit = self.visit(owner, id).await?;
+        Ok(visit.connect(port).await?.held_by(visit.entry))
+    }
+}
+
+impl Visit {
+    /// A connection to a TCP port on the sandbox's loopback. It may outlast the visit: a connection that rests does not keep the sandbox
+    /// from resting too.
+    pub async fn connect(&self, port: u16) -> Result<PortStream, EngineError> {
+        self.entry.door().reach(port).await
+    }
+
+    /// Which life of the sandbox it is.
+    pub fn life(&self) -> LifeMark {
+        LifeMark(Arc::downgrade(&self.entry.door().life))
+    }
+}
+
+impl LifeMark {
+    /// Whether the life has ended.
+    pub fn is_over(&self) -> bool {
+        self.0.upgrade().is_none_or(|life| life.ended().is_some())
+    }
+}
+
+impl PartialEq for LifeMark {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
+}
+
+impl Eq for LifeMark {}
+
+impl fmt::Debug for LifeMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LifeMark").field("over", &self.is_over()).finish()
+    }
+}

@@ -1,0 +1,98 @@
+use std::io::ErrorKind;
+use std::net::Ipv4Addr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use warren_core::{PausedBy, Status};
+use warren_engine::{EngineError, StoppedFiles};
+use warren_wire::guest::FailureCode;
+
+use crate::support::*;
+
+/// A service on the loopback that all sandboxes of the world have.
+async fn service(world: &World) -> (TcpListener, u16) {
+    world.isolation.share_network();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+#[tokio::test]
+async fn a_connection_goes_over_a_socket_of_the_sandboxs_own_network() {
+    let world = World::new();
+    let (listener, port) = service(&world).await;
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    let mut near = engine.connect(&owner(), &id, port).await.unwrap();
+    let (mut far, _) = listener.accept().await.unwrap();
+    near.write_all(b"there").await.unwrap();
+    near.shutdown().await.unwrap();
+    let mut heard = String::new();
+    far.read_to_string(&mut heard).await.unwrap();
+    far.write_all(b"and back").await.unwrap();
+    drop(far);
+    let mut answer = String::new();
+    near.read_to_string(&mut answer).await.unwrap();
+    assert_eq!((heard.as_str(), answer.as_str()), ("there", "and back"));
+}
+
+#[tokio::test]
+async fn a_port_on_which_nobody_listens_is_said_to_be_closed() {
+    let world = World::new();
+    let (listener, port) = service(&world).await;
+    drop(listener);
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    let error = engine.connect(&owner(), &id, port).await.unwrap_err();
+    assert!(
+        matches!(&error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound),
+        "{error}"
+    );
+    let error = engine.connect(&stranger(), &id, port).await.unwrap_err();
+    assert!(matches!(error, EngineError::NotFound { .. }), "{error}");
+    assert_eq!(engine.owner_of(&id), Some(owner()));
+}
+
+#[tokio::test]
+async fn a_visit_keeps_a_sandbox_awake_and_a_resting_connection_does_not() {
+    let world = World::new();
+    let (listener, port) = service(&world).await;
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    let visit = engine.visit(&owner(), &id).await.unwrap();
+    let mut near = visit.connect(port).await.unwrap();
+    let (mut far, _) = listener.accept().await.unwrap();
+    world.fall_idle(&engine).await;
+    assert_eq!(status(&engine, &id).await, Status::Ready);
+    let life = visit.life();
+    drop(visit);
+    world.fall_idle(&engine).await;
+    let paused = record(&engine, &id).await;
+    assert_eq!(paused.paused.map(|paused| paused.by), Some(PausedBy::Idleness));
+    // The next visit thaws it, and the connection is still good.
+    let visit = engine.visit(&owner(), &id).await.unwrap();
+    assert_eq!((status(&engine, &id).await, visit.life() == life), (Status::Ready, true));
+    far.write_all(b"x").await.unwrap();
+    assert_eq!(near.read_u8().await.unwrap(), b'x');
+}
+
+#[tokio::test]
+async fn an_open_connection_holds_up_no_pause_and_ends_with_the_life() {
+    let world = World::new();
+    let (listener, port) = service(&world).await;
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    let visit = engine.visit(&owner(), &id).await.unwrap();
+    let mut near = visit.connect(port).await.unwrap();
+    let (_far, _) = listener.accept().await.unwrap();
+    engine.pause(&owner(), &id).await.unwrap();
+    assert!(matches!(engine.connect(&owner(), &id, port).await, Err(EngineError::Denied { .. })));
+    engine.resume(&owner(), &id).await.unwrap();
+    engine.stop(&owner(), &id, StoppedFiles::Keep, "a test").await.unwrap();
+    let error = near.read_u8().await.unwrap_err();
+    assert_eq!((error.kind(), visit.life().is_over()), (ErrorKind::ConnectionReset, true));
+    assert!(matches!(visit.connect(port).await, Err(EngineError::SandboxEnded { .. })));
+    engine.resume(&owner(), &id).await.unwrap();
+    let again = engine.visit(&owner(), &id).await.unwrap();
+    assert!(again.life() != visit.life() && !again.life().is_over());
+}
