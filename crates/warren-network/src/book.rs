@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use warren_core::network::{Decision, NetworkEntry, NetworkPolicy, NetworkRule, NetworkVerdict, Wish};
 use warren_core::{NetworkObserver, Owner, SandboxId};
 
+use crate::dns::Budget;
 use crate::pins::Pins;
 
 /// All that are attached, by id and by address.
@@ -36,6 +37,8 @@ pub(crate) struct Guest {
     pub(crate) policies: watch::Sender<Arc<[NetworkPolicy]>>,
     /// What its questions were answered with.
     pub(crate) pins: Pins,
+    /// How much it may ask.
+    pub(crate) questions: Budget,
     pub(crate) figures: Figures,
 }
 
@@ -131,6 +134,7 @@ impl Guest {
             addresses,
             policies: watch::Sender::new(Arc::from(policies)),
             pins: Pins::default(),
+            questions: Budget::default(),
             figures: Figures::default(),
         }
     }

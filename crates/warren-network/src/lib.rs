@@ -14,6 +14,7 @@
 #![expect(dead_code, reason = "the parts that use it are being put together")]
 
 mod book;
+mod dns;
 mod links;
 mod netlink;
 mod pins;

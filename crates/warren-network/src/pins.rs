@@ -2,51 +2,188 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use warren_core::HostName;
 
-/// A name stays pinned at least so long: clients ask once and connect a little later.
-const LEAST: Duration = Duration::from_secs(60);
-/// And at most so long after its last answer.
-const MOST: Duration = Duration::from_secs(3600);
-/// Names and addresses of one sandbox that are remembered; the oldest go first.
+/// No answer is given to a sandbox for longer, so that none outlives its pin.
+pub(crate) const MOST_TTL: Duration = Duration::from_secs(3600);
+/// A pin outlives its answer by so much: clients ask once, and connect a little later.
+const GRACE: Duration = Duration::from_secs(60);
+/// Pairs of name and address of one sandbox that are remembered; those that were answered longest ago go first.
 const MOST_PINS: usize = 4096;
+/// How many are left when there were too many, so that not every further pin has to look for the next to go.
+const KEPT_PINS: usize = MOST_PINS - MOST_PINS / 8;
 
 /// One sandbox's pins.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    until: Mutex<HashMap<(HostName, IpAddr), Instant>>,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_address: HashMap<IpAddr, Vec<Pin>>,
+    count: usize,
+    /// How many answers there were.
+    turn: u64,
+}
+
+#[derive(Debug)]
+struct Pin {
+    name: HostName,
+    until: Instant,
+    /// The last answer that it was in.
+    turn: u64,
 }
 
 impl Pins {
     /// The name was answered with these addresses.
     pub(crate) fn pin(&self, name: &HostName, addresses: &[IpAddr], ttl: Duration) {
-        let until = Instant::now() + ttl.clamp(LEAST, MOST);
-        let mut pins = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        for address in addresses {
-            pins.insert((name.clone(), *address), until);
-        }
-        if pins.len() > MOST_PINS {
-            let now = Instant::now();
-            pins.retain(|_, until| *until > now);
-            while pins.len() > MOST_PINS {
-                let oldest = pins.iter().min_by_key(|(_, until)| **until).map(|(pin, _)| pin.clone());
-                oldest.map(|pin| pins.remove(&pin));
-            }
-        }
+        self.pin_at(Instant::now(), name, addresses, ttl);
     }
 
     pub(crate) fn holds(&self, name: &HostName, address: IpAddr) -> bool {
-        let pins = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        pins.get(&(name.clone(), address)).is_some_and(|until| *until > Instant::now())
+        self.holds_at(Instant::now(), name, address)
     }
 
     /// The names that an address was answered for.
     pub(crate) fn names(&self, address: IpAddr) -> Vec<HostName> {
-        let (now, pins) = (Instant::now(), self.until.lock().unwrap_or_else(PoisonError::into_inner));
-        let here = pins.iter().filter(|((_, pinned), until)| *pinned == address && **until > now);
-        here.map(|((name, _), _)| name.clone()).collect()
+        self.names_at(Instant::now(), address)
+    }
+
+    fn pin_at(&self, now: Instant, name: &HostName, addresses: &[IpAddr], ttl: Duration) {
+        let until = now + ttl.min(MOST_TTL) + GRACE;
+        let mut table = self.table();
+        table.turn += 1;
+        for address in addresses {
+            table.put(address.to_canonical(), name, until);
+        }
+        if table.count > MOST_PINS {
+            table.thin_out(now);
+        }
+    }
+
+    fn holds_at(&self, now: Instant, name: &HostName, address: IpAddr) -> bool {
+        let table = self.table();
+        let pins = table.by_address.get(&address.to_canonical());
+        pins.is_some_and(|pins| pins.iter().any(|pin| pin.name == *name && pin.until > now))
+    }
+
+    fn names_at(&self, now: Instant, address: IpAddr) -> Vec<HostName> {
+        let table = self.table();
+        let pins = table.by_address.get(&address.to_canonical()).into_iter().flatten();
+        pins.filter(|pin| pin.until > now).map(|pin| pin.name.clone()).collect()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// A later answer never shortens what an earlier one has promised.
+    fn put(&mut self, address: IpAddr, name: &HostName, until: Instant) {
+        let turn = self.turn;
+        let pins = self.by_address.entry(address).or_default();
+        match pins.iter_mut().find(|pin| pin.name == *name) {
+            Some(pin) => *pin = Pin { name: name.clone(), until: pin.until.max(until), turn },
+            None => {
+                pins.push(Pin { name: name.clone(), until, turn });
+                self.count += 1;
+            }
+        }
+    }
+
+    fn thin_out(&mut self, now: Instant) {
+        self.keep(|pin| pin.until > now);
+        if self.count <= MOST_PINS {
+            return;
+        }
+        let mut turns: Vec<u64> = self.by_address.values().flatten().map(|pin| pin.turn).collect();
+        let (_, &mut last_to_go, _) = turns.select_nth_unstable(self.count - KEPT_PINS - 1);
+        let newest = self.turn;
+        self.keep(|pin| pin.turn > last_to_go || pin.turn == newest);
+    }
+
+    fn keep(&mut self, stays: impl Fn(&Pin) -> bool) {
+        self.by_address.retain(|_, pins| {
+            pins.retain(&stays);
+            !pins.is_empty()
+        });
+        self.count = self.by_address.values().map(Vec::len).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> HostName {
+        text.parse().unwrap()
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_pin_lasts_for_its_ttl_and_a_little_longer_and_never_past_the_most() {
+        let (pins, now) = (Pins::default(), Instant::now());
+        let (short, long) = (address("192.0.2.1"), address("2001:db8::1"));
+        pins.pin_at(now, &name("a.example"), &[short], Duration::from_secs(10));
+        pins.pin_at(now, &name("a.example"), &[long], Duration::from_secs(1 << 31));
+        let held =
+            |after, address| pins.holds_at(now + Duration::from_secs(after), &name("a.example"), address);
+        assert!(held(0, short) && held(69, short) && !held(70, short));
+        assert!(held(3659, long) && !held(3660, long));
+        assert!(!pins.holds(&name("b.example"), short), "pinned for another name");
+        assert!(!pins.holds(&name("a.example"), address("192.0.2.2")), "another address");
+    }
+
+    #[test]
+    fn a_later_answer_never_shortens_a_pin() {
+        let (pins, now) = (Pins::default(), Instant::now());
+        let (name, address) = (name("a.example"), address("192.0.2.1"));
+        pins.pin_at(now, &name, &[address], Duration::from_secs(300));
+        pins.pin_at(now, &name, &[address], Duration::ZERO);
+        assert!(pins.holds_at(now + Duration::from_secs(359), &name, address));
+    }
+
+    #[test]
+    fn an_address_has_all_the_names_it_was_answered_for() {
+        let pins = Pins::default();
+        pins.pin(&name("a.example"), &[address("192.0.2.1")], Duration::ZERO);
+        pins.pin(&name("b.example"), &[address("::ffff:192.0.2.1")], Duration::ZERO);
+        assert_eq!(pins.names(address("192.0.2.1")), [name("a.example"), name("b.example")]);
+        assert!(pins.holds(&name("b.example"), address("192.0.2.1")), "the same address, written otherwise");
+        assert!(pins.names(address("192.0.2.9")).is_empty());
+    }
+
+    #[test]
+    fn what_was_answered_last_is_kept_whatever_its_ttl() {
+        let pins = Pins::default();
+        for number in 0..20_000_u32 {
+            let address = IpAddr::from((0x2001_0db8_u128 << 96 | u128::from(number)).to_be_bytes());
+            pins.pin(&name(&format!("h{number}.example")), &[address], Duration::from_secs(3600));
+            assert!(pins.table().count <= MOST_PINS);
+        }
+        let last = address("192.0.2.1");
+        pins.pin(&name("last.example"), &[last], Duration::ZERO);
+        assert!(pins.holds(&name("last.example"), last));
+        assert!(!pins.holds(&name("h0.example"), address("2001:db8::")));
+        let table = pins.table();
+        assert_eq!(table.count, table.by_address.values().map(Vec::len).sum::<usize>());
+    }
+
+    #[test]
+    fn one_answer_with_more_than_fits_leaves_itself_and_nothing_else() {
+        let pins = Pins::default();
+        pins.pin(&name("old.example"), &[address("192.0.2.1")], Duration::ZERO);
+        let flood: Vec<IpAddr> = (0..5000_u32).map(|number| IpAddr::from(number.to_be_bytes())).collect();
+        pins.pin(&name("flood.example"), &flood, Duration::ZERO);
+        assert!(pins.holds(&name("flood.example"), flood[4999]));
+        assert!(!pins.holds(&name("old.example"), address("192.0.2.1")));
     }
 }

@@ -1,0 +1,159 @@
+//! Answers sandboxes' questions about names.
+//!
+//! ```text
+//!   question ── budget ── course ──► refused, or answered here: denied, asked about, localhost
+//!                           │
+//!                           └ allowed ──► upstream ── sift ── pins ──► answer
+//! ```
+//!
+//! - A name is judged as it was asked, in its one form ([`warren_core::HostName`]). What no policy allows is not asked of anybody, so no
+//!   name carries data out. What is no host name is asked of nobody in any mode; the root only where all is open.
+//! - A name that is denied, or that somebody has yet to be asked about, has the gateway's address for a second. The connection that
+//!   follows reaches the egress proxy, which explains or asks.
+//! - Of a server's answer, only what answers the question is passed on: the wanted records of the name and of its aliases, and if there are none,
+//!   why. Closed addresses are taken out. Types whose records could lead around the proxies (HTTPS, SVCB) have none, and those that are
+//!   unknown neither.
+//! - Whatever addresses are passed on are pinned to the asked name first, and never to an alias.
+//! - A question goes out in our own words: nothing but the name, the type and the three flags of DNSSEC is the sandbox's.
+
+mod budget;
+mod course;
+mod exchange;
+mod listen;
+mod question;
+mod servers;
+mod sift;
+mod sys;
+mod upstream;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hickory_proto::op::{Message, Query, ResponseCode};
+use hickory_proto::rr::rdata::{A, AAAA};
+use hickory_proto::rr::{Name, RData, Record};
+use warren_core::HostName;
+use warren_core::network::{Decision, NetworkEntry, Why};
+
+pub(crate) use self::budget::Budget;
+pub(crate) use self::listen::serve;
+pub(crate) use self::servers::Servers;
+pub(crate) use self::upstream::{Resolved, Upstream, UpstreamError};
+
+use self::course::{Course, Step};
+use self::question::{Carrier, Malformed, Question, wire_name};
+use self::sift::Sifted;
+use crate::book::{Book, Guest};
+
+/// What we say of our own accord may be otherwise soon: when somebody has answered, or changed the policy.
+const OWN_TTL: u32 = 1;
+
+/// Answers every sandbox's questions.
+#[derive(Debug)]
+pub(crate) struct Names {
+    book: Arc<Book>,
+    upstream: Arc<Upstream>,
+}
+
+impl Names {
+    pub(crate) fn new(book: Arc<Book>, upstream: Arc<Upstream>) -> Self {
+        Self { book, upstream }
+    }
+
+    /// The answer to what a sandbox sent; `None` if it is none of a question.
+    async fn respond(&self, guest: &Guest, bytes: &[u8], carrier: Carrier) -> Option<Vec<u8>> {
+        let question = match Question::read(bytes) {
+            Ok(question) => question,
+            Err(Malformed::Unanswerable) => return None,
+            Err(Malformed::Answered(reply)) => return reply.to_vec().ok(),
+        };
+        let Course { step, entry } = Course::of(&self.book, guest, &question.query);
+        self.tell(guest, entry);
+        let reply = match step {
+            Step::Ask(name) => self.forward(guest, &question, name.as_ref()).await,
+            here => answer_here(&question, &here),
+        };
+        question.encode(&reply, carrier)
+    }
+
+    async fn forward(&self, guest: &Guest, question: &Question, name: Option<&HostName>) -> Message {
+        let wants = question.wants();
+        let sent = Query::query(name.map_or_else(|| Some(Name::root()), wire_name).unwrap_or_default(), question.query.query_type);
+        let answer = {
+            let Ok(_place) = guest.questions.asked.acquire().await else {
+                return question.reply(ResponseCode::ServFail);
+            };
+            self.upstream.ask(&sent, wants).await
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(sandbox.id = %guest.id, error = &error as &dyn std::error::Error, "no answer");
+                return question.reply(ResponseCode::ServFail);
+            }
+        };
+        let sifted = Sifted::of(&question.query, answer, wants);
+        let sifted = sifted.without_closed(&question.query, self.book.exceptions());
+        match name {
+            Some(name) => self.hand_over(guest, question, name, sifted),
+            None => reply_with(question, sifted),
+        }
+    }
+
+    /// Pins what the sandbox is about to hear.
+    fn hand_over(&self, guest: &Guest, question: &Question, name: &HostName, sifted: Sifted) -> Message {
+        if let Some(why) = denied_alias(&self.book, guest, &sifted.aliases()) {
+            self.tell(guest, Some(course::denied(name, &why)));
+            return answer_here(question, &course::instead(name, question.query.query_type));
+        }
+        if let Some((address, range)) = sifted.removed {
+            let entry = course::denied(name, &Why::Closed(range));
+            self.tell(guest, Some(NetworkEntry { address: Some(address), ..entry }));
+        }
+        guest.pins.pin(name, &sifted.addresses(), sifted.ttl());
+        reply_with(question, sifted)
+    }
+
+    fn tell(&self, guest: &Guest, entry: Option<NetworkEntry>) {
+        if let Some(entry) = entry {
+            self.book.report(guest, entry);
+        }
+    }
+}
+
+/// Why a name may not be reached by another one that is its alias: a rule denies it. A name that is only not allowed may, since
+/// whoever allowed the other has allowed what it stands for.
+pub(crate) fn denied_alias(book: &Book, guest: &Guest, aliases: &[HostName]) -> Option<Why> {
+    aliases.iter().find_map(|alias| match course::decide(book, guest, alias) {
+        Decision::Denied(why @ Why::Deny(_)) => Some(why),
+        Decision::Denied(_) | Decision::Allowed(_) | Decision::Ask => None,
+    })
+}
+
+fn answer_here(question: &Question, step: &Step) -> Message {
+    let mut reply = question.reply(match step {
+        Step::Address(_) | Step::Nothing => ResponseCode::NoError,
+        Step::NoSuchName => ResponseCode::NXDomain,
+        Step::Refuse => ResponseCode::Refused,
+        Step::Ask(_) => ResponseCode::ServFail,
+    });
+    if let Step::Address(address) = step {
+        let data = match address {
+            IpAddr::V4(address) => RData::A(A(*address)),
+            IpAddr::V6(address) => RData::AAAA(AAAA(*address)),
+        };
+        reply.add_answer(Record::from_rdata(question.query.name.clone(), OWN_TTL, data));
+    }
+    reply
+}
+
+fn reply_with(question: &Question, sifted: Sifted) -> Message {
+    let mut reply = question.reply(sifted.code);
+    reply.metadata.authentic_data = sifted.verified;
+    reply.answers = sifted.answers;
+    reply.authorities = sifted.authorities;
+    reply
+}
+
+#[cfg(test)]
+mod tests;
