@@ -14,12 +14,18 @@
 #![expect(dead_code, reason = "the parts that use it are being put together")]
 
 mod book;
+mod ca;
 mod dns;
+mod edge;
 mod links;
+mod namespace;
 mod netlink;
 mod pins;
 mod place;
 mod rules;
 mod services;
+#[cfg(test)]
+mod world;
 
 pub use self::book::Figures;
+pub use self::ca::{Authority, AuthorityError, environment};
