@@ -1,5 +1,42 @@
 //! Links, addresses, routes and queues, as the kernel is told of them.
+//!
+//! ```text
+//!   host                                             sandbox
+//!   wrnB-NNNN  169.254.77.1/32, fe80::77:1     ══    eth0  10.213.x.y/32, default via 169.254.77.1
+//!   route to 10.213.x.y/32                           both know each other's hardware address for good
+//! ```
 
+mod guest;
+mod queues;
 mod routes;
+mod veth;
 
+pub(crate) use guest::{find_namespace, found, settle};
+pub(crate) use queues::shape;
 pub(crate) use routes::{RouteKind, route_kind};
+pub(crate) use veth::{FoundLink, Traffic, create, describe, find, list, remove, traffic};
+
+use std::net::IpAddr;
+
+/// What a sandbox calls its end.
+pub(crate) const INSIDE: &str = veth::INSIDE;
+
+/// The protocol family's number in headers of requests.
+fn family(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 2,
+        IpAddr::V6(_) => 10,
+    }
+}
+
+/// All bits of an address.
+fn whole(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    }
+}
+
+#[cfg(test)]
+#[path = "links_tests.rs"]
+mod tests;
