@@ -21,15 +21,36 @@ impl Engine {
             if named.is_some_and(|named| named != backend.name()) {
                 continue;
             }
-            match why_not(backend.as_ref(), spec, disk_limit_required) {
+            match self.why_not(backend.as_ref(), spec, disk_limit_required) {
                 None => return Ok(Arc::clone(backend)),
-                Some(why) => reasons.push((backend.name().to_owned(), why.to_owned())),
+                Some(why) => reasons.push((backend.name().to_owned(), why)),
             }
         }
         if let (Some(named), true) = (named, reasons.is_empty()) {
             reasons.push((named.to_owned(), "there is no backend of that name here".to_owned()));
         }
         Err(EngineError::NothingFits(reasons))
+    }
+
+    fn why_not(
+        &self,
+        backend: &dyn Isolation,
+        spec: &SandboxSpec,
+        disk_limit_required: bool,
+    ) -> Option<String> {
+        let can = backend.capabilities();
+        if !spec.network.is_none()
+            && let Some(why) = self.why_no_network(backend)
+        {
+            return Some(why);
+        }
+        if !spec.mounts.is_empty() && !can.host_mounts {
+            return Some("it cannot mount directories of the host".to_owned());
+        }
+        if disk_limit_required && can.disk_quota == DiskQuota::Watched {
+            return Some("it cannot hold a sandbox to a disk limit on this machine".to_owned());
+        }
+        None
     }
 
     /// Everything about a spec that can be judged without asking the host.
@@ -100,20 +121,6 @@ impl Engine {
 /// Labels and metadata are the owner's own, within the same bounds.
 pub(crate) fn check_words(field: &str, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
     check_labels(words).map_err(|reason| EngineError::invalid(field, format!("{field}: {reason}")))
-}
-
-fn why_not(backend: &dyn Isolation, spec: &SandboxSpec, disk_limit_required: bool) -> Option<&'static str> {
-    let can = backend.capabilities();
-    if !spec.network.is_none() && !can.network {
-        return Some("it cannot give a sandbox a network");
-    }
-    if !spec.mounts.is_empty() && !can.host_mounts {
-        return Some("it cannot mount directories of the host");
-    }
-    if disk_limit_required && can.disk_quota == DiskQuota::Watched {
-        return Some("it cannot hold a sandbox to a disk limit on this machine");
-    }
-    None
 }
 
 /// A limit is within what the server allows, by the name that callers know it by.

@@ -42,6 +42,8 @@ impl Engine {
     pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
         self.may_change()?;
         self.check_spec(&make.new.spec)?;
+        self.check_first_policy(&make.new.spec.network)?;
+        self.check_secrets(&make.owner, &make.new.spec.network).await?;
         check_words("metadata", &make.new.metadata)?;
         let backend =
             self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;

@@ -24,7 +24,9 @@
 mod capture;
 mod end;
 mod history;
+mod letters;
 mod look;
+mod network;
 mod pause;
 mod rollback;
 mod settle;
@@ -41,8 +43,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use warren_core::catalog::Durability;
 use warren_core::{
-    Activity, Isolation, LayerId, NewLayer, Owner, Pulse, Request, RootState, SandboxId, SandboxRecord,
-    SnapshotId, Verdict, decide,
+    Activity, Isolation, LayerId, NewLayer, Pulse, Request, RootState, SandboxId, SandboxRecord, SnapshotId,
+    Verdict, decide,
 };
 
 use crate::blocking::blocking;
@@ -50,11 +52,14 @@ use crate::cell::Cell;
 use crate::certificate::Ending;
 use crate::engine::closed;
 use crate::error::sentence;
+use crate::network::NetworkChange;
 use crate::registry::Seat;
 use crate::snapshots::{Pin, RolledBack};
 use crate::{Engine, EngineError, EngineStep, Patch};
 
 pub(crate) use self::capture::{Capture, CaptureOrder, Need, head_or_start, start_of};
+pub(crate) use self::network::Adopted;
+use self::network::Link;
 use self::pause::Undo;
 pub(crate) use self::rollback::{Goal, RollbackOrder};
 pub(crate) use self::settle::Remains;
@@ -82,6 +87,10 @@ pub(crate) enum Task {
     Thaw,
     Stop(Ending),
     Patch(Patch),
+    Network {
+        change: NetworkChange,
+        by: String,
+    },
     /// Time has passed: see what is due.
     Look(Option<Pulse>),
     /// A snapshot is about to go; this is where its children go on.
@@ -106,6 +115,7 @@ pub(crate) enum First {
     Adopt {
         watch: OwnedFd,
         frozen: bool,
+        link: Adopted,
     },
     /// A start of the engine found it half done or dead.
     Settle(Remains),
@@ -143,6 +153,7 @@ pub(crate) struct Driver {
     leftover: Option<RootState>,
     /// It is frozen or runs against what the record says.
     astray: Option<Undo>,
+    link: Link,
     /// There is no record of it, and never will be.
     unborn: bool,
 }
@@ -166,6 +177,11 @@ impl Driver {
             // Nobody knows what was done to it before.
             cell.mark_changed();
         }
+        let link = match first {
+            First::Letter | First::Make(_) | First::Adopt { .. } => Link::None,
+            // Whatever is left of one is taken away with the rest.
+            First::Settle(_) => Link::Doomed,
+        };
         if !engine.shared.registry.enrol(&cell) {
             return None;
         }
@@ -183,6 +199,7 @@ impl Driver {
             unsettled: None,
             leftover: None,
             astray: None,
+            link,
             unborn: false,
         };
         tokio::spawn(driver.run(first));
@@ -219,7 +236,7 @@ impl Driver {
                 }
             }
             First::Make(making) => self.make(*making).await,
-            First::Adopt { watch, frozen } => self.adopt(watch, frozen).await,
+            First::Adopt { watch, frozen, link } => self.adopt(watch, frozen, link).await,
             First::Settle(remains) => {
                 if let Err(error) = self.settle(remains).await {
                     let error = sentence(&error);
@@ -264,6 +281,7 @@ impl Driver {
             Task::Thaw => self.thaw_for_work().await,
             Task::Stop(ending) => self.stop(ending).await,
             Task::Patch(patch) => self.patch(patch).await,
+            Task::Network { change, by } => self.change_network(change, by).await,
             Task::Look(pulse) => self.look(pulse).await,
             Task::Forget { snapshot, parent } => self.forget(&snapshot, parent).await,
             Task::Restack { run, into } => self.restack(&run, &into).await,
@@ -275,6 +293,7 @@ impl Driver {
     async fn catch_up(&mut self) -> Result<(), EngineError> {
         self.clear_leftover().await?;
         self.write_unwritten().await?;
+        self.straighten_link().await;
         match self.unsettled {
             Some(remains) => self.settle(remains).await,
             None => Ok(()),
@@ -282,7 +301,8 @@ impl Driver {
     }
 
     fn is_over(&self) -> bool {
-        self.unborn || self.record.status.is_terminal() && self.unwritten.is_none() && self.leftover.is_none()
+        let done = self.unwritten.is_none() && self.leftover.is_none() && self.link == Link::None;
+        self.unborn || self.record.status.is_terminal() && done
     }
 
     fn decide(&self, request: Request) -> Verdict {
@@ -388,96 +408,5 @@ struct Struck {
 impl Drop for Struck {
     fn drop(&mut self) {
         self.engine.shared.registry.strike(&self.cell);
-    }
-}
-
-impl Engine {
-    /// Asks the sandbox's driver, starting one if need be.
-    pub(crate) async fn ask(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        task: Task,
-    ) -> Result<SandboxRecord, EngineError> {
-        loop {
-            let cell = self.wake(owner, id).await?;
-            if let Some(request) = task.request() {
-                cell.check_unoccupied(request)?;
-            }
-            if let Some(answer) = cell.ask(task.clone()).await {
-                return answer.map(Arc::unwrap_or_clone);
-            }
-            self.await_successor().await?;
-        }
-    }
-
-    /// Has the sandbox's driver capture its state.
-    pub(crate) async fn capture(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        order: CaptureOrder,
-    ) -> Result<Capture, EngineError> {
-        loop {
-            let cell = self.wake(owner, id).await?;
-            if order.need == Need::Always {
-                cell.check_unoccupied(Request::Snapshot)?;
-            }
-            let order = Box::new(order.clone());
-            if let Some(answer) = cell.send(|reply| Mail::Capture(order, reply)).await {
-                return answer;
-            }
-            self.await_successor().await?;
-        }
-    }
-
-    /// The driver has left, and the next one is about to take its place.
-    pub(crate) async fn await_successor(&self) -> Result<(), EngineError> {
-        if self.is_closed() {
-            return Err(EngineError::ShuttingDown);
-        }
-        tokio::task::yield_now().await;
-        Ok(())
-    }
-}
-
-impl Task {
-    /// What it asks for, if that may have to wait for a copy or a rollback.
-    fn request(&self) -> Option<Request> {
-        match self {
-            Self::Pause => Some(Request::Pause),
-            Self::Resume
-            | Self::Thaw
-            | Self::Stop(_)
-            | Self::Patch(_)
-            | Self::Look(_)
-            | Self::Forget { .. }
-            | Self::Restack { .. } => None,
-        }
-    }
-}
-
-impl Cell {
-    /// Asks the driver; `None` when it has left.
-    pub(crate) async fn ask(&self, task: Task) -> Option<Result<Arc<SandboxRecord>, EngineError>> {
-        self.send(|reply| Mail::Do(task, reply)).await
-    }
-
-    /// Sends a letter and waits for the answer; `None` when the driver has left.
-    pub(crate) async fn send<T>(
-        &self,
-        letter: impl FnOnce(Reply<T>) -> Mail,
-    ) -> Option<Result<T, EngineError>> {
-        let (reply, answer) = oneshot::channel();
-        self.mail.send(letter(reply)).await.ok()?;
-        answer.await.ok()
-    }
-
-    /// An error while it is being copied or goes back to an earlier state, and the request has to wait for that.
-    pub(crate) fn check_unoccupied(&self, request: Request) -> Result<(), EngineError> {
-        match self.occupied(request) {
-            Some(reason) => Err(EngineError::Denied { id: self.id.clone(), status: self.status(), reason }),
-            None => Ok(()),
-        }
     }
 }

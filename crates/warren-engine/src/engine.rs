@@ -18,6 +18,7 @@ use crate::error::sentence;
 use crate::events::Events;
 use crate::health::Probes;
 use crate::journal::Journal;
+use crate::network::Sightings;
 use crate::registry::{Registry, Seats};
 use crate::sessions::Leases;
 use crate::settings::Settings;
@@ -59,7 +60,9 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     pub(crate) journal: Journal,
     pub(crate) keep: Keep,
+    pub(crate) sightings: Sightings,
     pub(crate) started_ms: u64,
+    pub(crate) started_unix_ms: u64,
     /// See [`history::anchor`].
     pub(crate) anchor: Deadline,
     /// Tasks end when this says so.
@@ -150,9 +153,11 @@ impl Engine {
             probes: Probes::default(),
             leases: Leases::default(),
             keep: Keep::default(),
+            sightings: Sightings::default(),
             calls: Calls::default(),
             journal,
             started_ms: parts.clock.boot_ms(),
+            started_unix_ms: parts.clock.unix_ms(),
             reconciled: watch::Sender::new(false),
             mode: Mutex::new(Mode::Normal),
             refusing: AtomicBool::new(false),
@@ -165,6 +170,7 @@ impl Engine {
             _handle: Some(Arc::new(Handle { closing })),
             by: "the engine".into(),
         };
+        engine.observe_networks();
         reconcile::at_start(&engine).await?;
         tokio::spawn(engine.inner().keep_writing_events());
         tokio::spawn(engine.inner().keep_writing_journal());
@@ -267,6 +273,8 @@ impl Engine {
             );
         }
         self.sync_snapshots().await;
+        self.tell_of_networks(true);
+        self.write_reached().await;
         if !self.write_journal().await {
             tracing::warn!("the journal does not know what happened last");
         }

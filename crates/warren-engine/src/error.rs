@@ -2,8 +2,8 @@ use std::error::Error;
 
 use warren_core::catalog::CatalogError;
 use warren_core::{
-    Conflict, DenyReason, IsolationError, LayerError, RunDenied, SandboxId, SessionId, SessionState,
-    SnapshotId, Status, TemplateError,
+    Conflict, DenyReason, IsolationError, LayerError, NetworkError, RunDenied, SandboxId, SessionId,
+    SessionState, SnapshotId, Status, TemplateError,
 };
 use warren_wire::guest::{CallError, Failure};
 
@@ -53,6 +53,12 @@ pub enum EngineError {
         #[source]
         source: IsolationError,
     },
+    #[error("the network of {id} could not be set up or changed")]
+    Network {
+        id: SandboxId,
+        #[source]
+        source: NetworkError,
+    },
     #[error("the backend failed")]
     Backend(#[source] IsolationError),
     #[error(transparent)]
@@ -89,6 +95,7 @@ pub enum Missing {
     DefaultSandbox,
     Snapshot,
     Tool,
+    NetworkAsk,
 }
 
 impl Missing {
@@ -100,6 +107,7 @@ impl Missing {
             Self::DefaultSandbox => "default sandbox of",
             Self::Snapshot => "snapshot",
             Self::Tool => "tool",
+            Self::NetworkAsk => "network request",
         }
     }
 }

@@ -27,6 +27,7 @@ mod guest;
 mod health;
 mod history;
 mod journal;
+mod network;
 mod processes;
 mod reconcile;
 mod registry;
@@ -47,6 +48,7 @@ pub use events::EventStream;
 pub use files::{FileReader, FileWriter, Listing, Watch};
 pub use health::{Health, HealthStatus};
 pub use journal::{Blame, LogEntry};
+pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView};
 pub use processes::{
     ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process, ProcessEvent,
     ProcessHandle, ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, Visit, give_port, port_of,

@@ -17,6 +17,7 @@
 //! truth. Then nothing is removed, and the engine only answers questions until somebody has looked.
 
 mod layers;
+mod links;
 mod plan;
 
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ use warren_core::{
 
 use self::plan::{Plan, Therefore};
 use crate::blocking::blocking;
-use crate::driver::{Driver, First, Remains, Task};
+use crate::driver::{Adopted, Driver, First, Remains, Task};
 use crate::engine::OpenError;
 use crate::error::sentence;
 use crate::{Engine, EngineError, Mode};
@@ -65,7 +66,15 @@ pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
         tracing::error!(reason, "the engine only answers questions until somebody has looked");
         engine.set_mode(Mode::ReadOnly { reason: reason.clone() });
     }
-    drop(carry_out(engine, world, plan, doubt.is_none()));
+    let (shared, doubtful) = (engine.inner(), doubt.is_some());
+    // Before anything runs that could be in the way of it.
+    let (world, plan) = blocking(move || {
+        let links = links::take_over(&shared, &plan);
+        links::take_away_others(&shared, &links, &plan, doubtful);
+        (World { links, ..world }, plan)
+    })
+    .await;
+    drop(carry_out(engine, world, plan, !doubtful));
     Ok(())
 }
 
@@ -78,6 +87,9 @@ pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError>
     let plan = world.plan(engine);
     tracing::warn!(missing = plan.missing, orphans = plan.orphans.len(), "losses were accepted");
     engine.set_mode(Mode::Normal);
+    let shared = engine.inner();
+    let (world, plan) =
+        blocking(move || (World { links: links::take_over(&shared, &plan), ..world }, plan)).await;
     // Whoever accepted them asks next what was lost.
     drop(carry_out(engine, world, plan, true).await);
     Ok(())
@@ -90,6 +102,8 @@ struct World {
     found: HashMap<SandboxId, (Arc<dyn Isolation>, Found)>,
     /// For those that are alive: tells their end.
     watches: HashMap<SandboxId, OwnedFd>,
+    /// For those that are to be adopted: what became of their links.
+    links: HashMap<SandboxId, Adopted>,
 }
 
 enum LookError {
@@ -114,7 +128,7 @@ impl World {
             let known = |id: &SandboxId| engine.shared.registry.holds(id);
             layers::correct_stacks(&engine, &mut records, seen, known).map_err(LookError::Catalog)?;
             let watches = watch_all(&records, &found);
-            Ok(Self { records, found, watches })
+            Ok(Self { records, found, watches, links: HashMap::new() })
         })
         .await
     }
@@ -131,8 +145,9 @@ impl World {
 impl World {
     /// What a sandbox's driver begins with; `None` if it is not to have one now.
     fn first(&mut self, id: &SandboxId, therefore: Therefore, all: bool) -> Option<First> {
+        let link = self.links.remove(id).unwrap_or(Adopted::NoLink);
         match (therefore, self.watches.remove(id)) {
-            (Therefore::Adopt { frozen }, Some(watch)) => Some(First::Adopt { watch, frozen }),
+            (Therefore::Adopt { frozen }, Some(watch)) => Some(First::Adopt { watch, frozen, link }),
             // It ended after it was listed.
             (Therefore::Adopt { .. }, None) => all.then_some(First::Settle(Remains::Dead)),
             (Therefore::Settle(remains), _) => all.then_some(First::Settle(remains)),
@@ -178,7 +193,9 @@ fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) -> JoinHa
         let Some(first) = world.first(&record.id, therefore, all) else { continue };
         let Some(backend) = world.backend(engine, &record) else { continue };
         let as_recorded = match first {
-            First::Adopt { frozen, .. } => frozen == (record.status == Status::Paused),
+            First::Adopt { frozen, ref link, .. } => {
+                frozen == (record.status == Status::Paused) && link.is_as_recorded(&record)
+            }
             First::Letter | First::Make(_) | First::Settle(_) => false,
         };
         let cell = Driver::start(engine, record, backend, None, first);
@@ -206,8 +223,16 @@ async fn remove_orphans(engine: &Engine, orphans: Vec<(Arc<dyn Isolation>, Sandb
     stream::iter(orphans)
         .for_each_concurrent(REMOVALS_AT_ONCE, |(backend, id)| async move {
             tracing::warn!(sandbox.id = %id, "a sandbox that nobody knows is removed");
-            let which = id.clone();
-            match blocking(move || backend.destroy(&which)).await {
+            let (which, shared) = (id.clone(), engine.inner());
+            let removed = blocking(move || {
+                let destroyed = backend.destroy(&which);
+                if let Err(error) = shared.remove_link(&which) {
+                    shared.fault();
+                    tracing::error!(sandbox.id = %which, error = sentence(&error), "the link of a sandbox is still there");
+                }
+                destroyed
+            });
+            match removed.await {
                 Err(error) if error.kind != IsolationErrorKind::NotFound => {
                     engine.fault();
                     tracing::error!(sandbox.id = %id, error = sentence(&error), "cannot remove a sandbox that nobody knows");

@@ -37,6 +37,11 @@ impl Registry {
         self.cells().get(id).map(|cell| cell.owner.clone())
     }
 
+    /// Whosever it is. For what the machine tells, not for callers.
+    pub(crate) fn get(&self, id: &SandboxId) -> Option<Arc<Cell>> {
+        self.cells().get(id).cloned()
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Cell>> {
         self.cells().values().cloned().collect()
     }
@@ -122,8 +127,11 @@ impl Engine {
             // Its driver was lost, or the engine is only answering questions and has not started one.
             self.may_change()?;
             let (looked_at, which) = (Arc::clone(&backend), id.clone());
-            let watch = blocking(move || looked_at.watch(&which)).await.map_err(EngineError::Backend)?;
-            First::Adopt { watch, frozen: record.status == Status::Paused }
+            let (engine, of) = (self.inner(), record.clone());
+            let found =
+                blocking(move || looked_at.watch(&which).map(|watch| (watch, engine.adopt_link(&of))));
+            let (watch, link) = found.await.map_err(EngineError::Backend)?;
+            First::Adopt { watch, frozen: record.status == Status::Paused, link }
         } else {
             First::Letter
         };

@@ -4,8 +4,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use warren_core::catalog::SandboxFilter;
 use warren_core::{
-    Activity, DeathCause, DeathCertificate, OnExpiry, Owner, Page, PageRequest, Request, SandboxId,
-    SandboxRecord, Status, TemplateInfo, TemplateName, Usage, Verdict, decide,
+    Activity, DeathCause, DeathCertificate, Isolation, IsolationError, OnExpiry, Owner, Page, PageRequest,
+    Request, SandboxId, SandboxRecord, Status, TemplateInfo, TemplateName, Usage, Verdict, decide,
 };
 
 use crate::admit::check_words;
@@ -163,8 +163,9 @@ impl Engine {
     pub async fn usage(&self, owner: &Owner, id: &SandboxId) -> Result<Usage, EngineError> {
         let record = self.sandbox(owner, id).await?;
         if record.is_live() && record.status != Status::Creating {
-            let (backend, id) = (self.backend_of(&record)?, id.clone());
-            return blocking(move || backend.usage(&id)).await.map_err(EngineError::Backend);
+            let (engine, backend, id) = (self.inner(), self.backend_of(&record)?, id.clone());
+            let usage = blocking(move || engine.usage_of(backend.as_ref(), &id)).await;
+            return usage.map_err(EngineError::Backend);
         }
         match record.death.and_then(|death| death.usage) {
             Some(usage) => Ok(usage),
@@ -175,6 +176,12 @@ impl Engine {
                 Verdict::AlreadySo | Verdict::Proceed(_) => EngineError::sandbox_not_found(id),
             }),
         }
+    }
+
+    /// All figures of a sandbox, those of its link too. Blocks.
+    pub(crate) fn usage_of(&self, backend: &dyn Isolation, id: &SandboxId) -> Result<Usage, IsolationError> {
+        let network = self.shared.parts.networks.usage(id);
+        backend.usage(id).map(|usage| Usage { network, ..usage })
     }
 
     /// Waits until the sandbox's record has a later generation than `seen`, or for `patience_ms`.

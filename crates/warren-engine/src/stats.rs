@@ -1,7 +1,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use warren_core::{DeathCause, SessionState, Status};
+use warren_core::{DeathCause, NetworkUsage, SessionState, Status};
 
 use crate::Engine;
 
@@ -33,6 +34,7 @@ pub(crate) struct Figures {
     destroyed_by_timeout: AtomicU64,
     execs: AtomicU64,
     faults: AtomicU64,
+    ended_links: Mutex<NetworkUsage>,
 }
 
 impl Figures {
@@ -62,6 +64,16 @@ impl Figures {
 
     pub(crate) fn faults(&self) -> u64 {
         self.faults.load(Ordering::Relaxed)
+    }
+
+    /// A link is gone that carried this much.
+    pub(crate) fn link_ended(&self, usage: &NetworkUsage) {
+        self.ended_links.lock().unwrap_or_else(PoisonError::into_inner).add_ended(usage);
+    }
+
+    /// What links that are gone have carried.
+    pub(crate) fn ended_links(&self) -> NetworkUsage {
+        *self.ended_links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn mean_creation_ms(&self) -> f64 {

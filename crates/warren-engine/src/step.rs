@@ -68,10 +68,19 @@ pub enum EngineStep {
     ImportMade,
     /// A merged layer is there, and no record names it.
     PromoteMade,
+    /// A sandbox that is about to start has its link, and is not there yet.
+    NetworkAttached,
+    /// The link obeys the new policy beside the old one, which the record has.
+    NetworkTightened,
+    /// The record has the new policy, and the link still obeys both.
+    NetworkWritten,
+    NetworkRelaxed,
+    /// The link of a sandbox that has ended is gone; its record says that it is ending.
+    NetworkDetached,
 }
 
 impl EngineStep {
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 41] = [
         Self::CreateRecorded,
         Self::CreateMade,
         Self::CreateReady,
@@ -108,6 +117,11 @@ impl EngineStep {
         Self::SnapshotGone,
         Self::ImportMade,
         Self::PromoteMade,
+        Self::NetworkAttached,
+        Self::NetworkTightened,
+        Self::NetworkWritten,
+        Self::NetworkRelaxed,
+        Self::NetworkDetached,
     ];
 
     pub fn name(self) -> &'static str {
@@ -148,6 +162,11 @@ impl EngineStep {
             Self::SnapshotGone => "engine.snapshot.gone",
             Self::ImportMade => "engine.import.made",
             Self::PromoteMade => "engine.promote.made",
+            Self::NetworkAttached => "engine.network.attached",
+            Self::NetworkTightened => "engine.network.tightened",
+            Self::NetworkWritten => "engine.network.written",
+            Self::NetworkRelaxed => "engine.network.relaxed",
+            Self::NetworkDetached => "engine.network.detached",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use warren_core::Status;
+use warren_core::{IsolationError, Networks, Pulse, Status};
 
 use crate::blocking::blocking;
 use crate::cell::Cell;
@@ -35,8 +35,16 @@ pub(crate) async fn keep_time(engine: Engine) {
             engine.sweep().await;
         } else {
             engine.look_at_due().await;
+            engine.see_to_sightings().await;
         }
     }
+}
+
+/// A connection through the proxy is one, wherever it is counted.
+fn feel(cell: &Cell, networks: &dyn Networks) -> Result<Pulse, IsolationError> {
+    let proxied = networks.usage(&cell.id).map_or(0, |usage| usage.proxied);
+    let pulse = cell.backend.pulse(&cell.id)?;
+    Ok(Pulse { connections: pulse.connections.max(proxied), ..pulse })
 }
 
 impl Engine {
@@ -46,9 +54,18 @@ impl Engine {
             return;
         }
         self.look_at(self.shared.registry.all()).await;
+        self.see_to_sightings().await;
         self.sweep_sessions().await;
         self.sweep_snapshots().await;
         self.forget().await;
+    }
+
+    /// Tells and writes down what sandboxes were seen to do.
+    async fn see_to_sightings(&self) {
+        self.tell_of_networks(false);
+        if self.mode() == Mode::Normal {
+            self.write_reached().await;
+        }
     }
 
     /// Looks at those for which something is due.
@@ -71,7 +88,8 @@ impl Engine {
             cell.status() == Status::Ready && cell.life().inside() == 0 && !self.is_thinking(&cell.id);
         let pulse = if quiet {
             let looked_at = Arc::clone(&cell);
-            blocking(move || looked_at.backend.pulse(&looked_at.id)).await.ok()
+            let networks = Arc::clone(&self.shared.parts.networks);
+            blocking(move || feel(&looked_at, networks.as_ref())).await.ok()
         } else {
             None
         };

@@ -113,6 +113,23 @@ pub struct NetworkUsage {
     pub denied: u64,
 }
 
+impl NetworkUsage {
+    /// Adds what another link carries.
+    pub fn add(&mut self, other: &Self) {
+        self.received_bytes = self.received_bytes.saturating_add(other.received_bytes);
+        self.sent_bytes = self.sent_bytes.saturating_add(other.sent_bytes);
+        self.received_packets = self.received_packets.saturating_add(other.received_packets);
+        self.sent_packets = self.sent_packets.saturating_add(other.sent_packets);
+        self.proxied = self.proxied.saturating_add(other.proxied);
+        self.denied = self.denied.saturating_add(other.denied);
+    }
+
+    /// As that, of a link that is gone: no connection of it is open any more.
+    pub fn add_ended(&mut self, other: &Self) {
+        self.add(&Self { proxied: 0, ..*other });
+    }
+}
+
 /// Why a link could not be made or changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{action}")]

@@ -84,6 +84,7 @@ impl Driver {
                 return Err(EngineError::Backend(error));
             }
         };
+        self.unlink().await;
         let (ended, written) = if keep {
             (EngineStep::StopHalted, EngineStep::StopWritten)
         } else {
@@ -97,6 +98,7 @@ impl Driver {
         }
         if !kept {
             self.forget_history(&mut last).await;
+            self.engine.give_up_reached(&self.record.id).await;
         }
         self.conclude(last, written).await
     }
@@ -126,6 +128,7 @@ impl Driver {
         written: EngineStep,
     ) -> Result<(), EngineError> {
         last.generation = self.record.generation + 1;
+        last.addresses.clear();
         self.seat = None;
         self.unwritten = Some(Unwritten { record: last, end: Some(written), layer: None });
         self.write_unwritten().await
@@ -156,6 +159,7 @@ impl Driver {
         }
         if let Some(step) = end {
             self.passed(step);
+            self.engine.shared.sightings.rest(&self.record.id);
             self.tell_the_end();
             self.engine.sandbox_ended(&self.record).await;
         }
@@ -169,6 +173,7 @@ impl Driver {
         self.engine.shared.figures.ended(&cause);
         self.emit(Event::SandboxDied { cause, detail, files_kept });
         if !files_kept {
+            self.engine.shared.sightings.forget(&self.record.id);
             self.emit(Event::SandboxRemoved);
         }
     }
@@ -178,6 +183,7 @@ impl Driver {
     async fn remove_files(&mut self) -> Result<(), EngineError> {
         let mut last = self.record.clone();
         self.forget_history(&mut last).await;
+        self.engine.give_up_reached(&self.record.id).await;
         let history = last.history;
         self.write(Durability::Process, |record| {
             set_files_kept(record, false);
@@ -197,6 +203,7 @@ impl Driver {
             Ok(()) | Err(_) => {}
         }
         self.passed(EngineStep::FilesRemoved);
+        self.engine.shared.sightings.forget(&self.record.id);
         self.emit(Event::SandboxRemoved);
         self.engine.sandbox_ended(&self.record).await;
         Ok(())
@@ -218,7 +225,9 @@ impl Driver {
     }
 
     async fn usage(&self) -> Option<Usage> {
-        timeout(PATIENCE, self.isolate(|backend, id| backend.usage(id))).await.ok()?.ok()
+        let engine = self.engine.inner();
+        let asked = self.isolate(move |backend, id| engine.usage_of(backend, id));
+        timeout(PATIENCE, asked).await.ok()?.ok()
     }
 
     fn dial(&self) -> Option<UnixStream> {

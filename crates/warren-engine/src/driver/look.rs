@@ -2,7 +2,7 @@
 
 use warren_core::{DeathCause, OnExpiry, PausedBy, Pulse, Status};
 
-use super::Driver;
+use super::{Driver, Link};
 use crate::EngineError;
 use crate::certificate::{Ending, did_something};
 use crate::error::sentence;
@@ -20,6 +20,9 @@ impl Driver {
             return self.stop(ending).await;
         }
         self.straighten().await?;
+        if self.record.is_live() {
+            self.expire_grants().await?;
+        }
         if self.record.status == Status::Ready {
             self.watch_if_blind().await;
             if self.is_idle(pulse) {
@@ -43,6 +46,9 @@ impl Driver {
         if let Some(paused) = &self.record.paused {
             remaining_ms = remaining_ms.min(paused.deadline.remaining_ms(clock));
         }
+        if let Some(expiry_unix_ms) = self.record.spec.network.next_expiry() {
+            remaining_ms = remaining_ms.min(expiry_unix_ms.saturating_sub(clock.unix_ms()));
+        }
         let due_ms = now_ms.saturating_add(remaining_ms);
         if self.record.status == Status::Ready && self.cell.backend.capabilities().freeze {
             due_ms.min(self.idle_since_ms().saturating_add(self.active_ms()))
@@ -56,7 +62,8 @@ impl Driver {
         let blind = self.record.status == Status::Ready && self.watch.is_none();
         let unended = self.record.status == Status::Stopping;
         let undone = self.unsettled.is_some() || self.leftover.is_some() || self.astray.is_some();
-        self.unwritten.is_some() || undone || unended || blind
+        let unlinked = matches!(self.link, Link::Behind | Link::Doomed);
+        self.unwritten.is_some() || undone || unended || blind || unlinked
     }
 
     /// Why it ends now, if it does.

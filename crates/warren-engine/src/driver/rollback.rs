@@ -99,6 +99,7 @@ impl Driver {
             self.engine.fault();
             return Err(EngineError::Backend(error));
         }
+        self.unlink().await;
         self.cell.life().end("it went back to an earlier state");
         self.passed(EngineStep::RollbackHalted);
         let switched = match ready {

@@ -1,12 +1,13 @@
 //! What a start of the engine finds: sandboxes to adopt, and changes to finish or undo.
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use warren_core::catalog::Durability;
 use warren_core::{DeathCause, Event, IsolationErrorKind, PausedBy, Status};
 
-use super::Driver;
 use super::pause::Undo;
+use super::{Adopted, Driver};
 use crate::EngineError;
 use crate::certificate::{Ending, Evidence, cause_of_exit};
 use crate::error::sentence;
@@ -31,12 +32,24 @@ pub(crate) enum Remains {
 impl Driver {
     /// Takes over a sandbox that runs. What the machine says counts: a thaw that was not written down has happened. One that is
     /// frozen for no reason that is written down goes on.
-    pub(super) async fn adopt(&mut self, watch: OwnedFd, frozen: bool) {
+    pub(super) async fn adopt(&mut self, watch: OwnedFd, frozen: bool, link: Adopted) {
         self.watch_over(watch);
         self.emit(Event::SandboxAdopted);
-        if let Err(error) = self.record_what_is(frozen).await {
+        let addresses = self.hear_of_link(link);
+        let recorded = match self.record_what_is(frozen).await {
+            Ok(()) => self.record_addresses(addresses).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = recorded {
             self.engine.fault();
             tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down how a sandbox was found");
+        }
+    }
+
+    async fn record_addresses(&mut self, addresses: Option<Vec<IpAddr>>) -> Result<(), EngineError> {
+        match addresses {
+            Some(addresses) => self.write(Durability::Process, |record| record.addresses = addresses).await,
+            None => Ok(()),
         }
     }
 
@@ -85,12 +98,14 @@ impl Driver {
             }
             Ok(()) | Err(_) => {}
         }
+        self.unlink().await;
         self.give_up("the server ended while it was being made".to_owned()).await;
         Ok(())
     }
 
     async fn undo_resume(&mut self) -> Result<(), EngineError> {
         self.isolate(|backend, id| backend.halt(id)).await.map_err(EngineError::Backend)?;
+        self.unlink().await;
         let mut back = self.record.clone();
         back.status = Status::Stopped;
         self.back_to_rest(back).await;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, Durability, Idempotency, InsertError, NewRecords};
 use warren_core::{
-    CreateRequest, Deadline, DeathCause, Event, Isolation, IsolationError, IsolationErrorKind, OwnerBond,
-    RootState, SandboxId, SandboxRecord, SessionRecord, Status,
+    CreateRequest, Deadline, DeathCause, Event, Isolation, IsolationError, IsolationErrorKind, NetworkError,
+    OwnerBond, RootState, SandboxId, SandboxRecord, SessionRecord, Status,
 };
 
-use super::{Driver, Unwritten};
+use super::{Driver, Link, Unwritten};
 use crate::blocking::blocking;
 use crate::certificate::{Ending, Evidence};
 use crate::create::MakeError;
@@ -33,6 +33,8 @@ pub(crate) struct Making {
 /// Why a sandbox could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
+    #[error("the network failed")]
+    Network(#[source] NetworkError),
     #[error("the backend failed")]
     Backend(#[source] IsolationError),
     #[error("the catalog failed")]
@@ -43,23 +45,19 @@ impl StartError {
     /// What failed, without the causes: those speak of the host.
     fn for_its_owner(&self) -> String {
         match self {
+            Self::Network(error) => format!("it could not be given its network: {}", error.action),
             Self::Backend(error) => format!("it could not be started: {}", error.action),
             Self::Catalog(_) => "it could not be written down that it runs".to_owned(),
         }
     }
 }
 
-/// Whether a start that failed is undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Undone {
-    Yes,
-    Later,
-}
-
-impl From<Result<(), IsolationError>> for Undone {
-    fn from(undone: Result<(), IsolationError>) -> Self {
-        if undone.is_ok() { Self::Yes } else { Self::Later }
-    }
+/// A start that failed, and what is still to be undone.
+struct NotStarted {
+    error: StartError,
+    /// Something of the sandbox is left.
+    leftover: bool,
+    link: Link,
 }
 
 impl Driver {
@@ -182,31 +180,19 @@ impl Driver {
         made: EngineStep,
         ready: EngineStep,
     ) -> Result<(), StartError> {
-        let (engine, backend) = (self.engine.inner(), Arc::clone(&self.cell.backend));
-        let (record, state) = (self.record.clone(), request.state);
+        let (start, state) = (Start::of(self), request.state);
         let turn = self.engine.shared.starts.acquire().await;
-        let started = blocking(move || {
-            let (id, passed) = (request.id.clone(), &engine.shared.parts.passed);
-            let began_ms = engine.shared.parts.clock.boot_ms();
-            if record.history.moved {
-                backend.clear(&id).map_err(|error| (StartError::Backend(error), Undone::Yes))?;
-            }
-            backend.create(request).map_err(|error| (StartError::Backend(error), Undone::Yes))?;
-            passed(made);
-            let started = watch_and_record(&engine, backend.as_ref(), record, began_ms)
-                .map_err(|error| (error, undo(backend.as_ref(), &id, state).into()))?;
-            passed(ready);
-            Ok(started)
-        })
-        .await;
+        let started = blocking(move || start.run(request, made, ready)).await;
         drop(turn);
         match started {
             Ok((watch, record)) => {
+                self.link = if record.spec.network.is_none() { Link::None } else { Link::Held };
                 self.come_alive(watch, record);
                 Ok(())
             }
-            Err((error, undone)) => {
-                self.leftover = (undone == Undone::Later).then_some(state);
+            Err(NotStarted { error, leftover, link }) => {
+                self.leftover = leftover.then_some(state);
+                self.link = link;
                 Err(error)
             }
         }
@@ -232,6 +218,7 @@ impl Driver {
 
     pub(super) fn start_failed(&self, error: StartError) -> EngineError {
         match error {
+            StartError::Network(source) => EngineError::Network { id: self.record.id.clone(), source },
             StartError::Backend(source) => EngineError::StartFailed { id: self.record.id.clone(), source },
             StartError::Catalog(error) => error.into(),
         }
@@ -239,6 +226,71 @@ impl Driver {
 
     pub(super) fn emit(&self, event: Event) {
         self.engine.emit(&self.record.owner, Some(&self.record.id), None, event);
+    }
+}
+
+/// What a start needs of its driver, on a thread.
+struct Start {
+    engine: Engine,
+    backend: Arc<dyn Isolation>,
+    record: SandboxRecord,
+}
+
+impl Start {
+    fn of(driver: &Driver) -> Self {
+        let mut record = driver.record.clone();
+        let now_unix_ms = driver.engine.shared.parts.clock.unix_ms();
+        record.spec.network = record.spec.network.current(now_unix_ms);
+        Self { engine: driver.engine.inner(), backend: Arc::clone(&driver.cell.backend), record }
+    }
+
+    fn run(
+        mut self,
+        mut request: CreateRequest,
+        made: EngineStep,
+        ready: EngineStep,
+    ) -> Result<(OwnedFd, SandboxRecord), NotStarted> {
+        let (id, state) = (request.id.clone(), request.state);
+        let began_ms = self.engine.shared.parts.clock.boot_ms();
+        if self.record.history.moved {
+            let cleared = self.backend.clear(&id);
+            cleared.map_err(|error| self.unlinked(StartError::Backend(error), false))?;
+        }
+        let attached = self.engine.make_link(&self.record, &mut request);
+        self.record.addresses = attached.map_err(|error| self.unlinked(StartError::Network(error), false))?;
+        if !self.record.spec.network.is_none() {
+            self.passed(EngineStep::NetworkAttached);
+        }
+        // The namespace goes with the request: from here on only the sandbox itself keeps it.
+        let created = self.backend.create(request);
+        created.map_err(|error| self.unlinked(StartError::Backend(error), false))?;
+        self.passed(made);
+        let recorded = watch_and_record(&self.engine, self.backend.as_ref(), self.record.clone(), began_ms);
+        let started = recorded.map_err(|error| {
+            let left = undo(self.backend.as_ref(), &id, state).is_err();
+            self.unlinked(error, left)
+        })?;
+        self.passed(ready);
+        Ok(started)
+    }
+
+    /// It failed: the link goes, whatever else is left.
+    fn unlinked(&self, error: StartError, leftover: bool) -> NotStarted {
+        if self.record.spec.network.is_none() {
+            return NotStarted { error, leftover, link: Link::None };
+        }
+        let link = match self.engine.remove_link(&self.record.id) {
+            Ok(()) => Link::None,
+            Err(error) => {
+                tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "the link of a sandbox is still there");
+                Link::Doomed
+            }
+        };
+        NotStarted { error, leftover, link }
+    }
+
+    fn passed(&self, step: EngineStep) {
+        (self.engine.shared.parts.passed)(step);
     }
 }
 

@@ -33,6 +33,7 @@ fn record(number: u8, status: Status) -> SandboxRecord {
         timeouts: Timeouts::default(),
         death: None,
         history: History::default(),
+        addresses: Vec::new(),
     }
 }
 

@@ -88,6 +88,7 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
         spec.limits.lifetime_s = lifetime_s;
     }
     spec.labels.extend(order.labels.clone());
+    spec.network = spec.network.inherited();
     NewSandbox {
         spec,
         disk_limit_required: snapshot.disk_limit_required,

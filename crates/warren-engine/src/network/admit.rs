@@ -1,0 +1,66 @@
+//! Which policies may be had here.
+
+use warren_core::{Isolation, NetworkPolicy, Owner};
+
+use crate::{Engine, EngineError};
+
+impl Engine {
+    /// What a sandbox may reach that does not say.
+    pub fn default_network(&self) -> NetworkPolicy {
+        self.shared.settings.network.default.clone()
+    }
+
+    /// What is wrong with a policy, whatever sandbox it is for.
+    pub(crate) fn check_policy(&self, policy: &NetworkPolicy) -> Result<(), EngineError> {
+        let settings = &self.shared.settings.network;
+        policy.validate(&settings.exceptions).map_err(|error| {
+            EngineError::invalid(format!("network.{}", error.field()), format!("network.{error}"))
+        })?;
+        match policy.limits.exceeds(&settings.most) {
+            Some(field) if !policy.is_none() => {
+                let field = format!("network.limits.{field}");
+                let message = format!("{field} is more than is allowed here");
+                Err(EngineError::invalid(field, message))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// As [`Engine::check_policy`], for a sandbox that is to be made: nobody has granted it anything yet.
+    pub(crate) fn check_first_policy(&self, policy: &NetworkPolicy) -> Result<(), EngineError> {
+        if !policy.grants.is_empty() {
+            let message = "network.grants: a sandbox is made with rules; grants are given while it exists";
+            return Err(EngineError::invalid("network.grants", message));
+        }
+        self.check_policy(policy)
+    }
+
+    /// Every secret that a policy names is one of the owner's.
+    pub(crate) async fn check_secrets(
+        &self,
+        owner: &Owner,
+        policy: &NetworkPolicy,
+    ) -> Result<(), EngineError> {
+        if policy.secrets.is_empty() {
+            return Ok(());
+        }
+        let whose = owner.clone();
+        let known = self.catalog(move |catalog| catalog.secrets(&whose)).await?;
+        match policy.secrets.iter().find(|name| known.iter().all(|secret| secret.name != **name)) {
+            Some(missing) => {
+                let message = format!("network.secrets: there is no secret `{missing}`");
+                Err(EngineError::invalid("network.secrets", message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Why a sandbox of this backend can have no network; `None` when it can.
+    pub(crate) fn why_no_network(&self, backend: &dyn Isolation) -> Option<String> {
+        if !backend.capabilities().network {
+            return Some("it cannot give a sandbox a network".to_owned());
+        }
+        let reason = self.shared.parts.networks.unavailable()?;
+        Some(format!("no sandbox can have a network here: {reason}"))
+    }
+}
