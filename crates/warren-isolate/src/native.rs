@@ -108,7 +108,7 @@ struct Shared {
     filters: [(Profile, Vec<u8>); 2],
     lifeline: Lifeline,
     /// How large layers are that sandboxes wrote.
-    own_layers: Mutex<quota::LayerSizes>,
+    own_layers: quota::LayerSizes,
     /// What this process holds of the sandboxes it made.
     holds: Mutex<HashMap<SandboxId, Hold>>,
     crash_at: Option<CrashPoint>,
@@ -172,7 +172,7 @@ impl Native {
             dev: layers::prepare_dev().map_err(|errno| OpenError::Dev(errno.into()))?,
             null: data::open_null()?,
             filters: [Profile::Standard, Profile::Strict].map(|profile| (profile, seccomp::program(profile))),
-            own_layers: Mutex::default(),
+            own_layers: quota::LayerSizes::default(),
             holds: Mutex::default(),
             crash_at: options.crash_at,
             data,
@@ -319,7 +319,7 @@ impl Shared {
         let mut held = self.quotas.used(&self.data.sandbox(&record.id), record.quota);
         // A project goes on to be charged for what was moved elsewhere.
         if !matches!(record.quota, QuotaKind::Project { .. }) {
-            let layers = self.own_layers.lock().unwrap_or_else(PoisonError::into_inner).sizes(&record.own);
+            let layers = self.own_layers.sizes(&record.own);
             held = (held.0.saturating_add(layers.0), held.1.saturating_add(layers.1));
         }
         held

@@ -14,6 +14,7 @@ mod request;
 
 pub use boot::{
     AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Machine, Rlimit, TreeMount,
+    overlay_options,
 };
 pub use bytes::ByteString;
 pub use client::{CallError, CallSender, Connection, parse_reply};

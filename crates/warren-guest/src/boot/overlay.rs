@@ -8,14 +8,11 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
     fsmount, fsopen,
 };
-use warren_wire::guest::{BootPlan, FdNumber};
+use warren_wire::guest::{BootPlan, FdNumber, overlay_options};
 
 use super::report::{Refusal, StepResult};
 use super::root::attach;
 use super::sys;
-
-/// One value of a mount option may have this many bytes, its end included.
-const MOST_OPTION_BYTES: usize = 256;
 
 /// Every layer of the plan, attached to the old root: Linux before 6.15 takes no others for an overlay, and a mount that was
 /// never attached costs the kernel a grace period of its own when it is let go. These all leave with the old root.
@@ -51,24 +48,10 @@ impl Layers {
         // to the working directory, because the kernel takes 255 bytes of each.
         let name = |layer: &OwnedFd| layer.as_raw_fd().to_string();
         let lowers: Vec<String> = self.lowers.get(number).into_iter().flatten().map(name).collect();
-        let joined = lowers.join(":");
-        if joined.len() < MOST_OPTION_BYTES {
-            fsconfig_set_string(&context, "lowerdir", joined)?;
-        } else {
-            lowers.iter().try_for_each(|lower| fsconfig_set_string(&context, "lowerdir+", lower.as_str()))?;
-        }
         let writable = name(&self.writable);
-        let options = [
-            ("source", "overlay".to_owned()),
-            ("upperdir", format!("{writable}/upper-{number}")),
-            ("workdir", format!("{writable}/work-{number}")),
-            ("redirect_dir", "on".to_owned()),
-            ("metacopy", "off".to_owned()),
-            ("index", "off".to_owned()),
-            ("xino", "off".to_owned()),
-        ];
-        for (key, value) in &options {
-            fsconfig_set_string(&context, *key, value.as_str())?;
+        let (upper, work) = (format!("{writable}/upper-{number}"), format!("{writable}/work-{number}"));
+        for (key, value) in overlay_options(&lowers, upper, work) {
+            fsconfig_set_string(&context, key, value)?;
         }
         // A power cut ends sandboxes anyway, and what is called durable is synced as such: no sync on unmount.
         fsconfig_set_flag(&context, "volatile")?;

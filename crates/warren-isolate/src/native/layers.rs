@@ -75,17 +75,15 @@ pub(super) fn make_writable(
     tree: &RootTree,
     state: RootState,
 ) -> Result<(), LayerError> {
-    let work = place.join(format!("work-{number}"));
+    let work = place.join(work(number));
     let make = || {
-        let upper = upper(place, number);
+        let upper = place.join(upper(number));
         match (fs::DirBuilder::new().mode(0o755).create(&upper), state) {
             (Err(error), RootState::Kept) if error.kind() == io::ErrorKind::AlreadyExists => {}
             (made, _) => {
                 made?;
                 // A merged directory takes its appearance from the upper one: this is the root's.
-                let (mode, user, group) = root_appearance(tree.lowers.first().map(PathBuf::as_path))?;
-                chown(&upper, Some(user), Some(group))?;
-                fs::set_permissions(&upper, fs::Permissions::from_mode(mode))?;
+                Appearance::above(tree.lowers.first().map(PathBuf::as_path))?.give(&upper)?;
             }
         }
         // The kernel marks it, so that no layer is mounted again by somebody who does not know what a crash may have cost it.
@@ -97,19 +95,37 @@ pub(super) fn make_writable(
     make().map_err(|source| LayerError::Writable { path: place.to_owned(), source })
 }
 
-/// Mode, user and group of the root of an empty writable layer: those of the layer below, if that was once one too.
-pub(super) fn root_appearance(below: Option<&Path>) -> io::Result<(u32, u32, u32)> {
-    let written =
-        |path: &&Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"upper-"));
-    let Some(below) = below.filter(written) else { return Ok((0o755, 0, 0)) };
-    let found = fs::symlink_metadata(below)?;
-    Ok((found.permissions().mode() & 0o7777, found.uid(), found.gid()))
+/// How the root of a layer looks: a merged directory takes what describes it from the topmost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Appearance {
+    mode: u32,
+    user: u32,
+    group: u32,
+}
+
+impl Appearance {
+    pub(super) fn of(layer: &Path) -> io::Result<Self> {
+        let found = fs::symlink_metadata(layer)?;
+        Ok(Self { mode: found.permissions().mode() & 0o7777, user: found.uid(), group: found.gid() })
+    }
+
+    /// That of an empty writable layer: as the layer below, if that was once one too.
+    pub(super) fn above(below: Option<&Path>) -> io::Result<Self> {
+        let written = |path: &&Path| {
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"upper-"))
+        };
+        below.filter(written).map_or(Ok(Self { mode: 0o755, user: 0, group: 0 }), Self::of)
+    }
+
+    pub(super) fn give(self, layer: &Path) -> io::Result<()> {
+        chown(layer, Some(self.user), Some(self.group))?;
+        fs::set_permissions(layer, fs::Permissions::from_mode(self.mode))
+    }
 }
 
 /// Another mount of a sandbox's own directory, with its ids mapped.
 pub(super) fn open_area(directory: &Path, namespace: BorrowedFd<'_>) -> Result<OwnedFd, LayerError> {
-    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let area = open_tree(CWD, directory, clone)
+    let area = clone_mount(directory)
         .map_err(|errno| LayerError::Open { path: directory.to_owned(), source: errno.into() })?;
     map_area(area.as_fd(), directory, namespace)?;
     Ok(area)
@@ -127,14 +143,25 @@ pub(super) fn empty(place: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn upper(place: &Path, number: usize) -> PathBuf {
-    place.join(format!("upper-{number}"))
+/// Another mount of a directory, attached nowhere.
+pub(super) fn clone_mount(directory: &Path) -> Result<OwnedFd, Errno> {
+    open_tree(CWD, directory, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+}
+
+/// The writable layer of the tree with this number, in the sandbox's area.
+pub(super) fn upper(number: usize) -> String {
+    format!("upper-{number}")
+}
+
+/// What the kernel needs beside it.
+pub(super) fn work(number: usize) -> String {
+    format!("work-{number}")
 }
 
 /// Puts a small file of the host's making into the fresh writable layer of the root. Not for a kept one: the sandbox may
 /// have put links there.
 pub(super) fn seed_file(place: &Path, path: &str, content: &str) -> Result<(), LayerError> {
-    let file = upper(place, 0).join(path);
+    let file = place.join(upper(0)).join(path);
     let seed = || {
         if let Some(parent) = file.parent() {
             fs::DirBuilder::new().mode(0o755).recursive(true).create(parent)?;
@@ -157,7 +184,7 @@ pub(super) fn map_area(
 
 fn mapped(path: &Path, namespace: BorrowedFd<'_>) -> Result<OwnedFd, LayerError> {
     let flags = SAFE | libc::MOUNT_ATTR_RDONLY;
-    let mount = open_tree(CWD, path, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+    let mount = clone_mount(path)
         .map_err(|errno| LayerError::Open { path: path.to_owned(), source: errno.into() })?;
     match sys::set_mount(mount.as_fd(), flags, Some(namespace)) {
         Ok(()) => Ok(mount),

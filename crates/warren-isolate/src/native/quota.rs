@@ -19,14 +19,15 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{CWD, Mode, OFlags};
-use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use warren_core::{DiskQuota, Limits, SandboxId};
 
 pub(super) use self::image::FORMATTER;
 use super::claims::{ClaimError, Claims};
+use super::layers;
 
 /// What holds a sandbox's disk usage, as its record keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,8 +156,7 @@ fn limited(directory: &Path, project: u32, limits: &Limits) -> Result<Area, Quot
 }
 
 fn plain(directory: &Path, kind: QuotaKind) -> Result<Area, QuotaError> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let mount = open_tree(CWD, directory, flags)
+    let mount = layers::clone_mount(directory)
         .map_err(|errno| place("clone the mount of", directory)(errno.into()))?;
     Ok(Area { mount, path: directory.to_owned(), kind })
 }
@@ -186,20 +186,32 @@ impl Area {
 
 /// The sizes of layers, each counted once: they never change.
 #[derive(Debug, Default)]
-pub(super) struct LayerSizes(HashMap<PathBuf, (u64, u64)>);
+pub(super) struct LayerSizes(Mutex<HashMap<PathBuf, (u64, u64)>>);
 
 impl LayerSizes {
-    /// Of all these together.
-    pub(super) fn sizes(&mut self, layers: &[PathBuf]) -> (u64, u64) {
-        layers.iter().fold((0, 0), |sum, layer| {
-            let size = *self.0.entry(layer.clone()).or_insert_with(|| count(layer));
-            (sum.0.saturating_add(size.0), sum.1.saturating_add(size.1))
+    /// Of all these together. What is not known is counted while nobody is kept waiting.
+    pub(super) fn sizes(&self, layers: &[PathBuf]) -> (u64, u64) {
+        layers.iter().map(|layer| self.size(layer)).fold((0, 0), |sum, size| {
+            (u64::saturating_add(sum.0, size.0), u64::saturating_add(sum.1, size.1))
+        })
+    }
+
+    fn size(&self, layer: &Path) -> (u64, u64) {
+        let known = self.known().get(layer).copied();
+        known.unwrap_or_else(|| {
+            let size = count(layer);
+            self.known().insert(layer.to_owned(), size);
+            size
         })
     }
 
     /// Forgets those that are gone.
-    pub(super) fn forget_removed(&mut self) {
-        self.0.retain(|layer, _| layer.exists());
+    pub(super) fn forget_removed(&self) {
+        self.known().retain(|layer, _| layer.exists());
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, (u64, u64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,7 +12,6 @@ use warren_core::{CreateRequest, OwnerBond, RootTree, SandboxId, SandboxSpec};
 use super::quota::QuotaKind;
 
 const FILE: &str = "record.json";
-const STAGING: &str = "record.new";
 const FORMAT: u32 = 1;
 /// A record is small; a larger file is not one.
 const MOST_BYTES: u64 = 4 << 20;
@@ -95,25 +94,17 @@ impl Record {
 
     /// Written while the directory's lock is held, and put in place in one step.
     pub(super) fn store(&self, directory: &Path) -> io::Result<()> {
-        self.place(directory, |_| Ok(()))
+        place(self, directory, FILE, |_| Ok(()))
     }
 
     /// Writes down another stage. Whatever happens to the machine, there is the old record or the new one.
     pub(super) fn enter(&self, stage: Stage, directory: &Path) -> io::Result<()> {
-        self.at(stage).place(directory, fs::File::sync_all)
+        place(&self.at(stage), directory, FILE, fs::File::sync_all)
     }
 
     /// The same sandbox at another stage.
     pub(super) fn at(&self, stage: Stage) -> Self {
         Self { stage, ..self.clone() }
-    }
-
-    fn place(&self, directory: &Path, finish: impl FnOnce(&fs::File) -> io::Result<()>) -> io::Result<()> {
-        let staging = directory.join(STAGING);
-        let mut file = fs::File::create(&staging)?;
-        let written = file.write_all(&serde_json::to_vec(self)?).and_then(|()| finish(&file));
-        let placed = written.and_then(|()| fs::rename(&staging, directory.join(FILE)));
-        placed.inspect_err(|_| drop(fs::remove_file(&staging)))
     }
 
     /// `None` when there is none, or none that this version can read.
@@ -134,6 +125,20 @@ impl Record {
             && self.boot == this_boot()
             && start_time(self.pid).is_some_and(|started| started == self.pid_started)
     }
+}
+
+/// Writes a file of a sandbox's directory, and puts it in place in one step once `finish` has had it.
+pub(super) fn place(
+    content: &impl Serialize,
+    directory: &Path,
+    name: &str,
+    finish: impl FnOnce(&fs::File) -> io::Result<()>,
+) -> io::Result<()> {
+    let staging = directory.join(name).with_extension("new");
+    let mut file = fs::File::create(&staging)?;
+    let written = file.write_all(&serde_json::to_vec(content)?).and_then(|()| finish(&file));
+    let placed = written.and_then(|()| fs::rename(&staging, directory.join(name)));
+    placed.inspect_err(|_| drop(fs::remove_file(&staging)))
 }
 
 /// Pids and times begin anew with each start of the machine.

@@ -15,15 +15,16 @@ pub(super) mod sys;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use warren_core::{IsolationError, IsolationErrorKind, RootTree, SandboxId, Sealed};
+use warren_core::{IsolationError, IsolationErrorKind, OwnerBond, RootTree, SandboxId, Sealed};
 
 use self::exchange::{Mover, Plan};
 use self::intent::Intent;
 use self::mounts::Mounts;
+use super::layers::Appearance;
 use super::quota::{self, QuotaKind};
 use super::record::Record;
 use super::step::CrashPoint;
@@ -75,13 +76,14 @@ pub(super) fn with_record<T>(
 ) -> Result<T, IsolationError> {
     let (hold, lock) = destroy::seize(shared, id)?;
     let directory = shared.data.sandbox(id);
-    let done = match Record::load(&directory) {
+    let record = Record::load(&directory);
+    let owner = record.as_ref().map_or(OwnerBond::Outlives, |record| record.owner);
+    let done = match record {
         None => Err(not_found(id)),
         Some(record) => settle_locked(shared, record, &directory)
             .and_then(|record| work(&record))
             .map_err(|error| failed(action, id, error)),
     };
-    let owner = Record::load(&directory).map_or(warren_core::OwnerBond::Outlives, |record| record.owner);
     halt::keep(shared, id, owner, hold, lock);
     done
 }
@@ -120,7 +122,7 @@ fn changed_trees(directory: &Path, below: &[RootTree]) -> io::Result<Vec<usize>>
     let mut below = below.to_vec();
     let mut changed = Vec::new();
     for (number, tree) in intent::writable(&mut below).enumerate() {
-        if is_changed(&directory.join(intent::upper(number)), tree.lowers.first())? {
+        if is_changed(&directory.join(layers::upper(number)), tree.lowers.first())? {
             changed.push(number);
         }
     }
@@ -134,9 +136,7 @@ fn is_changed(upper: &Path, below: Option<&PathBuf>) -> io::Result<bool> {
     if fs::read_dir(upper)?.next().is_some() {
         return Ok(true);
     }
-    let found = fs::symlink_metadata(upper)?;
-    let appearance = (found.permissions().mode() & 0o7777, found.uid(), found.gid());
-    Ok(appearance != layers::root_appearance(below.map(PathBuf::as_path))?)
+    Ok(Appearance::of(upper)? != Appearance::above(below.map(PathBuf::as_path))?)
 }
 
 fn seal_at_rest(shared: &Shared, record: &Record, intent: &Intent, directory: &Path) -> io::Result<Sealed> {

@@ -121,7 +121,7 @@ fn inspect(shared: &Shared) {
     let all = held(shared.data.root());
     let due = due(shared, all);
     if !due.is_empty() {
-        shared.own_layers.lock().unwrap_or_else(PoisonError::into_inner).forget_removed();
+        shared.own_layers.forget_removed();
     }
     for id in due {
         let directory = shared.data.sandbox(&id);

@@ -158,3 +158,20 @@ pub struct BootFailure {
     #[n(2)]
     pub errno: Option<i32>,
 }
+
+/// One value of a mount option may have this many bytes, its end included.
+const MOST_OPTION_BYTES: usize = 256;
+
+/// The options of the overlay that a tree of a root is, in their order. Whoever mounts one, at the start or later, mounts it so.
+pub fn overlay_options(lowers: &[String], upper: String, work: String) -> Vec<(&'static str, String)> {
+    let joined = lowers.join(":");
+    let mut options: Vec<(&'static str, String)> = if joined.len() < MOST_OPTION_BYTES {
+        vec![("lowerdir", joined)]
+    } else {
+        lowers.iter().map(|lower| ("lowerdir+", lower.clone())).collect()
+    };
+    options.extend([("source", "overlay".to_owned()), ("upperdir", upper), ("workdir", work)]);
+    let fixed = [("redirect_dir", "on"), ("metacopy", "off"), ("index", "off"), ("xino", "off")];
+    options.extend(fixed.map(|(key, value)| (key, value.to_owned())));
+    options
+}

@@ -17,6 +17,7 @@ use rustix::mount::{
     fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount,
     unmount,
 };
+use warren_wire::guest::overlay_options;
 
 use super::sys;
 
@@ -38,9 +39,6 @@ pub(super) struct Tree {
     pub(super) at: PathBuf,
     mount: OwnedFd,
 }
-
-/// One value of an option may have this many bytes, its end included.
-const MOST_OPTION_BYTES: usize = 256;
 
 /// Mounts the overlays, with the rights of the sandbox whose ids begin at `id_base`.
 pub(super) fn mount_trees(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> io::Result<Vec<Tree>> {
@@ -67,20 +65,11 @@ fn mount_here(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> Result<Vec<Tree>
 
 fn mount_overlay(plan: &Plan, area: &OwnedFd) -> Result<OwnedFd, Errno> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    let set = |key: &str, value: &str| fsconfig_set_string(&context, key, value);
-    set("source", "overlay")?;
-    let names: Vec<String> = plan.lowers.iter().map(|lower| lower.as_raw_fd().to_string()).collect();
-    let joined = names.join(":");
-    if joined.len() < MOST_OPTION_BYTES {
-        set("lowerdir", &joined)?;
-    } else {
-        names.iter().try_for_each(|name| set("lowerdir+", name))?;
-    }
+    let lowers: Vec<String> = plan.lowers.iter().map(|lower| lower.as_raw_fd().to_string()).collect();
     let area = area.as_raw_fd();
-    set("upperdir", &format!("{area}/{}", plan.upper))?;
-    set("workdir", &format!("{area}/{}", plan.work))?;
-    for (key, value) in [("redirect_dir", "on"), ("metacopy", "off"), ("index", "off"), ("xino", "off")] {
-        set(key, value)?;
+    let (upper, work) = (format!("{area}/{}", plan.upper), format!("{area}/{}", plan.work));
+    for (key, value) in overlay_options(&lowers, upper, work) {
+        fsconfig_set_string(&context, key, value)?;
     }
     fsconfig_set_flag(&context, "volatile")?;
     fsconfig_create(&context)?;

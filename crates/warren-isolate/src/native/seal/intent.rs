@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use warren_core::RootTree;
 
-use crate::native::record::Record;
+use crate::native::layers::{Appearance, upper, work};
+use crate::native::record::{self, Record};
 use crate::native::remove;
 
 const FILE: &str = "sealing.json";
-const STAGING: &str = "sealing.new";
 /// Holds the writable layers to come, and then those work directories that are no longer used.
 const NEXT: &str = "next";
 
@@ -50,9 +50,7 @@ impl Intent {
 
     /// Put in place in one step. No power cut matters to it: that ends the sandbox, and then only what was renamed counts.
     pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
-        let staging = directory.join(STAGING);
-        fs::write(&staging, serde_json::to_vec(self)?)?;
-        fs::rename(staging, directory.join(FILE))
+        record::place(self, directory, FILE, |_| Ok(()))
     }
 
     pub(super) fn load(directory: &Path) -> io::Result<Option<Self>> {
@@ -77,7 +75,7 @@ impl Intent {
         for &number in &self.trees {
             let upper = upper(number);
             make(&next.join(&upper), 0o755)?;
-            copy_appearance(&directory.join(&upper), &next.join(&upper))?;
+            Appearance::of(&directory.join(&upper))?.give(&next.join(&upper))?;
             make(&next.join(work(number)), 0o700)?;
         }
         make(&self.into, 0o700)
@@ -144,14 +142,6 @@ pub(super) fn writable(root: &mut [RootTree]) -> impl Iterator<Item = &mut RootT
     root.iter_mut().filter(|tree| tree.access == warren_core::MountAccess::ReadWrite)
 }
 
-pub(super) fn upper(number: usize) -> String {
-    format!("upper-{number}")
-}
-
-fn work(number: usize) -> String {
-    format!("work-{number}")
-}
-
 /// The device of the root that a running sandbox's first process has.
 pub(super) fn root_device(record: &Record) -> Option<u64> {
     fs::metadata(format!("/proc/{}/root/", record.pid)).ok().map(|found| found.dev())
@@ -159,13 +149,6 @@ pub(super) fn root_device(record: &Record) -> Option<u64> {
 
 fn make(path: &Path, mode: u32) -> io::Result<()> {
     fs::DirBuilder::new().mode(mode).create(path)
-}
-
-/// Owner, mode and times of a layer's root.
-fn copy_appearance(from: &Path, to: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(from)?;
-    std::os::unix::fs::chown(to, Some(found.uid()), Some(found.gid()))?;
-    fs::set_permissions(to, found.permissions())
 }
 
 fn remove_all(path: &Path) -> io::Result<()> {
