@@ -8,4 +8,4 @@ mod path;
 pub(crate) use idempotency::IdempotencyKey;
 pub(crate) use json::{Json, JsonOrNothing};
 pub(crate) use params::Params;
-pub(crate) use path::{ProcessPath, SandboxPath, SessionPath, SnapshotPath, TemplatePath, ToolPath};
+pub(crate) use path::{AskPath, ProcessPath, SandboxPath, SessionPath, SnapshotPath, TemplatePath, ToolPath};

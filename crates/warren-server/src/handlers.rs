@@ -9,6 +9,7 @@ pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod journal;
+pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod processes;
 pub(crate) mod recovery;

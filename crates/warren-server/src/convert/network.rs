@@ -1,10 +1,21 @@
-use warren_core::network::{Grant, GrantEffect, PolicyError, RuleError};
-use warren_core::{NetworkLimits, NetworkMode, NetworkPolicy, NetworkRule, NetworkUsage, SecretName};
-use warren_engine::NetworkSettings;
+use std::time::Duration;
+
+use warren_core::network::{Grant, GrantEffect, Protocol, RuleError};
+use warren_core::{
+    NetworkLimits, NetworkMode, NetworkPolicy, NetworkRule, NetworkUsage, NetworkVerdict, SandboxId,
+    SecretName,
+};
+use warren_engine::{EngineError, NetworkAsk, NetworkSettings, NetworkSighting, NetworkView};
 use warren_wire::api;
 
 use super::time::rfc3339;
 use crate::error::ApiError;
+
+/// Rules that one request may add.
+const MOST_NEW_RULES: usize = 64;
+
+/// Longer is for good.
+const LONGEST_GRANT: Duration = Duration::from_secs(366 * 86_400);
 
 /// A policy as a body asks for it. `at` is where it stands in the request: empty, or such as `network`.
 pub(crate) fn network_policy(
@@ -22,12 +33,12 @@ pub(crate) fn network_policy(
     };
     policy
         .validate(&settings.exceptions)
-        .map_err(|error| ApiError::invalid(field(at, &policy_field(&error)), error.to_string()))?;
+        .map_err(|error| ApiError::invalid(field(at, &error.field()), error.to_string()))?;
     Ok(policy)
 }
 
 /// Rules, each of which is named by its place in the list.
-pub(crate) fn rules(texts: &[String], at: &str) -> Result<Vec<NetworkRule>, ApiError> {
+fn rules(texts: &[String], at: &str) -> Result<Vec<NetworkRule>, ApiError> {
     let one = |(index, text): (usize, &String)| {
         text.parse()
             .map_err(|error: RuleError| ApiError::invalid(format!("{at}[{index}]"), error.to_string()))
@@ -57,23 +68,9 @@ fn limits(
         down_bytes_per_s: body.down_bytes_per_s.or(own.down_bytes_per_s),
         up_bytes_per_s: body.up_bytes_per_s.or(own.up_bytes_per_s),
     };
-    let counts = [
-        ("connections", Some(u64::from(limits.connections)), Some(u64::from(most.connections))),
-        (
-            "new_connections_per_s",
-            Some(u64::from(limits.new_connections_per_s)),
-            Some(u64::from(most.new_connections_per_s)),
-        ),
-        ("down_bytes_per_s", limits.down_bytes_per_s, most.down_bytes_per_s),
-        ("up_bytes_per_s", limits.up_bytes_per_s, most.up_bytes_per_s),
-    ];
-    for (name, asked, most) in counts {
-        if let (Some(asked), Some(most)) = (asked, most)
-            && asked > most
-        {
-            let detail = format!("`{name}` is {most} at most on this server");
-            return Err(ApiError::invalid(field(at, &format!("limits.{name}")), detail));
-        }
+    if let Some(name) = limits.exceeds(&most) {
+        let detail = format!("`{name}` is more than this server allows");
+        return Err(ApiError::invalid(field(at, &format!("limits.{name}")), detail));
     }
     Ok(limits)
 }
@@ -82,16 +79,7 @@ fn field(at: &str, name: &str) -> String {
     if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
 }
 
-fn policy_field(error: &PolicyError) -> String {
-    match error {
-        PolicyError::TooMany { field, .. } | PolicyError::NoNetwork { field } => (*field).to_owned(),
-        PolicyError::NoList { .. } | PolicyError::Closed { .. } => "allow".to_owned(),
-        PolicyError::Limit { field, .. } => format!("limits.{field}"),
-        PolicyError::SecretTwice { .. } => "secrets".to_owned(),
-    }
-}
-
-pub(crate) fn network(policy: &NetworkPolicy) -> api::Network {
+pub(super) fn network(policy: &NetworkPolicy) -> api::Network {
     api::Network {
         mode: mode_word(policy.mode),
         allow: texts(&policy.allow),
@@ -100,6 +88,114 @@ pub(crate) fn network(policy: &NetworkPolicy) -> api::Network {
         secrets: policy.secrets.iter().map(ToString::to_string).collect(),
         limits: limits_of(policy.limits),
     }
+}
+
+/// As it is, for the sandbox of this id.
+pub(crate) fn network_status(id: &SandboxId, view: &NetworkView) -> api::NetworkStatus {
+    api::NetworkStatus {
+        sandbox_id: id.to_string(),
+        policy: network(&view.policy),
+        addresses: view.addresses.iter().map(ToString::to_string).collect(),
+        usage: view.usage.map(network_usage),
+        pending: view.pending as u64,
+    }
+}
+
+pub(crate) fn network_sighting(sighting: &NetworkSighting) -> api::NetworkLogEntry {
+    let entry = &sighting.entry;
+    api::NetworkLogEntry {
+        number: sighting.number,
+        at: rfc3339(sighting.at_unix_ms),
+        verdict: match entry.verdict {
+            NetworkVerdict::Allowed => api::NetworkVerdict::Allowed,
+            NetworkVerdict::Denied => api::NetworkVerdict::Denied,
+            NetworkVerdict::Asked => api::NetworkVerdict::Asked,
+        },
+        protocol: protocol(entry.protocol),
+        host: entry.host.clone(),
+        address: entry.address.map(|address| address.to_string()),
+        port: port(entry.port),
+        rule: entry.rule.clone(),
+        process: entry.process.clone(),
+        count: entry.count,
+    }
+}
+
+pub(crate) fn network_ask(ask: &NetworkAsk) -> api::NetworkAsk {
+    let entry = &ask.entry;
+    api::NetworkAsk {
+        number: ask.number,
+        asked_at: rfc3339(ask.asked_unix_ms),
+        expires_at: rfc3339(ask.expires_unix_ms),
+        rule: ask.rule.to_string(),
+        protocol: protocol(entry.protocol),
+        host: entry.host.clone(),
+        address: entry.address.map(|address| address.to_string()),
+        port: port(entry.port),
+        process: entry.process.clone(),
+        count: entry.count,
+    }
+}
+
+/// A policy that somebody may give back as it is.
+pub(crate) fn learned_network(policy: &NetworkPolicy) -> api::NetworkRequest {
+    api::NetworkRequest {
+        mode: mode_word(policy.mode),
+        allow: texts(&policy.allow),
+        deny: texts(&policy.deny),
+        secrets: policy.secrets.iter().map(ToString::to_string).collect(),
+        limits: api::NetworkLimitsRequest::default(),
+    }
+}
+
+/// Rules that are to be added: some, and not too many at a time.
+pub(crate) fn new_rules(texts: &[String]) -> Result<Vec<NetworkRule>, ApiError> {
+    if !(1..=MOST_NEW_RULES).contains(&texts.len()) {
+        return Err(ApiError::invalid("rules", format!("`rules` takes 1 to {MOST_NEW_RULES} rules")));
+    }
+    rules(texts, "rules")
+}
+
+/// How long something is granted for, in milliseconds.
+pub(crate) fn granted_for(for_s: Option<u64>) -> Result<Option<u64>, ApiError> {
+    match for_s {
+        Some(0) => Err(ApiError::invalid("for_s", "`for_s` must be at least 1")),
+        Some(seconds) if seconds > LONGEST_GRANT.as_secs() => {
+            Err(ApiError::invalid("for_s", format!("`for_s` is {} at most", LONGEST_GRANT.as_secs())))
+        }
+        seconds => Ok(seconds.map(|seconds| seconds * 1000)),
+    }
+}
+
+pub(crate) fn effect(answer: api::NetworkEffect) -> GrantEffect {
+    match answer {
+        api::NetworkEffect::Allow => GrantEffect::Allow,
+        api::NetworkEffect::Deny => GrantEffect::Deny,
+    }
+}
+
+/// A refusal of the engine, which speaks of a sandbox's `network`, where that is the whole body.
+pub(crate) fn unnested(error: EngineError) -> ApiError {
+    match error {
+        EngineError::Invalid { field, message } => {
+            let own = |text: String| text.strip_prefix("network.").map(str::to_owned).unwrap_or(text);
+            ApiError::invalid(own(field), own(message))
+        }
+        error => error.into(),
+    }
+}
+
+fn protocol(protocol: Protocol) -> api::NetworkProtocol {
+    match protocol {
+        Protocol::Tcp => api::NetworkProtocol::Tcp,
+        Protocol::Udp => api::NetworkProtocol::Udp,
+        Protocol::Icmp => api::NetworkProtocol::Icmp,
+        Protocol::Dns => api::NetworkProtocol::Dns,
+    }
+}
+
+fn port(port: u16) -> Option<u16> {
+    Some(port).filter(|port| *port != 0)
 }
 
 fn texts(rules: &[NetworkRule]) -> Vec<String> {
@@ -123,7 +219,7 @@ fn limits_of(limits: NetworkLimits) -> api::NetworkLimits {
     api::NetworkLimits { connections, new_connections_per_s, down_bytes_per_s, up_bytes_per_s }
 }
 
-pub(crate) fn network_usage(usage: NetworkUsage) -> api::NetworkUsage {
+pub(super) fn network_usage(usage: NetworkUsage) -> api::NetworkUsage {
     api::NetworkUsage {
         received_bytes: usage.received_bytes,
         sent_bytes: usage.sent_bytes,

@@ -8,7 +8,7 @@ use warren_core::{
 use warren_engine::{Acquired, Patch};
 use warren_wire::api;
 
-use super::network::network;
+use super::network::{network, network_usage};
 use super::new_sandbox::on_expiry;
 use super::time::rfc3339;
 use crate::error::ApiError;
@@ -95,7 +95,7 @@ pub(crate) fn usage(usage: Usage) -> api::Usage {
         oom_kills: usage.oom_kills,
         io_bytes: usage.io_bytes,
         connections: usage.connections,
-        network: None,
+        network: usage.network.map(network_usage),
     }
 }
 

@@ -5,7 +5,7 @@ use warren_wire::api;
 use super::time::rfc3339;
 
 /// Strangers learn whether the server works, and nothing of what it does.
-pub(crate) fn health(health: Health, to_strangers: bool) -> api::Health {
+pub(crate) fn health(health: Health, no_network: Option<String>, to_strangers: bool) -> api::Health {
     let status = match health.status {
         HealthStatus::Ok => api::HealthStatus::Ok,
         HealthStatus::Warning => api::HealthStatus::Warning,
@@ -21,6 +21,7 @@ pub(crate) fn health(health: Health, to_strangers: bool) -> api::Health {
         sessions: health.sessions,
         uptime_s: health.uptime_s,
         errors: health.errors,
+        no_network,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     });
     api::Health { status, details }

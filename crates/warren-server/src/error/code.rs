@@ -47,6 +47,7 @@ codes! {
     TemplateNotFound "template_not_found" NOT_FOUND never "There is no such template";
     SnapshotNotFound "snapshot_not_found" NOT_FOUND never "There is no such snapshot";
     ToolNotFound "tool_not_found" NOT_FOUND never "There is no such tool";
+    NetworkRequestNotFound "network_request_not_found" NOT_FOUND never "Nothing of this number waits";
     KeyNotFound "key_not_found" NOT_FOUND never "There is no such key";
     PathNotFound "path_not_found" NOT_FOUND never "It does not exist inside the sandbox";
     NoDefaultSandbox "no_default_sandbox" NOT_FOUND never "No default sandbox is set";
@@ -76,6 +77,7 @@ codes! {
     InvalidValue "invalid_value" UNPROCESSABLE_ENTITY never "A value cannot be used";
     Unsupported "unsupported" UNPROCESSABLE_ENTITY never "This is not supported here";
     SnapshotsUnavailable "snapshots_unavailable" UNPROCESSABLE_ENTITY never "Snapshots are not available here";
+    NetworkUnavailable "network_unavailable" UNPROCESSABLE_ENTITY never "Sandboxes can have no network here";
     NothingFits "nothing_fits" UNPROCESSABLE_ENTITY never "No backend can serve this";
     TemplateBroken "template_broken" UNPROCESSABLE_ENTITY never "The template cannot be used";
     MaxSandboxes "max_sandboxes" TOO_MANY_REQUESTS 5 "There are too many sandboxes";

@@ -1,7 +1,8 @@
 use warren_core::catalog::{CatalogError, CatalogErrorKind};
 use warren_core::{
-    Activity, Conflict, DenyReason, IsolationError, IsolationErrorKind, LayerError, LayerErrorKind, Request,
-    SandboxId, Status, TemplateError, TemplateErrorKind, Verdict, decide,
+    Activity, Conflict, DenyReason, IsolationError, IsolationErrorKind, LayerError, LayerErrorKind,
+    NetworkError, NetworkErrorKind, Request, SandboxId, Status, TemplateError, TemplateErrorKind, Verdict,
+    decide,
 };
 use warren_engine::{EngineError, Missing};
 use warren_wire::guest::{Failure, FailureCode};
@@ -38,6 +39,7 @@ impl From<EngineError> for ApiError {
             EngineError::Refused(failure) => failure.into(),
             EngineError::Agent { source, .. } => Self::new(Code::AgentUnreachable, detail).caused_by(source),
             EngineError::StartFailed { id, source } => start_failed(&id, source),
+            EngineError::Network { id, source } => network_failed(&id, source),
             EngineError::Backend(source) => source.into(),
             EngineError::Template(source) => source.into(),
             EngineError::Catalog(source) => source.into(),
@@ -151,6 +153,27 @@ fn start_failed(id: &SandboxId, source: IsolationError) -> ApiError {
     }
 }
 
+/// What the caller can mend is told; of the machine only that it failed.
+fn network_failed(id: &SandboxId, source: NetworkError) -> ApiError {
+    match source.kind {
+        NetworkErrorKind::Unavailable => {
+            ApiError::new(Code::NetworkUnavailable, format!("no sandbox can have a network here: {source}"))
+        }
+        NetworkErrorKind::NoSecret => ApiError::invalid("network.secrets", source.to_string()),
+        NetworkErrorKind::NotFound => {
+            ApiError::new(Code::WrongState, format!("{id} has no link to the world: stop it and resume it"))
+        }
+        NetworkErrorKind::Exhausted => {
+            ApiError::new(Code::Exhausted, "every address that sandboxes can have is in use")
+                .caused_by(source)
+        }
+        NetworkErrorKind::Host => {
+            let detail = format!("the network of {id} could not be set up or changed");
+            ApiError::new(Code::StartFailed, detail).caused_by(source)
+        }
+    }
+}
+
 fn missing(what: Missing) -> Code {
     match what {
         Missing::Sandbox => Code::SandboxNotFound,
@@ -159,6 +182,7 @@ fn missing(what: Missing) -> Code {
         Missing::DefaultSandbox => Code::NoDefaultSandbox,
         Missing::Snapshot => Code::SnapshotNotFound,
         Missing::Tool => Code::ToolNotFound,
+        Missing::NetworkAsk => Code::NetworkRequestNotFound,
     }
 }
 

@@ -25,6 +25,10 @@ pub(crate) struct SnapshotPath(pub(crate) SnapshotId);
 #[derive(Debug, Clone)]
 pub(crate) struct ToolPath(pub(crate) String);
 
+/// `{number}` of the path: what a sandbox waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AskPath(pub(crate) u64);
+
 /// `{name}` of the path.
 #[derive(Debug, Clone)]
 pub(crate) struct TemplatePath(pub(crate) TemplateName);
@@ -78,6 +82,17 @@ impl<S: Send + Sync> FromRequestParts<S> for ToolPath {
             return Ok(Self(text));
         }
         Err(EngineError::NotFound { what: Missing::Tool, id: shorten(&text) }.into())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AskPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = part(parts, state, "number").await?;
+        let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let missing = || EngineError::NotFound { what: Missing::NetworkAsk, id: shorten(&text) };
+        number.map(Self).ok_or_else(|| missing().into())
     }
 }
 

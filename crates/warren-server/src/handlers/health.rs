@@ -7,5 +7,6 @@ use crate::extract::Json;
 use crate::state::AppState;
 
 pub(crate) async fn get(State(state): State<AppState>, caller: Option<Caller>) -> Json<api::Health> {
-    Json(convert::health(state.engine.health().await, caller.is_none()))
+    let no_network = state.networks.unavailable();
+    Json(convert::health(state.engine.health().await, no_network, caller.is_none()))
 }

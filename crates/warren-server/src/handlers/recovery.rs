@@ -8,5 +8,6 @@ use crate::state::AppState;
 
 pub(crate) async fn accept_losses(State(state): State<AppState>) -> Result<Json<api::Health>, ApiError> {
     state.engine.accept_losses().await?;
-    Ok(Json(convert::health(state.engine.health().await, false)))
+    let no_network = state.networks.unavailable();
+    Ok(Json(convert::health(state.engine.health().await, no_network, false)))
 }

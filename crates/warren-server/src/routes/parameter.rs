@@ -53,6 +53,7 @@ impl Parameter {
             "snapshot_id" => {
                 ("The snapshot.", schema::matching("^snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))
             }
+            "number" => ("The request, by its number.", schema::matching("^[0-9]{1,18}$")),
             "tool" => ("The tool.", schema::matching("^[A-Za-z0-9_-]{1,64}$")),
             "key_id" => ("The key.", schema::matching("^key-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")),
             "name" => ("The template.", schema::matching("^[a-z0-9][a-z0-9._-]{0,62}$")),

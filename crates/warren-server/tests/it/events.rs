@@ -14,7 +14,7 @@ fn words(page: &Value) -> Vec<&str> {
 }
 
 /// The next event of a stream: its id, name and data.
-fn next_event(stream: &mut BufReader<TcpStream>) -> Option<(String, String, Value)> {
+pub(crate) fn next_event(stream: &mut BufReader<TcpStream>) -> Option<(String, String, Value)> {
     let (mut id, mut name, mut data) = (String::new(), String::new(), None);
     loop {
         let mut line = String::new();

@@ -14,6 +14,7 @@ mod golden;
 mod keys;
 mod limits;
 mod metrics;
+mod network;
 mod overview;
 mod processes;
 mod routes;

@@ -52,6 +52,7 @@ impl Things {
             .replace("{session_id}", &self.session)
             .replace("{process}", &self.process)
             .replace("{snapshot_id}", &self.snapshot)
+            .replace("{number}", "1")
             .replace("{tool}", "ls")
             .replace("{name}", "python")
             .replace("{key_id}", "key-00000000-0000-4000-8000-000000000000");
@@ -99,6 +100,9 @@ fn body(route: &Route) -> Option<Value> {
         "think_in_session" => json!({"seconds": 1}),
         "mark_session_failed" => json!({"reason": "x"}),
         "record_run" => json!({"task": "x", "duration_ms": 1, "tokens": 1}),
+        "set_network" => json!("none"),
+        "allow_network" | "deny_network" => json!({"rules": ["example.com"]}),
+        "answer_network_request" => json!({"answer": "deny"}),
         "create_key" => json!({"name": "a", "scope": "read"}),
         _ => return None,
     };

@@ -28,6 +28,7 @@ pub(crate) struct TestServer {
     pub(crate) admin: String,
     pub(crate) isolation: Arc<FakeIsolation>,
     pub(crate) clock: Arc<FakeClock>,
+    pub(crate) networks: Arc<FakeNetworks>,
     server: Server,
     /// Dropped last: everything above lives in it.
     runtime: Option<Runtime>,
@@ -47,13 +48,14 @@ impl TestServer {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (isolation, catalog) = (FakeIsolation::new(), Arc::new(MemoryCatalog::new()));
+        let networks = FakeNetworks::new();
         let (clock, random) = (Arc::new(FakeClock::new()), Arc::new(FakeRandom::new(1)));
         let parts = Parts {
             backends: vec![isolation.clone()],
             catalog: catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: isolation.layers(),
-            networks: FakeNetworks::new(),
+            networks: networks.clone(),
             disk: Arc::new(FakeDisk::new()),
             clock: clock.clone(),
             random: random.clone(),
@@ -68,14 +70,23 @@ impl TestServer {
             clock: clock.clone(),
             random,
             config,
-            network: true,
+            networks: networks.clone(),
         })
         .unwrap();
         let admin = server.create_key(Owner::first(), "test", Scope::Admin).unwrap();
         let socket = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = socket.local_addr().unwrap();
         runtime.spawn(server.clone().run(socket));
-        Self { address, admin, isolation, clock, server, runtime: Some(runtime), _templates: directory }
+        Self {
+            address,
+            admin,
+            isolation,
+            clock,
+            networks,
+            server,
+            runtime: Some(runtime),
+            _templates: directory,
+        }
     }
 
     /// A new key.

@@ -230,6 +230,9 @@ pub struct NetworkAsk {
     pub number: u64,
     #[cfg_attr(feature = "schema", schema(format = "date-time"))]
     pub asked_at: String,
+    /// When it is forgotten unless it is asked again. Whoever tried gives up before that.
+    #[cfg_attr(feature = "schema", schema(format = "date-time"))]
+    pub expires_at: String,
     /// The rule that an answer of `allow` or `deny` adds.
     #[cfg_attr(feature = "schema", schema(example = "example.com:443"))]
     pub rule: String,

@@ -50,6 +50,9 @@ pub struct HealthDetails {
     pub uptime_s: u64,
     /// Errors of the server's own making since it started.
     pub errors: u64,
+    /// Why sandboxes can have no network here. Absent when they can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_network: Option<String>,
     /// The server only answers questions until an administrator accepts what is lost.
     pub read_only: bool,
     pub version: String,

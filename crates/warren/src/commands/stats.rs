@@ -82,6 +82,9 @@ fn print(details: &HealthDetails) {
     for (name, works) in &details.backends {
         ui::print(&format!("  backend   {name}: {}", if *works { "works" } else { "cannot make sandboxes" }));
     }
+    if let Some(reason) = &details.no_network {
+        ui::print_plain(&format!("  network   none for sandboxes: {reason}"));
+    }
     ui::print(&format!("  up        {}", seconds_since(details.uptime_s)));
     ui::print(&format!("  version   {}", details.version));
 }

@@ -1,0 +1,131 @@
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::StreamExt as _;
+use http::HeaderMap;
+use warren_core::SandboxId;
+use warren_engine::NetworkView;
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::{AskPath, Json, Params, SandboxPath};
+use crate::sse::{self, Message};
+use crate::state::AppState;
+
+const USUAL_LIMIT: u64 = 100;
+const MOST: u64 = 1000;
+
+type Answer = Result<Json<api::NetworkStatus>, ApiError>;
+
+pub(crate) async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Answer {
+    let view = state.engine_of(&caller).network(&caller.owner, &id).await?;
+    Ok(status(&id, &view))
+}
+
+pub(crate) async fn set(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    Json(body): Json<api::NetworkRequest>,
+) -> Answer {
+    let policy = convert::network_policy(&body, "", &state.settings.network)?;
+    let view = state.engine_of(&caller).set_network(&caller.owner, &id, policy).await;
+    Ok(status(&id, &view.map_err(convert::unnested)?))
+}
+
+pub(crate) async fn allow(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    Json(body): Json<api::ChangeNetworkRules>,
+) -> Answer {
+    let (rules, for_ms) = (convert::new_rules(&body.rules)?, convert::granted_for(body.for_s)?);
+    let view = state.engine_of(&caller).allow(&caller.owner, &id, rules, for_ms).await?;
+    Ok(status(&id, &view))
+}
+
+pub(crate) async fn deny(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    Json(body): Json<api::ChangeNetworkRules>,
+) -> Answer {
+    let (rules, for_ms) = (convert::new_rules(&body.rules)?, convert::granted_for(body.for_s)?);
+    let view = state.engine_of(&caller).deny(&caller.owner, &id, rules, for_ms).await?;
+    Ok(status(&id, &view))
+}
+
+pub(crate) async fn log(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let after = params.number("after", 0, u64::MAX)?;
+    let limit = params.number("limit", 1, MOST)?.unwrap_or(USUAL_LIMIT);
+    if sse::is_wanted(&headers) {
+        let after = sse::last_seen(&headers)?.or(after);
+        return follow(&state, &caller, &id, after).await;
+    }
+    let (after, limit) = (after.unwrap_or(0), u32::try_from(limit).unwrap_or(u32::MAX));
+    let seen = state.engine_of(&caller).network_log(&caller.owner, &id, after, limit).await?;
+    let next_after = seen.last().map_or(after, |sighting| sighting.number);
+    let items = seen.iter().map(convert::network_sighting).collect();
+    Ok(Json(api::NetworkLog { items, next_after }).into_response())
+}
+
+/// Goes on until the reader goes, the sandbox is removed, the key is revoked, or the server ends.
+async fn follow(
+    state: &AppState,
+    caller: &Caller,
+    id: &SandboxId,
+    after: Option<u64>,
+) -> Result<Response, ApiError> {
+    let seen = state.engine_of(caller).follow_network_log(&caller.owner, id, after).await?;
+    let messages = seen.map(|sighting| {
+        let body = convert::network_sighting(&sighting);
+        Message::new("entry", &body).id(body.number)
+    });
+    Ok(sse::answer(caller, messages))
+}
+
+pub(crate) async fn requests(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Result<Json<api::NetworkAskList>, ApiError> {
+    let asks = state.engine_of(&caller).network_asks(&caller.owner, &id).await?;
+    Ok(Json(api::NetworkAskList { items: asks.iter().map(convert::network_ask).collect() }))
+}
+
+pub(crate) async fn answer(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    AskPath(number): AskPath,
+    Json(body): Json<api::AnswerNetworkAsk>,
+) -> Answer {
+    let (effect, for_ms) = (convert::effect(body.answer), convert::granted_for(body.for_s)?);
+    let engine = state.engine_of(&caller);
+    let view = engine.answer_network_ask(&caller.owner, &id, number, effect, for_ms).await?;
+    Ok(status(&id, &view))
+}
+
+pub(crate) async fn learned(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+) -> Result<Json<api::NetworkRequest>, ApiError> {
+    let policy = state.engine_of(&caller).learned_network(&caller.owner, &id).await?;
+    Ok(Json(convert::learned_network(&policy)))
+}
+
+fn status(id: &SandboxId, view: &NetworkView) -> Json<api::NetworkStatus> {
+    Json(convert::network_status(id, view))
+}
