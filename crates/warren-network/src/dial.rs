@@ -1,0 +1,108 @@
+//! Connections from the host to the world on a sandbox's behalf. What is closed to all is refused here once more, at the last moment and
+//! for the very address that is dialled.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use tokio::net::{TcpSocket, TcpStream};
+use warren_core::network::{Cidr, NetworkRule, Why, closed};
+
+use crate::place::{BLOCKS, block_v6};
+
+/// A connection takes this long to be made at most; what the kernel would wait for is longer than any client does.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+/// How long the other side of a connection may be silent before it is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// How to dial.
+pub(crate) struct Dialer {
+    /// Whether an address belongs to this machine, or is everybody's.
+    pub(crate) is_own: Box<dyn Fn(IpAddr) -> io::Result<bool> + Send + Sync>,
+    /// All sandboxes' addresses.
+    pub(crate) subnet: Cidr,
+    /// What the operator opens of what is closed to all.
+    pub(crate) exceptions: Vec<NetworkRule>,
+    pub(crate) patience: Duration,
+}
+
+/// Why nobody was reached.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DialError {
+    #[error("{0}")]
+    Closed(Why),
+    #[error("{address} does not answer")]
+    Silent { address: SocketAddr },
+    #[error("connect to {address}")]
+    Connect { address: SocketAddr, source: io::Error },
+}
+
+impl Dialer {
+    /// Whether anybody may be sent to this address at all.
+    pub(crate) fn check(&self, address: SocketAddr) -> Result<(), DialError> {
+        let (ip, port) = (address.ip().to_canonical(), address.port());
+        if let Some(range) = closed(ip, port, &self.exceptions) {
+            return Err(DialError::Closed(Why::Closed(range)));
+        }
+        let is_excepted = self.exceptions.iter().any(|rule| rule.holds(ip) && rule.has_port(port));
+        // Sandboxes are closed to each other, whatever is excepted.
+        if self.subnet.contains(ip) || (0..BLOCKS).filter_map(block_v6).any(|block| block.contains(ip)) {
+            return Err(DialError::Closed(Why::Host));
+        }
+        match (self.is_own)(ip) {
+            Ok(true) if !is_excepted => Err(DialError::Closed(Why::Host)),
+            Ok(_) => Ok(()),
+            Err(source) => Err(DialError::Connect { address, source }),
+        }
+    }
+
+    /// Connects to an address that nothing closes.
+    pub(crate) async fn dial(&self, address: SocketAddr) -> Result<TcpStream, DialError> {
+        self.check(address)?;
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        let failed = |source| DialError::Connect { address, source };
+        let socket =
+            if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        keep_alive(&socket).map_err(failed)?;
+        match tokio::time::timeout(self.patience, socket.connect(address)).await {
+            Ok(connected) => connected.map_err(failed),
+            Err(_) => Err(DialError::Silent { address }),
+        }
+    }
+
+    /// Connects to the first of some addresses that answers.
+    pub(crate) async fn dial_any(&self, addresses: &[IpAddr], port: u16) -> Result<TcpStream, DialError> {
+        let mut last = DialError::Closed(Why::NotPinned);
+        for address in addresses {
+            match self.dial(SocketAddr::new(*address, port)).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// As for connections that are dialled: small messages go at once, and who is gone is found out.
+pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    keep_alive(stream)
+}
+
+fn keep_alive(socket: impl AsFd) -> io::Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE / 4)?;
+    sockopt::set_tcp_keepcnt(socket, 4)?;
+    Ok(())
+}
+
+impl std::fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dialer").field("subnet", &self.subnet).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,372 @@
+//! What happens to one connection, from its first byte.
+//!
+//! ```text
+//!   stance ──► nothing a name could change ──────────────► passed on unread
+//!      └ listen: who speaks first, and what
+//!          ├ TLS ─────► by the name in the greeting ─────► passed on, or intercepted for a secret
+//!          ├ HTTP ────► each request by its host ────────► `http`
+//!          └ else ────► by the address and its names ────► passed on
+//! ```
+//!
+//! Where something without a name would be let through, the server is dialled before anybody has spoken: some speak first.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until};
+use warren_core::network::Why;
+
+use super::hello::Hello;
+use super::judge::{Basis, Goal, Stance, Verdict};
+use super::refusal::{ACCESS_DENIED, Reason};
+use super::rewound::Rewound;
+use super::speech::{self, MOST_HEARD, Speech};
+use super::splice::{bid_farewell, reset, splice, write_all};
+use super::visit::{Admission, Asked, Changes, Visit};
+use super::{glance, http};
+use crate::dial::DialError;
+use crate::edge::Dial;
+
+/// Who is going to be refused has this long to say in which language.
+const HESITATION: Duration = Duration::from_millis(300);
+/// Who has begun to speak has this long to make clear what.
+const STAMMER: Duration = Duration::from_secs(5);
+
+/// A connection to the server, made before it is known what for.
+#[derive(Default)]
+pub(super) enum Early {
+    #[default]
+    Not,
+    Dialling(Pin<Box<dyn Future<Output = Result<TcpStream, DialError>> + Send>>),
+    Connected(TcpStream),
+    Failed(DialError),
+}
+
+/// What was heard first.
+enum Heard {
+    Client(Speech),
+    Server,
+    /// Nothing, or nothing clear, for too long.
+    Nothing,
+    /// The client has gone.
+    Farewell,
+    /// The policy is another now.
+    Change,
+}
+
+/// A client before it is known what it wants.
+struct Newcomer {
+    stream: TcpStream,
+    heard: Vec<u8>,
+    since: Option<Instant>,
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve(visit: Visit, stream: TcpStream) {
+    let visit = Arc::new(visit);
+    let mut newcomer = Newcomer { stream, heard: Vec::new(), since: None };
+    let mut early = Early::Not;
+    loop {
+        let mut changes = visit.changes();
+        let stance = visit.judge().stance(visit.goal);
+        if let Stance::Open(why) = stance {
+            return pass_open(&visit, newcomer, early, &why).await;
+        }
+        early.prepare(&visit, &stance);
+        match newcomer.listen(&visit, &mut early, &mut changes).await {
+            Ok(Heard::Change) => {}
+            Ok(Heard::Client(Speech::Tls(hello))) => return pass_tls(&visit, newcomer, early, &hello).await,
+            Ok(Heard::Client(Speech::Http1)) => {
+                return pass_http(&visit, newcomer, early, http::Kind::One).await;
+            }
+            Ok(Heard::Client(Speech::Http2)) => {
+                return pass_http(&visit, newcomer, early, http::Kind::Two).await;
+            }
+            Ok(Heard::Nothing) if !newcomer.heard.is_empty() => {
+                return turn_away(
+                    &visit,
+                    newcomer.stream,
+                    &Asked::Unnamed(None),
+                    Reason::Denied(Why::NoName),
+                )
+                .await;
+            }
+            Ok(Heard::Client(Speech::Other | Speech::Unclear) | Heard::Server | Heard::Nothing) => {
+                return pass_raw(&visit, newcomer, early).await;
+            }
+            Ok(Heard::Farewell) | Err(_) => return,
+        }
+    }
+}
+
+impl Early {
+    /// Dials where a connection without a name would be let through, and hangs up where it no longer would.
+    fn prepare(&mut self, visit: &Visit, stance: &Stance) {
+        let (Stance::ByName(Verdict::Allowed(_)), Goal::Address(address)) = (stance, visit.goal) else {
+            *self = Self::Not;
+            return;
+        };
+        if matches!(self, Self::Not) {
+            *self = Self::dialling(visit, SocketAddr::new(address, visit.port));
+        }
+    }
+
+    fn dialling(visit: &Visit, address: SocketAddr) -> Self {
+        let egress = Arc::clone(&visit.egress);
+        Self::Dialling(Box::pin(async move { egress.dialer.dial(address).await }))
+    }
+
+    /// Whether nobody will answer, so that the client need not be waited for.
+    fn is_hopeless(&self) -> bool {
+        matches!(self, Self::Not | Self::Failed(_))
+    }
+
+    /// Ends when the server speaks, or hangs up. What begins like HTTP/2 leaves the first word to the client.
+    pub(super) async fn server_speaks(&mut self) {
+        loop {
+            match self {
+                Self::Not | Self::Failed(_) => return std::future::pending().await,
+                Self::Dialling(dialling) => match dialling.await {
+                    Ok(stream) => *self = Self::Connected(stream),
+                    Err(error) => {
+                        *self = Self::Failed(error);
+                        return;
+                    }
+                },
+                Self::Connected(stream) => {
+                    let mut first = [0; 16];
+                    match stream.peek(&mut first).await {
+                        Ok(length) if speech::begins_http2(&first[..length]) => {
+                            return std::future::pending().await;
+                        }
+                        Ok(_) | Err(_) => return,
+                    }
+                }
+            }
+        }
+    }
+
+    /// The connection, made now if it was not made before.
+    pub(super) async fn connect(self, visit: &Visit, admission: &Admission) -> Result<TcpStream, DialError> {
+        match self {
+            Self::Connected(stream) => Ok(stream),
+            Self::Dialling(dialling) => dialling.await,
+            Self::Failed(error) => Err(error),
+            Self::Not => visit.connect(admission).await,
+        }
+    }
+}
+
+impl Newcomer {
+    async fn listen(&mut self, visit: &Visit, early: &mut Early, changes: &mut Changes) -> io::Result<Heard> {
+        let hesitation = Instant::now() + HESITATION;
+        loop {
+            if !self.heard.is_empty() {
+                match speech::listen(&self.heard) {
+                    Speech::Unclear => {}
+                    speech => return Ok(Heard::Client(speech)),
+                }
+            }
+            let deadline = match self.since {
+                Some(since) => Some(since + STAMMER),
+                None => early.is_hopeless().then_some(hesitation),
+            };
+            tokio::select! {
+                biased;
+                ready = self.stream.readable() => {
+                    ready?;
+                    match self.hear()? {
+                        Some(0) if self.heard.is_empty() => return Ok(Heard::Farewell),
+                        // No more will come: what it is now it stays.
+                        Some(0) => return Ok(Heard::Client(Speech::Other)),
+                        Some(_) | None => {}
+                    }
+                }
+                () = early.server_speaks() => {
+                    if !early.is_hopeless() {
+                        return Ok(Heard::Server);
+                    }
+                }
+                () = visit.change(changes) => return Ok(Heard::Change),
+                () = at(deadline) => return Ok(Heard::Nothing),
+            }
+        }
+    }
+
+    /// Reads what is there; `None` if nothing was.
+    fn hear(&mut self) -> io::Result<Option<usize>> {
+        self.heard.reserve(MOST_HEARD.saturating_sub(self.heard.len()).min(4096));
+        match self.stream.try_read_buf(&mut self.heard) {
+            Ok(length) => {
+                self.since.get_or_insert_with(Instant::now);
+                Ok(Some(length))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Nothing that it says can change what becomes of it.
+async fn pass_open(visit: &Arc<Visit>, mut newcomer: Newcomer, mut early: Early, why: &Why) {
+    let Goal::Address(address) = visit.goal else { return reset(newcomer.stream) };
+    if matches!(early, Early::Not) {
+        early = Early::dialling(visit, SocketAddr::new(address, visit.port));
+    }
+    let mut asked = Asked::Raw;
+    if visit.judge().learns() {
+        // Whatever is heard within a moment gives it a name; it goes on without one, too.
+        glance::listen(&newcomer.stream, &mut newcomer.heard, &mut early).await;
+        asked = glance::asked(&newcomer.heard);
+    }
+    let admission = Admission::of(address, asked.clone());
+    match early.connect(visit, &admission).await {
+        Ok(upstream) => {
+            visit.tell_allowed(&asked, why);
+            pass(visit, newcomer, upstream, Basis::Address(address, Vec::new())).await;
+        }
+        Err(error) => fail(visit, newcomer, &asked, error).await,
+    }
+}
+
+/// Nobody is reached: who speaks HTTP is told why.
+async fn fail(visit: &Arc<Visit>, mut newcomer: Newcomer, asked: &Asked, error: DialError) {
+    let mut changes = visit.changes();
+    let heard = newcomer.listen(visit, &mut Early::Not, &mut changes).await;
+    let early = Early::Failed(error);
+    match heard {
+        Ok(Heard::Client(Speech::Http1)) => pass_http(visit, newcomer, early, http::Kind::One).await,
+        Ok(Heard::Client(Speech::Http2)) => pass_http(visit, newcomer, early, http::Kind::Two).await,
+        Ok(_) => give_up(visit, newcomer.stream, asked, early).await,
+        Err(_) => {}
+    }
+}
+
+/// Ends a connection that reached nobody.
+async fn give_up(visit: &Visit, stream: TcpStream, asked: &Asked, early: Early) {
+    if let Early::Failed(error) = early
+        && let reason = Reason::from(error)
+        && reason.is_denial()
+    {
+        visit.refuse_last(asked, &reason).await;
+    }
+    reset(stream);
+}
+
+async fn pass_tls(visit: &Arc<Visit>, newcomer: Newcomer, early: Early, hello: &Hello) {
+    let asked = match hello.name() {
+        Some(name) => Asked::Name(name.clone()),
+        None => Asked::Unnamed(hello.shown()),
+    };
+    let admission = match visit.admit_unless_gone(&asked, &newcomer.stream).await {
+        Some(Ok(admission)) => admission,
+        Some(Err(reason)) => return alert(newcomer.stream, &reason).await,
+        None => return,
+    };
+    match visit.is_secret(&asked).await {
+        Ok(true) => return intercept(visit, newcomer, &asked, admission).await,
+        Ok(false) => {}
+        Err(reason) => return turn_away(visit, newcomer.stream, &asked, reason).await,
+    }
+    match early.connect(visit, &admission).await {
+        Ok(upstream) => pass_on(visit, newcomer, upstream, &admission).await,
+        Err(DialError::Closed(why)) => {
+            visit.refuse_last(&asked, &Reason::Denied(why)).await;
+            bid_farewell(newcomer.stream, &ACCESS_DENIED).await;
+        }
+        Err(_) => reset(newcomer.stream),
+    }
+}
+
+/// Hands a connection over to where secrets are put in.
+async fn intercept(visit: &Arc<Visit>, newcomer: Newcomer, asked: &Asked, admission: Admission) {
+    let (Asked::Name(name), Some(edge)) = (asked, &visit.egress.edge) else { return reset(newcomer.stream) };
+    let Some(address) = admission.addresses.first().copied() else { return reset(newcomer.stream) };
+    let basis = admission.basis(address);
+    let dial: Dial = {
+        let visit = Arc::clone(visit);
+        Arc::new(move || {
+            let (visit, admission) = (Arc::clone(&visit), admission.clone());
+            Box::pin(async move {
+                let dialled = visit.connect(&admission).await;
+                dialled.map_err(io::Error::other)
+            })
+        })
+    };
+    let client = Rewound::new(newcomer.heard, newcomer.stream);
+    let intercepted = edge.intercept(&visit.guest, name, visit.port, client, dial);
+    tokio::select! {
+        ended = intercepted => if let Err(error) = ended {
+            tracing::debug!(sandbox.id = %visit.guest.id, host = %name, "a connection with a secret ended: {}", error.in_full());
+        },
+        () = visit.until_cut(basis) => {}
+    }
+}
+
+async fn pass_raw(visit: &Visit, newcomer: Newcomer, early: Early) {
+    let asked = Asked::Raw;
+    let admission = match visit.admit_unless_gone(&asked, &newcomer.stream).await {
+        Some(Ok(admission)) => admission,
+        Some(Err(_)) => return reset(newcomer.stream),
+        None => return,
+    };
+    match early.connect(visit, &admission).await {
+        Ok(upstream) => pass_on(visit, newcomer, upstream, &admission).await,
+        Err(error) => give_up(visit, newcomer.stream, &asked, Early::Failed(error)).await,
+    }
+}
+
+async fn pass_http(visit: &Arc<Visit>, newcomer: Newcomer, early: Early, kind: http::Kind) {
+    http::serve(visit, Rewound::new(newcomer.heard, newcomer.stream), early, kind).await;
+}
+
+async fn pass_on(visit: &Visit, newcomer: Newcomer, upstream: TcpStream, admission: &Admission) {
+    match upstream.peer_addr() {
+        Ok(peer) => pass(visit, newcomer, upstream, admission.basis(peer.ip().to_canonical())).await,
+        Err(_) => reset(newcomer.stream),
+    }
+}
+
+/// Passes everything on for as long as that is allowed. What is cut, or breaks, ends with a reset on both sides.
+async fn pass(visit: &Visit, newcomer: Newcomer, upstream: TcpStream, basis: Basis) {
+    let Newcomer { stream, heard, .. } = newcomer;
+    let passing = async {
+        write_all(&upstream, &heard).await?;
+        drop(heard);
+        splice(&stream, &upstream).await
+    };
+    let is_whole = tokio::select! {
+        passed = passing => passed.is_ok(),
+        () = visit.until_cut(basis) => false,
+    };
+    if !is_whole {
+        reset(stream);
+        reset(upstream);
+    }
+}
+
+/// Tells a client that speaks TLS.
+async fn alert(stream: TcpStream, reason: &Reason) {
+    if reason.is_denial() {
+        bid_farewell(stream, &ACCESS_DENIED).await;
+    } else {
+        reset(stream);
+    }
+}
+
+/// Refuses at once, in no language.
+async fn turn_away(visit: &Visit, stream: TcpStream, asked: &Asked, reason: Reason) {
+    visit.refuse_last(asked, &reason).await;
+    reset(stream);
+}

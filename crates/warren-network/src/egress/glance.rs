@@ -1,0 +1,74 @@
+//! What a connection is called that is let through anyway: a look at its first bytes, for those who want to learn from it.
+
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::connection::Early;
+use super::speech::{self, MOST_HEARD, Speech};
+use super::visit::Asked;
+
+/// Nobody is held up for longer.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Reads until it is clear what is spoken, or somebody has to wait for it.
+pub(super) async fn listen(stream: &TcpStream, heard: &mut Vec<u8>, early: &mut Early) {
+    let looking = async {
+        while heard.len() < MOST_HEARD && speech::listen(heard) == Speech::Unclear {
+            tokio::select! {
+                biased;
+                ready = stream.readable() => if ready.is_err() { return },
+                () = early.server_speaks() => return,
+            }
+            heard.reserve(4096);
+            match stream.try_read_buf(heard) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    };
+    drop(timeout(GLANCE, looking).await);
+}
+
+/// What those bytes ask for.
+pub(super) fn asked(heard: &[u8]) -> Asked {
+    match speech::listen(heard) {
+        Speech::Tls(hello) => match hello.name() {
+            Some(name) => Asked::Name(name.clone()),
+            None => Asked::Unnamed(hello.shown()),
+        },
+        Speech::Http1 => host_of(heard).unwrap_or(Asked::Unnamed(None)),
+        Speech::Http2 | Speech::Other | Speech::Unclear => Asked::Raw,
+    }
+}
+
+/// The host of a request whose head has begun.
+fn host_of(heard: &[u8]) -> Option<Asked> {
+    let mut lines = heard.split(|byte| *byte == b'\n').skip(1).map(<[u8]>::trim_ascii);
+    let value = lines.find_map(|line| {
+        let (name, value) = line.split_at_checked(5)?;
+        name.eq_ignore_ascii_case(b"host:").then(|| value.trim_ascii())
+    })?;
+    super::addressee::read(value).ok().map(|addressee| addressee.asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_called_by_its_host() {
+        let asked = asked(b"GET / HTTP/1.1\r\nAccept: */*\r\nhOST: Example.com:8080\r\n\r\n");
+        assert_eq!(asked, Asked::Name("example.com".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_says_no_name_has_none() {
+        assert_eq!(asked(b"GET / HTTP/1.1\r\nAccept: */*\r\n\r\n"), Asked::Unnamed(None));
+        assert_eq!(asked(b"\0\0\0\x08"), Asked::Raw);
+        assert_eq!(asked(b""), Asked::Raw);
+    }
+}
