@@ -62,6 +62,11 @@ pub(crate) fn link_prefix(block: u8) -> String {
     format!("wrn{block:x}-")
 }
 
+/// The group of a block's links that are about to be removed. No other program gives links this group.
+pub(crate) fn doomed(block: u8) -> u32 {
+    0x7772_6e00 | u32::from(block)
+}
+
 /// All of a block's addresses.
 pub(crate) fn block_v4(subnet: Cidr, block: u8) -> Option<Cidr> {
     Cidr::new(Place { block, number: 0 }.v4(subnet).into(), 20)
