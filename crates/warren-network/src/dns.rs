@@ -77,27 +77,31 @@ impl Names {
     }
 
     async fn forward(&self, guest: &Guest, question: &Question, name: Option<&HostName>) -> Message {
-        let wants = question.wants();
-        let sent = Query::query(name.map_or_else(|| Some(Name::root()), wire_name).unwrap_or_default(), question.query.query_type);
-        let answer = {
-            let Ok(_place) = guest.questions.asked.acquire().await else {
-                return question.reply(ResponseCode::ServFail);
-            };
-            self.upstream.ask(&sent, wants).await
-        };
-        let answer = match answer {
+        let answer = match self.ask(guest, question, name).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(sandbox.id = %guest.id, error = &error as &dyn std::error::Error, "no answer");
                 return question.reply(ResponseCode::ServFail);
             }
         };
-        let sifted = Sifted::of(&question.query, answer, wants);
+        let sifted = Sifted::of(&question.query, answer, question.wants());
         let sifted = sifted.without_closed(&question.query, self.book.exceptions());
         match name {
             Some(name) => self.hand_over(guest, question, name, sifted),
             None => reply_with(question, sifted),
         }
+    }
+
+    async fn ask(
+        &self,
+        guest: &Guest,
+        question: &Question,
+        name: Option<&HostName>,
+    ) -> Result<Message, UpstreamError> {
+        let name = name.map_or_else(|| Some(Name::root()), wire_name).ok_or(UpstreamError::NoSuchName)?;
+        let _place = guest.questions.asked.acquire().await.map_err(|_| UpstreamError::Busy)?;
+        let query = Query::query(name, question.query.query_type);
+        self.upstream.ask(&query, question.wants()).await
     }
 
     /// Pins what the sandbox is about to hear.

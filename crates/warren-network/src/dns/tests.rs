@@ -1,1 +1,7 @@
-
+mod answers;
+mod courses;
+mod fuzz;
+mod listening;
+mod load;
+mod servers;
+mod support;
