@@ -83,6 +83,12 @@ pub(crate) enum Case {
     Depth,
     /// `warren bisect` over 64 commands
     Bisect,
+    /// Over HTTP: create with a network and without one
+    NetworkCreate,
+    /// Over HTTP: the last of 1000 sandboxes with a network, all alive, against the first
+    NetworkCrowd,
+    /// Bytes and connections out of a sandbox, beside a bare veth pair with masquerade
+    NetworkTraffic,
 }
 
 /// Who is measured.

@@ -3,6 +3,7 @@
 mod crowd;
 mod docker;
 mod files;
+mod network;
 mod restart;
 mod server;
 mod travel;
@@ -24,7 +25,7 @@ use crate::error::CliError;
 /// How many are asked for at once.
 const BURST: usize = 100;
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 15] = [
     Case::HttpCreate,
     Case::HttpBurst,
     Case::HttpExec,
@@ -37,6 +38,9 @@ const CASES: [Case; 12] = [
     Case::Fork,
     Case::Depth,
     Case::Bisect,
+    Case::NetworkCreate,
+    Case::NetworkCrowd,
+    Case::NetworkTraffic,
 ];
 
 pub(super) fn measure(session: &mut Session<'_>) -> Result<(), CliError> {
@@ -69,6 +73,7 @@ fn all(session: &mut Session<'_>, server: Server, docker: Option<&Docker>) -> Re
         files::measure(session, &server, &client)?;
     }
     travel::measure(session, &server, &client)?;
+    network::measure(session, &client)?;
     if session.wants(Case::HttpIdle) {
         crowd::measure(session, &server, &client)?;
     }

@@ -82,6 +82,23 @@ pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
     add("rollback", " ms", 10.0, Some(4.0), own("rollback"));
     add("fork of one, answering", " ms", 10.0, Some(4.0), own("fork_1"));
     add("fork of 100, all answering", " ms", 1000.0, Some(400.0), own("fork_100"));
+    add(
+        "create with a network: against none",
+        "x",
+        1.3,
+        None,
+        ratio("network_create", "network_public", "network_none"),
+    );
+    if let Some(count) = rows.iter().find_map(|row| row.case.strip_prefix("network_create_at_")) {
+        let grown = ratio(&format!("network_create_at_{count}"), "create_last", "create_first");
+        add(&format!("last of {count} with a network against the first"), "x", 1.5, None, grown);
+    }
+    // Rates are judged as times, so that less is better everywhere.
+    let slower = ratio("network_send", "bare_veth", "network_public");
+    add("bytes out: a bare veth pair against us", "x", 1.0 / 0.85, None, slower);
+    let over = |case: &str, one: &str, other: &str| Some(plain(main(case, one)? - main(case, other)?));
+    let later = over("network_connect", "network_allow", "network_public");
+    add("new connection under names: over a direct one", " ms", 0.5, None, later);
     let gigabyte = |case: &str| own(case).map(|rate| plain(1000.0 / rate.value));
     add("over HTTP, a gigabyte up", " s", 2.0, None, gigabyte("http_upload"));
     add("over HTTP, a gigabyte down", " s", 2.0, None, gigabyte("http_download"));
