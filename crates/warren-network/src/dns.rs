@@ -33,7 +33,7 @@ use hickory_proto::op::{Message, Query, ResponseCode};
 use hickory_proto::rr::rdata::{A, AAAA};
 use hickory_proto::rr::{Name, RData, Record};
 use warren_core::HostName;
-use warren_core::network::{Decision, NetworkEntry, Why};
+use warren_core::network::{Decision, Why};
 
 pub(crate) use self::budget::Budget;
 pub(crate) use self::listen::serve;
@@ -44,6 +44,7 @@ use self::course::{Course, Step};
 use self::question::{Carrier, Malformed, Question, wire_name};
 use self::sift::Sifted;
 use crate::book::{Book, Guest};
+use crate::egress::{Incident, Reporter};
 
 /// What we say of our own accord may be otherwise soon: when somebody has answered, or changed the policy.
 const OWN_TTL: u32 = 1;
@@ -53,22 +54,25 @@ const OWN_TTL: u32 = 1;
 pub(crate) struct Names {
     book: Arc<Book>,
     upstream: Arc<Upstream>,
+    reporter: Arc<Reporter>,
 }
 
 impl Names {
-    pub(crate) fn new(book: Arc<Book>, upstream: Arc<Upstream>) -> Self {
-        Self { book, upstream }
+    pub(crate) fn new(book: Arc<Book>, upstream: Arc<Upstream>, reporter: Arc<Reporter>) -> Self {
+        Self { book, upstream, reporter }
     }
 
     /// The answer to what a sandbox sent; `None` if it is none of a question.
-    async fn respond(&self, guest: &Guest, bytes: &[u8], carrier: Carrier) -> Option<Vec<u8>> {
+    async fn respond(&self, guest: &Arc<Guest>, bytes: &[u8], carrier: Carrier) -> Option<Vec<u8>> {
         let question = match Question::read(bytes) {
             Ok(question) => question,
             Err(Malformed::Unanswerable) => return None,
             Err(Malformed::Answered(reply)) => return reply.to_vec().ok(),
         };
-        let Course { step, entry } = Course::of(&self.book, guest, &question.query);
-        self.tell(guest, entry);
+        let Course { step, incident } = Course::of(&self.book, guest, &question.query);
+        if let Some(incident) = incident {
+            self.reporter.note(guest, incident);
+        }
         let reply = match step {
             Step::Ask(name) => self.forward(guest, &question, name.as_ref()).await,
             here => answer_here(&question, &here),
@@ -76,7 +80,7 @@ impl Names {
         question.encode(&reply, carrier)
     }
 
-    async fn forward(&self, guest: &Guest, question: &Question, name: Option<&HostName>) -> Message {
+    async fn forward(&self, guest: &Arc<Guest>, question: &Question, name: Option<&HostName>) -> Message {
         let answer = match self.ask(guest, question, name).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -105,23 +109,23 @@ impl Names {
     }
 
     /// Pins what the sandbox is about to hear.
-    fn hand_over(&self, guest: &Guest, question: &Question, name: &HostName, sifted: Sifted) -> Message {
+    fn hand_over(
+        &self,
+        guest: &Arc<Guest>,
+        question: &Question,
+        name: &HostName,
+        sifted: Sifted,
+    ) -> Message {
         if let Some(why) = denied_alias(&self.book, guest, &sifted.aliases()) {
-            self.tell(guest, Some(course::denied(name, &why)));
+            self.reporter.note(guest, course::denied(name, &why));
             return answer_here(question, &course::instead(name, question.query.query_type));
         }
         if let Some((address, range)) = sifted.removed {
-            let entry = course::denied(name, &Why::Closed(range));
-            self.tell(guest, Some(NetworkEntry { address: Some(address), ..entry }));
+            let incident = course::denied(name, &Why::Closed(range));
+            self.reporter.note(guest, Incident { address: Some(address), ..incident });
         }
         guest.pins.pin(name, &sifted.addresses(), sifted.ttl());
         reply_with(question, sifted)
-    }
-
-    fn tell(&self, guest: &Guest, entry: Option<NetworkEntry>) {
-        if let Some(entry) = entry {
-            self.book.report(guest, entry);
-        }
     }
 }
 

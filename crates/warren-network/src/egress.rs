@@ -27,11 +27,13 @@ use futures_util::future::BoxFuture;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use warren_core::HostName;
-use warren_core::network::{NetworkVerdict, Why};
+use warren_core::network::{NetworkVerdict, Protocol, Why};
+
+pub(crate) use self::report::{Incident, Reporter};
 
 use self::judge::Goal;
 use self::meter::Meters;
-use self::report::{Incident, Reporter, TICK};
+use self::report::TICK;
 use self::visit::Visit;
 use crate::book::Book;
 use crate::dial::{self, Dialer};
@@ -112,6 +114,7 @@ impl Egress {
         let Some(slot) = self.meters.admit(&self.book, &guest) else {
             let incident = Incident {
                 verdict: NetworkVerdict::Denied,
+                protocol: Protocol::Tcp,
                 host: None,
                 address: goal.address(),
                 port,

@@ -3,20 +3,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hickory_proto::op::Query;
 use hickory_proto::rr::{DNSClass, RecordType};
 use warren_core::network::{
-    Cidr, ClosedRange, Decision, NetworkEntry, NetworkPolicy, NetworkRule, NetworkVerdict, Protocol, Why,
-    Wish,
+    Cidr, ClosedRange, Decision, NetworkPolicy, NetworkRule, NetworkVerdict, Protocol, Why, Wish,
 };
 use warren_core::{HostName, NetworkMode};
 
 use super::question::host_name;
 use crate::book::{Book, Guest};
+use crate::egress::Incident;
 use crate::place::GATEWAY;
 
 /// What is done with one question, and what is told of it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Course {
     pub(super) step: Step,
-    pub(super) entry: Option<NetworkEntry>,
+    pub(super) incident: Option<Incident>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -75,8 +75,8 @@ impl Course {
         // What is no host name can have no pin, and no rule can speak of it.
         let Some(name) = host_name(&query.name) else {
             let host = query.name.to_ascii().chars().take(MOST_SHOWN).collect();
-            let entry = entry(NetworkVerdict::Denied, host, "not a host name".to_owned());
-            return Self { step: Step::NoSuchName, entry: Some(entry) };
+            let incident = incident(NetworkVerdict::Denied, host, "not a host name".to_owned());
+            return Self { step: Step::NoSuchName, incident: Some(incident) };
         };
         if let Some(step) = of_special(&name, query.query_type) {
             return Self::silent(step);
@@ -85,16 +85,16 @@ impl Course {
     }
 
     fn silent(step: Step) -> Self {
-        Self { step, entry: None }
+        Self { step, incident: None }
     }
 }
 
 fn of_name(book: &Book, guest: &Guest, name: HostName, wanted: RecordType) -> Course {
     match decide(book, guest, &name) {
         Decision::Allowed(why) => {
-            let entry =
-                is_watched(guest).then(|| entry(NetworkVerdict::Allowed, name.to_string(), why.to_string()));
-            Course { step: of_allowed(book, name, wanted), entry }
+            let told =
+                is_told(guest).then(|| incident(NetworkVerdict::Allowed, name.to_string(), why.to_string()));
+            Course { step: of_allowed(book, name, wanted), incident: told }
         }
         Decision::Ask => Course::silent(instead(&name, wanted)),
         Decision::Denied(why) => {
@@ -102,7 +102,7 @@ fn of_name(book: &Book, guest: &Guest, name: HostName, wanted: RecordType) -> Co
                 Why::Mode(NetworkMode::None) => Step::Refuse,
                 _ => instead(&name, wanted),
             };
-            Course { step, entry: Some(denied(&name, &why)) }
+            Course { step, incident: Some(denied(&name, &why)) }
         }
     }
 }
@@ -146,9 +146,10 @@ fn is_meta(wanted: RecordType) -> bool {
     wanted.is_zero() || wanted == RecordType::OPT || (128..=255).contains(&code)
 }
 
-/// Whether somebody reads what this sandbox is allowed: where connections are looked at, so are questions.
-fn is_watched(guest: &Guest) -> bool {
-    guest.policies.borrow().iter().any(NetworkPolicy::needs_names)
+/// Whether questions that are allowed are told, too: where connections are.
+fn is_told(guest: &Guest) -> bool {
+    let policies = guest.policies.borrow();
+    policies.iter().any(|policy| !matches!(policy.mode, NetworkMode::None | NetworkMode::Public))
 }
 
 pub(super) fn decide(book: &Book, guest: &Guest, name: &HostName) -> Decision {
@@ -156,21 +157,12 @@ pub(super) fn decide(book: &Book, guest: &Guest, name: &HostName) -> Decision {
 }
 
 /// What is told of a question about a name that is denied.
-pub(super) fn denied(name: &HostName, why: &Why) -> NetworkEntry {
-    entry(NetworkVerdict::Denied, name.to_string(), why.to_string())
+pub(super) fn denied(name: &HostName, why: &Why) -> Incident {
+    incident(NetworkVerdict::Denied, name.to_string(), why.to_string())
 }
 
-pub(super) fn entry(verdict: NetworkVerdict, host: String, rule: String) -> NetworkEntry {
-    NetworkEntry {
-        verdict,
-        protocol: Protocol::Dns,
-        host: Some(host),
-        address: None,
-        port: 0,
-        rule,
-        process: None,
-        count: 1,
-    }
+fn incident(verdict: NetworkVerdict, host: String, rule: String) -> Incident {
+    Incident { verdict, protocol: Protocol::Dns, host: Some(host), address: None, port: 0, rule }
 }
 
 /// Who asks what a closed address is called learns about the machine's surroundings, which are none of a sandbox's business.

@@ -1,4 +1,4 @@
-//! What is told of connections: the first of its kind at once, those like it within a second as one with their count.
+//! What is told of connections and questions: the first of its kind at once, those like it within a second as one with their count.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,15 +17,16 @@ use crate::process;
 const WINDOW: Duration = Duration::from_secs(1);
 /// How often windows are looked through.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
-/// Different ones of one sandbox within a window. What goes beyond is told as one.
+/// Different ones of one sandbox and protocol within a window. What goes beyond is told as one.
 const MOST_KINDS: usize = 128;
 /// How many programs are looked for at the same time; for the others nobody looks.
 const MOST_SEARCHES: usize = 4;
 
-/// What happened to a connection.
+/// What happened to a connection, or a question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Incident {
     pub(crate) verdict: NetworkVerdict,
+    pub(crate) protocol: Protocol,
     pub(crate) host: Option<String>,
     pub(crate) address: Option<IpAddr>,
     pub(crate) port: u16,
@@ -84,6 +85,13 @@ impl Reporter {
         }))
     }
 
+    /// As [`Self::saw`], where nobody looks for the program.
+    pub(crate) fn note(&self, guest: &Arc<Guest>, incident: Incident) {
+        if self.is_first(guest, &incident) {
+            self.tell(guest, incident, None, 1);
+        }
+    }
+
     /// Tells what has been gathered for long enough.
     pub(crate) fn tick(&self, now: Instant) {
         for (guest, incident, window) in self.finished(now) {
@@ -102,7 +110,8 @@ impl Reporter {
             return false;
         }
         let opened = Window { since: Instant::now(), more: 0, process: None };
-        if own.open.len() < MOST_KINDS {
+        let alike = own.open.keys().filter(|other| other.protocol == incident.protocol);
+        if alike.count() < MOST_KINDS {
             own.open.insert(incident.clone(), opened);
             return true;
         }
@@ -137,9 +146,8 @@ impl Reporter {
     }
 
     fn tell(&self, guest: &Guest, incident: Incident, process: Option<String>, count: u32) {
-        let Incident { verdict, host, address, port, rule } = incident;
-        let entry =
-            NetworkEntry { verdict, protocol: Protocol::Tcp, host, address, port, rule, process, count };
+        let Incident { verdict, protocol, host, address, port, rule } = incident;
+        let entry = NetworkEntry { verdict, protocol, host, address, port, rule, process, count };
         self.book.report(guest, entry);
     }
 }
@@ -147,8 +155,9 @@ impl Reporter {
 impl Incident {
     /// What is left of it when there are too many to tell apart.
     fn as_one_of_many(&self) -> Self {
-        let rule = "many different connections at once".to_owned();
-        Self { verdict: self.verdict, host: None, address: None, port: 0, rule }
+        let what = if self.protocol == Protocol::Dns { "questions" } else { "connections" };
+        let rule = format!("many different {what} at once");
+        Self { verdict: self.verdict, protocol: self.protocol, host: None, address: None, port: 0, rule }
     }
 }
 

@@ -17,6 +17,7 @@ fn incident(host: &str) -> Incident {
     let verdict = NetworkVerdict::Denied;
     Incident {
         verdict,
+        protocol: Protocol::Tcp,
         host: Some(host.to_owned()),
         address: None,
         port: 443,

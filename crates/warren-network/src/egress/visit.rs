@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use warren_core::HostName;
-use warren_core::network::{NetworkPolicy, NetworkVerdict, Why};
+use warren_core::network::{NetworkPolicy, NetworkVerdict, Protocol, Why};
 
 use super::Egress;
 use super::judge::{Basis, Goal, Judge, Verdict};
@@ -277,8 +277,14 @@ impl Visit {
     }
 
     fn tell(&self, verdict: NetworkVerdict, asked: &Asked, rule: String) -> Option<JoinHandle<()>> {
-        let incident =
-            Incident { verdict, host: asked.shown(), address: self.goal.address(), port: self.port, rule };
+        let incident = Incident {
+            verdict,
+            protocol: Protocol::Tcp,
+            host: asked.shown(),
+            address: self.goal.address(),
+            port: self.port,
+            rule,
+        };
         self.egress.reporter.saw(&self.guest, incident, self.client)
     }
 }

@@ -14,6 +14,7 @@ use crate::book::{Book, Guest};
 use crate::dns::exchange::framed;
 use crate::dns::question::Carrier;
 use crate::dns::{Names, Servers, Upstream};
+use crate::egress::Reporter;
 
 /// A name server on loopback that says what the test wants, and remembers what it was asked.
 #[derive(Debug)]
@@ -219,7 +220,8 @@ impl World {
         book.observe(Arc::clone(&entries) as Arc<dyn NetworkObserver>);
         let guest = enter(&book, 1, Ipv4Addr::LOCALHOST.into(), policy);
         let upstream = Arc::new(Upstream::new(Servers::new(&[fake.address])));
-        let names = Arc::new(Names::new(Arc::clone(&book), upstream));
+        let reporter = Arc::new(Reporter::new(Arc::clone(&book)));
+        let names = Arc::new(Names::new(Arc::clone(&book), upstream, reporter));
         Self { book, guest, names, fake, entries }
     }
 
