@@ -119,4 +119,11 @@ pub enum Event {
     KeyRevoked {
         key: String,
     },
+    /// It was made or replaced.
+    SecretChanged {
+        secret: crate::network::SecretName,
+    },
+    SecretRemoved {
+        secret: crate::network::SecretName,
+    },
 }

@@ -96,6 +96,7 @@ pub enum Missing {
     Snapshot,
     Tool,
     NetworkAsk,
+    Secret,
 }
 
 impl Missing {
@@ -108,6 +109,7 @@ impl Missing {
             Self::Snapshot => "snapshot",
             Self::Tool => "tool",
             Self::NetworkAsk => "network request",
+            Self::Secret => "secret",
         }
     }
 }

@@ -33,6 +33,7 @@ mod reconcile;
 mod registry;
 mod runs;
 mod sandboxes;
+mod secrets;
 mod sessions;
 mod settings;
 mod snapshots;

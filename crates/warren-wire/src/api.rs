@@ -11,12 +11,14 @@ mod journal;
 mod key;
 mod network;
 mod page;
+mod port;
 mod problem;
 mod process;
 mod run;
 mod sandbox;
 #[cfg(feature = "schema")]
 mod schema;
+mod secret;
 mod server;
 mod session;
 mod snapshot;
@@ -38,6 +40,7 @@ pub use network::{
     NetworkRequest, NetworkStatus, NetworkUsage, NetworkVerdict,
 };
 pub use page::Page;
+pub use port::{LinkMethods, MakePortLink, Port, PortLink, SetPort};
 pub use problem::Problem;
 pub use process::{
     Command, Encoding, Exec, ExecResult, ExitCause, OutputRange, Process, ProcessExit, ProcessList,
@@ -48,6 +51,7 @@ pub use sandbox::{
     CreateSandbox, Death, DeathCause, Limits, Mount, OnExpiry, PatchSandbox, PauseSandbox, PausedBy, Profile,
     Sandbox, SandboxStatus, SandboxType, SetDefaultSandbox, Timeouts, TimeoutsRequest, Usage,
 };
+pub use secret::{PutSecret, Secret, SecretList};
 pub use server::{DiskSpace, Health, HealthDetails, HealthStatus, Stats};
 pub use session::{
     AcquireSession, AttachSession, MarkFailed, MarkReady, Provision, ProvisionState, ReleaseSession,

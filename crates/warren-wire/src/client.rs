@@ -7,6 +7,8 @@ mod calls;
 mod error;
 mod events;
 mod network;
+mod secrets;
+mod ports;
 mod stream;
 mod travel;
 

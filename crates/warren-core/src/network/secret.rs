@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::rule::NetworkRule;
+use super::rule::{NetworkRule, Target};
 
 /// What an owner calls a secret: 1 to 64 letters, digits, `-` and `_`, beginning with a letter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub enum SecretError {
     Name,
     #[error("hosts: at least one host and 32 at most")]
     Hosts,
-    #[error("hosts: `{rule}` is not a host name: a secret goes to named hosts only")]
+    #[error("hosts: `{rule}` does not name hosts of one domain, and a secret goes nowhere else")]
     NotAName { rule: NetworkRule },
     #[error("value: 1 to 16384 printable ASCII characters, with no spaces at the ends")]
     Value,
@@ -57,8 +57,22 @@ pub enum SecretError {
     Placeholder,
 }
 
+impl SecretError {
+    /// The part of the secret that is wrong.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Hosts | Self::NotAName { .. } => "hosts",
+            Self::Value => "value",
+            Self::Header { .. } => "header",
+            Self::Template => "template",
+            Self::Placeholder => "placeholder",
+        }
+    }
+}
+
 /// Headers that say how a message is to be read, or where it goes.
-const NOT_OURS_TO_SET: [&str; 10] = [
+const NOT_OURS_TO_SET: [&str; 12] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -69,6 +83,8 @@ const NOT_OURS_TO_SET: [&str; 10] = [
     "keep-alive",
     "expect",
     "proxy-authorization",
+    "proxy-connection",
+    "accept-encoding",
 ];
 
 impl SecretName {
@@ -82,10 +98,19 @@ impl SecretRecord {
         if !(1..=32).contains(&self.hosts.len()) {
             return Err(SecretError::Hosts);
         }
-        if let Some(rule) = self.hosts.iter().find(|rule| !rule.is_by_name()) {
+        if let Some(rule) = self.hosts.iter().find(|rule| !is_narrow(rule)) {
             return Err(SecretError::NotAName { rule: rule.clone() });
         }
         self.injection.validate()
+    }
+}
+
+/// A name, or the names below one that is somebody's: everything below `example` alone is nobody's.
+fn is_narrow(rule: &NetworkRule) -> bool {
+    match &rule.target {
+        Target::Name(_) => true,
+        Target::Below(parent) => parent.as_str().contains('.'),
+        Target::Network(_) | Target::Any => false,
     }
 }
 
@@ -161,5 +186,80 @@ impl fmt::Display for SecretName {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(hosts: &[&str], injection: Injection) -> SecretRecord {
+        SecretRecord {
+            name: "token".parse().unwrap(),
+            hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
+            injection,
+            created_unix_ms: 0,
+            changed_unix_ms: 0,
+        }
+    }
+
+    fn header(header: &str, template: &str) -> Injection {
+        Injection::Header { header: header.to_owned(), template: template.to_owned() }
+    }
+
+    fn wrong(record: &SecretRecord) -> Option<&'static str> {
+        record.validate().err().map(|error| error.field())
+    }
+
+    #[test]
+    fn names_are_words() {
+        for name in ["a", "A-b_9", &"x".repeat(64)] {
+            name.parse::<SecretName>().unwrap();
+        }
+        for name in ["", "9a", "-a", "a b", "a/b", "a.b", "ä", &"x".repeat(65)] {
+            name.parse::<SecretName>().unwrap_err();
+        }
+    }
+
+    #[test]
+    fn hosts_are_somebodys_names() {
+        let bearer = || header("Authorization", "Bearer {}");
+        assert_eq!(wrong(&record(&["api.example", "*.b.example", "c.example:443"], bearer())), None);
+        for host in ["*", "*:443", "*.example", "192.0.2.0/24", "192.0.2.1", "2001:db8::/32"] {
+            assert_eq!(wrong(&record(&["api.example", host], bearer())), Some("hosts"), "{host}");
+        }
+        assert_eq!(wrong(&record(&[], bearer())), Some("hosts"));
+        assert_eq!(wrong(&record(&["a.example"; 33], bearer())), Some("hosts"));
+    }
+
+    #[test]
+    fn a_header_that_says_how_to_read_the_message_is_not_set() {
+        let with = |name: &str| wrong(&record(&["api.example"], header(name, "{}")));
+        assert_eq!(with("X-Api-Key"), None);
+        for name in ["Host", "content-length", "Transfer-Encoding", "", "a b", "a:b", "a\r\nb", "Connection"]
+        {
+            assert_eq!(with(name), Some("header"), "{name}");
+        }
+        for template in ["", "Bearer", "{}{}", "a\n{}", "ä{}"] {
+            let record = record(&["api.example"], header("x-key", template));
+            assert_eq!(wrong(&record), Some("template"), "{template}");
+        }
+        for placeholder in ["short", "has space", "with{}brace"] {
+            let placeholder = Injection::Placeholder { placeholder: placeholder.to_owned() };
+            assert_eq!(wrong(&record(&["api.example"], placeholder)), Some("placeholder"));
+        }
+    }
+
+    #[test]
+    fn a_value_is_printable_and_never_printed() {
+        let secret = |value: &str| Secret {
+            record: record(&["api.example"], header("x-key", "{}")),
+            value: value.to_owned(),
+        };
+        secret("s p~!").validate().unwrap();
+        for value in ["", " a", "a ", "a\nb", "a\0", "ä", &"x".repeat(16_385)] {
+            assert_eq!(secret(value).validate(), Err(SecretError::Value), "{value}");
+        }
+        assert!(!format!("{:?}", secret("tell-nobody")).contains("tell-nobody"));
     }
 }

@@ -1,0 +1,62 @@
+//! Owners' secrets: kept here by name, told to nobody, and put into requests by whoever links sandboxes to the world.
+
+use warren_core::network::{Secret, SecretName, SecretRecord};
+use warren_core::{Event, Owner};
+
+use crate::{Engine, EngineError, Missing};
+
+/// How many an owner may have.
+const MOST: usize = 256;
+
+impl Engine {
+    /// Makes or replaces a secret. Sandboxes whose policies name it use the new value from their next request on. The times in its
+    /// record are the engine's to say.
+    pub async fn put_secret(&self, owner: &Owner, mut secret: Secret) -> Result<SecretRecord, EngineError> {
+        self.may_change()?;
+        secret.validate().map_err(|error| EngineError::invalid(error.field(), error.to_string()))?;
+        let now_unix_ms = self.shared.parts.clock.unix_ms();
+        secret.record.created_unix_ms = now_unix_ms;
+        secret.record.changed_unix_ms = now_unix_ms;
+        let (whose, name) = (owner.clone(), secret.record.name.clone());
+        let kept = self.catalog(move |catalog| {
+            let known = catalog.secrets(&whose)?;
+            if known.len() >= MOST && known.iter().all(|record| record.name != secret.record.name) {
+                let message = format!("there are {MOST} secrets, and no more may be: remove one");
+                return Err(EngineError::invalid("name", message));
+            }
+            catalog.put_secret(&whose, &secret)?;
+            Ok(catalog.secrets(&whose)?)
+        });
+        let kept = kept.await?.into_iter().find(|record| record.name == name);
+        let record = kept.ok_or_else(|| missing(&name))?;
+        self.emit(owner, None, None, Event::SecretChanged { secret: name });
+        Ok(record)
+    }
+
+    /// By name, without their values.
+    pub async fn secrets(&self, owner: &Owner) -> Result<Vec<SecretRecord>, EngineError> {
+        let owner = owner.clone();
+        Ok(self.catalog(move |catalog| catalog.secrets(&owner)).await?)
+    }
+
+    /// All about one but its value.
+    pub async fn secret(&self, owner: &Owner, name: &SecretName) -> Result<SecretRecord, EngineError> {
+        let found = self.secrets(owner).await?.into_iter().find(|record| record.name == *name);
+        found.ok_or_else(|| missing(name))
+    }
+
+    /// It is put into no further request. Policies may go on naming it, to no effect.
+    pub async fn remove_secret(&self, owner: &Owner, name: &SecretName) -> Result<(), EngineError> {
+        self.may_change()?;
+        let (whose, which) = (owner.clone(), name.clone());
+        if !self.catalog(move |catalog| catalog.remove_secret(&whose, &which)).await? {
+            return Err(missing(name));
+        }
+        self.emit(owner, None, None, Event::SecretRemoved { secret: name.clone() });
+        Ok(())
+    }
+}
+
+fn missing(name: &SecretName) -> EngineError {
+    EngineError::NotFound { what: Missing::Secret, id: name.to_string() }
+}
