@@ -1,0 +1,6 @@
+//! What the table does, asked of a real kernel in network namespaces that end with the test.
+
+mod changes;
+mod lab;
+mod packets;
+mod table;
