@@ -1,8 +1,11 @@
 //! Going back to an earlier state, in place.
 //!
 //! ```text
-//! save ─► halt ─► save what could not be saved before ─► the record names the other layers ─► start
+//! halt ─► save ─► the record names the other layers ─► start
 //! ```
+//!
+//! What lies still is saved by renames alone, so it is saved after the processes ended. Only where it takes a capture to know whether
+//! there is anything to undo or to redo is the sandbox captured first, while it runs.
 //!
 //! Whatever ends the process in between, the sandbox has the files that its record names: those it had, until the record names the
 //! others. When it cannot be started with them it is stopped, and they are kept.
@@ -65,7 +68,7 @@ impl Driver {
         // What is wrong with the goal is better known before anything is captured or ends.
         self.check_goal(&goal).await?;
         let redo = self.record.history.redo.clone();
-        let early = if self.record.is_live() && inside == 0 {
+        let early = if self.record.is_live() && inside == 0 && !self.is_known(&goal).await? {
             self.save(Posture::Running, false).await?
         } else {
             None
@@ -235,6 +238,16 @@ impl Driver {
             Goal::Undo(_) => Ok(()),
             Goal::Redo(_) if self.record.history.redo.is_empty() => Err(self.nothing_to("redo")),
             Goal::Redo(_) => Ok(()),
+        }
+    }
+
+    /// Whether there is such a state, however the present one differs from the last that was captured.
+    async fn is_known(&self, goal: &Goal) -> Result<bool, EngineError> {
+        match goal {
+            Goal::To(_) => Ok(true),
+            // Nothing can be done again once something else was written.
+            Goal::Redo(_) => Ok(false),
+            Goal::Undo(_) => Ok(self.state_before(&head_or_start(&self.record)).await?.is_some()),
         }
     }
 
