@@ -76,9 +76,15 @@ pub(crate) fn block_v6(block: u8) -> Option<Cidr> {
     Cidr::new(v6(block, 0).into(), 48)
 }
 
-/// The host's address on a block's links that IPv6 proxies listen on: a router's own is only good for one link.
+/// All addresses of all blocks.
+pub(crate) fn all_v6() -> Option<Cidr> {
+    Cidr::new(v6(0, 0).into(), 44)
+}
+
+/// The host's address on a block's links that IPv6 proxies listen on: a router's own is only good for one link. It is no
+/// sandbox's: what comes from those without a mark is not routed, and the proxies' answers have none.
 pub(crate) fn proxy_v6(block: u8) -> Ipv6Addr {
-    v6(block, NUMBERS)
+    Ipv6Addr::new(0xfd77, 0x6172, 0x72ff, 0, 0, 0, 0, u16::from(block) + 1)
 }
 
 fn v6(block: u8, last: u16) -> Ipv6Addr {
@@ -129,7 +135,8 @@ mod tests {
         assert_eq!(block_v4(subnet(), 10), Some("10.213.160.0/20".parse().unwrap()));
         assert!(block_v4(subnet(), 10).unwrap().contains(PLACE.v4(subnet()).into()));
         assert!(block_v6(10).unwrap().contains(PLACE.v6().into()));
-        assert!(block_v6(10).unwrap().contains(proxy_v6(10).into()));
+        assert!((0..BLOCKS).all(|block| all_v6().unwrap().contains(block_v6(block).unwrap().address())));
+        assert!((0..BLOCKS).all(|block| !all_v6().unwrap().contains(proxy_v6(block).into())));
     }
 
     #[test]

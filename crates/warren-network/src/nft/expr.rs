@@ -1,6 +1,6 @@
 //! What a rule is made of: loads into registers, comparisons, look-ups, and what is done in the end.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use super::wire::{LIST_ELEM, NFPROTO_IPV4, NFPROTO_IPV6, data, rule};
 use crate::netlink::Request;
@@ -139,7 +139,7 @@ impl Register {
 impl Family {
     pub(super) const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
-    pub(super) fn of(address: SocketAddr) -> Self {
+    pub(super) fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 

@@ -251,13 +251,18 @@ fn diversion(prefix: &str, skeleton: &Skeleton) -> Vec<Rule> {
     for listener in skeleton.egress.addresses() {
         rules.push(("divert", steps([transport(TCP), marked(PROXIED, true), to_listener(listener)])));
     }
+    // The proxies' own addresses are for sandboxes, of whichever block, and for the host itself.
+    let elsewhere = || steps([from("wrn", false), from("lo\0", false)]);
+    for listener in skeleton.dns.addresses().chain(skeleton.egress.addresses()) {
+        rules.push(("deliver", steps([elsewhere(), to_address(listener.ip()), discard()])));
+    }
     rules.push(("deliver", steps([from(prefix, false), accept()])));
     // The host itself, where the operator has excepted it.
     rules.push(("deliver", steps([marked(FORWARDED, true), accept()])));
     let diverted = |bits| steps([ct_status(CT_DESTINATION_NAT, true), marked(bits, true)]);
     for (bits, proxy) in [(QUESTION, skeleton.dns), (PROXIED, skeleton.egress)] {
         for listener in proxy.addresses() {
-            let here = steps([is(Family::of(listener)), ported()]);
+            let here = steps([is(Family::of(listener.ip())), ported()]);
             let port = port_is(Part::DestinationPort, listener.port());
             rules.push(("deliver", steps([diverted(bits), here, port, accept()])));
         }
@@ -290,7 +295,8 @@ fn passage(prefix: &str) -> Vec<Rule> {
         ("carry", steps([key([Part::OutLink]), found("downs"), discard()])),
         ("carry", steps([ct_state(CT_RELATED), accept()])),
         ("carry", steps([ct_state(CT_ESTABLISHED), is_reply(), goto("back")])),
-        ("carry", goto("turned_away")),
+        // In the host's own name: in the sandbox's, it would have to be routed like its packets.
+        ("carry", vec![Expr::RejectProhibited]),
         ("answer", steps([towards(prefix, false), accept()])),
         ("answer", steps([key([Part::OutLink]), found("downs"), discard()])),
         ("answer", steps([ct_state(CT_ESTABLISHED | CT_RELATED), accept()])),
@@ -462,16 +468,25 @@ fn goto(chain: &'static str) -> Vec<Expr> {
     vec![Expr::Verdict(Verdict::Goto(chain))]
 }
 
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// Whether a packet is for this address.
+fn to_address(address: IpAddr) -> Vec<Expr> {
+    let family = Family::of(address);
+    steps([is(family), vec![Part::Destination(family).load(FIRST), compare(true, &octets(address))]])
+}
+
 /// To a proxy of the host, for packets of its family.
 fn to_listener(listener: SocketAddr) -> Vec<Expr> {
     const PORT: Register = Register(4);
-    let family = Family::of(listener);
-    let address = match listener.ip() {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    };
+    let family = Family::of(listener.ip());
     let load = vec![
-        Expr::Immediate { to: FIRST, value: address },
+        Expr::Immediate { to: FIRST, value: octets(listener.ip()) },
         Expr::Immediate { to: PORT, value: listener.port().to_be_bytes().to_vec() },
         Expr::DestinationNat { family, address: FIRST, port: PORT },
     ];

@@ -61,6 +61,11 @@ pub(crate) fn tables() -> Result<Vec<(u8, String)>, NetlinkError> {
     Ok(read::tables(&mut socket)?.into_iter().filter_map(ours).collect())
 }
 
+fn exists(socket: &mut Socket, name: &str) -> Result<bool, ClaimError> {
+    let tables = read::tables(socket).map_err(ClaimError::Kernel)?;
+    Ok(tables.iter().any(|(found, _)| found == name))
+}
+
 fn name_of(block: u8) -> String {
     format!("{NAME}{block}")
 }
@@ -85,6 +90,10 @@ impl Table {
             match socket.batch(vec![request]) {
                 Ok(()) => return Ok(Self::new(block, owner.to_owned(), socket, flags)),
                 Err(error) if error.errno == Errno::EXIST => return Err(ClaimError::Taken),
+                // It belongs to a process that lives.
+                Err(error) if error.errno == Errno::PERM && exists(&mut socket, &name)? => {
+                    return Err(ClaimError::Taken);
+                }
                 // An older kernel: the table is everybody's.
                 Err(error) if flags != 0 && error.errno != Errno::PERM => flags = 0,
                 Err(error) => return Err(ClaimError::Kernel(error)),

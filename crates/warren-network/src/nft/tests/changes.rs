@@ -1,5 +1,5 @@
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use super::lab::*;
 use crate::nft::Table;
@@ -44,26 +44,36 @@ fn a_change_cuts_what_is_no_longer_allowed_and_nothing_else() {
     assert_eq!(sandbox.tcp("192.0.2.2", 80), said("egress"), "and a new one is explained");
 }
 
+/// The first byte of the next packet, if one comes in time.
+fn receive(socket: &UdpSocket) -> Option<u8> {
+    let mut heard = [0; 8];
+    loop {
+        match socket.recv(&mut heard) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            received => return received.ok().map(|_| heard[0]),
+        }
+    }
+}
+
 #[test]
 fn what_the_internet_sends_stops_with_what_is_allowed() {
     let Some((lab, table)) = with_internet() else { return };
     let sandbox = lab.sandbox(1);
     table.put(&sandbox.under(&policy("public"))).unwrap();
-    let server = lab.world.on_internet(|| std::net::UdpSocket::bind("192.0.2.1:7000").unwrap());
+    let server = lab.world.on_internet(|| UdpSocket::bind("192.0.2.1:7000").unwrap());
     let client = sandbox.inside(|| caller("192.0.2.1:7000".parse().unwrap()));
     client.send(b"?").unwrap();
     let mut heard = [0; 8];
     let (_, peer) = server.recv_from(&mut heard).unwrap();
     server.send_to(b"1", peer).unwrap();
-    assert_eq!(client.recv(&mut heard).unwrap(), 1);
+    assert_eq!(receive(&client), Some(b'1'));
     table.put(&sandbox.under(&policy("allow"))).unwrap();
     client.set_read_timeout(Some(PATIENCE / 8)).unwrap();
     server.send_to(b"2", peer).unwrap();
-    assert!(client.recv(&mut heard).is_err());
+    assert_eq!(receive(&client), None);
     table.put(&sandbox.under(&policy("allow 192.0.2.1:7000"))).unwrap();
     server.send_to(b"3", peer).unwrap();
-    assert_eq!(client.recv(&mut heard).unwrap(), 1, "the flow itself is still there");
-    assert_eq!(heard[0], b'3');
+    assert_eq!(receive(&client), Some(b'3'), "the flow itself is still there");
 }
 
 #[test]

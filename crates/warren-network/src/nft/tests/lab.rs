@@ -63,7 +63,7 @@ impl Lab {
                 "address add 2001:db8:1::2/64 dev up0 nodad",
                 "-6 route add default via 2001:db8:1::1",
                 &format!("rule add from 10.213.0.0/16 fwmark 0/{MARK_MASK:#x} prohibit"),
-                &format!("-6 rule add from fd77:6172:7200::/40 fwmark 0/{MARK_MASK:#x} prohibit"),
+                &format!("-6 rule add from fd77:6172:7200::/44 fwmark 0/{MARK_MASK:#x} prohibit"),
             ] {
                 ip(command).unwrap();
             }
@@ -241,10 +241,10 @@ impl Sandbox {
             };
             let socket = rustix::net::socket(family, SocketType::DGRAM, Some(protocol)).unwrap();
             sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).unwrap();
-            rustix::net::connect(&socket, &SocketAddr::new(to, 0)).unwrap();
+            let connected = rustix::net::connect(&socket, &SocketAddr::new(to, 0));
             let echo = [kind, 0, 0, 0, 0, 0, 0, 1, 7, 7];
             let mut answer = [0; 64];
-            let sent = rustix::net::send(&socket, &echo, SendFlags::empty());
+            let sent = connected.and_then(|()| rustix::net::send(&socket, &echo, SendFlags::empty()));
             let heard = sent.and_then(|_| rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty()));
             outcome(heard.map(|_| "echo".to_owned()).map_err(Into::into))
         })
@@ -302,7 +302,7 @@ pub(super) fn skeleton() -> Skeleton {
         v6: Some(SocketAddrV6::new(place::proxy_v6(0), port, 0, 0)),
     };
     Skeleton {
-        subnets: vec!["10.213.0.0/16".parse().unwrap(), "fd77:6172:7200::/40".parse().unwrap()],
+        subnets: vec!["10.213.0.0/16".parse().unwrap(), "fd77:6172:7200::/44".parse().unwrap()],
         dns: listener(DNS_PORT),
         egress: listener(EGRESS_PORT),
         exceptions: Reach::default(),
