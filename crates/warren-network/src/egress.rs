@@ -37,10 +37,8 @@ use self::report::TICK;
 use self::visit::Visit;
 use crate::book::Book;
 use crate::dial::{self, Dialer};
-use crate::dns::{Resolved, Upstream, UpstreamError};
+use crate::dns::{Resolved, UpstreamError};
 use crate::edge::Edge;
-use crate::links::{RouteKind, route_kind};
-use crate::services::Services;
 
 /// When there are no descriptors left, others have to be closed first.
 const BREATH: Duration = Duration::from_millis(20);
@@ -65,30 +63,6 @@ pub(crate) type Resolve =
     Box<dyn Fn(HostName) -> BoxFuture<'static, Result<Resolved, UpstreamError>> + Send + Sync>;
 
 impl Egress {
-    pub(crate) fn new(services: &Services, names: Arc<Upstream>, edge: Option<Arc<Edge>>) -> Arc<Self> {
-        let book = Arc::clone(&services.book);
-        let dialer = Dialer {
-            is_own: Box::new(is_own),
-            subnet: services.subnet,
-            exceptions: book.exceptions().to_vec(),
-            patience: dial::PATIENCE,
-        };
-        let resolve: Resolve = Box::new(move |name| {
-            let names = Arc::clone(&names);
-            Box::pin(async move { names.resolve(&name).await })
-        });
-        Arc::new(Self {
-            reporter: Arc::new(Reporter::new(Arc::clone(&book))),
-            book,
-            dialer,
-            resolve,
-            destination: Box::new(original_destination),
-            ask_patience: services.ask_patience,
-            edge,
-            meters: Arc::default(),
-        })
-    }
-
     /// Accepts connections until it is dropped.
     pub(crate) async fn serve(self: Arc<Self>, listener: std::net::TcpListener) -> io::Result<()> {
         listener.set_nonblocking(true)?;
@@ -131,13 +105,8 @@ impl Egress {
     }
 }
 
-/// Whether an address is this machine's, or everybody's. One that there is no way to is neither.
-fn is_own(address: IpAddr) -> io::Result<bool> {
-    Ok(matches!(route_kind(address)?, RouteKind::Local | RouteKind::Other))
-}
-
 /// Where the kernel redirected a connection from.
-fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
+pub(crate) fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
     let own = stream.local_addr()?;
     let original: SocketAddr = match own.ip().to_canonical() {
         IpAddr::V4(_) => sockopt::ip_original_dst(stream)?.into(),
