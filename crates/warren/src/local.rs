@@ -1,5 +1,7 @@
 //! This machine's sandboxes, without a server: the template store and the native backend over one data directory.
 
+mod outlet;
+
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +9,7 @@ use warren_core::{Created, Isolation, OwnerBond, SandboxId, SandboxSpec};
 use warren_isolate::{Native, NativeOptions};
 use warren_store::{TemplateStore, pool};
 
+pub(crate) use self::outlet::{Aloud, Outlet};
 use crate::cli::Global;
 use crate::error::CliError;
 
@@ -44,16 +47,34 @@ impl Local {
         if here { Self::open(global).map(Some) } else { Ok(None) }
     }
 
-    /// Makes a sandbox from a spec.
-    pub(crate) fn create(&self, spec: SandboxSpec, creation: Creation) -> Result<Created, CliError> {
+    /// Makes a sandbox from a spec, with this way out.
+    pub(crate) fn create(
+        &self,
+        spec: SandboxSpec,
+        creation: Creation,
+        outlet: &Outlet,
+    ) -> Result<Created, CliError> {
         spec.validate().map_err(CliError::new)?;
         let template = self.templates.get(&spec.template).map_err(|error| {
             CliError::new(error)
                 .hint("`warren template ls` lists templates, `warren template import` makes them")
         })?;
+        let spec = SandboxSpec { network: outlet.policy().clone(), ..spec };
         let mut request = template.request(fresh_id()?, spec, creation.owner);
         request.disk_limit_required = creation.disk_limit_required;
-        Ok(self.backend.create(request)?)
+        outlet.attach(&mut request)?;
+        let id = request.id.clone();
+        self.backend.create(request).map_err(|error| {
+            outlet.detach(&id);
+            error.into()
+        })
+    }
+
+    /// Ends a sandbox that [`Local::create`] made, and its way out.
+    pub(crate) fn destroy(&self, id: &SandboxId, outlet: &Outlet) -> Result<(), CliError> {
+        let destroyed = self.backend.destroy(id);
+        outlet.detach(id);
+        Ok(destroyed?)
     }
 
     pub(crate) fn dial(&self, id: &SandboxId) -> Result<UnixStream, CliError> {

@@ -37,6 +37,12 @@ const DNS: u16 = 53;
 impl NetworkSection {
     /// What the engine takes of it, on a machine that can give sandboxes a network or cannot.
     pub(crate) fn settings(&self, available: bool) -> NetworkSettings {
+        let (default, exceptions) = (self.policy(available), self.exceptions.clone());
+        NetworkSettings { default, exceptions, most: self.most_limits() }
+    }
+
+    /// The policy of a sandbox that does not say.
+    pub fn policy(&self, available: bool) -> NetworkPolicy {
         let mut default = match &self.default {
             DefaultNetwork::Auto if available => NetworkPolicy::public(),
             DefaultNetwork::Auto => NetworkPolicy::none(),
@@ -45,7 +51,7 @@ impl NetworkSection {
         if default.limits == NetworkLimits::default() {
             default.limits = self.default_limits();
         }
-        NetworkSettings { default, exceptions: self.exceptions.clone(), most: self.most_limits() }
+        default
     }
 
     pub(super) fn default_limits(&self) -> NetworkLimits {

@@ -13,7 +13,7 @@ use warren_wire::guest::ExitCause;
 
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{Creation, Local};
+use crate::local::{Aloud, Creation, Local, Outlet};
 use crate::network::NetworkFlags;
 use crate::relay::{self, Outcome, Streams};
 use crate::ui;
@@ -22,6 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   warren run -- python3 script.py < input.txt
   warren run --memory 512m --cpus 1 --timeout 60s -- make test
+  warren run --net allow=pypi.org,files.pythonhosted.org -- pip download requests
+  warren run --net learn -- make deps        at the end, the smallest policy for what it reached
   warren run --mount \"$PWD:/work\" --workdir /work -- pytest
   warren run --json -- ./flaky-test | jq .exit_code";
 
@@ -41,6 +43,9 @@ pub(crate) struct Run {
     /// Leave the sandbox running afterwards and print its id on standard error
     #[arg(long)]
     keep: bool,
+    /// Say on standard error what network it has, and what of it is refused
+    #[arg(long, short)]
+    verbose: bool,
     /// Print one JSON document with output, exit code and usage instead of passing output through
     #[arg(long)]
     json: bool,
@@ -141,6 +146,11 @@ impl Machine {
         })
     }
 
+    /// The way out that was asked for, opened.
+    pub(crate) fn outlet(&self, global: &Global, aloud: Aloud) -> Result<Outlet, CliError> {
+        Outlet::open(global, self.network.policy(), aloud)
+    }
+
     pub(crate) fn user(&self) -> Option<String> {
         self.user.clone()
     }
@@ -162,6 +172,11 @@ struct Report {
     truncated: bool,
     duration_ms: u64,
     usage: Usage,
+    /// Which network it had.
+    network: String,
+    /// Why it had none, where nobody asked for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_network: Option<String>,
 }
 
 impl Run {
@@ -170,7 +185,8 @@ impl Run {
         let local = Local::open(global)?;
         let owner = if self.keep { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
         let limits = spec.limits.clone();
-        let created = local.create(spec, self.machine.creation(owner))?;
+        let outlet = self.outlet(global)?;
+        let created = local.create(spec, self.machine.creation(owner), &outlet)?;
         let mut start = relay::start_of(&self.command, self.timeout);
         let streams = if self.json { Streams::Captured } else { Streams::PassThrough };
         let outcome = relay::follow(local.dial(&created.id)?, &mut start, streams);
@@ -178,16 +194,21 @@ impl Run {
         if self.keep {
             ui::say(&format!("warren: kept as {id}; `warren shell {id}`, `warren rm {id}`", id = created.id));
         } else {
-            local.backend.destroy(&created.id)?;
+            local.destroy(&created.id, &outlet)?;
         }
         let outcome = outcome?;
         let cause = cause(&outcome, &usage);
         if let Some(reason) = explain(cause, self.timeout, &limits) {
             ui::complain(&reason);
         }
+        if let Some(learned) = outlet.learned() {
+            ui::say(&format!("warren: what it reached: {learned}"));
+        }
         let code = outcome.exit_code();
         if self.json {
-            ui::print_json(&self.report(created.id.to_string(), code, cause, &outcome, usage));
+            let report = self.report(created.id.to_string(), code, cause, &outcome, usage);
+            let network = super::word(&outlet.mode());
+            ui::print_json(&Report { network, no_network: outlet.missing, ..report });
         }
         Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1)))
     }
@@ -209,6 +230,23 @@ impl Run {
             truncated: outcome.truncated,
             duration_ms: outcome.exit.map_or(0, |exit| exit.duration_ms),
             usage,
+            network: String::new(),
+            no_network: None,
+        }
+    }
+
+    /// A sandbox that is kept has nobody who would look after its link.
+    fn outlet(&self, global: &Global) -> Result<Outlet, CliError> {
+        if !self.keep {
+            let aloud = if self.verbose { Aloud::Yes } else { Aloud::No };
+            return self.machine.outlet(global, aloud);
+        }
+        match self.machine.network.policy() {
+            Some(policy) if !policy.is_none() => {
+                Err(CliError::new("--keep: the network of a sandbox ends with the command that made it")
+                    .hint("`warren create --net …` makes one that stays, with a server to look after it"))
+            }
+            Some(_) | None => Ok(Outlet::closed()),
         }
     }
 }

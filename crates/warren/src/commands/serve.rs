@@ -147,6 +147,9 @@ fn announce(announcement: &Announcement) {
         ui::print(&format!("\nNothing is changed until somebody has looked: {reason}"));
     }
     let warren = command(announcement);
+    if let Some(reason) = &announcement.no_network {
+        ui::print(&format!("\nSandboxes can have no network: {reason}\n`{warren} doctor` says what to do."));
+    }
     ui::print(&format!(
         "\nIn another terminal:\n  {warren} create                a sandbox; prints its id\n  \
          {warren} exec ID -- uname -a   a command in it\n  {warren} ls                    all of them\n"

@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::{Isolation, OwnerBond, SandboxId};
+use warren_core::{OwnerBond, SandboxId};
 use warren_wire::api::{Command, StartProcess};
 use warren_wire::client::Client;
 
@@ -9,7 +9,7 @@ use super::exec::exit_code;
 use super::run::Machine;
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::Local;
+use crate::local::{Aloud, Local, Outlet};
 use crate::relay::{self, Streams};
 use crate::service::Place;
 
@@ -30,7 +30,9 @@ const SHELL: [&str; 3] = ["/bin/sh", "-c", "test -x \"$SHELL\" && exec \"$SHELL\
 
 impl Shell {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let Some(id) = &self.id else { return self.fresh(&Local::open(global)?) };
+        let Some(id) = &self.id else {
+            return self.fresh(&Local::open(global)?, &self.machine.outlet(global, Aloud::No)?);
+        };
         match global.place()? {
             Place::Server(client) => match client.sandbox(id.as_str()) {
                 Ok(_) => through(&client, id, self.machine.user()),
@@ -46,11 +48,11 @@ impl Shell {
         }
     }
 
-    fn fresh(&self, local: &Local) -> Result<ExitCode, CliError> {
+    fn fresh(&self, local: &Local, outlet: &Outlet) -> Result<ExitCode, CliError> {
         let spec = self.machine.spec()?;
-        let id = local.create(spec, self.machine.creation(OwnerBond::DiesWithOwner))?.id;
+        let id = local.create(spec, self.machine.creation(OwnerBond::DiesWithOwner), outlet)?.id;
         let code = self.directly(local, &id);
-        local.backend.destroy(&id)?;
+        local.destroy(&id, outlet)?;
         code
     }
 

@@ -1,0 +1,229 @@
+//! The network of a sandbox that no server looks after: made for one command, and gone with it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warren_core::network::Protocol;
+use warren_core::{
+    CreateRequest, NetworkEntry, NetworkErrorKind, NetworkMode, NetworkObserver, NetworkPolicy,
+    NetworkVerdict, Networks, Owner, SandboxId,
+};
+use warren_server::config::{Config, DefaultNetwork};
+use warren_server::open_networks;
+
+use crate::cli::Global;
+use crate::commands::serve::SettingFlags;
+use crate::error::CliError;
+use crate::network::destination;
+use crate::ui;
+
+/// What of a sandbox's doings is remembered.
+const MOST_REMEMBERED: usize = 1000;
+
+/// A way out, or none.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    link: Option<Arc<dyn Networks>>,
+    policy: NetworkPolicy,
+    watcher: Arc<Watcher>,
+    /// Why there is none, where nobody asked for that.
+    pub(crate) missing: Option<String>,
+}
+
+/// Whether standard error is told what network there is, and what of it is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aloud {
+    Yes,
+    No,
+}
+
+/// Hears what the sandbox does.
+#[derive(Debug, Default)]
+struct Watcher {
+    aloud: bool,
+    reached: Mutex<BTreeSet<String>>,
+}
+
+impl Outlet {
+    /// The way out that was asked for; without a wish, the one that the settings say, as far as this machine can.
+    pub(crate) fn open(global: &Global, wish: Option<NetworkPolicy>, aloud: Aloud) -> Result<Self, CliError> {
+        if wish.as_ref().is_some_and(NetworkPolicy::is_none) {
+            return Ok(Self::closed());
+        }
+        let config = SettingFlags::default().load(global)?.config;
+        let policy = match &wish {
+            Some(policy) => policy.clone(),
+            None => config.network.policy(true),
+        };
+        check(&policy, &config)?;
+        if policy.is_none() {
+            return Ok(Self::closed());
+        }
+        let networks = open_networks(&config);
+        match networks.unavailable() {
+            None => Ok(Self::over(networks, policy, aloud)),
+            // Nobody named a network, so a sandbox without one is as good.
+            Some(reason) if wish.is_none() && config.network.default == DefaultNetwork::Auto => {
+                if aloud == Aloud::Yes {
+                    ui::say(&format!("warren: the sandbox has no network: {reason}"));
+                }
+                Ok(Self::missing(reason))
+            }
+            Some(reason) => Err(CliError::new(format!("no sandbox can have a network here: {reason}"))
+                .hint("`warren doctor` checks what networks need; --net none does without")),
+        }
+    }
+
+    /// No network.
+    pub(crate) fn closed() -> Self {
+        Self { link: None, policy: NetworkPolicy::none(), watcher: Arc::default(), missing: None }
+    }
+
+    /// No network, for a reason that nobody had in mind.
+    fn missing(reason: String) -> Self {
+        Self { missing: Some(reason), ..Self::closed() }
+    }
+
+    fn over(networks: Arc<dyn Networks>, policy: NetworkPolicy, aloud: Aloud) -> Self {
+        let watcher = Arc::new(Watcher { aloud: aloud == Aloud::Yes, ..Watcher::default() });
+        networks.observe(Arc::clone(&watcher) as Arc<dyn NetworkObserver>);
+        Self { link: Some(networks), policy, watcher, missing: None }
+    }
+
+    pub(crate) fn mode(&self) -> NetworkMode {
+        self.policy.mode
+    }
+
+    pub(super) fn policy(&self) -> &NetworkPolicy {
+        &self.policy
+    }
+
+    /// Links a sandbox that is about to start.
+    pub(super) fn attach(&self, request: &mut CreateRequest) -> Result<(), CliError> {
+        let Some(link) = &self.link else { return Ok(()) };
+        let attachment = link.attach(&request.id, &Owner::first(), &self.policy).map_err(explain)?;
+        request.network = attachment.namespace.map(Arc::new);
+        request.env.extend(attachment.env);
+        Ok(())
+    }
+
+    pub(super) fn detach(&self, id: &SandboxId) {
+        if let Some(Err(error)) = self.link.as_ref().map(|link| link.detach(id)) {
+            ui::complain(&format!(
+                "the link of {id} could not be taken away: {}",
+                CliError::new(error).chain()
+            ));
+        }
+    }
+
+    /// The smallest policy for what was reached, if that was asked for.
+    pub(crate) fn learned(&self) -> Option<String> {
+        if self.mode() != NetworkMode::Learn {
+            return None;
+        }
+        let reached = self.watcher.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules: Vec<String> = reached.iter().map(|rule| format!(" --allow {rule}")).collect();
+        Some(format!("--net allow{}", rules.concat()))
+    }
+}
+
+/// What only a server can give is refused before anything is made.
+fn check(policy: &NetworkPolicy, config: &Config) -> Result<(), CliError> {
+    let with_server = "`warren serve` keeps secrets and asks people; `warren create` takes the same flags";
+    if !policy.secrets.is_empty() {
+        return Err(CliError::new("--secret: secrets are kept by a server").hint(with_server));
+    }
+    if policy.mode == NetworkMode::Ask {
+        return Err(CliError::new("--net ask: there is nobody to answer without a server").hint(with_server));
+    }
+    policy.validate(&config.network.exceptions).map_err(|error| CliError::new(format!("--net: {error}")))
+}
+
+fn explain(error: warren_core::NetworkError) -> CliError {
+    let hint = match error.kind {
+        NetworkErrorKind::Unavailable | NetworkErrorKind::Host => {
+            "`warren doctor` checks what networks need; --net none does without"
+        }
+        NetworkErrorKind::Exhausted => "too many sandboxes have a network on this machine",
+        NetworkErrorKind::NoSecret => "secrets are kept by a server: use `warren serve` and `warren create`",
+        NetworkErrorKind::NotFound => "--net none does without",
+    };
+    CliError::new(error).hint(hint)
+}
+
+impl NetworkObserver for Watcher {
+    fn saw(&self, _: &SandboxId, entry: NetworkEntry) {
+        match entry.verdict {
+            NetworkVerdict::Allowed => self.remember(&entry),
+            NetworkVerdict::Denied if self.aloud => ui::complain(&refusal(&entry)),
+            NetworkVerdict::Denied | NetworkVerdict::Asked => {}
+        }
+    }
+}
+
+impl Watcher {
+    /// What was connected to; a question about a name goes nowhere by itself.
+    fn remember(&self, entry: &NetworkEntry) {
+        let address = entry.address.map(|address| address.to_string());
+        if entry.protocol == Protocol::Dns || (entry.host.is_none() && address.is_none()) {
+            return;
+        }
+        let port = Some(entry.port).filter(|port| *port != 0);
+        let address = address.as_deref().filter(|_| entry.host.is_none());
+        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        if reached.len() < MOST_REMEMBERED {
+            reached.insert(destination(entry.host.as_deref(), address, port));
+        }
+    }
+}
+
+fn refusal(entry: &NetworkEntry) -> String {
+    let address = entry.address.map(|address| address.to_string());
+    let port = Some(entry.port).filter(|port| *port != 0);
+    let to = destination(entry.host.as_deref(), address.as_deref(), port);
+    let by = entry.process.as_deref().map(|process| format!(" by {process}")).unwrap_or_default();
+    format!("refused {} to {to}{by}: {}", entry.protocol, entry.rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(verdict: NetworkVerdict, host: Option<&str>, protocol: Protocol) -> NetworkEntry {
+        NetworkEntry {
+            verdict,
+            protocol,
+            host: host.map(str::to_owned),
+            address: Some("192.0.2.7".parse().unwrap()),
+            port: if protocol == Protocol::Dns { 0 } else { 443 },
+            rule: "not in the allow list".to_owned(),
+            process: Some("curl".to_owned()),
+            count: 1,
+        }
+    }
+
+    #[test]
+    fn what_was_reached_is_told_as_flags() {
+        let outlet = Outlet { policy: NetworkPolicy::of(NetworkMode::Learn), ..Outlet::closed() };
+        let id = SandboxId::from_random([0; 16]);
+        for (host, protocol) in [
+            (Some("b.example"), Protocol::Tcp),
+            (Some("a.example"), Protocol::Tcp),
+            (Some("a.example"), Protocol::Tcp),
+            (Some("c.example"), Protocol::Dns),
+            (None, Protocol::Udp),
+        ] {
+            outlet.watcher.saw(&id, entry(NetworkVerdict::Allowed, host, protocol));
+        }
+        outlet.watcher.saw(&id, entry(NetworkVerdict::Denied, Some("d.example"), Protocol::Tcp));
+        let learned = outlet.learned().unwrap();
+        assert_eq!(learned, "--net allow --allow 192.0.2.7:443 --allow a.example:443 --allow b.example:443");
+        assert_eq!(Outlet::closed().learned(), None);
+    }
+
+    #[test]
+    fn a_refusal_says_what_and_why() {
+        let text = refusal(&entry(NetworkVerdict::Denied, Some("a.example"), Protocol::Tcp));
+        assert_eq!(text, "refused tcp to a.example:443 (192.0.2.7) by curl: not in the allow list");
+    }
+}
