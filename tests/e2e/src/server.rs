@@ -9,6 +9,7 @@ use warren_wire::client::{Client, SandboxQuery};
 
 use crate::census;
 use crate::env::{TestEnv, finish};
+use crate::internet::{Internet, RESOLVER};
 use crate::output::Output;
 use crate::wait::eventually;
 
@@ -24,6 +25,7 @@ pub struct ServerSetup<'env> {
     flags: Vec<String>,
     variables: Vec<(String, String)>,
     boot: Option<PathBuf>,
+    machine: Option<&'env Internet>,
 }
 
 /// `warren serve` on a data directory, usually that of the [`TestEnv`]. Whatever becomes of the test, it does not outlive it.
@@ -82,13 +84,24 @@ impl<'env> ServerSetup<'env> {
         self
     }
 
+    /// On the machine of an Internet, with that one's names.
+    pub fn inside(mut self, internet: &'env Internet) -> Self {
+        self.machine = Some(internet);
+        self.listen = format!("{}:0", internet.address());
+        self.set("network.dns", &format!("[\"{RESOLVER}\"]"))
+    }
+
     /// `warren serve`, not yet started.
     pub fn command(&self) -> Command {
         let mut command = self.env.command_on(&self.data_dir, ["serve", "--listen", &self.listen]);
         command.arg("--env-file").arg(self.env_file());
         command.args(&self.flags).envs(self.variables.iter().map(|(name, value)| (name, value)));
-        match &self.boot {
+        let command = match &self.boot {
             Some(id) => within(&command, id),
+            None => command,
+        };
+        match self.machine {
+            Some(internet) => internet.on_machine(&command),
             None => command,
         }
     }
@@ -146,6 +159,7 @@ impl<'env> TestServer<'env> {
             flags: Vec::new(),
             variables: Vec::new(),
             boot: None,
+            machine: None,
         }
     }
 
@@ -282,6 +296,7 @@ impl<'env> TestServer<'env> {
             flags: self.setup.flags.clone(),
             variables: Vec::new(),
             boot: None,
+            machine: self.setup.machine,
         };
         let setup = change(setup);
         (self.child, self.started_in) = setup.spawn();
