@@ -28,7 +28,7 @@ pub use faults::{Call, Hold};
 /// Rules: one lifecycle call at a time for one id; no create of an id that exists; [`warren_core::RootState::Kept`] only for what
 /// has ended and has files, and on other layers only if nothing was written on the ones before; no freeze or thaw of what was
 /// halted, and no clear of what was not; a seal on what the sandbox stands on, into a place that [`FakeLayers`] gave and that is
-/// free; no lifecycle call for what was destroyed.
+/// free; no lifecycle call for what was destroyed; a namespace for exactly those that are to have a network.
 ///
 /// Its agents speak the guest protocol and know these programs: `true`, `false`, `exit N`, `fail` (code 3), `echo WORDS`, `yes N`,
 /// `sleep SECONDS` (real time), `cat`, `env`, `listen PORT`, `write PATH TEXT`, `read PATH`; any other exits with 127. A frozen

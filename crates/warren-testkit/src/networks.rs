@@ -1,7 +1,10 @@
 //! A network in memory.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::io::{self, Read as _};
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warren_core::{
@@ -9,18 +12,41 @@ use warren_core::{
     NetworkUsage, Networks, Owner, SandboxId,
 };
 
-/// Links that exist in memory alone. Strict: a link is changed only while it is there.
+/// Links that exist in memory alone, stricter than real ones. Whoever breaks a rule of [`Networks`] is not stopped but written down,
+/// and [`FakeNetworks::assert_clean`] tells.
+///
+/// Rules: one call at a time for one id; no link for a policy of mode `none`; no change of what is not attached; at least one policy
+/// for what is; [`Networks::retain`] once for each process.
+///
+/// It stands for the machine, so it outlives an engine that is dropped, and can be given to the next one.
 #[derive(Default)]
 pub struct FakeNetworks {
     inner: Mutex<Inner>,
+    before: Mutex<Option<Arc<Before>>>,
+    bar: Mutex<Option<Arc<Bar>>>,
 }
+
+type Before = dyn Fn(&'static str) + Send + Sync;
+type Bar = dyn Fn() -> bool + Send + Sync;
 
 #[derive(Default)]
 struct Inner {
-    links: HashMap<SandboxId, Vec<NetworkPolicy>>,
+    links: BTreeMap<SandboxId, Link>,
+    made: u8,
+    busy: HashMap<SandboxId, &'static str>,
+    retained: bool,
+    violations: Vec<String>,
     unavailable: Option<String>,
     failures: Vec<&'static str>,
     observer: Option<Arc<dyn NetworkObserver>>,
+}
+
+struct Link {
+    policies: Vec<NetworkPolicy>,
+    addresses: Vec<IpAddr>,
+    usage: NetworkUsage,
+    /// The other end of what stands for the namespace: it hears when nobody holds that any more.
+    namespace: UnixStream,
 }
 
 impl FakeNetworks {
@@ -33,18 +59,65 @@ impl FakeNetworks {
         self.lock().unavailable = Some(reason.to_owned());
     }
 
-    /// The next call of this name fails.
+    /// The next call of this name fails, without any effect.
     pub fn fail_next(&self, call: &'static str) {
         self.lock().failures.push(call);
     }
 
+    /// Calls that were to fail and have not been made no longer are.
+    pub fn forgive(&self) {
+        self.lock().failures.clear();
+    }
+
+    /// Called before each call, on its thread: it may wait.
+    pub fn before_each(&self, hook: impl Fn(&'static str) + Send + Sync + 'static) {
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(hook));
+    }
+
+    /// A thread for which this says yes changes nothing any more, for ever: it belongs to a process that has ended.
+    pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(barred));
+    }
+
+    /// Whether a call has not returned.
+    pub fn is_busy(&self) -> bool {
+        !self.lock().busy.is_empty()
+    }
+
+    /// The machine was switched off and on: no link is left.
+    pub fn reboot(&self) {
+        self.lock().links.clear();
+    }
+
+    /// The link vanishes, as if somebody had removed it.
+    pub fn lose(&self, id: &SandboxId) {
+        self.lock().links.remove(id);
+    }
+
     /// The policies that hold for a sandbox now; `None` when it is not attached.
     pub fn policies(&self, id: &SandboxId) -> Option<Vec<NetworkPolicy>> {
-        self.lock().links.get(id).cloned()
+        self.lock().links.get(id).map(|link| link.policies.clone())
     }
 
     pub fn attached(&self) -> HashSet<SandboxId> {
         self.lock().links.keys().cloned().collect()
+    }
+
+    /// Whether somebody holds the namespace that a sandbox was attached with.
+    pub fn is_namespace_held(&self, id: &SandboxId) -> bool {
+        let inner = self.lock();
+        let Some(link) = inner.links.get(id) else { return false };
+        match (&link.namespace).read(&mut [0]) {
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+            Ok(_) => false,
+        }
+    }
+
+    /// Changes what [`Networks::usage`] says of a sandbox.
+    pub fn change_usage(&self, id: &SandboxId, change: impl FnOnce(&mut NetworkUsage)) {
+        if let Some(link) = self.lock().links.get_mut(id) {
+            change(&mut link.usage);
+        }
     }
 
     /// Tells the observer that a sandbox did something.
@@ -55,20 +128,106 @@ impl FakeNetworks {
         }
     }
 
-    fn call(&self, name: &'static str) -> Result<MutexGuard<'_, Inner>, NetworkError> {
-        let mut inner = self.lock();
-        if let Some(index) = inner.failures.iter().position(|failing| *failing == name) {
-            inner.failures.remove(index);
-            return Err(NetworkError::new(NetworkErrorKind::Host, format!("{name} was told to fail")));
+    /// Which rules were broken so far.
+    pub fn violations(&self) -> Vec<String> {
+        self.lock().violations.clone()
+    }
+
+    /// # Panics
+    ///
+    /// If a rule was broken.
+    pub fn assert_clean(&self) {
+        let violations = self.violations();
+        assert!(violations.is_empty(), "rules of the networks were broken: {violations:#?}");
+    }
+
+    fn announce(&self, call: &'static str) {
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(before) = before {
+            before(call);
         }
-        match &inner.unavailable {
-            Some(reason) => Err(NetworkError::new(NetworkErrorKind::Unavailable, reason.clone())),
-            None => Ok(inner),
+    }
+
+    /// A call that changes something. Looked at with the links in hand, so that nothing slips through.
+    fn call<T>(
+        &self,
+        name: &'static str,
+        id: Option<&SandboxId>,
+        act: impl FnOnce(&mut Inner) -> Result<T, NetworkError>,
+    ) -> Result<T, NetworkError> {
+        self.announce(name);
+        self.enter(name, id);
+        std::thread::yield_now();
+        let mut inner = self.lock();
+        if let Some(id) = id {
+            inner.busy.remove(id);
+        }
+        inner.suffer(name)?;
+        act(&mut inner)
+    }
+
+    fn enter(&self, name: &'static str, id: Option<&SandboxId>) {
+        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        loop {
+            let mut inner = self.lock();
+            if !bar.as_ref().is_some_and(|barred| barred()) {
+                if let Some(id) = id
+                    && let Some(other) = inner.busy.insert(id.clone(), name)
+                {
+                    inner.violations.push(format!("{name} of {id} while {other} runs"));
+                }
+                return;
+            }
+            drop(inner);
+            std::thread::park();
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn suffer(&mut self, name: &'static str) -> Result<(), NetworkError> {
+        if let Some(index) = self.failures.iter().position(|failing| *failing == name) {
+            self.failures.remove(index);
+            return Err(NetworkError::new(NetworkErrorKind::Host, format!("{name}, as the test asked")));
+        }
+        match &self.unavailable {
+            Some(reason) => Err(NetworkError::new(NetworkErrorKind::Unavailable, reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn attach(&mut self, id: &SandboxId, policy: &NetworkPolicy) -> Result<Attachment, NetworkError> {
+        let failed = |error| NetworkError::caused(NetworkErrorKind::Host, "make a namespace", error);
+        let (namespace, held) = UnixStream::pair().map_err(failed)?;
+        held.set_nonblocking(true).map_err(failed)?;
+        self.made = self.made % 250 + 1;
+        let addresses = vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, self.made))];
+        let link = Link {
+            policies: vec![policy.clone()],
+            addresses: addresses.clone(),
+            usage: NetworkUsage::default(),
+            namespace: held,
+        };
+        self.links.insert(id.clone(), link);
+        Ok(Attachment { namespace: Some(namespace.into()), addresses, env: vec!["FAKE_LINK=up".to_owned()] })
+    }
+
+    fn link(&mut self, call: &str, id: &SandboxId) -> Result<&mut Link, NetworkError> {
+        if !self.links.contains_key(id) && call == "set" {
+            self.violations.push(format!("{call} of {id}, which is not attached"));
+        }
+        let missing = || NetworkError::new(NetworkErrorKind::NotFound, format!("{id} is not attached"));
+        self.links.get_mut(id).ok_or_else(missing)
+    }
+
+    fn expect_network(&mut self, call: &str, id: &SandboxId, policy: &NetworkPolicy) {
+        if policy.is_none() {
+            self.violations.push(format!("{call} of {id} with a policy that needs no link"));
+        }
     }
 }
 
@@ -82,61 +241,62 @@ impl Networks for FakeNetworks {
     }
 
     fn attach(&self, id: &SandboxId, _: &Owner, policy: &NetworkPolicy) -> Result<Attachment, NetworkError> {
-        assert!(!policy.is_none(), "{id} needs no link");
-        let mut inner = self.call("attach")?;
-        inner.links.insert(id.clone(), vec![policy.clone()]);
-        Ok(attachment(inner.links.len()))
+        self.call("attach", Some(id), |inner| {
+            inner.expect_network("attach", id, policy);
+            inner.attach(id, policy)
+        })
     }
 
     fn adopt(&self, id: &SandboxId, _: &Owner, policy: &NetworkPolicy) -> Result<Attachment, NetworkError> {
-        let mut inner = self.call("adopt")?;
-        let count = inner.links.len();
-        let link = inner.links.get_mut(id).ok_or_else(|| not_found(id))?;
-        *link = vec![policy.clone()];
-        Ok(attachment(count))
+        self.call("adopt", Some(id), |inner| {
+            inner.expect_network("adopt", id, policy);
+            let link = inner.link("adopt", id)?;
+            link.policies = vec![policy.clone()];
+            Ok(Attachment { namespace: None, addresses: link.addresses.clone(), env: Vec::new() })
+        })
     }
 
     fn set(&self, id: &SandboxId, policies: &[NetworkPolicy]) -> Result<(), NetworkError> {
-        let mut inner = self.call("set")?;
-        let link = inner.links.get_mut(id).ok_or_else(|| not_found(id))?;
-        *link = policies.to_vec();
-        Ok(())
+        self.call("set", Some(id), |inner| {
+            if policies.is_empty() {
+                inner.violations.push(format!("set of {id} without a policy"));
+            }
+            inner.link("set", id)?.policies = policies.to_vec();
+            Ok(())
+        })
     }
 
     fn detach(&self, id: &SandboxId) -> Result<(), NetworkError> {
-        self.call("detach")?.links.remove(id);
-        Ok(())
+        self.call("detach", Some(id), |inner| {
+            inner.links.remove(id);
+            Ok(())
+        })
     }
 
     fn retain(&self, ids: &HashSet<SandboxId>) -> Result<(), NetworkError> {
-        self.call("retain")?.links.retain(|id, _| ids.contains(id));
-        Ok(())
+        self.call("retain", None, |inner| {
+            if std::mem::replace(&mut inner.retained, true) {
+                inner.violations.push("retain for the second time".to_owned());
+            }
+            inner.links.retain(|id, _| ids.contains(id));
+            Ok(())
+        })
     }
 
     fn usage(&self, id: &SandboxId) -> Option<NetworkUsage> {
-        self.lock().links.contains_key(id).then(NetworkUsage::default)
+        self.lock().links.get(id).map(|link| link.usage)
     }
 
     fn observe(&self, observer: Arc<dyn NetworkObserver>) {
-        self.lock().observer = Some(observer);
+        let mut inner = self.lock();
+        // Another process begins.
+        inner.retained = false;
+        inner.observer = Some(observer);
     }
 }
 
-fn attachment(number: usize) -> Attachment {
-    let last = u8::try_from(number % 250).unwrap_or(0);
-    Attachment {
-        namespace: None,
-        addresses: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))],
-        env: Vec::new(),
-    }
-}
-
-fn not_found(id: &SandboxId) -> NetworkError {
-    NetworkError::new(NetworkErrorKind::NotFound, format!("{id} is not attached"))
-}
-
-impl std::fmt::Debug for FakeNetworks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FakeNetworks").field("links", &self.lock().links.len()).finish_non_exhaustive()
+impl fmt::Debug for FakeNetworks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeNetworks").field("attached", &self.attached()).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! What the many do who use one sandbox at the same time.
 
 use warren_core::catalog::SnapshotFilter;
-use warren_core::{DiffOptions, PageRequest, SandboxId, SessionId, SnapshotId};
+use warren_core::{DiffOptions, NetworkMode, NetworkPolicy, PageRequest, SandboxId, SessionId, SnapshotId};
 use warren_engine::{Engine, EngineError, Patch, Point, Release, StoppedFiles, TakeSnapshot};
 use warren_testkit::FakeRandom;
 
@@ -23,6 +23,9 @@ pub(crate) enum Action {
     Release,
     Terminate,
     Patch,
+    SetNetwork,
+    CutOff,
+    Grant,
     Look,
     FallIdle,
     Die,
@@ -41,7 +44,7 @@ pub(crate) enum Action {
     Sweep,
 }
 
-const ACTIONS: [Action; 29] = [
+const ACTIONS: [Action; 32] = [
     Action::Exec,
     Action::ExecAndLeave,
     Action::Attach,
@@ -55,6 +58,9 @@ const ACTIONS: [Action; 29] = [
     Action::Release,
     Action::Terminate,
     Action::Patch,
+    Action::SetNetwork,
+    Action::CutOff,
+    Action::Grant,
     Action::Look,
     Action::FallIdle,
     Action::Die,
@@ -84,6 +90,16 @@ impl Action {
     }
 }
 
+/// One that somebody else has cut off is told so.
+fn unless_closed(result: Result<(), EngineError>) -> Result<(), EngineError> {
+    match result {
+        Err(EngineError::Invalid { field, .. }) if ["network.mode", "rules"].contains(&field.as_str()) => {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
 /// One of many who use the same sandbox.
 pub(crate) struct Actor {
     pub(crate) world: World,
@@ -109,6 +125,15 @@ impl Actor {
             Action::Release => engine.release(&me, session, Release::KeepAlive).await.map(drop),
             Action::Terminate => engine.terminate(&me, session, "terminator").await.map(drop),
             Action::Patch => engine.update_sandbox(&me, id, Patch::default()).await.map(drop),
+            Action::SetNetwork => {
+                let list = NetworkPolicy::of(NetworkMode::Allow);
+                unless_closed(engine.set_network(&me, id, list).await.map(drop))
+            }
+            Action::CutOff => engine.set_network(&me, id, NetworkPolicy::none()).await.map(drop),
+            Action::Grant => {
+                let rules = vec!["a.example".parse().unwrap()];
+                unless_closed(engine.allow(&me, id, rules, Some(1000)).await.map(drop))
+            }
             Action::Look => engine.usage(&me, id).await.map(drop),
             Action::FallIdle => {
                 self.world.fall_idle(engine).await;

@@ -71,6 +71,10 @@ fn break_ports(world: &World, random: &FakeRandom) {
         let kind = if random.below(2) == 0 { CatalogErrorKind::Busy } else { CatalogErrorKind::Full };
         world.catalog.fail_next_call(method, kind);
     }
+    let methods = ["attach", "detach", "set"];
+    for _ in 0..random.below(3) {
+        world.networks.fail_next(methods[usize::try_from(random.below(3)).unwrap()]);
+    }
     let methods = ["commit", "copy", "stand_on", "sync", "remove", "layers"];
     for _ in 0..random.below(3) {
         let method = methods[usize::try_from(random.below(6)).unwrap()];
@@ -82,6 +86,7 @@ fn mend_ports(world: &World) {
     world.catalog.forgive();
     world.isolation.forgive();
     world.isolation.layers().forgive();
+    world.networks.forgive();
 }
 
 /// What nobody may be told, whatever failed.

@@ -1,5 +1,6 @@
 //! The process ends at every step and before every call to a port, and the next start makes everything whole.
 
+mod links;
 mod travel;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,7 @@ enum Tour {
     Life,
     Travel,
     Squash,
+    Network,
 }
 
 /// Nothing happens but what the tour asks for, so that it passes the same steps each time.
@@ -121,6 +123,7 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
                 Tour::Life => life(&world, &engine, &promises).await.unwrap(),
                 Tour::Travel => travel::through_states(&world, &engine, &promises).await.unwrap(),
                 Tour::Squash => travel::into_depth(&engine, &promises).await.unwrap(),
+                Tour::Network => links::through_policies(&world, &engine, &promises).await.unwrap(),
             }
         });
     };
@@ -140,6 +143,7 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
 
 fn recover(world: &World, promises: &Promises, end: End) {
     world.inherit();
+    links::assert_none_is_loose(world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let engine = world.open().await;
@@ -190,8 +194,10 @@ fn measure(tour: Tour) -> (Vec<EngineStep>, usize) {
 
 #[test]
 fn every_step_is_passed_by_one_of_the_tours() {
-    let passed: Vec<EngineStep> =
-        [Tour::Life, Tour::Travel, Tour::Squash].into_iter().flat_map(|tour| measure(tour).0).collect();
+    let passed: Vec<EngineStep> = [Tour::Life, Tour::Travel, Tour::Squash, Tour::Network]
+        .into_iter()
+        .flat_map(|tour| measure(tour).0)
+        .collect();
     for step in EngineStep::ALL {
         assert!(passed.contains(&step), "no test passes {}", step.name());
     }
@@ -199,7 +205,7 @@ fn every_step_is_passed_by_one_of_the_tours() {
 
 #[test]
 fn an_end_at_any_step_is_mended_by_the_next_start() {
-    for tour in [Tour::Life, Tour::Travel] {
+    for tour in [Tour::Life, Tour::Travel, Tour::Network] {
         let (steps, _) = measure(tour);
         for number in 0..steps.len() {
             assert!(check(tour, End::AtStep(number)), "step {number} of {steps:?} was not reached");
@@ -218,7 +224,7 @@ fn an_end_while_layers_are_joined_is_mended_by_the_next_start() {
 
 #[test]
 fn an_end_before_any_call_is_mended_by_the_next_start() {
-    for tour in [Tour::Life, Tour::Travel] {
+    for tour in [Tour::Life, Tour::Travel, Tour::Network] {
         let (_, calls) = measure(tour);
         assert!(calls > 50, "{calls}");
         for number in 0..calls {
@@ -229,7 +235,7 @@ fn an_end_before_any_call_is_mended_by_the_next_start() {
 
 #[test]
 fn an_end_while_mending_is_mended_by_the_start_after_it() {
-    for tour in [Tour::Life, Tour::Travel] {
+    for tour in [Tour::Life, Tour::Travel, Tour::Network] {
         let (steps, _) = measure(tour);
         for number in 0..steps.len() {
             let (world, promises) = (world(), Arc::default());

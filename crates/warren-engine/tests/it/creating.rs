@@ -229,7 +229,9 @@ async fn an_acquire_whose_caller_leaves_is_finished_or_undone() {
 async fn a_preferred_sandbox_is_joined_if_it_fits() {
     let world = World::new();
     let engine = world.open().await;
-    let made = make(&engine).await;
+    let mut without = acquire();
+    without.sandbox.spec.network = NetworkPolicy::none();
+    let made = engine.acquire(&owner(), without).await.unwrap();
     let prefer = || Acquire { preferred: Some(made.sandbox.id.clone()), fresh: false, ..acquire() };
     let joined = engine.acquire(&owner(), prefer()).await.unwrap();
     assert!(!joined.fresh);

@@ -42,6 +42,10 @@ impl Doom {
         world.isolation.before_each(move |_| two.call());
         let three = Arc::clone(&doom);
         world.isolation.layers().before_each(move |_| three.call());
+        let four = Arc::clone(&doom);
+        world.networks.before_each(move |_| four.call());
+        let three = Arc::clone(&doom);
+        world.networks.bar(move || three.is_mine() && three.is_dead());
         let (one, two) = (Arc::clone(&doom), Arc::clone(&doom));
         world.catalog.bar(move || one.is_mine() && one.is_dead());
         world.isolation.bar(move || two.is_mine() && two.is_dead());

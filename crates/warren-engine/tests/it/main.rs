@@ -16,6 +16,7 @@ mod idleness;
 mod keeping;
 mod lifecycle;
 mod model;
+mod networks;
 mod overview;
 mod owners;
 mod ports;

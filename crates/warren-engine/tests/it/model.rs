@@ -3,7 +3,7 @@
 mod expected;
 
 use proptest::prelude::*;
-use warren_core::{SandboxId, SessionId, SessionState, Status};
+use warren_core::{NetworkMode, NetworkPolicy, SandboxId, SessionId, SessionState, Status};
 use warren_engine::{Engine, EngineError, Release, StoppedFiles};
 use warren_testkit::Standing;
 
@@ -25,6 +25,10 @@ pub(crate) enum Op {
     ResumeSession(usize),
     Release(usize, bool),
     Terminate(usize),
+    /// Another policy, or none at all.
+    SetNetwork(usize, u8),
+    /// Something is opened or closed for a while.
+    Grant(usize, bool),
     /// Long enough to fall idle, and so much longer.
     Wait(u64),
     Restart,
@@ -45,7 +49,9 @@ fn any_op() -> impl Strategy<Value = Op> {
         2 => index.clone().prop_map(Op::Suspend),
         2 => index.clone().prop_map(Op::ResumeSession),
         2 => (index.clone(), any::<bool>()).prop_map(|(index, keep)| Op::Release(index, keep)),
-        1 => index.prop_map(Op::Terminate),
+        1 => index.clone().prop_map(Op::Terminate),
+        2 => (index.clone(), 0..4u8).prop_map(|(index, which)| Op::SetNetwork(index, which)),
+        2 => (index, any::<bool>()).prop_map(|(index, allow)| Op::Grant(index, allow)),
         1 => prop_oneof![Just(0), Just(DETACHED_S), Just(SUSPENDED_S)].prop_map(Op::Wait),
         1 => Just(Op::Restart),
         1 => Just(Op::Reboot),
@@ -59,6 +65,15 @@ struct Real {
     sandboxes: Vec<SandboxId>,
     sessions: Vec<SessionId>,
     boots: usize,
+}
+
+fn policy(which: u8) -> NetworkPolicy {
+    let modes = [NetworkMode::Public, NetworkMode::Allow, NetworkMode::Ask, NetworkMode::None];
+    let mut policy = NetworkPolicy::of(modes[usize::from(which)]);
+    if matches!(policy.mode, NetworkMode::Allow | NetworkMode::Ask) {
+        policy.allow = vec!["listed.example".parse().unwrap()];
+    }
+    policy
 }
 
 fn answer<T>(result: &Result<T, EngineError>) -> Answer {
@@ -114,6 +129,26 @@ impl Real {
                 answer(&engine.release(&me, &session(index)?, release).await)
             }
             Op::Terminate(index) => answer(&engine.terminate(&me, &session(index)?, "model").await),
+            Op::SetNetwork(index, which) => {
+                let id = sandbox(index)?;
+                // One that runs without a network gets none, which is another test.
+                if record(&engine, &id).await.spec.network.is_none() {
+                    return None;
+                }
+                answer(&engine.set_network(&me, &id, policy(which)).await)
+            }
+            Op::Grant(index, allow) => {
+                let id = sandbox(index)?;
+                if record(&engine, &id).await.spec.network.is_none() {
+                    return None;
+                }
+                let rules = vec!["granted.example:443".parse().unwrap()];
+                let for_ms = Some(ACTIVE_S * 1000);
+                answer(&match allow {
+                    true => engine.allow(&me, &id, rules, for_ms).await,
+                    false => engine.deny(&me, &id, rules, for_ms).await,
+                })
+            }
             Op::Wait(longer) => {
                 self.world.pass(&engine, 1).await;
                 self.world.pass(&engine, ACTIVE_S + 1 + longer).await;
@@ -143,6 +178,7 @@ impl Real {
         if reboot {
             self.boots += 1;
             self.world.isolation.reboot();
+            self.world.networks.reboot();
             self.world.clock.reboot(1);
         }
         self.engine = self.world.open().await;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use warren_core::catalog::{SandboxFilter, SessionFilter, SnapshotFilter};
-use warren_core::{Conflicts, DiffOptions, PageRequest, SandboxId, SessionId, SnapshotId};
+use warren_core::network::GrantEffect;
+use warren_core::{Conflicts, DiffOptions, NetworkPolicy, PageRequest, SandboxId, SessionId, SnapshotId};
 use warren_engine::{
     Acquire, Attach, Engine, EngineError, ExportOrder, Patch, Point, PromoteOrder, Release, StoppedFiles,
     TakeSnapshot, ToolCall, ToolResources,
@@ -95,6 +96,7 @@ async fn ask_everything(
         "resize" => engine.resize(&them, id, first(), size);
         "wait" => engine.wait(&them, id, first());
         "connect" => engine.connect(&them, id, 8000);
+        "visit" => engine.visit(&them, id);
         "file_call" => engine.file_call(&them, id, file(FileOperation::Remove { path: "/tmp".into(), recursive: true }));
         "stat" => engine.stat(&them, id, stat());
         "read_file" => engine.read_file(&them, id, file(FileOperation::Read { path: "/tmp/a".into(), offset: 0, length: None }));
@@ -131,6 +133,15 @@ async fn ask_everything(
         "end_session" => engine.end_session(&them, session);
         "journal" => engine.journal(&them, id, None, 10, false);
         "blame" => engine.blame(&them, id, std::path::Path::new("/tmp/a"));
+        "network" => engine.network(&them, id);
+        "set_network" => engine.set_network(&them, id, NetworkPolicy::public());
+        "allow" => engine.allow(&them, id, vec!["*".parse().unwrap()], None);
+        "deny" => engine.deny(&them, id, vec!["*".parse().unwrap()], None);
+        "network_log" => engine.network_log(&them, id, 0, 10);
+        "follow_network_log" => engine.follow_network_log(&them, id, Some(0));
+        "network_asks" => engine.network_asks(&them, id);
+        "answer_network_ask" => engine.answer_network_ask(&them, id, 1, GrantEffect::Allow, None);
+        "learned_network" => engine.learned_network(&them, id);
         "call_tool" => engine.call_tool(&them, id, tool(), None);
     }
 }

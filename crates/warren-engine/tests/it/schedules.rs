@@ -105,7 +105,9 @@ fn jitter(world: &World, seed: u64) {
     };
     let again = dawdle.clone();
     world.isolation.before_each(move |_| dawdle());
+    let third = again.clone();
     world.catalog.before_each(move |_| again());
+    world.networks.before_each(move |_| third());
 }
 
 /// Says which schedule it was that failed.

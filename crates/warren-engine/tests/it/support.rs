@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use warren_core::catalog::{SandboxFilter, SessionFilter};
 use warren_core::{
-    Limits, NewRun, Owner, PageRequest, SandboxId, SandboxRecord, SandboxSpec, SessionId, SessionRecord,
-    SessionState, Status, TemplateName, Timeouts,
+    Limits, NetworkPolicy, NewRun, Owner, PageRequest, SandboxId, SandboxRecord, SandboxSpec, SessionId,
+    SessionRecord, SessionState, Status, TemplateName, Timeouts,
 };
 use warren_engine::{
     Acquire, Acquired, Attach, Engine, EngineError, EngineStep, ExecResult, NewSandbox, OutputCaps, Parts,
@@ -95,7 +95,7 @@ impl World {
 
     /// Takes over after a process that has ended. A call of it that was under way still takes effect, as on a real machine.
     pub(crate) fn inherit(&self) {
-        while self.isolation.is_busy() {
+        while self.isolation.is_busy() || self.networks.is_busy() {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.isolation.owner_ended();
@@ -117,6 +117,7 @@ pub(crate) fn stranger() -> Owner {
 pub(crate) fn new_sandbox() -> NewSandbox {
     let mut spec = SandboxSpec::new(TemplateName::host());
     spec.limits.lifetime_s = LIFETIME_S;
+    spec.network = NetworkPolicy::public();
     NewSandbox::new(spec)
 }
 
@@ -201,6 +202,7 @@ pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
     // What commands left is captured in the background.
     eventually("calls return", async || !world.isolation.is_busy()).await;
     assert_eq!(world.isolation.violations(), Vec::<String>::new());
+    world.networks.assert_clean();
     world.isolation.layers().assert_clean();
     if let Err(disagreement) = compare(world, engine).await {
         panic!("{disagreement}");
@@ -250,6 +252,7 @@ async fn compare(world: &World, engine: &Engine) -> Result<(), String> {
             return Err(format!("it is {standing:?} and not {expected:?}: {record:?}"));
         }
     }
+    compare_links(world, &records)?;
     if !standings.is_empty() {
         return Err(format!("nobody knows of {standings:?}"));
     }
@@ -260,4 +263,20 @@ async fn compare(world: &World, engine: &Engine) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Exactly those have a link that run and may go somewhere, and each link obeys its record.
+fn compare_links(world: &World, records: &[SandboxRecord]) -> Result<(), String> {
+    let runs = |record: &&SandboxRecord| matches!(record.status, Status::Ready | Status::Paused);
+    let mut attached = world.networks.attached();
+    for record in records {
+        let expected = Some(record).filter(runs).map(|record| vec![record.spec.network.clone()]);
+        let expected = expected.filter(|policies| !policies[0].is_none());
+        let (found, addresses) = (world.networks.policies(&record.id), !record.addresses.is_empty());
+        if found != expected || addresses != expected.is_some() {
+            return Err(format!("its link obeys {found:?} and not {expected:?}: {record:?}"));
+        }
+        attached.remove(&record.id);
+    }
+    if attached.is_empty() { Ok(()) } else { Err(format!("nobody knows of the links of {attached:?}")) }
 }

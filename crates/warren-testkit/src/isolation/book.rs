@@ -104,6 +104,9 @@ impl Book {
         if let Err(error) = request.spec.validate() {
             self.violations.push(format!("create of {id} with a spec that is not valid: {error}"));
         }
+        if request.spec.network.is_none() == request.network.is_some() {
+            self.violations.push(format!("create of {id} in a network that is not what its spec says"));
+        }
         let upper = self.kept(&request)?;
         let below = self.below(&request, &upper)?;
         self.last_pid += 1;

@@ -78,6 +78,10 @@ impl Model {
             Op::ResumeSession(index) => self.resume_session(session(index)),
             Op::Release(index, keep) => self.release(session(index), keep),
             Op::Terminate(index) => self.terminate(session(index)),
+            Op::SetNetwork(index, _) | Op::Grant(index, _) => match self.sandboxes[sandbox(index)].place {
+                Place::Gone => Answer::Denied,
+                Place::Ready | Place::Paused(_) | Place::Stopped => Answer::Done,
+            },
             Op::Wait(longer) => self.wait(ACTIVE_S + 2 + longer),
             Op::Restart => Answer::Done,
             Op::Reboot => self.reboot(),
