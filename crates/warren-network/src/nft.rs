@@ -21,7 +21,7 @@ use warren_core::network::Cidr;
 use crate::netlink::NetlinkError;
 use crate::rules::{Reach, Rules};
 
-pub(crate) use ruleset::{TOLD_LIMIT, TOLD_POLICY};
+pub(crate) use ruleset::TOLD_LIMIT;
 pub(crate) use table::{Hold, Table, tables};
 
 /// The bits of a packet's mark that are ours. Of sandboxes' packets only those with one of them may be routed.

@@ -49,7 +49,7 @@ const TOLD_BYTES: u32 = 96;
 const TOLD: Limit = Limit { of: Unit::Packets, per_second: 20, burst: 60 };
 
 /// What a told packet was refused for.
-pub(crate) const TOLD_POLICY: &str = "policy";
+const TOLD_POLICY: &str = "policy";
 pub(crate) const TOLD_LIMIT: &str = "limit";
 
 /// A chain; with a hook if packets come to it from outside the table.

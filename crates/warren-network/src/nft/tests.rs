@@ -4,3 +4,4 @@ mod changes;
 mod lab;
 mod packets;
 mod table;
+mod told;

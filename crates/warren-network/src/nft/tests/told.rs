@@ -1,0 +1,52 @@
+use std::sync::mpsc;
+use std::time::Duration;
+
+use warren_core::network::Protocol;
+
+use super::lab::*;
+use crate::refusals::{Refusal, Refusals};
+
+#[test]
+fn what_is_refused_is_told_and_what_is_allowed_is_not() {
+    let Some((mut lab, table)) = Lab::with_table() else { return };
+    lab.serve_udp(Side::Internet, format!("{INTERNET}:9000").parse().unwrap(), "internet");
+    let sandbox = lab.sandbox(1);
+    table.put(&sandbox.under(&policy("allow 192.0.2.1:9000"))).unwrap();
+    let (sender, heard) = mpsc::channel();
+    let told = move |refusal: &Refusal, _| drop(sender.send(*refusal));
+    let refusals = lab.world.on_host(move || Refusals::hear(0, told).unwrap());
+    assert_eq!(sandbox.udp(INTERNET, 9000), said("internet"));
+    assert_eq!(sandbox.udp(INTERNET, 9001), Outcome::Refused);
+    assert_eq!(sandbox.udp(INTERNET_V6, 9000), Outcome::Refused);
+    assert_eq!(sandbox.ping("10.1.2.3"), Outcome::Refused);
+    let next = || {
+        let refusal = heard.recv_timeout(Duration::from_secs(3)).unwrap();
+        (refusal.source.to_string(), refusal.destination.to_string(), refusal.protocol, refusal.port)
+    };
+    let (v4, v6) = (v4(sandbox.place).to_string(), sandbox.place.v6().to_string());
+    assert_eq!(next(), (v4.clone(), INTERNET.to_owned(), Protocol::Udp, 9001));
+    assert_eq!(next(), (v6, INTERNET_V6.to_owned(), Protocol::Udp, 9000));
+    assert_eq!(next(), (v4, "10.1.2.3".to_owned(), Protocol::Icmp, 0));
+    drop(refusals);
+    assert!(heard.try_recv().is_err());
+}
+
+#[test]
+fn a_flood_of_refusals_is_not_told_whole() {
+    let Some((lab, table)) = Lab::with_table() else { return };
+    let sandbox = lab.sandbox(1);
+    table.put(&sandbox.under(&policy("allow"))).unwrap();
+    let (sender, heard) = mpsc::channel();
+    let told = move |_: &Refusal, count| drop(sender.send(count));
+    let refusals = lab.world.on_host(move || Refusals::hear(0, told).unwrap());
+    sandbox.inside(|| {
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        for port in 1000..3000 {
+            drop(socket.send_to(b"x", ("192.0.2.1", port)));
+        }
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    drop(refusals);
+    let count = heard.try_iter().count();
+    assert!((1..200).contains(&count), "{count}");
+}
