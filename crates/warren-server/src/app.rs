@@ -1,13 +1,40 @@
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::response::Response;
 use axum::{Router, middleware};
 use http::{Method, Uri};
+use tower::ServiceExt as _;
 
 use crate::error::{ApiError, Code};
+use crate::proxy::Proxy;
 use crate::state::AppState;
 use crate::{auth, chat, limits, logging, request_id, routes};
 
-/// The whole service: every route behind the layers that all of them share.
-pub(crate) fn app(state: AppState) -> Router {
+/// What every request meets first: those for ports of sandboxes are passed on, all others are the API's.
+#[derive(Clone)]
+pub(crate) struct Front {
+    api: Router,
+    proxy: Proxy,
+}
+
+impl Front {
+    /// Must be called inside the runtime that serves requests.
+    pub(crate) fn new(state: AppState) -> Self {
+        Self { api: app(state.clone()), proxy: Proxy::new(state) }
+    }
+
+    pub(crate) async fn answer(self, request: Request) -> Response {
+        match self.proxy.answer(request).await {
+            Ok(response) => response,
+            Err(request) => match self.api.oneshot(*request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            },
+        }
+    }
+}
+
+/// The API: every route behind the layers that all of them share.
+fn app(state: AppState) -> Router {
     let keyed = routes::keyed().layer(middleware::from_fn_with_state(state.clone(), auth::required));
     let public = routes::public().layer(middleware::from_fn_with_state(state.clone(), auth::optional));
     Router::new()

@@ -18,7 +18,7 @@ use http::{HeaderMap, Method};
 use warren_core::{KeyId, Owner, Scope};
 
 pub(crate) use attempts::{Attempts, Peer};
-pub(crate) use cut::{Cut, StreamGuard};
+pub(crate) use cut::{Cut, CutBody, StreamGuard};
 pub use keyring::KeyringError;
 pub(crate) use keyring::{Keyring, NewKey, Secret};
 
@@ -149,7 +149,7 @@ fn acting_for(mut caller: Caller, headers: &HeaderMap) -> Result<Caller, ApiErro
 }
 
 /// Counts the failure, and answers what every failure is answered.
-fn refuse(state: &AppState, peer: Option<Peer>) -> ApiError {
+pub(crate) fn refuse(state: &AppState, peer: Option<Peer>) -> ApiError {
     state.metrics.auth_failed();
     match state.attempts.failed(peer, &state.config.auth) {
         Some(retry_after_s) => {

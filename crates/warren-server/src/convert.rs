@@ -8,9 +8,11 @@ mod file;
 mod journal;
 mod network;
 mod new_sandbox;
+mod port;
 mod process;
 mod run;
 mod sandbox;
+mod secret;
 mod server;
 mod session;
 mod snapshot;
@@ -27,12 +29,14 @@ pub(crate) use network::{
     new_rules, unnested,
 };
 pub(crate) use new_sandbox::{NewParts, nested, new_sandbox, snapshot_id, template_name};
+pub(crate) use port::port;
 pub(crate) use process::{
     ExecOrder, checked_port, encoding, exec_order, exec_result, exited, launched, process, process_selector,
     signal_number, start_order, started, terminal_size,
 };
 pub(crate) use run::{can_run, new_run, run};
 pub(crate) use sandbox::{created, death, drain, patch, sandbox, usage};
+pub(crate) use secret::{new_secret, secret};
 pub(crate) use server::{health, stats, template};
 pub(crate) use session::{acquire, acquired, attach, details, session, session_view};
 pub(crate) use snapshot::{

@@ -8,4 +8,7 @@ mod path;
 pub(crate) use idempotency::IdempotencyKey;
 pub(crate) use json::{Json, JsonOrNothing};
 pub(crate) use params::Params;
-pub(crate) use path::{AskPath, ProcessPath, SandboxPath, SessionPath, SnapshotPath, TemplatePath, ToolPath};
+pub(crate) use path::{
+    AskPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath, SnapshotPath, TemplatePath,
+    ToolPath,
+};

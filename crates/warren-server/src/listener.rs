@@ -10,11 +10,11 @@ mod slot;
 mod usage;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::extract::Request;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +22,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::app::Front;
 use crate::config::Http;
+use crate::tls::Tls;
 use slot::Slot;
 use usage::Usage;
 
@@ -35,9 +37,31 @@ const MOST_RESETS: usize = 32;
 /// A peer that does not even acknowledge is gone.
 const DEAD_PEER: Duration = Duration::from_secs(60);
 
+/// Where connections come in.
+pub(crate) struct Doors {
+    pub(crate) plain: TcpListener,
+    /// With TLS.
+    pub(crate) secure: Option<(TcpListener, Tls)>,
+}
+
+/// How a request came to us.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) address: Option<IpAddr>,
+    /// Over TLS.
+    pub(crate) secure: bool,
+}
+
+impl Arrival {
+    /// As the listener wrote it down.
+    pub(crate) fn of(request: &Request) -> Self {
+        request.extensions().get().copied().unwrap_or_default()
+    }
+}
+
 /// What serves connections.
 pub(crate) struct Listener {
-    pub(crate) app: Router,
+    pub(crate) front: Front,
     pub(crate) http: Http,
     /// No connection is accepted once it is cancelled.
     pub(crate) shutdown: CancellationToken,
@@ -47,29 +71,29 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Serves until told to shut down, then until every request is answered or the grace is over.
-    pub(crate) async fn run(self, socket: TcpListener) {
+    pub(crate) async fn run(self, doors: Doors) {
         let grace = self.grace;
         let slots =
             Arc::new(Semaphore::new(usize::try_from(self.http.max_connections).unwrap_or(usize::MAX)));
-        let shared = Arc::new(Shared { builder: builder(&self.http), app: self.app, http: self.http });
+        let shared = Arc::new(Shared { builder: builder(&self.http), front: self.front, http: self.http });
         let (connections, over) = (TaskTracker::new(), CancellationToken::new());
         loop {
             let accepted = tokio::select! {
                 () = self.shutdown.cancelled() => break,
-                accepted = accept(&socket, &slots) => accepted,
+                accepted = doors.accept(&slots) => accepted,
             };
-            let Some((stream, peer, permit)) = accepted else { continue };
+            let Some(Accepted { stream, address, permit, tls }) = accepted else { continue };
             let usage = Usage::new();
             let slot = Slot::new(stream, permit, usage.clone(), shared.http.write_timeout);
             let (shared, shutdown, over) = (Arc::clone(&shared), self.shutdown.clone(), over.clone());
             connections.spawn(async move {
                 tokio::select! {
-                    () = connection::serve(&shared, (slot, usage), peer, shutdown) => {}
+                    () = serve(&shared, (slot, usage), (address, tls), shutdown) => {}
                     () = over.cancelled() => {}
                 }
             });
         }
-        drop(socket);
+        drop(doors);
         connections.close();
         if tokio::time::timeout(grace, connections.wait()).await.is_err() {
             tracing::warn!(connections = connections.len(), "cut what did not end in time");
@@ -82,7 +106,7 @@ impl Listener {
 /// What all connections share.
 struct Shared {
     builder: Builder<TokioExecutor>,
-    app: Router,
+    front: Front,
     http: Http,
 }
 
@@ -109,17 +133,53 @@ fn builder(http: &Http) -> Builder<TokioExecutor> {
     builder
 }
 
-type Accepted = (TcpStream, SocketAddr, OwnedSemaphorePermit);
+/// A connection that was let in.
+struct Accepted {
+    stream: TcpStream,
+    address: SocketAddr,
+    permit: OwnedSemaphorePermit,
+    tls: Option<Tls>,
+}
 
-/// Takes a slot first: whoever finds none waits in the kernel's queue and costs nothing.
-async fn accept(socket: &TcpListener, slots: &Arc<Semaphore>) -> Option<Accepted> {
-    let permit = Arc::clone(slots).acquire_owned().await.ok()?;
-    match socket.accept().await {
+impl Doors {
+    /// Takes a slot first: whoever finds none waits in the kernel's queue and costs nothing.
+    async fn accept(&self, slots: &Arc<Semaphore>) -> Option<Accepted> {
+        let permit = Arc::clone(slots).acquire_owned().await.ok()?;
+        let (accepted, tls) = match &self.secure {
+            None => (self.plain.accept().await, None),
+            Some((secure, tls)) => tokio::select! {
+                accepted = self.plain.accept() => (accepted, None),
+                accepted = secure.accept() => (accepted, Some(tls.clone())),
+            },
+        };
+        let (stream, address) = settle(accepted).await?;
+        Some(Accepted { stream, address, permit, tls })
+    }
+}
+
+/// Serves a connection to its end, of which the beginning may be an agreement on keys.
+async fn serve(
+    shared: &Shared,
+    (slot, usage): (Slot, Usage),
+    (address, tls): (SocketAddr, Option<Tls>),
+    shutdown: CancellationToken,
+) {
+    let arrival = Arrival { address: Some(address.ip()), secure: tls.is_some() };
+    let Some(tls) = tls else { return connection::serve(shared, (slot, usage), arrival, shutdown).await };
+    match tokio::time::timeout(shared.http.header_timeout, tls.accept(slot)).await {
+        Ok(Ok(stream)) => connection::serve(shared, (stream, usage), arrival, shutdown).await,
+        Ok(Err(error)) => tracing::debug!(%error, "no agreement on TLS"),
+        Err(_) => tracing::debug!("no agreement on TLS in time"),
+    }
+}
+
+async fn settle(accepted: io::Result<(TcpStream, SocketAddr)>) -> Option<(TcpStream, SocketAddr)> {
+    match accepted {
         Ok((stream, peer)) => {
             if let Err(error) = prepare(&stream) {
                 tracing::debug!(%error, "the connection ended before it began");
             }
-            Some((stream, peer, permit))
+            Some((stream, peer))
         }
         Err(error) => {
             if !is_of_the_peer(&error) {

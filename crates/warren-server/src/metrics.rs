@@ -1,5 +1,7 @@
 //! Figures in Prometheus' text format, written by hand: there are few, and their labels are of our own making.
 
+mod network;
+mod ports;
 mod text;
 mod times;
 mod travel;
@@ -19,6 +21,7 @@ use warren_engine::{HealthStatus, Mode};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
+use ports::Ports;
 use text::Text;
 use times::Times;
 use travel::Travel;
@@ -30,6 +33,7 @@ pub(crate) struct Metrics {
     /// By method, route and status. All three come from our own tables, so there are few.
     requests: Mutex<BTreeMap<(String, String, u16), Times>>,
     pub(crate) travel: Travel,
+    pub(crate) ports: Ports,
 }
 
 impl Metrics {
@@ -54,6 +58,7 @@ impl Metrics {
             times.write(text, "warren_http_request_seconds", &labels);
         }
         self.travel.write(text);
+        self.ports.write(text);
     }
 }
 
@@ -63,6 +68,7 @@ pub(crate) async fn show(State(state): State<AppState>, caller: Caller) -> Resul
     let mut text = Text::default();
     state.metrics.write(&mut text);
     write_engine(&state, &mut text).await;
+    network::write(&state, &mut text).await;
     write_process(&mut text);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text.finish()).into_response())

@@ -1,9 +1,10 @@
 //! The whole service on one machine: bind, open, answer, end.
 
 mod crash;
+mod link_keys;
 mod local_key;
 mod notify;
-mod private_file;
+pub(crate) mod private_file;
 
 use std::ffi::OsString;
 use std::io;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{Clock, DiskGauge, Isolation, LayerDriver, LayerStore, Networks, NoNetworks, Random};
+use warren_core::catalog::{Catalog, CatalogError, SecretCatalog};
+use warren_core::{Clock, DiskGauge, Isolation, LayerDriver, LayerStore, Networks, Random};
 use warren_engine::{Engine, Mode, Parts, ShutdownPolicy};
 use warren_isolate::{Native, NativeOptions};
 use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
@@ -24,7 +25,9 @@ pub use crash::{CrashAt, CrashAtError};
 use crate::auth::KeyringError;
 use crate::config::Config;
 use crate::logging;
+use crate::networks::{LinksOf, open_networks};
 use crate::server::{Server, ServerParts};
+use crate::tls::{Tls, TlsError};
 use crate::world::{MachineClock, MachineRandom};
 
 /// Threads for what blocks: creates, file systems, the catalog.
@@ -59,6 +62,8 @@ pub struct Announcement {
     pub key: AnnouncedKey,
     /// Why the server only answers questions, if it does.
     pub read_only: Option<String>,
+    /// Why sandboxes can have no network, if they cannot.
+    pub no_network: Option<String>,
 }
 
 /// What there is to say of the local administrator's key.
@@ -122,6 +127,10 @@ pub enum ServeError {
         "the local key is lost, so there is none to write to the environment file: use --reset-key to make another one"
     )]
     KeyLost,
+    #[error("`{}` is damaged: take it away, and all links to ports are void", path.display())]
+    LinkKeys { path: PathBuf },
+    #[error("speak TLS")]
+    Tls(#[source] TlsError),
     #[error("start the runtime")]
     Runtime(#[source] io::Error),
     #[error("read which boot of the machine this is")]
@@ -199,12 +208,13 @@ impl Machine {
         };
         let templates = TemplateStore::open(data_dir).map_err(ServeError::Templates)?;
         let layers = LayerDirectory::with_driver(data_dir, templates.clone(), config.snapshots.driver);
+        let secrets = Arc::clone(&catalog) as Arc<dyn SecretCatalog>;
         Ok(Self {
             catalog,
             layers: Arc::new(layers.map_err(ServeError::Layers)?),
             templates,
             native: Arc::new(Native::open(native).map_err(ServeError::Native)?),
-            networks: Arc::new(NoNetworks::because("there is none yet")),
+            networks: open_networks(config, LinksOf::Server(secrets)),
             disk: Arc::new(DataDisk::of(data_dir).map_err(failed)?),
             clock: Arc::new(MachineClock::new().map_err(ServeError::Clock)?),
         })
@@ -236,6 +246,8 @@ async fn run(
 ) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     let engine = machine.engine(&config, options.crash_at).await?;
+    let link_keys = link_keys::settle(&config.server.data_dir)?;
+    let secure = secure_door(&config)?;
     let server = Server::new(ServerParts {
         engine: engine.clone(),
         catalog: machine.catalog,
@@ -243,12 +255,16 @@ async fn run(
         clock: machine.clock,
         random: Arc::new(MachineRandom),
         config: config.clone(),
-        network: machine.networks.unavailable().is_none(),
+        link_keys,
+        networks: Arc::clone(&machine.networks),
     })?;
     let announcement = announcement(&server, &engine, address, options)?;
     let socket = tokio::net::TcpListener::from_std(socket).map_err(ServeError::Runtime)?;
     let shutdown = server.shutdown();
-    let served = tokio::spawn(server.run(socket));
+    let served = match secure {
+        Some(secure) => tokio::spawn(server.run_with_tls(socket, secure)),
+        None => tokio::spawn(server.run(socket)),
+    };
     announce(&announcement);
     notify::tell(options.notify_socket.as_deref(), "READY=1");
     signals.next().await;
@@ -271,6 +287,15 @@ async fn run(
     }
 }
 
+/// Where TLS is spoken, if it is to be.
+fn secure_door(config: &Config) -> Result<Option<(tokio::net::TcpListener, Tls)>, ServeError> {
+    let Some(address) = config.ports.tls_listen else { return Ok(None) };
+    let tls = Tls::open(config).map_err(ServeError::Tls)?;
+    let (socket, _) = bind(address)?;
+    let socket = tokio::net::TcpListener::from_std(socket).map_err(ServeError::Runtime)?;
+    Ok(Some((socket, tls)))
+}
+
 /// Makes the key that is missing, and writes down what local commands need.
 fn announcement(
     server: &Server,
@@ -288,7 +313,11 @@ fn announcement(
         Mode::Normal => None,
         Mode::ReadOnly { reason } => Some(reason),
     };
-    Ok(Announcement { url, data_dir: config.server.data_dir.clone(), key, read_only })
+    let no_network = server.state().networks.unavailable();
+    if let Some(reason) = &no_network {
+        tracing::warn!(reason, "sandboxes can have no network");
+    }
+    Ok(Announcement { url, data_dir: config.server.data_dir.clone(), key, read_only, no_network })
 }
 
 /// An address at which this machine reaches itself.

@@ -1,18 +1,21 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{Clock, Owner, Random, Scope};
+use warren_core::{Clock, Networks, Owner, Random, Scope};
 use warren_engine::Engine;
 use warren_store::TemplateStore;
 
+use crate::app::Front;
 use crate::auth::{Attempts, Keyring, KeyringError, NewKey, Secret};
 use crate::config::Config;
-use crate::listener::Listener;
+use crate::listener::{Doors, Listener};
 use crate::metrics::Metrics;
+use crate::proxy::{LinkKeys, PortsOf};
 use crate::state::{AppState, Shared};
+use crate::tls::Tls;
 use crate::transfer::Transfers;
 
 /// What the service stands on.
@@ -24,8 +27,10 @@ pub struct ServerParts {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub config: Config,
-    /// Whether this machine can give sandboxes a network.
-    pub network: bool,
+    /// What links to ports are signed with. The same ones after a restart, or all links are void.
+    pub link_keys: LinkKeys,
+    /// The one that the engine has.
+    pub networks: Arc<dyn Networks>,
 }
 
 /// The service, over an engine that is open. A clone is the same service.
@@ -38,6 +43,7 @@ impl Server {
     /// Reads the keys; from here on nobody else may change them in the catalog. Blocks.
     pub fn new(parts: ServerParts) -> Result<Self, CatalogError> {
         let shutdown = CancellationToken::new();
+        let ports = PortsOf::load(parts.link_keys, parts.catalog.as_ref())?;
         let state = AppState::new(Shared {
             keyring: Keyring::load(parts.catalog.as_ref(), shutdown.clone())?,
             engine: parts.engine,
@@ -45,12 +51,15 @@ impl Server {
             templates: parts.templates,
             clock: parts.clock,
             random: parts.random,
-            settings: parts.config.settings(parts.network),
+            settings: parts.config.settings(parts.networks.unavailable().is_none()),
             config: parts.config,
+            networks: parts.networks,
             attempts: Attempts::default(),
             shutdown,
             metrics: Metrics::default(),
             transfers: Transfers::default(),
+            ports,
+            tls_port: OnceLock::new(),
         });
         Ok(Self { state })
     }
@@ -77,13 +86,25 @@ impl Server {
 
     /// Answers requests until told to shut down; see [`Server::shutdown`].
     pub async fn run(self, socket: TcpListener) {
+        self.run_on(socket, None).await;
+    }
+
+    /// As [`Server::run`], with TLS on another socket.
+    pub async fn run_with_tls(self, socket: TcpListener, secure: (TcpListener, Tls)) {
+        if let Ok(address) = secure.0.local_addr() {
+            self.state.tls_port.get_or_init(|| address.port());
+        }
+        self.run_on(socket, Some(secure)).await;
+    }
+
+    async fn run_on(self, socket: TcpListener, secure: Option<(TcpListener, Tls)>) {
         let listener = Listener {
-            app: crate::app::app(self.state.clone()),
+            front: Front::new(self.state.clone()),
             http: self.state.config.http.clone(),
             shutdown: self.state.shutdown.clone(),
             grace: self.state.config.server.shutdown_grace,
         };
-        listener.run(socket).await;
+        listener.run(Doors { plain: socket, secure }).await;
     }
 }
 

@@ -1,16 +1,17 @@
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 use warren_core::catalog::Catalog;
-use warren_core::{Clock, Random};
+use warren_core::{Clock, Networks, Random};
 use warren_engine::{Engine, Settings};
 use warren_store::TemplateStore;
 
 use crate::auth::{Attempts, Caller, Keyring};
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::proxy::PortsOf;
 use crate::transfer::Transfers;
 
 /// What every handler can reach. A clone is the same state.
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) config: Config,
+    /// For what they say of the machine; everything else goes through the engine.
+    pub(crate) networks: Arc<dyn Networks>,
     /// What the engine goes by.
     pub(crate) settings: Settings,
     pub(crate) keyring: Keyring,
@@ -35,6 +38,9 @@ pub(crate) struct Shared {
     pub(crate) shutdown: CancellationToken,
     pub(crate) metrics: Metrics,
     pub(crate) transfers: Transfers,
+    pub(crate) ports: PortsOf,
+    /// The port on which TLS is spoken, if there is one.
+    pub(crate) tls_port: OnceLock<u16>,
 }
 
 impl AppState {

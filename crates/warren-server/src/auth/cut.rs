@@ -47,7 +47,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A body that breaks off when its reader's key is revoked. That a server shuts down is no reason: a file is sent to its end,
 /// and endless streams look after themselves.
-pub(super) struct CutBody {
+pub(crate) struct CutBody {
     body: Body,
     revoked: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Present once it is revoked.
@@ -55,7 +55,7 @@ pub(super) struct CutBody {
 }
 
 impl CutBody {
-    pub(super) fn new(body: Body, guard: StreamGuard) -> Self {
+    pub(crate) fn new(body: Body, guard: StreamGuard) -> Self {
         Self { body, revoked: Box::pin(guard.revoked.cancelled_owned()), last_words: None }
     }
 

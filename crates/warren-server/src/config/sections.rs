@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_norway::Value;
-use warren_core::{Automatic, ByteSize, Cpus, LayerDriver, NetworkRule, RunLimits, TemplateName};
+use warren_core::{Automatic, ByteSize, Cpus, HostName, LayerDriver, NetworkRule, RunLimits, TemplateName};
 
 use super::assigned::Assigned;
 use super::error::ConfigError;
@@ -260,6 +260,23 @@ sections! {
         port: u16 = "8000";
         /// Set in every chat's sandbox, beside `AGENT_ID`.
         env: BTreeMap<String, String> = "{}" secret;
+    }
+    /// Ports of sandboxes, as addresses of their own.
+    ports: Ports {
+        /// Port 8000 of a sandbox is at `8000-ID.DOMAIN`. Names below `localhost` are this machine's without any DNS, and always work too. Not the API's own domain: pages of sandboxes are next to one another there.
+        domain: HostName = "localhost";
+        /// The address to listen on with TLS, or `off`. It answers all that the other one does.
+        tls_listen: Option<SocketAddr> = "off";
+        /// The certificate with its chain, in PEM, for `*.DOMAIN`. `off`: what `warren tls init` made in the data directory.
+        cert: Option<PathBuf> = "off";
+        /// The certificate's private key, in PEM.
+        key: Option<PathBuf> = "off";
+        /// Something in front of the server speaks TLS at port 443: addresses begin with `https://` and have no port.
+        behind_tls: bool = "false";
+        /// Requests and web sockets of one sandbox at a time.
+        max_connections: u32 = "512";
+        /// How long an application may take to begin its answer, and a client to go on with what it sends.
+        timeout: Duration = "5m";
     }
     /// The server's own log, on standard error.
     log: Log {

@@ -29,6 +29,7 @@ pub(super) fn check(config: &Config, assigned: &Assigned) -> Result<(), ConfigEr
         let detail = format!("may not be more than {LONGEST_DRAIN_S}");
         return Err(check.wrong("snapshots.pause_drain_s", &detail));
     }
+    check.ports(config)?;
     let disk = &config.disk;
     check.at_most(("disk.critical", disk.critical), ("disk.warn", disk.warn))?;
     if config.mounts.allow.iter().any(|path| path.parent().is_none()) {
@@ -71,6 +72,17 @@ impl Check<'_> {
         }
         self.at_least("auth.max_failures", config.auth.max_failures, 1)?;
         self.lasts("auth.failure_window", config.auth.failure_window, Duration::from_millis(100))
+    }
+
+    fn ports(&self, config: &Config) -> Result<(), ConfigError> {
+        let ports = &config.ports;
+        self.at_least("ports.max_connections", ports.max_connections, 1)?;
+        self.lasts("ports.timeout", ports.timeout, Duration::from_secs(1))?;
+        match (&ports.cert, &ports.key) {
+            (Some(_), None) => Err(self.wrong("ports.cert", "needs ports.key beside it")),
+            (None, Some(_)) => Err(self.wrong("ports.key", "needs ports.cert beside it")),
+            (Some(_), Some(_)) | (None, None) => Ok(()),
+        }
     }
 
     fn times(&self, config: &Config) -> Result<(), ConfigError> {

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_norway::Value;
-use warren_core::{Automatic, ByteSize, Cpus, LayerDriver, RunLimits, TemplateName, parse_duration};
+use warren_core::{
+    Automatic, ByteSize, Cpus, HostName, LayerDriver, RunLimits, TemplateName, parse_duration,
+};
 
 /// A type that a setting can have: how people write it, and how it is shown to them.
 pub(super) trait Setting: Sized {
@@ -17,6 +19,9 @@ pub(super) trait Setting: Sized {
     /// As people write it.
     fn show(&self) -> Value;
 }
+
+/// How people write that there is to be none.
+const OFF: &str = "off";
 
 /// Reads what people write as one word: a YAML scalar, or a text from elsewhere.
 pub(super) fn word(value: &Value) -> Result<String, String> {
@@ -86,6 +91,31 @@ by_word!(
     "an address with a port, such as 127.0.0.1:7777",
     |text| text.parse().ok(),
     SocketAddr::to_string
+);
+by_word!(
+    HostName,
+    "domain",
+    "a domain, such as preview.example",
+    |text| text.parse().ok(),
+    HostName::to_string
+);
+by_word!(
+    Option<SocketAddr>,
+    "address or off",
+    "`off`, or an address with a port, such as 127.0.0.1:7443",
+    |text| if text == OFF { Some(None) } else { text.parse().ok().map(Some) },
+    |address| address.map_or_else(|| OFF.to_owned(), |address| address.to_string())
+);
+by_word!(
+    Option<PathBuf>,
+    "file or off",
+    "`off`, or an absolute path",
+    |text| if text == OFF {
+        Some(None)
+    } else {
+        Some(PathBuf::from(text)).filter(|path| path.is_absolute()).map(Some)
+    },
+    |path| path.as_ref().map_or_else(|| OFF.to_owned(), |path| path.display().to_string())
 );
 by_word!(
     TemplateName,

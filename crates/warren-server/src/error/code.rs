@@ -48,6 +48,7 @@ codes! {
     SnapshotNotFound "snapshot_not_found" NOT_FOUND never "There is no such snapshot";
     ToolNotFound "tool_not_found" NOT_FOUND never "There is no such tool";
     NetworkRequestNotFound "network_request_not_found" NOT_FOUND never "Nothing of this number waits";
+    SecretNotFound "secret_not_found" NOT_FOUND never "There is no such secret";
     KeyNotFound "key_not_found" NOT_FOUND never "There is no such key";
     PathNotFound "path_not_found" NOT_FOUND never "It does not exist inside the sandbox";
     NoDefaultSandbox "no_default_sandbox" NOT_FOUND never "No default sandbox is set";
@@ -85,6 +86,7 @@ codes! {
     Internal "internal" INTERNAL_SERVER_ERROR never "The server failed";
     AgentUnreachable "agent_unreachable" BAD_GATEWAY 1 "The sandbox does not answer";
     SandboxIo "sandbox_io" BAD_GATEWAY never "The sandbox's kernel refused";
+    PortClosed "port_closed" BAD_GATEWAY 1 "Nobody listens on the port";
     StartFailed "start_failed" SERVICE_UNAVAILABLE 5 "The sandbox could not be started";
     DiskLow "disk_low" SERVICE_UNAVAILABLE 60 "There is too little room on the disk";
     ReadOnly "read_only" SERVICE_UNAVAILABLE 60 "The server only answers questions";

@@ -9,6 +9,7 @@ use warren_wire::guest::{Failure, FailureCode};
 
 use super::{ApiError, Code, chain};
 use crate::convert;
+use crate::proxy::PortBookError;
 
 /// Conflicts of a merge that are told in one answer.
 const MOST_CONFLICTS: usize = 1000;
@@ -134,6 +135,15 @@ impl From<CatalogError> for ApiError {
     }
 }
 
+impl From<PortBookError> for ApiError {
+    fn from(error: PortBookError) -> Self {
+        match error {
+            PortBookError::TooMany => Self::new(Code::SandboxExhausted, error.to_string()),
+            PortBookError::Catalog(source) => source.into(),
+        }
+    }
+}
+
 /// What the caller asked for decides, not the state of the machine: a mount that is not there is the caller's to mend.
 fn start_failed(id: &SandboxId, source: IsolationError) -> ApiError {
     match source.kind {
@@ -183,6 +193,7 @@ fn missing(what: Missing) -> Code {
         Missing::Snapshot => Code::SnapshotNotFound,
         Missing::Tool => Code::ToolNotFound,
         Missing::NetworkAsk => Code::NetworkRequestNotFound,
+        Missing::Secret => Code::SecretNotFound,
     }
 }
 

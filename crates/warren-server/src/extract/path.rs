@@ -1,11 +1,13 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
-use warren_core::{SandboxId, SessionId, SnapshotId, TemplateName};
+use warren_core::network::SecretError;
+use warren_core::{SandboxId, SecretName, SessionId, SnapshotId, TemplateName};
 use warren_engine::{EngineError, Missing};
 use warren_wire::guest::ProcessSelector;
 
 use crate::convert;
 use crate::error::{ApiError, Code};
+use crate::proxy::parse_port;
 
 const LONGEST_TOOL: usize = 64;
 
@@ -33,9 +35,26 @@ pub(crate) struct AskPath(pub(crate) u64);
 #[derive(Debug, Clone)]
 pub(crate) struct TemplatePath(pub(crate) TemplateName);
 
+/// `{secret}` of the path.
+#[derive(Debug, Clone)]
+pub(crate) struct SecretPath(pub(crate) SecretName);
+
 /// `{process}` of the path.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessPath(pub(crate) ProcessSelector);
+
+/// `{port}` of the path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PortPath(pub(crate) u16);
+
+impl<S: Send + Sync> FromRequestParts<S> for PortPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let port = parse_port(&part(parts, state, "port").await?);
+        port.map(Self).ok_or_else(|| ApiError::invalid("port", "a port is a number from 1 to 65535"))
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for ProcessPath {
     type Rejection = ApiError;
@@ -93,6 +112,15 @@ impl<S: Send + Sync> FromRequestParts<S> for AskPath {
         let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
         let missing = || EngineError::NotFound { what: Missing::NetworkAsk, id: shorten(&text) };
         number.map(Self).ok_or_else(|| missing().into())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SecretPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = part(parts, state, "secret").await?;
+        text.parse().map(Self).map_err(|error: SecretError| ApiError::invalid("secret", error.to_string()))
     }
 }
 

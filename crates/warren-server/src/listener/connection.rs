@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,33 +10,36 @@ use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
 
 use super::usage::{UnderWay, Usage};
-use super::{Shared, Slot};
+use super::{Arrival, Shared};
 use crate::auth::Peer;
 
 /// What is still to be said may be said within this long after the connection is told to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves one connection to its end.
-pub(super) async fn serve(
+pub(super) async fn serve<S>(
     shared: &Shared,
-    (slot, usage): (Slot, Usage),
-    address: SocketAddr,
+    (stream, usage): (S, Usage),
+    arrival: Arrival,
     shutdown: CancellationToken,
-) {
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let service = service_fn(|request: Request<Incoming>| {
-        let (app, under_way) = (shared.app.clone(), usage.begin(request.version()));
+        let (front, under_way) = (shared.front.clone(), usage.begin(request.version()));
         async move {
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(Peer::new(address.ip()));
-            let answered = app.oneshot(request).await;
-            answered.map(|response| response.map(|body| Counted { body, _under_way: under_way }))
+            arrival.address.map(|address| request.extensions_mut().insert(Peer::new(address)));
+            request.extensions_mut().insert(arrival);
+            let response = front.answer(request).await;
+            Ok::<_, Infallible>(response.map(|body| Counted { body, _under_way: under_way }))
         }
     });
-    let mut connection = pin!(shared.builder.serve_connection_with_upgrades(TokioIo::new(slot), service));
+    let mut connection = pin!(shared.builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = usage.until_unused(&shared.http) => {

@@ -54,7 +54,9 @@ impl Parameter {
                 ("The snapshot.", schema::matching("^snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))
             }
             "number" => ("The request, by its number.", schema::matching("^[0-9]{1,18}$")),
+            "port" => ("The TCP port.", schema::number(1, 65_535)),
             "tool" => ("The tool.", schema::matching("^[A-Za-z0-9_-]{1,64}$")),
+            "secret" => ("The secret, by its name.", schema::matching("^[A-Za-z][A-Za-z0-9_-]{0,63}$")),
             "key_id" => ("The key.", schema::matching("^key-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")),
             "name" => ("The template.", schema::matching("^[a-z0-9][a-z0-9._-]{0,62}$")),
             "process" => (

@@ -4,7 +4,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// Writes a file that only its owner can read, whole or not at all. An earlier one is replaced, whatever its rights were.
-pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
+pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
     let mut bits = [0; 8];
     getrandom::fill(&mut bits)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -24,7 +24,7 @@ pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
 }
 
 /// Makes a directory for our own eyes; one that exists is left as it is.
-pub(super) fn make_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 

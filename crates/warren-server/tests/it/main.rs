@@ -16,6 +16,7 @@ mod limits;
 mod metrics;
 mod network;
 mod overview;
+mod ports;
 mod processes;
 mod routes;
 mod sandboxes;

@@ -1,0 +1,138 @@
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderValue, StatusCode};
+use hyper_util::rt::TokioIo;
+use warren_engine::EngineError;
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::{ApiError, Code};
+use crate::extract::{Json, JsonOrNothing, PortPath, SandboxPath};
+use crate::proxy::{self, Address, LINK_PARAMETER, Lingering, Link, Methods, PortSettings};
+use crate::state::AppState;
+
+const USUAL_LINK_S: u64 = 3600;
+const LONGEST_LINK_S: u64 = 30 * 86_400;
+const LONGEST_PATH: usize = 1024;
+const LONGEST_HOST: usize = 260;
+
+/// What a client wants its connection to become, for a tunnel.
+const TUNNEL: &str = "warren-tcp";
+
+pub(crate) async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    PortPath(port): PortPath,
+    address: Address,
+) -> Result<Json<api::Port>, ApiError> {
+    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    Ok(Json(convert::port(&state.ports, &address, &id, port)))
+}
+
+pub(crate) async fn set(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    PortPath(port): PortPath,
+    address: Address,
+    Json(body): Json<api::SetPort>,
+) -> Result<Json<api::Port>, ApiError> {
+    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    let host = body.host_header.filter(|host| !host.is_empty());
+    let usable =
+        |host: &String| host.len() <= LONGEST_HOST && host.bytes().all(|byte| byte.is_ascii_graphic());
+    if !host.as_ref().is_none_or(usable) {
+        return Err(ApiError::invalid("host_header", "this is no host"));
+    }
+    let settings = PortSettings { public: body.public, host };
+    let (held, sandbox) = (state.clone(), id.clone());
+    let set = move || held.ports.book.set(held.catalog.as_ref(), (&caller.owner, &sandbox), port, settings);
+    tokio::task::spawn_blocking(set).await.map_err(ApiError::internal)??;
+    Ok(Json(convert::port(&state.ports, &address, &id, port)))
+}
+
+pub(crate) async fn link(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    PortPath(port): PortPath,
+    address: Address,
+    JsonOrNothing(body): JsonOrNothing<api::MakePortLink>,
+) -> Result<Json<api::PortLink>, ApiError> {
+    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    let link = wanted_link(body, state.clock.unix_ms() / 1000)?;
+    let signed = link.sign(&state.ports.keys, &id, port);
+    let url = format!("{}{}?{LINK_PARAMETER}={signed}", address.url(&id, port), link.path);
+    Ok(Json(api::PortLink { url, expires_at: convert::rfc3339(link.expires_unix_s * 1000) }))
+}
+
+fn wanted_link(body: api::MakePortLink, now_unix_s: u64) -> Result<Link, ApiError> {
+    let lasts_s = body.expires_in_s.unwrap_or(USUAL_LINK_S);
+    if !(1..=LONGEST_LINK_S).contains(&lasts_s) {
+        let detail = format!("a link is good for 1 to {LONGEST_LINK_S} seconds");
+        return Err(ApiError::invalid("expires_in_s", detail));
+    }
+    let path = body.path.unwrap_or_else(|| "/".to_owned());
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"?#;\\\"".contains(&byte);
+    if !path.starts_with('/')
+        || path.starts_with("//")
+        || path.len() > LONGEST_PATH
+        || !path.bytes().all(plain)
+    {
+        return Err(ApiError::invalid("path", "write a path that begins with one `/`, without a query"));
+    }
+    let methods = match body.methods {
+        Some(api::LinkMethods::Read) => Methods::Read,
+        Some(api::LinkMethods::All) | None => Methods::All,
+    };
+    Ok(Link { methods, path, expires_unix_s: now_unix_s.saturating_add(lasts_s) })
+}
+
+/// Makes the client's connection one with the port, byte for byte.
+pub(crate) async fn connect(
+    State(state): State<AppState>,
+    caller: Caller,
+    SandboxPath(id): SandboxPath,
+    PortPath(port): PortPath,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    if request
+        .headers()
+        .get(UPGRADE)
+        .is_none_or(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(TUNNEL.as_bytes()))
+    {
+        let detail = format!("ask for it with `Connection: Upgrade` and `Upgrade: {TUNNEL}`, over HTTP/1.1");
+        return Err(ApiError::new(Code::InvalidRequest, detail));
+    }
+    let service = state
+        .engine_of(&caller)
+        .connect(&caller.owner, &id, port)
+        .await
+        .map_err(|error| closed(port, error))?;
+    let (client, open) = (hyper::upgrade::on(&mut request), state.metrics.ports.opened());
+    tokio::spawn(async move {
+        let Ok(client) = client.await else { return };
+        let cut = async {
+            caller.until_cut().await;
+        };
+        // Peers come and go.
+        drop(proxy::carry(TokioIo::new(client), service, Lingering::Forever, cut).await);
+        drop(open);
+    });
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static(TUNNEL));
+    Ok(response)
+}
+
+fn closed(port: u16, error: EngineError) -> ApiError {
+    if proxy::is_closed(&error) {
+        return ApiError::new(Code::PortClosed, format!("nobody listens on port {port} of the sandbox"));
+    }
+    error.into()
+}

@@ -1,0 +1,132 @@
+//! Traffic from outside to ports of sandboxes.
+//!
+//! A request that names a sandbox and a port, by its host (`8000-ID.localhost`) or by two headers, never reaches the API's router.
+//! It takes these steps: `route` says which port of which sandbox it is for, `access` who may, `exchange` passes it on over a connection
+//! from the `pool` or a new one, and `head` says what the application may see of the request and the client of the answer. An
+//! upgraded connection is `carry`'s from then on. The target is only ever a port on the loopback of one sandbox's own network: no name
+//! or address of the request is dialled. `link` makes and reads what lets strangers in, `book` remembers which ports are public,
+//! and `refusal` is what clients are told when there is nothing to pass on.
+
+mod access;
+mod address;
+mod body;
+mod book;
+mod carry;
+mod exchange;
+mod head;
+mod keys;
+mod link;
+mod pool;
+mod refusal;
+mod route;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use http::Method;
+use warren_core::catalog::Catalog;
+use warren_core::{HostName, Owner, SandboxId};
+use warren_engine::{EngineError, Visit};
+
+use self::access::{Admission, Admitted};
+use self::pool::Pool;
+use self::refusal::{Reader, Refusal, Wrong};
+use self::route::Destination;
+use crate::state::AppState;
+
+pub(crate) use address::Address;
+pub(crate) use book::{PortBook, PortBookError, PortSettings};
+pub(crate) use carry::{Lingering, carry};
+pub use keys::LinkKeys;
+pub(crate) use link::{Link, Methods, token};
+pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target, parse_port};
+
+/// The parameter of a query in which a link carries its signature.
+pub(crate) const LINK_PARAMETER: &str = "warren-link";
+
+/// What the proxy remembers beside its connections.
+pub(crate) struct PortsOf {
+    pub(crate) keys: LinkKeys,
+    pub(crate) book: PortBook,
+}
+
+impl PortsOf {
+    /// Reads which ports are public. Blocks.
+    pub(crate) fn load(
+        keys: LinkKeys,
+        catalog: &dyn Catalog,
+    ) -> Result<Self, warren_core::catalog::CatalogError> {
+        Ok(Self { keys, book: PortBook::load(catalog)? })
+    }
+}
+
+/// What passes requests on. A clone is the same.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    state: AppState,
+    pool: Arc<Pool>,
+    domains: Arc<[HostName]>,
+}
+
+impl Proxy {
+    /// Must be called inside the runtime that serves requests.
+    pub(crate) fn new(state: AppState) -> Self {
+        let most = usize::try_from(state.config.ports.max_connections).unwrap_or(usize::MAX);
+        let pool = Arc::new(Pool::new(most));
+        tokio::spawn(pool::sweep(Arc::downgrade(&pool)));
+        let domains = route::domains(&state.config.ports.domain);
+        Self { state, pool, domains }
+    }
+
+    /// Answers a request that is for a port of a sandbox; gives back one that is not.
+    pub(crate) async fn answer(&self, request: Request) -> Result<Response, Box<Request>> {
+        let reader = Reader::of(request.headers());
+        let target = match route::destination(&request, &self.domains) {
+            Ok(Destination::Api) => return Err(Box::new(request)),
+            Ok(Destination::Port(target)) => target,
+            Err(wrong) => return Ok(Refusal::misdirected(wrong).told(reader)),
+        };
+        let (began, method) = (Instant::now(), request.method().clone());
+        let response = match self.pass_on(&target, request).await {
+            Ok(response) => response,
+            Err(refusal) => refusal.told(reader),
+        };
+        self.state.metrics.ports.answered(response.status(), began.elapsed());
+        let status = response.status().as_u16();
+        tracing::debug!(sandbox.id = %target.sandbox, port = target.port, %method, status, "a request to a port");
+        Ok(response)
+    }
+
+    async fn pass_on(&self, target: &Target, mut request: Request) -> Result<Response, Refusal> {
+        if matches!(*request.method(), Method::CONNECT | Method::TRACE) {
+            return Err(Refusal::of(target, Wrong::Method));
+        }
+        let admitted = match access::admit(&self.state, target, &mut request)? {
+            Admission::Granted(admitted) => admitted,
+            Admission::Welcome(redirect) => return Ok(redirect.into_response()),
+        };
+        let visit = self.visit(&admitted.owner, target).await?;
+        let permit = self.pool.permit(&target.sandbox, &visit.life());
+        let permit = permit.ok_or_else(|| Refusal::of(target, Wrong::TooMany))?;
+        let Admitted { guard, .. } = admitted;
+        let stay = exchange::Stay { visit, permit, guard };
+        exchange::Exchange { proxy: self, target }.run(request, stay).await
+    }
+
+    async fn visit(&self, owner: &Owner, target: &Target) -> Result<Visit, Refusal> {
+        let visit = self.state.engine.visit(owner, &target.sandbox).await;
+        visit.map_err(|error| Refusal::of(target, Wrong::from_engine(error)))
+    }
+
+    fn settings(&self, sandbox: &SandboxId, port: u16) -> PortSettings {
+        self.state.ports.book.of(sandbox, port)
+    }
+}
+
+/// Whether nobody listens on the port, as the engine says it.
+pub(crate) fn is_closed(error: &EngineError) -> bool {
+    use warren_wire::guest::FailureCode;
+    matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound)
+}

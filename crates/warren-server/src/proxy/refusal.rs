@@ -1,0 +1,214 @@
+use axum::response::{Html, IntoResponse as _, Response};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Serialize;
+use warren_core::{DenyReason, SandboxId};
+use warren_engine::EngineError;
+
+use super::route::Misdirected;
+use super::{Target, is_closed};
+use crate::error::ApiError;
+
+/// Why there is nothing to pass on.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    target: Option<(SandboxId, u16)>,
+    wrong: Wrong,
+}
+
+/// What went wrong on the way to a port.
+#[derive(Debug)]
+pub(super) enum Wrong {
+    Misdirected(Misdirected),
+    Method,
+    /// It is unknown, ended, or another owner's: the three cannot be told apart.
+    NoSandbox,
+    Paused,
+    Closed,
+    /// Nothing was shown that opens it.
+    Private,
+    Token,
+    Link,
+    /// A page of another site tried.
+    Foreign,
+    /// A key that was shown does not open it.
+    Key(Box<ApiError>),
+    TooMany,
+    /// The application did not answer in time.
+    Silent,
+    /// It hung up, or what it said is not HTTP, or too much of it.
+    Garbled,
+    Server(StatusCode),
+}
+
+/// Whom an answer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    Program,
+    /// Somebody who went there with a browser.
+    Person,
+}
+
+/// What programs are told. The fields are those that clients of other sandboxes know.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(rename = "sandboxId", skip_serializing_if = "Option::is_none")]
+    sandbox_id: Option<&'a str>,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<u16>,
+    code: u16,
+}
+
+impl Reader {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let goes_there = text("sec-fetch-mode").is_none_or(|mode| mode == "navigate");
+        let reads = text(ACCEPT.as_str()).is_some_and(|accept| accept.contains("text/html"));
+        if goes_there && reads { Self::Person } else { Self::Program }
+    }
+}
+
+impl Refusal {
+    pub(super) fn misdirected(misdirected: Misdirected) -> Self {
+        Self { target: None, wrong: Wrong::Misdirected(misdirected) }
+    }
+
+    pub(super) fn of(target: &Target, wrong: Wrong) -> Self {
+        Self { target: Some((target.sandbox.clone(), target.port)), wrong }
+    }
+
+    pub(super) fn told(&self, reader: Reader) -> Response {
+        if let Wrong::Key(error) = &self.wrong {
+            error.log();
+        }
+        let (status, message) = (self.wrong.status(), self.wrong.sentence());
+        let mut response = match reader {
+            Reader::Person => (status, Html(self.page(status, &message))).into_response(),
+            Reader::Program => {
+                let told = Told {
+                    sandbox_id: self.target.as_ref().map(|(sandbox, _)| sandbox.as_str()),
+                    message: &message,
+                    port: self.target.as_ref().map(|(_, port)| *port).filter(|_| self.wrong.is_about_port()),
+                    code: status.as_u16(),
+                };
+                (status, axum::Json(told)).into_response()
+            }
+        };
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(
+            CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'"),
+        );
+        if let Some(seconds) = self.wrong.retry_after_s() {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+
+    fn page(&self, status: StatusCode, message: &str) -> String {
+        let message = message.replace('&', "&amp;").replace('<', "&lt;");
+        let place = self
+            .target
+            .as_ref()
+            .map(|(sandbox, port)| format!("<p>Port {port} of <code>{sandbox}</code></p>"))
+            .unwrap_or_default();
+        let advice = self.wrong.advice().map(|advice| format!("<p>{advice}</p>")).unwrap_or_default();
+        let code = status.as_u16();
+        format!(
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{code}</title>\
+             <meta name=\"viewport\" content=\"width=device-width\"><style>body{{font:16px/1.5 system-ui,sans-serif;\
+             max-width:36rem;margin:20vh auto;padding:0 1rem;color:#222}}h1{{font-size:1.25rem}}p{{color:#555}}\
+             @media(prefers-color-scheme:dark){{body{{background:#111;color:#eee}}p{{color:#aaa}}}}</style>\
+             <h1>{message}</h1>{place}{advice}</html>\n"
+        )
+    }
+}
+
+impl Wrong {
+    pub(super) fn from_engine(error: EngineError) -> Self {
+        match error {
+            EngineError::Denied { reason: DenyReason::Paused, .. } => Self::Paused,
+            EngineError::Denied {
+                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
+                ..
+            } => Self::Server(StatusCode::SERVICE_UNAVAILABLE),
+            EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {
+                Self::NoSandbox
+            }
+            error if is_closed(&error) => Self::Closed,
+            error => {
+                let error = ApiError::from(error);
+                error.log();
+                Self::Server(error.status())
+            }
+        }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Misdirected(_) => StatusCode::BAD_REQUEST,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NoSandbox | Self::Closed | Self::Garbled => StatusCode::BAD_GATEWAY,
+            Self::Paused => StatusCode::CONFLICT,
+            Self::Private | Self::Token | Self::Foreign => StatusCode::FORBIDDEN,
+            Self::Link => StatusCode::UNAUTHORIZED,
+            Self::Key(error) => error.status(),
+            Self::TooMany => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Silent => StatusCode::GATEWAY_TIMEOUT,
+            Self::Server(status) => *status,
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let sentence = match self {
+            Self::Misdirected(misdirected) => misdirected.sentence(),
+            Self::Method => "This method is not passed on",
+            Self::NoSandbox => "The sandbox was not found",
+            Self::Paused => "The sandbox is paused",
+            Self::Closed => "The sandbox is running but port is not open",
+            Self::Private => "This port is private",
+            Self::Token => "The traffic access token is not valid for this port",
+            Self::Link => "The link is not valid, or its time is over",
+            Self::Foreign => "Another site may not do this here",
+            Self::Key(error) => return error.problem().detail,
+            Self::TooMany => "The sandbox has as many connections as it may have",
+            Self::Silent => "The application did not answer in time",
+            Self::Garbled => "The application did not answer with HTTP that could be passed on",
+            Self::Server(_) => "The server could not reach the sandbox",
+        };
+        sentence.to_owned()
+    }
+
+    fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Private | Self::Token | Self::Link => {
+                Some("Ask its owner for a link: <code>warren port ID PORT --link 1h</code> makes one.")
+            }
+            Self::Closed => Some("Start the application, or try again when it has started."),
+            Self::Paused => Some("<code>warren resume ID</code> lets it go on."),
+            _ => None,
+        }
+    }
+
+    /// Whether another port of the sandbox may have answered.
+    fn is_about_port(&self) -> bool {
+        matches!(self, Self::Closed | Self::Silent | Self::Garbled)
+    }
+
+    fn retry_after_s(&self) -> Option<u64> {
+        match self {
+            Self::TooMany => Some(1),
+            Self::Server(StatusCode::SERVICE_UNAVAILABLE) => Some(1),
+            Self::Key(error) => error.problem().retry_after_s,
+            _ => None,
+        }
+    }
+}
+
+impl From<ApiError> for Wrong {
+    fn from(error: ApiError) -> Self {
+        Self::Key(Box::new(error))
+    }
+}
