@@ -105,10 +105,10 @@ pub(crate) fn parse_wish(text: &str) -> Result<Wish, String> {
 pub(crate) fn destination(host: Option<&str>, address: Option<&str>, port: Option<u16>) -> String {
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     match (host, address) {
-        (Some(host), Some(address)) => format!("{host}{port} ({address})"),
+        (Some(host), Some(address)) if host != address => format!("{host}{port} ({address})"),
+        (_, Some(address)) if address.contains(':') => format!("[{address}]{port}"),
+        (_, Some(address)) => format!("{address}{port}"),
         (Some(host), None) => format!("{host}{port}"),
-        (None, Some(address)) if address.contains(':') => format!("[{address}]{port}"),
-        (None, Some(address)) => format!("{address}{port}"),
         (None, None) => format!("?{port}"),
     }
 }
@@ -127,11 +127,23 @@ pub(crate) fn line(entry: &NetworkLogEntry) -> String {
     text
 }
 
-/// What would open the way for a denied entry, where a rule can.
-pub(crate) fn remedy(entry: &NetworkLogEntry) -> Option<String> {
-    let openable = entry.verdict == api::NetworkVerdict::Denied && entry.rule == "not in the allow list";
-    let target = entry.host.as_deref().or(entry.address.as_deref());
-    target.filter(|_| openable).map(str::to_owned)
+/// What was refused last for want of a rule, and has not been allowed since.
+#[derive(Debug, Default)]
+pub(crate) struct Remedy(Option<String>);
+
+impl Remedy {
+    pub(crate) fn saw(&mut self, entry: &NetworkLogEntry) {
+        let target = entry.host.as_ref().or(entry.address.as_ref());
+        match entry.verdict {
+            api::NetworkVerdict::Denied if entry.rule == "not in the allow list" => self.0 = target.cloned(),
+            api::NetworkVerdict::Allowed if self.0.as_ref() == target => self.0 = None,
+            _ => {}
+        }
+    }
+
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
 }
 
 /// All about a sandbox's network, a line for each thing that is there.
@@ -154,7 +166,7 @@ pub(crate) fn describe(status: &api::NetworkStatus) -> Vec<(&'static str, String
     if let Some(usage) = &status.usage {
         rows.push(("received", ByteSize(usage.received_bytes).to_string()));
         rows.push(("sent", ByteSize(usage.sent_bytes).to_string()));
-        rows.push(("proxied", format!("{} connections now", usage.proxied)));
+        rows.push(("proxied", format!("{} now", usage.proxied)));
         rows.push(("refused", usage.denied.to_string()));
     }
     rows.extend((status.pending > 0).then(|| ("waiting", format!("{} for an answer", status.pending))));
@@ -252,10 +264,33 @@ mod tests {
     }
 
     #[test]
+    fn what_was_allowed_since_needs_no_remedy() {
+        let entry = |verdict, host: &str| NetworkLogEntry {
+            number: 1,
+            at: String::new(),
+            verdict,
+            protocol: api::NetworkProtocol::Tcp,
+            host: Some(host.to_owned()),
+            address: None,
+            port: Some(443),
+            rule: "not in the allow list".to_owned(),
+            process: None,
+            count: 1,
+        };
+        let mut remedy = Remedy::default();
+        remedy.saw(&entry(api::NetworkVerdict::Denied, "a.example"));
+        remedy.saw(&entry(api::NetworkVerdict::Allowed, "b.example"));
+        assert_eq!(remedy.host(), Some("a.example"));
+        remedy.saw(&entry(api::NetworkVerdict::Allowed, "a.example"));
+        assert_eq!(remedy.host(), None);
+    }
+
+    #[test]
     fn destinations_are_told_as_far_as_they_are_known() {
         assert_eq!(destination(Some("a.example"), Some("192.0.2.1"), Some(443)), "a.example:443 (192.0.2.1)");
         assert_eq!(destination(None, Some("2001:db8::1"), Some(80)), "[2001:db8::1]:80");
         assert_eq!(destination(Some("a.example"), None, None), "a.example");
+        assert_eq!(destination(Some("192.0.2.1"), Some("192.0.2.1"), Some(80)), "192.0.2.1:80");
         assert_eq!(destination(None, None, Some(7)), "?:7");
     }
 }

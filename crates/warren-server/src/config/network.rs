@@ -1,7 +1,7 @@
 //! Types of settings that speak of the network.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_norway::Value;
 use warren_core::network::Cidr;
@@ -173,12 +173,6 @@ impl Setting for Subnet {
 
     fn show(&self) -> Value {
         self.0.to_string().into()
-    }
-}
-
-impl OptionalFile {
-    pub fn path(&self) -> Option<&Path> {
-        self.0.as_deref()
     }
 }
 

@@ -3,6 +3,7 @@ use std::process::ExitCode;
 use clap::Args;
 use warren_core::{Check, CheckStatus};
 use warren_isolate::Native;
+use warren_network::HostNetwork;
 
 use super::serve::SettingFlags;
 use super::storage::Found;
@@ -26,6 +27,7 @@ impl Doctor {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let mut checks = Native::examine(&data_dir(global)?);
         checks.push(snapshots(global));
+        checks.extend(HostNetwork::examine());
         let worst = checks.iter().map(|check| check.status).max().unwrap_or(CheckStatus::Ok);
         if self.json {
             ui::print_json(&checks);

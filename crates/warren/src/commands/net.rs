@@ -11,7 +11,7 @@ use warren_wire::client::Client;
 
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::network::{self, NetworkFlags, Wish};
+use crate::network::{self, NetworkFlags, Remedy, Wish};
 use crate::time::age_of;
 use crate::ui;
 
@@ -194,19 +194,19 @@ impl Log {
             }
             return Ok(());
         }
-        let (mut after, mut remedies) = (self.after, Vec::new());
+        let (mut after, mut remedy) = (self.after, Remedy::default());
         loop {
             let page = client.network_log(id, after)?;
             for entry in &page.items {
                 self.show(entry)?;
-                remedies.extend(network::remedy(entry));
+                remedy.saw(entry);
             }
             if page.items.is_empty() || page.next_after <= after {
                 break;
             }
             after = page.next_after;
         }
-        if let (false, Some(host)) = (self.json, remedies.last()) {
+        if let (false, Some(host)) = (self.json, remedy.host()) {
             ui::say(&format!("`warren net allow {id} {host}` opens it; add --for 10m for a while"));
         }
         Ok(())
@@ -287,6 +287,10 @@ impl Answer {
 impl Learn {
     fn run(&self, client: &Client) -> Result<(), CliError> {
         let learned = client.learned_network(self.id.as_str())?;
+        if learned.allow.is_empty() {
+            let text = format!("{} has reached nothing yet, so there is nothing to learn from", self.id);
+            return Err(CliError::new(text).hint("let it work in mode learn or public first"));
+        }
         if self.json {
             ui::print_json(&learned);
         } else {

@@ -191,6 +191,7 @@ impl Run {
         let streams = if self.json { Streams::Captured } else { Streams::PassThrough };
         let outcome = relay::follow(local.dial(&created.id)?, &mut start, streams);
         let usage = local.backend.usage(&created.id).unwrap_or_default();
+        outlet.settle();
         if self.keep {
             ui::say(&format!("warren: kept as {id}; `warren shell {id}`, `warren rm {id}`", id = created.id));
         } else {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use warren_core::network::Protocol;
 use warren_core::{
@@ -9,7 +10,7 @@ use warren_core::{
     NetworkVerdict, Networks, Owner, SandboxId,
 };
 use warren_server::config::{Config, DefaultNetwork};
-use warren_server::open_networks;
+use warren_server::{LinksOf, open_networks};
 
 use crate::cli::Global;
 use crate::commands::serve::SettingFlags;
@@ -19,6 +20,9 @@ use crate::ui;
 
 /// What of a sandbox's doings is remembered.
 const MOST_REMEMBERED: usize = 1000;
+
+/// What a sandbox did is told in batches, a moment later.
+const REPORTS: Duration = Duration::from_millis(300);
 
 /// A way out, or none.
 #[derive(Debug)]
@@ -59,7 +63,7 @@ impl Outlet {
         if policy.is_none() {
             return Ok(Self::closed());
         }
-        let networks = open_networks(&config);
+        let networks = open_networks(&config, LinksOf::Command);
         match networks.unavailable() {
             None => Ok(Self::over(networks, policy, aloud)),
             // Nobody named a network, so a sandbox without one is as good.
@@ -116,12 +120,19 @@ impl Outlet {
         }
     }
 
+    /// Waits until what the sandbox did last has been told, if anybody listens.
+    pub(crate) fn settle(&self) {
+        if self.link.is_some() && (self.watcher.aloud || self.mode() == NetworkMode::Learn) {
+            std::thread::sleep(REPORTS);
+        }
+    }
+
     /// The smallest policy for what was reached, if that was asked for.
     pub(crate) fn learned(&self) -> Option<String> {
-        if self.mode() != NetworkMode::Learn {
+        let reached = self.watcher.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.mode() != NetworkMode::Learn || reached.is_empty() {
             return None;
         }
-        let reached = self.watcher.reached.lock().unwrap_or_else(PoisonError::into_inner);
         let rules: Vec<String> = reached.iter().map(|rule| format!(" --allow {rule}")).collect();
         Some(format!("--net allow{}", rules.concat()))
     }
