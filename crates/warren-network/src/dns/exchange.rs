@@ -119,7 +119,7 @@ pub(super) fn framed(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The answer in the bytes, if they are one to this request. A server that fails may leave the question out.
-fn answer_to(request: &Message, bytes: &[u8]) -> Result<Message, ExchangeError> {
+pub(super) fn answer_to(request: &Message, bytes: &[u8]) -> Result<Message, ExchangeError> {
     let mut decoder = BinDecoder::new(bytes);
     let header = Header::read(&mut decoder).map_err(|_| ExchangeError::Stranger)?;
     let ours = header.id == request.id

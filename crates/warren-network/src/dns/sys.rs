@@ -82,9 +82,7 @@ pub(super) fn send(socket: BorrowedFd<'_>, answer: &[u8], packet: &Packet) -> io
         message.msg_namelen = length_of::<libc::sockaddr_in>();
     }
     match packet.to {
-        Some(Destination::V4(to)) => {
-            // The answer's source is looked for in another field than the question's destination was told in.
-            let source = libc::in_pktinfo { ipi_spec_dst: to.ipi_addr, ..to };
+        Some(Destination::V4(source)) => {
             attach(&mut message, &mut control, (libc::IPPROTO_IP, libc::IP_PKTINFO), source);
         }
         Some(Destination::V6(source)) => {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use hickory_proto::op::{Message, Query, ResponseCode};
+use hickory_proto::op::{Message, MessageType, Query, ResponseCode};
 use hickory_proto::rr::{RData, Record, RecordType};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
 use proptest::prelude::*;
@@ -12,6 +12,7 @@ use warren_core::{HostName, NetworkPolicy};
 use super::support::*;
 use crate::book::Book;
 use crate::dns::course::{Course, Step, reverse};
+use crate::dns::exchange::answer_to;
 use crate::dns::question::{Carrier, Question, Wants, host_name, wire_name};
 use crate::dns::sift::Sifted;
 use crate::dns::{answer_here, reply_with};
@@ -92,8 +93,14 @@ fn forwarded(asked: &Question, upstream: &[u8], carrier: Carrier) -> Option<Vec<
     asked.encode(&reply_with(asked, sifted), carrier)
 }
 
+/// `PROPTEST_CASES` may ask for more.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: usual.cases.max(4096), failure_persistence: None, ..usual }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn no_bytes_break_the_proxy(sent in bytes(), upstream in bytes(), policy in policies(), carrier in carriers()) {
@@ -126,6 +133,17 @@ proptest! {
             let answer = Message::from_vec(&answer).unwrap();
             prop_assert_eq!(closed_addresses(&answer), Vec::<String>::new());
             prop_assert_eq!(answer.id, 0x7a7a);
+        }
+    }
+
+    #[test]
+    fn only_an_answer_to_the_question_is_heard(upstream in bytes()) {
+        let mut request = question("www.a.example", RecordType::A);
+        request.metadata.id = upstream.first_chunk().map_or(0, |id| u16::from_be_bytes(*id));
+        if let Ok(answer) = answer_to(&request, &upstream) {
+            prop_assert_eq!(answer.message_type, MessageType::Response);
+            let failed = !matches!(answer.response_code, ResponseCode::NoError | ResponseCode::NXDomain);
+            prop_assert!(answer.truncation || failed || answer.queries == request.queries);
         }
     }
 
