@@ -186,6 +186,7 @@ impl Engine {
         let settings = &self.shared.settings;
         let mut spec = SandboxSpec::new(settings.template_of(SandboxKind::Terminal));
         spec.limits = Limits { lifetime_s: settings.chat_ttl_s, ..settings.default_limits.clone() };
+        spec.network = self.default_network();
         spec.env.clone_from(&settings.chat_env);
         spec.env.insert("AGENT_ID".to_owned(), request.agent.clone());
         spec.mounts = vec![Mount {

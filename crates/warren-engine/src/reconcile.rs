@@ -12,6 +12,9 @@
 //! One that is found frozen against its record was being copied, sealed or paused, and goes on. A layer that a sandbox stands on
 //! and its record does not know of is written down; snapshots that were not on disk when the machine stopped are marked as damaged.
 //!
+//! The links of those that are adopted are taken over first, and all others are taken away. One whose link cannot be taken over runs
+//! on without it.
+//!
 //! Only what carries this catalog's mark is removed: sandboxes that others made on the same machine are left alone. When most
 //! of what should be there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier than the
 //! truth. Then nothing is removed, and the engine only answers questions until somebody has looked.

@@ -159,7 +159,7 @@ impl Driver {
         }
         if let Some(step) = end {
             self.passed(step);
-            self.engine.shared.sightings.rest(&self.record.id);
+            self.engine.sightings_end(&self.record.owner, &self.record.id);
             self.tell_the_end();
             self.engine.sandbox_ended(&self.record).await;
         }

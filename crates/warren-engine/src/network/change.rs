@@ -8,7 +8,7 @@ use crate::blocking::blocking;
 use crate::driver::Task;
 use crate::{Engine, EngineError};
 
-/// Longest that a grant may be given for; longer ones are for good.
+/// Longest that a grant for a while lasts.
 const MOST_FOR_MS: u64 = 366 * 86_400_000;
 
 /// What is asked of a sandbox's driver.
@@ -123,7 +123,7 @@ impl Engine {
     /// When a grant that is given now is over.
     pub(super) fn until(&self, for_ms: Option<u64>) -> Option<u64> {
         let now_unix_ms = self.shared.parts.clock.unix_ms();
-        for_ms.filter(|for_ms| *for_ms <= MOST_FOR_MS).map(|for_ms| now_unix_ms.saturating_add(for_ms))
+        for_ms.map(|for_ms| now_unix_ms.saturating_add(for_ms.min(MOST_FOR_MS)))
     }
 
     pub(super) async fn change_network(

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use warren_core::{Clock, Event, NetworkEntry, NetworkObserver, NetworkPolicy, NetworkVerdict, SandboxId};
+use warren_core::{
+    Clock, Event, NetworkEntry, NetworkObserver, NetworkPolicy, NetworkVerdict, Owner, SandboxId,
+};
 
 use super::asks::Asks;
 use super::log::Log;
@@ -106,14 +108,6 @@ impl Sightings {
         self.known().iter_mut().for_each(|(id, known)| look(id, known));
     }
 
-    /// It can do nothing for now: what is kept of it takes little room.
-    pub(crate) fn rest(&self, id: &SandboxId) {
-        self.of(id, |known| {
-            known.log.shrink();
-            known.asks.clear();
-        });
-    }
-
     /// It is gone for good.
     pub(crate) fn forget(&self, id: &SandboxId) {
         self.known().remove(id);
@@ -149,6 +143,19 @@ impl Engine {
             if let Some(cell) = self.shared.registry.get(&id) {
                 self.emit(&cell.owner, Some(&id), None, Event::NetworkDenied { entry });
             }
+        }
+    }
+
+    /// A sandbox can do nothing for now: what waited to be told of it is told, and what is kept of it takes little room.
+    pub(crate) fn sightings_end(&self, owner: &Owner, id: &SandboxId) {
+        let now = Moment::now(self.shared.parts.clock.as_ref());
+        let last = self.shared.sightings.of(id, |known| {
+            known.log.shrink();
+            known.asks.clear();
+            known.news.all(now.boot_ms)
+        });
+        for entry in last.into_iter().flatten() {
+            self.emit(owner, Some(id), None, Event::NetworkDenied { entry });
         }
     }
 

@@ -88,7 +88,8 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
         spec.limits.lifetime_s = lifetime_s;
     }
     spec.labels.extend(order.labels.clone());
-    spec.network = spec.network.inherited();
+    // Where it may go is no part of a state: what was closed since is closed to forks of earlier states, too.
+    spec.network = original.map_or(&snapshot.spec, |original| &original.spec).network.inherited();
     NewSandbox {
         spec,
         disk_limit_required: snapshot.disk_limit_required,

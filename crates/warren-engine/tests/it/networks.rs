@@ -170,7 +170,7 @@ async fn a_policy_survives_everything_and_forks_inherit_it_without_grants() {
     engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
     engine.resume(&owner(), &id).await.unwrap();
     holds(&engine).await;
-    for point in [Point::Sandbox(id.clone()), Point::Snapshot(snapshot)] {
+    for point in [Point::Sandbox(id.clone()), Point::Snapshot(snapshot.clone())] {
         let fork = engine.fork(&owner(), &point, forks(1)).await.unwrap().remove(0).sandbox;
         assert_eq!(fork.spec.network, listed(&["a.example"]));
         assert_eq!(world.networks.policies(&fork.id), Some(vec![listed(&["a.example"])]));
@@ -180,6 +180,9 @@ async fn a_policy_survives_everything_and_forks_inherit_it_without_grants() {
     let engine = world.open().await;
     holds(&engine).await;
     assert_consistent(&world, &engine).await;
+    engine.set_network(&owner(), &id, listed(&["c.example"])).await.unwrap();
+    let fork = engine.fork(&owner(), &Point::Snapshot(snapshot), forks(1)).await.unwrap().remove(0).sandbox;
+    assert_eq!(fork.spec.network, listed(&["c.example"]), "an old state opens nothing that was closed since");
 }
 
 #[tokio::test]

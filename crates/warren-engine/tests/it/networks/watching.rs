@@ -79,6 +79,11 @@ async fn a_flood_of_denials_is_told_in_few_events_and_counted_in_full() {
         })
         .sum();
     assert_eq!(counted, 5000);
+    world.networks.act(&quiet, entry(NetworkVerdict::Denied, "quiet.example", 443));
+    let before = events(&engine, is_denial).await;
+    world.networks.act(&quiet, entry(NetworkVerdict::Denied, "quiet.example", 443));
+    engine.stop(&owner(), &quiet, StoppedFiles::Keep, "tester").await.unwrap();
+    assert_eq!(events(&engine, is_denial).await, before + 1, "its end does not hide what it did last");
     assert!(events(&engine, is_denial).await <= 30);
     assert!(engine.network_log(&owner(), &loud, 0, u32::MAX).await.unwrap().len() <= 1000);
 }

@@ -35,7 +35,7 @@ fn putting_a_secret_again_replaces_all_but_the_time_of_its_making(catalog: &dyn 
     catalog.put_secret(&ann(), &second).expect("it is replaced");
     let created_unix_ms = first.record.created_unix_ms;
     let record = SecretRecord { created_unix_ms, ..second.record.clone() };
-    assert_eq!(catalog.secrets(&ann()).expect("a query"), [record.clone()]);
+    assert_eq!(catalog.secrets(&ann()).expect("a query"), std::slice::from_ref(&record));
     let found = catalog.secret(&ann(), &second.record.name).expect("a query");
     assert_eq!(found, Some(Secret { record, value: second.value }));
 }
