@@ -3,9 +3,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attempt, bench, bisect, completions, config, copy, create, diff, doctor, events, exec, fork, history,
-    keys, list, logs, net, pause, processes, promote, remove, run, serve, sessions, shell, snapshot, stats,
-    storage, template, tool, transfer, why,
+    attempt, bench, bisect, completions, config, copy, create, diff, doctor, events, exec, fork, forward,
+    history, keys, list, logs, net, pause, port, processes, promote, remove, run, secret, serve, sessions,
+    shell, snapshot, stats, storage, template, tls, tool, transfer, why,
 };
 
 const EXAMPLES: &str = "\
@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Kill(processes::Kill),
     Cp(copy::Copy),
     Logs(logs::Logs),
+    Port(port::Port),
+    Forward(forward::Forward),
     Pause(pause::Pause),
     Resume(pause::Resume),
     Stop(pause::Stop),
@@ -81,6 +83,7 @@ pub(crate) enum Command {
     Import(transfer::Import),
     Tool(tool::Tool),
     Net(net::Net),
+    Secret(secret::Secrets),
     Sessions(sessions::Sessions),
     Runs(sessions::Runs),
     Events(events::Events),
@@ -94,6 +97,8 @@ pub(crate) enum Command {
     Storage(storage::Storage),
     #[command(subcommand)]
     Config(config::Config),
+    #[command(subcommand)]
+    Tls(tls::Tls),
     Doctor(doctor::Doctor),
     Bench(bench::Bench),
     Completions(completions::Completions),

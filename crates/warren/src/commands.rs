@@ -10,16 +10,19 @@ pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod fork;
+pub(crate) mod forward;
 pub(crate) mod history;
 pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod net;
 pub(crate) mod pause;
+pub(crate) mod port;
 pub(crate) mod processes;
 pub(crate) mod promote;
 pub(crate) mod remove;
 pub(crate) mod run;
+pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod shell;
@@ -27,6 +30,7 @@ pub(crate) mod snapshot;
 pub(crate) mod stats;
 pub(crate) mod storage;
 pub(crate) mod template;
+pub(crate) mod tls;
 pub(crate) mod tool;
 pub(crate) mod transfer;
 pub(crate) mod why;
@@ -51,6 +55,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Kill(args) => args.run(global),
         Command::Cp(args) => args.run(global),
         Command::Logs(args) => args.run(global),
+        Command::Port(args) => args.run(global),
+        Command::Forward(args) => args.run(global),
         Command::Pause(args) => args.run(global),
         Command::Resume(args) => args.run(global),
         Command::Stop(args) => args.run(global),
@@ -74,6 +80,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Import(args) => args.run(global),
         Command::Tool(args) => args.run(global),
         Command::Net(args) => args.run(global),
+        Command::Secret(args) => args.run(global),
         Command::Sessions(args) => args.run(global),
         Command::Runs(args) => args.run(global),
         Command::Events(args) => args.run(global),
@@ -83,6 +90,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Template(args) => args.run(global),
         Command::Storage(args) => args.run(global),
         Command::Config(args) => args.run(global),
+        Command::Tls(args) => args.run(global),
         Command::Doctor(args) => args.run(global),
         Command::Bench(args) => args.run(global),
         Command::Completions(args) => args.run(),

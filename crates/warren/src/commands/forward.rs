@@ -1,0 +1,185 @@
+use std::collections::HashSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::Args;
+use warren_core::SandboxId;
+use warren_wire::client::{Client, ClientError};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::ui;
+
+/// Reach ports of a sandbox on this machine, until interrupted.
+///
+/// Each port of the sandbox gets one here, of any protocol over TCP, also one that listens on the sandbox's 127.0.0.1 only. Callers may
+/// come before anybody listens inside: they are turned away, and the next ones are not.
+#[derive(Debug, Args)]
+pub(crate) struct Forward {
+    /// The sandbox, as `warren ls` lists them
+    id: SandboxId,
+    /// A port of the sandbox, and the one here if it is to be another: 8080:80. 0 takes any that is free
+    #[arg(required = true, value_name = "[LOCAL:]PORT")]
+    ports: Vec<Pair>,
+    /// Listen on this address instead of loopback: whoever reaches it reaches the ports
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    bind: IpAddr,
+}
+
+/// A port here and one in the sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pair {
+    local: u16,
+    port: u16,
+}
+
+/// Text that is no pair of ports.
+#[derive(Debug, thiserror::Error)]
+#[error("write PORT or LOCAL:PORT, with numbers up to 65535")]
+struct NoPair;
+
+/// Connections of one command at a time. Each has two threads.
+const MOST_CONNECTIONS: usize = 512;
+
+/// How long the command rests when the machine is out of something: nothing else helps.
+const REST: Duration = Duration::from_millis(100);
+
+impl FromStr for Pair {
+    type Err = NoPair;
+
+    fn from_str(text: &str) -> Result<Self, NoPair> {
+        let number = |text: &str| text.parse::<u16>().map_err(|_| NoPair);
+        let (local, port) = match text.split_once(':') {
+            Some((local, port)) => (number(local)?, number(port)?),
+            None => (number(text)?, number(text)?),
+        };
+        if port == 0 { Err(NoPair) } else { Ok(Self { local, port }) }
+    }
+}
+
+impl Forward {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        let id = self.id.as_str();
+        // Whoever may not use the sandbox learns it now and not from the first caller.
+        for pair in &self.ports {
+            client.port(id, pair.port)?;
+        }
+        let doors = self.ports.iter().map(|pair| self.listen(*pair)).collect::<Result<Vec<_>, _>>()?;
+        let shared = Arc::new(Shared {
+            client,
+            id: self.id.clone(),
+            open: AtomicUsize::new(0),
+            told: Mutex::default(),
+        });
+        let threads: Vec<_> = doors
+            .into_iter()
+            .map(|(listener, port)| {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || serve(&shared, &listener, port))
+            })
+            .collect();
+        for thread in threads {
+            drop(thread.join());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn listen(&self, pair: Pair) -> Result<(TcpListener, u16), CliError> {
+        let address = SocketAddr::new(self.bind, pair.local);
+        let listener = TcpListener::bind(address).map_err(|error| {
+            CliError::new(error).hint(format!(
+                "{address} cannot be listened on: choose another port with LOCAL:{}",
+                pair.port
+            ))
+        })?;
+        let bound = listener.local_addr().map_err(CliError::new)?;
+        ui::say(&format!("{bound} is port {} of {}", pair.port, self.id));
+        Ok((listener, pair.port))
+    }
+}
+
+struct Shared {
+    client: Client,
+    id: SandboxId,
+    open: AtomicUsize,
+    /// Complaints that were made; nobody wants to read them again for each caller.
+    told: Mutex<HashSet<String>>,
+}
+
+/// Lets callers in for as long as this process lives.
+fn serve(shared: &Arc<Shared>, listener: &TcpListener, port: u16) {
+    loop {
+        while shared.open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+            std::thread::sleep(REST);
+        }
+        let Ok((caller, _)) = listener.accept() else {
+            std::thread::sleep(REST);
+            continue;
+        };
+        shared.open.fetch_add(1, Ordering::Relaxed);
+        let held = Arc::clone(shared);
+        let carried = std::thread::Builder::new().name("caller".to_owned()).spawn(move || {
+            held.carry(caller, port);
+            held.open.fetch_sub(1, Ordering::Relaxed);
+        });
+        if carried.is_err() {
+            shared.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Shared {
+    fn carry(&self, caller: TcpStream, port: u16) {
+        match self.client.connect_port(self.id.as_str(), port) {
+            // Peers come and go.
+            Ok(service) => drop(both_ways(&caller, &service)),
+            Err(error) => self.tell(port, &error),
+        }
+    }
+
+    fn tell(&self, port: u16, error: &ClientError) {
+        let text = format!("port {port}: {error}");
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(text.clone()) {
+            ui::complain(&text);
+        }
+    }
+}
+
+/// Carries bytes until both ways have ended, each on its own.
+fn both_ways(caller: &TcpStream, service: &TcpStream) -> io::Result<()> {
+    caller.set_nodelay(true)?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| one_way(caller, service));
+        one_way(service, caller);
+    });
+    Ok(())
+}
+
+fn one_way(mut from: &TcpStream, mut to: &TcpStream) {
+    // What breaks off on one side ends on the other.
+    drop(io::copy(&mut from, &mut to));
+    drop(to.shutdown(Shutdown::Write));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_may_have_another_number_here() {
+        let pair = |text: &str| text.parse::<Pair>().ok().map(|pair| (pair.local, pair.port));
+        assert_eq!(pair("80"), Some((80, 80)));
+        assert_eq!(pair("8080:80"), Some((8080, 80)));
+        assert_eq!(pair("0:80"), Some((0, 80)));
+        for wrong in ["", "0", "80:0", "65536", "a:80", "1:2:3", "80:", ":80"] {
+            assert_eq!(pair(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use warren_core::HostName;
+
+use super::serve::SettingFlags;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::local::require_root;
+use crate::ui;
+
+/// Look after certificates.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tls {
+    Init(Init),
+}
+
+/// Make a local authority that signs for addresses of ports, and say how to trust it.
+///
+/// It may sign for names below `localhost` and the domain only, so that trusting it endangers no other site. `warren serve` uses
+/// it where ports.tls_listen is set and no other certificate is.
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    #[command(flatten)]
+    settings: SettingFlags,
+    /// Sign for names below this domain [default: the settings' ports.domain]
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<HostName>,
+    /// Replace one that is there: whoever trusts it has to trust the new one
+    #[arg(long)]
+    renew: bool,
+}
+
+impl Tls {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        match self {
+            Self::Init(args) => args.run(global),
+        }
+    }
+}
+
+impl Init {
+    fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        require_root()?;
+        let config = self.settings.load(global)?.config;
+        let domain = self.domain.as_ref().unwrap_or(&config.ports.domain);
+        let files =
+            warren_server::init_tls(&config.server.data_dir, domain, self.renew).map_err(CliError::new)?;
+        ui::print(&files.authority.display().to_string());
+        let made = if files.kept { "was there already: --renew replaces it" } else { "is new" };
+        ui::say(&format!("The local authority {made}. It signs for names below {domain} and localhost.\n"));
+        ui::say(&advice(&files.authority));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn advice(authority: &Path) -> String {
+    let path = authority.display();
+    format!(
+        "To trust it:\n  \
+         Debian, Ubuntu   cp {path} /usr/local/share/ca-certificates/warren.crt && update-ca-certificates\n  \
+         Fedora           cp {path} /etc/pki/ca-trust/source/anchors/warren.pem && update-ca-trust\n  \
+         Firefox          Settings, Certificates, Authorities, Import\n  \
+         Chrome on Linux  certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n warren -i {path}\n  \
+         curl             curl --cacert {path} …\n\
+         To use it:\n  \
+         warren serve --set ports.tls_listen=127.0.0.1:7443"
+    )
+}
