@@ -15,17 +15,29 @@
 
 mod book;
 mod ca;
+mod claims;
+mod dial;
 mod dns;
+mod domain;
 mod edge;
+mod egress;
+mod host;
 mod links;
 mod namespace;
 mod netlink;
+mod nft;
+mod numbers;
 mod pins;
 mod place;
+mod probe;
+mod process;
+mod refusals;
 mod rules;
-mod services;
+mod stock;
 #[cfg(test)]
 mod world;
 
 pub use self::book::Figures;
 pub use self::ca::{Authority, AuthorityError, environment};
+pub use self::claims::{ClaimError, DomainKind};
+pub use self::host::{HostNetwork, NetworkOptions, OpenError};

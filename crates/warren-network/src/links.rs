@@ -1,4 +1,4 @@
-//! Links, addresses, routes and queues, as the kernel is told of them.
+//! Links, addresses, routes, routing rules and queues, as the kernel is told of them.
 //!
 //! ```text
 //!   host                                             sandbox
@@ -6,15 +6,17 @@
 //!   route to 10.213.x.y/32                           both know each other's hardware address for good
 //! ```
 
+mod guard;
 mod guest;
 mod queues;
 mod routes;
 mod veth;
 
+pub(crate) use guard::{Guard, lift};
 pub(crate) use guest::{find_namespace, found, settle};
 pub(crate) use queues::shape;
-pub(crate) use routes::{RouteKind, route_kind};
-pub(crate) use veth::{FoundLink, Traffic, create, describe, find, list, remove, traffic};
+pub(crate) use routes::{RouteKind, has_default_v6, route_kind};
+pub(crate) use veth::{FoundLink, create, describe, find, list, remove, traffic};
 
 use std::net::IpAddr;
 

@@ -163,6 +163,11 @@ fn holds(outer: Cidr, inner: Cidr) -> bool {
 }
 
 impl Reach {
+    /// What rules speak of by address.
+    pub(crate) fn of(rules: &[NetworkRule]) -> Self {
+        Self::opened(&rules.iter().flat_map(stretches).collect::<Vec<_>>())
+    }
+
     /// What has no ports is opened by what names none.
     fn opened(stretches: &[Stretch]) -> Self {
         let whole = stretches.iter().filter(|(_, ports)| ports.is_none()).map(|(network, _)| *network);

@@ -56,7 +56,7 @@ impl Maker {
         let number = lock(&self.numbers).take(Instant::now()).ok_or(MakeError::Exhausted)?;
         let place = Place { block: self.block, number };
         self.make_at(socket, place).inspect_err(|_| {
-            let _ = links::remove(socket, &[place], crate::place::doomed(self.block));
+            drop(links::remove(socket, &[place], crate::place::doomed(self.block)));
             self.give_back(place);
         })
     }

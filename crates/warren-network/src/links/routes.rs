@@ -1,16 +1,17 @@
 //! Where packets to an address would go.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use rustix::io::Errno;
 
-use crate::netlink::{Protocol, Request, Socket};
+use crate::netlink::{Message, Protocol, Request, Socket};
 
 const RTM_GETROUTE: u16 = 26;
 const RTA_DST: u16 = 1;
 /// Where an answer says what kind of route it is.
 const KIND_AT: usize = 7;
+const TABLE_AT: usize = 4;
 
 /// What the host's routes make of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,20 @@ pub(crate) fn route_kind(address: IpAddr) -> io::Result<RouteKind> {
     }
 }
 
+/// Whether there is a way to all of IPv6.
+pub(crate) fn has_default_v6() -> io::Result<bool> {
+    let mut socket = Socket::open(Protocol::Route)?;
+    let mut found = false;
+    let each = |message: Message<'_>| {
+        let is_default =
+            message.body.get(1) == Some(&0) && message.body.get(KIND_AT) == Some(&libc::RTN_UNICAST);
+        // Loopback's own are not a way anywhere.
+        found |= is_default && message.body.get(TABLE_AT) == Some(&libc::RT_TABLE_MAIN);
+    };
+    socket.dump(Request::new(RTM_GETROUTE, 0, &question(Ipv6Addr::UNSPECIFIED.into())), each)?;
+    Ok(found)
+}
+
 /// The family's header of a route: family, the destination's prefix, and nothing else.
 fn question(address: IpAddr) -> [u8; 12] {
     let mut header = [0; 12];
@@ -56,6 +71,7 @@ fn question(address: IpAddr) -> [u8; 12] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::{World, ip};
 
     #[test]
     fn the_host_knows_itself() {
@@ -64,5 +80,17 @@ mod tests {
         assert_eq!(kind("127.9.9.9"), RouteKind::Local);
         assert_eq!(kind("255.255.255.255"), RouteKind::Other);
         assert!(!matches!(kind("192.0.2.1"), RouteKind::Local));
+    }
+
+    #[test]
+    fn a_way_to_all_of_ipv6_is_noticed() {
+        let Some(world) = World::new() else { return };
+        world.on_host(|| {
+            assert!(!has_default_v6().unwrap());
+            ip("address add 2001:db8::2/64 dev up0 nodad").unwrap();
+            assert!(!has_default_v6().unwrap());
+            ip("route add default via 2001:db8::1").unwrap();
+            assert!(has_default_v6().unwrap());
+        });
     }
 }

@@ -53,10 +53,6 @@ impl Request {
         self.bytes(kind, &[value])
     }
 
-    pub(crate) fn u16(&mut self, kind: u16, value: u16) -> &mut Self {
-        self.bytes(kind, &value.to_ne_bytes())
-    }
-
     pub(crate) fn u32(&mut self, kind: u16, value: u32) -> &mut Self {
         self.bytes(kind, &value.to_ne_bytes())
     }

@@ -12,6 +12,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use super::message::{Attributes, Message, Messages, Request, attribute, text};
 use super::sys;
+use crate::namespace;
 
 /// The kernel answers while it is asked. Whoever waits longer than this has lost an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -75,15 +76,9 @@ impl Socket {
         Ok(Self { descriptor, number: 0, buffer: Vec::new() })
     }
 
-    /// In another network namespace. A thread goes there and ends, so that no other is ever in the wrong one.
-    pub(crate) fn open_in(protocol: Protocol, namespace: BorrowedFd<'_>) -> Result<Self, NetlinkError> {
-        let network = Some(rustix::thread::LinkNameSpaceType::Network);
-        let visit = || {
-            rustix::thread::move_into_link_name_space(namespace, network)?;
-            Self::open(protocol)
-        };
-        std::thread::scope(|scope| scope.spawn(visit).join())
-            .unwrap_or_else(|_| Err(NetlinkError::from(Errno::IO)))
+    /// In another network namespace.
+    pub(crate) fn open_in(protocol: Protocol, namespace: BorrowedFd<'_>) -> io::Result<Self> {
+        namespace::visit(namespace, || Ok(Self::open(protocol)?))
     }
 
     /// Asks for something to be done, and waits until it is.

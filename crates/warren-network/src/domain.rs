@@ -1,0 +1,120 @@
+//! Finding one's block again, and clearing away what dead processes have left.
+
+use std::collections::HashSet;
+
+use crate::claims::{Claim, Deed, Domain};
+use crate::links::{self, FoundLink};
+use crate::netlink::{NetlinkError, Socket};
+use crate::nft::{self, ClaimError, Hold, Table};
+use crate::place::{self, BLOCKS, Place};
+
+/// What a domain found and took.
+#[derive(Debug)]
+pub(crate) struct Estate {
+    pub(crate) table: Table,
+    /// Links of this domain's own block that sandboxes had before, with whose they are.
+    pub(crate) links: Vec<(FoundLink, Deed)>,
+}
+
+/// Why a domain has no block.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EstateError {
+    #[error("all {BLOCKS} blocks of addresses are in use by other processes")]
+    NoBlock,
+    #[error("list the tables of nftables")]
+    Tables(#[source] NetlinkError),
+    #[error("claim a table of nftables")]
+    Claim(#[source] ClaimError),
+    #[error("list the links")]
+    Links(#[source] NetlinkError),
+    #[error("remove links that nobody has any more")]
+    Remove(#[source] NetlinkError),
+}
+
+/// Removes the tables, links and names of commands that have ended without doing so.
+pub(crate) fn clear_dead(claim: &Claim, socket: &mut Socket) -> Result<(), EstateError> {
+    let tables = owners()?;
+    let links = deeds(socket)?;
+    let mut domains: Vec<&Domain> = tables.iter().map(|(_, domain)| domain).collect();
+    domains.extend(links.iter().map(|(_, deed)| &deed.domain));
+    let others = claim.others();
+    domains.extend(&others);
+    let mut seen = HashSet::new();
+    for domain in domains.into_iter().filter(|domain| seen.insert((*domain).clone())) {
+        let Some(inheritance) = claim.inherit(domain) else { continue };
+        let theirs = links.iter().filter(|(_, deed)| deed.domain == *domain).map(|(link, _)| link.place);
+        remove(socket, theirs)?;
+        for (block, _) in tables.iter().filter(|(_, owner)| owner == domain) {
+            match Table::open(*block, Hold::Ours) {
+                Ok(table) => table.delete().map_err(|error| EstateError::Claim(ClaimError::Kernel(error)))?,
+                Err(ClaimError::Absent) => {}
+                Err(error) => return Err(EstateError::Claim(error)),
+            }
+            links::lift(socket, *block).map_err(EstateError::Remove)?;
+        }
+        inheritance.settle();
+    }
+    Ok(())
+}
+
+/// The block that this domain had, with what sandboxes have in it; else a free one.
+pub(crate) fn settle(claim: &Claim, socket: &mut Socket) -> Result<Estate, EstateError> {
+    let (ours, theirs): (Vec<_>, Vec<_>) =
+        deeds(socket)?.into_iter().partition(|(_, deed)| deed.domain == claim.domain);
+    let table = take_table(claim, &ours, &theirs)?;
+    let block = table.block();
+    // Links that no sandbox has were made ahead of time by who is gone. Those in other blocks have no rules: somebody took the
+    // table away and somebody else took the block.
+    let kept = |(link, deed): &(FoundLink, Deed)| deed.sandbox.is_some() && link.place.block == block;
+    let (links, left): (Vec<_>, Vec<_>) = ours.into_iter().partition(kept);
+    remove(socket, left.iter().map(|(link, _)| link.place))?;
+    let present: HashSet<String> = links.iter().map(|(link, _)| link.place.link()).collect();
+    for gone in table.links().iter().filter(|link| !present.contains(*link)) {
+        table.remove(gone).map_err(|error| EstateError::Claim(ClaimError::Kernel(error)))?;
+    }
+    Ok(Estate { table, links })
+}
+
+fn take_table(
+    claim: &Claim,
+    ours: &[(FoundLink, Deed)],
+    theirs: &[(FoundLink, Deed)],
+) -> Result<Table, EstateError> {
+    let tables = nft::tables().map_err(EstateError::Tables)?;
+    let owner = claim.domain.to_string();
+    if let Some((block, _)) = tables.iter().find(|(_, said)| *said == owner) {
+        match Table::open(*block, Hold::Ours) {
+            Err(ClaimError::Absent) => {}
+            opened => return opened.map_err(EstateError::Claim),
+        }
+    }
+    // Where its sandboxes are, if somebody took the table away; else wherever nobody is.
+    let before = ours.iter().filter(|(_, deed)| deed.sandbox.is_some()).map(|(link, _)| link.place.block);
+    let is_used = |block: &u8| theirs.iter().any(|(link, _)| link.place.block == *block);
+    for block in before.chain((0..BLOCKS).filter(|block| !is_used(block))) {
+        match Table::claim(block, &owner, Hold::Ours) {
+            Err(ClaimError::Taken) => {}
+            claimed => return claimed.map_err(EstateError::Claim),
+        }
+    }
+    Err(EstateError::NoBlock)
+}
+
+fn owners() -> Result<Vec<(u8, Domain)>, EstateError> {
+    let tables = nft::tables().map_err(EstateError::Tables)?;
+    Ok(tables.into_iter().filter_map(|(block, owner)| Some((block, Domain::parse(&owner)?))).collect())
+}
+
+fn deeds(socket: &mut Socket) -> Result<Vec<(FoundLink, Deed)>, EstateError> {
+    let links = links::list(socket).map_err(EstateError::Links)?;
+    Ok(links.into_iter().filter_map(|link| Deed::parse(&link.alias).map(|deed| (link, deed))).collect())
+}
+
+fn remove(socket: &mut Socket, places: impl Iterator<Item = Place>) -> Result<(), EstateError> {
+    let places: Vec<Place> = places.collect();
+    for block in 0..BLOCKS {
+        let here: Vec<Place> = places.iter().copied().filter(|place| place.block == block).collect();
+        links::remove(socket, &here, place::doomed(block)).map_err(EstateError::Remove)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! Opening: from an empty machine, or from what an earlier process has left, to a network that is ready.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use warren_core::Networks;
+use warren_core::network::Cidr;
+
+use super::proxies::{self, Sockets};
+use super::reaper::Reaper;
+use super::watcher::Watcher;
+use super::{HostNetwork, NetworkOptions, Shared, lock};
+use crate::book::Book;
+use crate::ca::{self, Authority, AuthorityError};
+use crate::claims::{Claim, ClaimError, DomainKind};
+use crate::domain::{self, Estate};
+use crate::edge::{Edge, EdgeParts};
+use crate::links::{self, Guard};
+use crate::namespace;
+use crate::netlink::{Protocol, Socket};
+use crate::nft::Skeleton;
+use crate::numbers::Numbers;
+use crate::place::{self, NUMBERS};
+use crate::refusals::Refusals;
+use crate::rules::Reach;
+use crate::stock::{Maker, Stock};
+
+/// Why a process cannot give sandboxes a network.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("subnet: `{0}` is not a network of IPv4 with a prefix of 16, such as 10.213.0.0/16")]
+    Subnet(Cidr),
+    #[error("claim the networks of the data directory")]
+    Claim(#[source] ClaimError),
+    #[error("open the certificate authority")]
+    Authority(#[source] AuthorityError),
+    #[error("{action}")]
+    Host {
+        action: &'static str,
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl OpenError {
+    fn host<E: Into<Box<dyn Error + Send + Sync>>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Host { action, source: source.into() }
+    }
+}
+
+impl HostNetwork {
+    /// Takes over what this domain had before, and removes what dead commands of the data directory have left. Sandboxes that were
+    /// attached stay closed or open as they were until they are adopted.
+    pub fn open(options: NetworkOptions) -> Result<Self, OpenError> {
+        if !options.subnet.address().is_ipv4() || options.subnet.prefix() != 16 {
+            return Err(OpenError::Subnet(options.subnet));
+        }
+        let mut socket =
+            Socket::open(Protocol::Route).map_err(OpenError::host("talk to the kernel about links"))?;
+        let claim = Claim::take(&options.data_dir, options.kind).map_err(OpenError::Claim)?;
+        domain::clear_dead(&claim, &mut socket)
+            .map_err(OpenError::host("remove what dead processes have left"))?;
+        forward().map_err(OpenError::host("switch forwarding on"))?;
+        let Estate { table, links } = domain::settle(&claim, &mut socket)
+            .map_err(OpenError::host("have a block of addresses and a table of nftables"))?;
+
+        let (block, v6) = (table.block(), has_v6());
+        let guard = Guard::new(block, options.subnet).map_err(OpenError::host("make the guard"))?;
+        guard.hold().map_err(OpenError::host("keep what has no mark from being routed"))?;
+        let sockets = Sockets::open(v6.then(|| place::proxy_v6(block)))
+            .map_err(OpenError::host("listen on the gateway's address"))?;
+        let skeleton = skeleton(&options, &sockets).map_err(OpenError::host("name the proxies' sockets"))?;
+        table.install(&skeleton).map_err(OpenError::host("put down the rules of nftables"))?;
+
+        let book = Arc::new(Book::new(options.exceptions.clone()));
+        let edge = edge(&options, &book)?;
+        let environment = edge.as_ref().map_or_else(Vec::new, |_| ca::environment());
+        let runtime =
+            proxies::start(&options, &book, edge, sockets).map_err(OpenError::host("start the proxies"))?;
+
+        let refusals = refusals(block, &book);
+        let maker = Arc::new(maker(&claim, block, options.subnet, v6, &links));
+        let found = links.into_iter().filter_map(|(link, deed)| Some((deed.sandbox?, link.place)));
+        let shared = Arc::new(Shared {
+            book,
+            table,
+            guard,
+            maker: Arc::clone(&maker),
+            socket: Mutex::new(socket),
+            linked: Mutex::default(),
+            found: Mutex::new(found.collect()),
+            secrets: options.secrets.clone(),
+            environment,
+        });
+        let watcher = Watcher::start(Arc::clone(&shared)).map_err(OpenError::host("start the watcher"))?;
+        let reaper = Reaper::start(Arc::clone(&maker)).map_err(OpenError::host("start the reaper"))?;
+        let stock =
+            Stock::start(maker, options.prepared).map_err(OpenError::host("start the maker of links"))?;
+        Ok(Self {
+            watcher: Some(watcher),
+            refusals,
+            runtime: Some(runtime),
+            shared,
+            stock,
+            reaper: Some(reaper),
+            kind: options.kind,
+            _claim: claim,
+        })
+    }
+
+    /// Takes away what nobody will come back to. What cannot be taken away now, the next to open the data directory does.
+    pub(super) fn close(&mut self) {
+        if self.kind == DomainKind::Run {
+            drop(self.retain(&HashSet::new()));
+        }
+        let prepared = self.stock.close();
+        if let Some(reaper) = self.reaper.take() {
+            prepared.iter().for_each(|pair| reaper.remove(pair.place));
+        }
+        let is_empty = lock(&self.shared.linked).is_empty() && lock(&self.shared.found).is_empty();
+        if is_empty {
+            let removed = self.shared.table.delete().and_then(|()| self.shared.guard.lift());
+            if let Err(error) = removed {
+                tracing::warn!(%error, "the table or its guard could not be removed");
+            }
+        }
+    }
+}
+
+/// Packets go from link to link only where the host is a router.
+fn forward() -> io::Result<()> {
+    if namespace::sysctl("ipv4/ip_forward").as_deref() == Some("1") {
+        return Ok(());
+    }
+    tracing::info!("switching net.ipv4.ip_forward on: sandboxes' packets are forwarded");
+    namespace::set_sysctl("ipv4/ip_forward", "1")
+}
+
+/// Sandboxes have IPv6 where the host is a router of it, and has somewhere to send it.
+pub(crate) fn has_v6() -> bool {
+    let forwards = namespace::sysctl("ipv6/conf/all/forwarding").as_deref() == Some("1");
+    forwards && links::has_default_v6().unwrap_or(false)
+}
+
+/// Without it, what the kernel refuses by itself is refused all the same.
+fn refusals(block: u8, book: &Arc<Book>) -> Option<Refusals> {
+    let heard = Refusals::start(block, Arc::clone(book));
+    heard.inspect_err(|error| tracing::warn!(%error, "refused packets cannot be heard of")).ok()
+}
+
+fn skeleton(options: &NetworkOptions, sockets: &Sockets) -> io::Result<Skeleton> {
+    Ok(Skeleton {
+        subnets: [Some(options.subnet), place::all_v6()].into_iter().flatten().collect(),
+        dns: sockets.dns()?,
+        egress: sockets.egress()?,
+        exceptions: Reach::of(&options.exceptions),
+    })
+}
+
+fn maker(
+    claim: &Claim,
+    block: u8,
+    subnet: Cidr,
+    v6: bool,
+    links: &[(links::FoundLink, crate::claims::Deed)],
+) -> Maker {
+    let taken: HashSet<u16> = links.iter().map(|(link, _)| link.place.number).collect();
+    // Without chance, the beginning: then numbers of before are given a little sooner.
+    let start = getrandom::u32().map_or(0, |number| u16::try_from(number % u32::from(NUMBERS)).unwrap_or(0));
+    let numbers = Mutex::new(Numbers::new(start, &taken));
+    Maker { block, subnet, v6, domain: claim.domain.clone(), numbers }
+}
+
+fn edge(options: &NetworkOptions, book: &Arc<Book>) -> Result<Option<Arc<Edge>>, OpenError> {
+    let Some(secrets) = &options.secrets else { return Ok(None) };
+    let authority = Authority::open(&options.data_dir.join("ca")).map_err(OpenError::Authority)?;
+    let parts = EdgeParts {
+        secrets: Arc::clone(secrets),
+        book: Arc::clone(book),
+        authority: Arc::new(authority),
+        extra_ca: options.extra_ca.clone(),
+    };
+    let edge = Edge::new(parts).map_err(OpenError::host("read the certificates of extra_ca"))?;
+    Ok(Some(Arc::new(edge)))
+}

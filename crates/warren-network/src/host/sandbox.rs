@@ -1,0 +1,284 @@
+//! One sandbox's link, from its attachment to its end.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
+
+use warren_core::network::{NetworkErrorKind, NetworkLimits, SecretName};
+use warren_core::{Attachment, NetworkError, NetworkPolicy, NetworkUsage, Owner, SandboxId};
+
+use super::{HostNetwork, Shared, lock};
+use crate::book::{Guest, unix_ms};
+use crate::links;
+use crate::netlink::{NetlinkError, Protocol, Socket};
+use crate::nft::LinkRules;
+use crate::place::Place;
+use crate::rules::{Rules, next_change};
+use crate::stock::MakeError;
+
+/// A sandbox that is attached.
+#[derive(Debug)]
+pub(super) struct Linked {
+    place: Place,
+    guest: Arc<Guest>,
+    /// Held while its rules change.
+    applied: Mutex<Applied>,
+}
+
+/// What the kernel was told of it last.
+#[derive(Debug, Clone, Copy)]
+struct Applied {
+    limits: NetworkLimits,
+    /// When its policies mean something else by themselves.
+    until_unix_ms: Option<u64>,
+}
+
+impl HostNetwork {
+    pub(super) fn attach_new(
+        &self,
+        id: &SandboxId,
+        owner: &Owner,
+        policy: &NetworkPolicy,
+    ) -> Result<Attachment, NetworkError> {
+        self.shared.check_secrets(owner, std::slice::from_ref(policy))?;
+        self.take_away(id)?;
+        let pair = self.stock.take().map_err(not_made)?;
+        let (place, namespace) = (pair.place, pair.namespace);
+        let linked = self.shared.introduce(id, owner, policy, place, Some(namespace.as_fd()));
+        match linked {
+            Ok(addresses) => {
+                let env = self.shared.environment.clone();
+                Ok(Attachment { namespace: Some(namespace), addresses, env })
+            }
+            Err(error) => {
+                drop(self.take_away(id));
+                self.remove_link(place);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn adopt_found(
+        &self,
+        id: &SandboxId,
+        owner: &Owner,
+        policy: &NetworkPolicy,
+    ) -> Result<Attachment, NetworkError> {
+        let place = match lock(&self.shared.linked).get(id) {
+            Some(linked) => Some(linked.place),
+            None => lock(&self.shared.found).get(id).copied(),
+        };
+        let Some(place) = place else {
+            return Err(NetworkError::new(
+                NetworkErrorKind::NotFound,
+                format!("find the link of sandbox {id}"),
+            ));
+        };
+        let addresses = self.shared.introduce(id, owner, policy, place, None)?;
+        lock(&self.shared.found).remove(id);
+        Ok(Attachment { namespace: None, addresses, env: self.shared.environment.clone() })
+    }
+
+    /// Closed at once; the link itself goes a little later.
+    pub(super) fn take_away(&self, id: &SandboxId) -> Result<(), NetworkError> {
+        let linked = lock(&self.shared.linked).remove(id).map(|linked| linked.place);
+        let found = lock(&self.shared.found).remove(id);
+        let Some(place) = linked.or(found) else { return Ok(()) };
+        self.shared.book.leave(id);
+        let closed = self.shared.table.remove(&place.link());
+        self.remove_link(place);
+        closed.map_err(|error| host(format!("close the link of sandbox {id}"), error))
+    }
+
+    fn remove_link(&self, place: Place) {
+        if let Some(reaper) = &self.reaper {
+            reaper.remove(place);
+        }
+    }
+}
+
+impl Shared {
+    /// Makes a link a sandbox's: everybody is told, the table last.
+    fn introduce(
+        &self,
+        id: &SandboxId,
+        owner: &Owner,
+        policy: &NetworkPolicy,
+        place: Place,
+        namespace: Option<BorrowedFd<'_>>,
+    ) -> Result<Vec<IpAddr>, NetworkError> {
+        let policies = std::slice::from_ref(policy);
+        let now = unix_ms();
+        let rules = Rules::of(policies, now);
+        self.shape(place, namespace, NetworkLimits::default(), rules.limits)?;
+        let deed = self.maker.domain.deed(Some(id)).to_string();
+        let described = links::describe(&mut lock(&self.socket), place, &deed);
+        described.map_err(|error| host(format!("write on the link of sandbox {id} whose it is"), error))?;
+        let addresses = self.addresses(place);
+        let guest = self.book.enter(Guest::new(id.clone(), owner.clone(), addresses.clone(), policies));
+        let applied = Applied { limits: rules.limits, until_unix_ms: next_change(policies, now) };
+        let linked = Linked { place, guest, applied: Mutex::new(applied) };
+        lock(&self.linked).insert(id.clone(), Arc::new(linked));
+        self.put(place, rules).map_err(|error| host(format!("open the link of sandbox {id}"), error))?;
+        Ok(addresses)
+    }
+
+    /// Tightens, then tells the proxies, then relaxes.
+    pub(super) fn change(&self, id: &SandboxId, policies: &[NetworkPolicy]) -> Result<(), NetworkError> {
+        let linked = lock(&self.linked).get(id).cloned();
+        let Some(linked) = linked else {
+            return Err(NetworkError::new(
+                NetworkErrorKind::NotFound,
+                format!("find the link of sandbox {id}"),
+            ));
+        };
+        self.check_secrets(&linked.guest.owner, policies)?;
+        let mut applied = lock(&linked.applied);
+        let now = unix_ms();
+        let old = Arc::clone(&linked.guest.policies.borrow());
+        let both: Arc<[NetworkPolicy]> = old.iter().chain(policies).cloned().collect();
+        let failed = |error: NetlinkError| host(format!("change the rules of sandbox {id}"), error);
+
+        let tight = Rules::of(&both, now);
+        self.put(linked.place, tight).map_err(failed)?;
+        linked.guest.policies.send_replace(Arc::clone(&both));
+        let rules = Rules::of(policies, now);
+        self.shape(linked.place, None, applied.limits, rules.limits)?;
+        applied.limits = rules.limits;
+        linked.guest.policies.send_replace(Arc::from(policies));
+        // Until the kernel agrees, the proxies allow no more than it did before.
+        self.put(linked.place, rules).map_err(|error| {
+            linked.guest.policies.send_replace(both);
+            failed(error)
+        })?;
+        applied.until_unix_ms = next_change(policies, now);
+        Ok(())
+    }
+
+    /// Applies what has come to mean something else with time. Tells when that is next.
+    pub(super) fn follow_time(&self, now_unix_ms: u64) -> Option<u64> {
+        let all: Vec<Arc<Linked>> = lock(&self.linked).values().cloned().collect();
+        all.iter().filter_map(|linked| self.follow(linked, now_unix_ms)).min()
+    }
+
+    fn follow(&self, linked: &Linked, now_unix_ms: u64) -> Option<u64> {
+        let mut applied = lock(&linked.applied);
+        let until = applied.until_unix_ms?;
+        if until > now_unix_ms {
+            return Some(until);
+        }
+        let policies = Arc::clone(&linked.guest.policies.borrow());
+        // One that was taken away meanwhile has no rules, and gets none.
+        let is_here = lock(&self.linked).get(&linked.guest.id).is_some_and(|here| here.place == linked.place);
+        if is_here && let Err(error) = self.put(linked.place, Rules::of(&policies, now_unix_ms)) {
+            tracing::error!(sandbox.id = %linked.guest.id, %error, "what is over could not be closed");
+            return Some(now_unix_ms);
+        }
+        // Who waits, or has a connection that was allowed for a while, looks again.
+        linked.guest.policies.send_modify(|_| {});
+        applied.until_unix_ms = next_change(&policies, now_unix_ms);
+        applied.until_unix_ms
+    }
+
+    fn put(&self, place: Place, rules: Rules) -> Result<(), NetlinkError> {
+        let addresses = self.addresses(place);
+        self.table.put(&LinkRules { link: place.link(), mac: place.mac(), addresses, rules })
+    }
+
+    fn addresses(&self, place: Place) -> Vec<IpAddr> {
+        let v6 = self.maker.v6.then(|| IpAddr::V6(place.v6()));
+        [Some(IpAddr::V4(place.v4(self.maker.subnet))), v6].into_iter().flatten().collect()
+    }
+
+    /// Limits both directions: at the host's end what goes to the sandbox, at the sandbox's what comes from it.
+    fn shape(
+        &self,
+        place: Place,
+        namespace: Option<BorrowedFd<'_>>,
+        old: NetworkLimits,
+        new: NetworkLimits,
+    ) -> Result<(), NetworkError> {
+        let failed = |error: io::Error| host(format!("limit the bandwidth of `{place}`"), error);
+        if old.down_bytes_per_s != new.down_bytes_per_s {
+            let mut socket = lock(&self.socket);
+            let shaped = links::shape(&mut socket, &place.link(), new.down_bytes_per_s);
+            shaped.map_err(|error| failed(error.into()))?;
+        }
+        if old.up_bytes_per_s != new.up_bytes_per_s {
+            let inside = self.shape_inside(place, namespace, new.up_bytes_per_s);
+            inside.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn shape_inside(
+        &self,
+        place: Place,
+        namespace: Option<BorrowedFd<'_>>,
+        rate: Option<u64>,
+    ) -> io::Result<()> {
+        let found = match namespace {
+            Some(_) => None,
+            None => Some(self.namespace_of(place)?),
+        };
+        let namespace = namespace.or(found.as_ref().map(AsFd::as_fd)).ok_or(io::ErrorKind::NotFound)?;
+        let mut socket = Socket::open_in(Protocol::Route, namespace)?;
+        Ok(links::shape(&mut socket, links::INSIDE, rate)?)
+    }
+
+    fn namespace_of(&self, place: Place) -> io::Result<std::os::fd::OwnedFd> {
+        let mut socket = lock(&self.socket);
+        let number = links::find(&mut socket, place)?.and_then(|link| link.namespace);
+        let found = number.and_then(|number| links::find_namespace(&mut socket, number));
+        found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no process is in the sandbox's network"))
+    }
+
+    pub(super) fn usage(&self, id: &SandboxId) -> Option<NetworkUsage> {
+        let linked = lock(&self.linked).get(id).cloned()?;
+        let traffic = links::traffic(&mut lock(&self.socket), linked.place).ok().flatten()?;
+        let figures = &linked.guest.figures;
+        // What the host's end sends, the sandbox receives.
+        Some(NetworkUsage {
+            received_bytes: traffic.sent_bytes,
+            sent_bytes: traffic.received_bytes,
+            received_packets: traffic.sent_packets,
+            sent_packets: traffic.received_packets,
+            proxied: figures.proxied.load(std::sync::atomic::Ordering::Relaxed),
+            denied: figures.denied.load(std::sync::atomic::Ordering::Relaxed),
+        })
+    }
+
+    fn check_secrets(&self, owner: &Owner, policies: &[NetworkPolicy]) -> Result<(), NetworkError> {
+        let named: HashSet<&SecretName> = policies.iter().flat_map(|policy| &policy.secrets).collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        let missing = |name: &SecretName| {
+            NetworkError::new(NetworkErrorKind::NoSecret, format!("find the secret `{name}`"))
+        };
+        let known = match &self.secrets {
+            Some(secrets) => {
+                secrets.secrets(owner).map_err(|error| host("read the secrets".to_owned(), error))?
+            }
+            None => Vec::new(),
+        };
+        match named.into_iter().find(|name| !known.iter().any(|record| record.name == **name)) {
+            Some(name) => Err(missing(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn not_made(error: MakeError) -> NetworkError {
+    let kind = match error {
+        MakeError::Exhausted => NetworkErrorKind::Exhausted,
+        MakeError::Namespace(_) | MakeError::Link { .. } => NetworkErrorKind::Host,
+    };
+    NetworkError::caused(kind, "make a link", error)
+}
+
+fn host(action: String, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> NetworkError {
+    NetworkError::caused(NetworkErrorKind::Host, action, source)
+}

@@ -1,0 +1,53 @@
+use super::*;
+use crate::claims::ClaimError;
+
+#[test]
+fn several_processes_have_a_block_each() {
+    let Some(world) = World::new() else { return };
+    let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let _greeted = greeter(world.on_internet(|| TcpListener::bind("192.0.2.1:8080").unwrap()));
+    world.on_host(|| {
+        let server = HostNetwork::open(options(data.path(), DomainKind::Serve)).unwrap();
+        let second = HostNetwork::open(options(data.path(), DomainKind::Serve)).unwrap_err();
+        assert!(matches!(second, OpenError::Claim(ClaimError::InUse)), "{second}");
+        let command = HostNetwork::open(options(data.path(), DomainKind::Run)).unwrap();
+        let stranger = HostNetwork::open(options(other.path(), DomainKind::Serve)).unwrap();
+        let networks = [&server, &command, &stranger];
+        let blocks: HashSet<u8> = networks.iter().map(|network| network.shared.maker.block).collect();
+        assert_eq!(blocks.len(), 3);
+        for (byte, network) in (1..).zip(networks) {
+            for policy in [NetworkPolicy::public(), policy(NetworkMode::Allow, &["192.0.2.1"])] {
+                let sandbox = network.attach(&id(byte), &owner(), &policy).unwrap().namespace.unwrap();
+                assert!(inside(&sandbox, || greeting("192.0.2.1:8080")).is_some(), "{byte}");
+            }
+        }
+        drop(command);
+        assert!(!left().contains("wrn1-"), "a command takes all along: {}", left());
+        server.detach(&id(1)).unwrap();
+        stranger.detach(&id(3)).unwrap();
+        drop((server, stranger));
+        assert_eq!(left(), "");
+    });
+}
+
+#[test]
+fn a_subnet_is_a_sixteen() {
+    let data = tempfile::tempdir().unwrap();
+    let options =
+        NetworkOptions { subnet: "10.213.0.0/24".parse().unwrap(), ..options(data.path(), DomainKind::Run) };
+    assert!(matches!(HostNetwork::open(options), Err(OpenError::Subnet(_))));
+}
+
+#[test]
+fn a_secret_that_is_not_there_is_named() {
+    let Some(world) = World::new() else { return };
+    let data = tempfile::tempdir().unwrap();
+    world.on_host(|| {
+        let network = HostNetwork::open(options(data.path(), DomainKind::Run)).unwrap();
+        let policy = NetworkPolicy { secrets: vec!["token".parse().unwrap()], ..NetworkPolicy::public() };
+        let error = network.attach(&id(1), &owner(), &policy).unwrap_err();
+        assert_eq!(error.kind, warren_core::network::NetworkErrorKind::NoSecret);
+        assert!(error.to_string().contains("`token`"));
+        assert_eq!(network.usage(&id(1)), None);
+    });
+}
