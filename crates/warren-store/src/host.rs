@@ -16,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::given::Given;
 use crate::manifest::{Manifest, ReadError, SourceKind, TemplateConfig, WriteError};
 use crate::name::TemplateName;
 use crate::staging::{NamesLock, Staging, StagingError};
@@ -23,8 +24,10 @@ use crate::template::{Template, Tree};
 use crate::tree::EntryError;
 
 use survey::Survey;
+pub(crate) use survey::boot;
 
-const BOOT: &str = "boot";
+/// In a directory that was not flushed to the disk: in which boot it was made.
+pub(crate) const BOOT: &str = "boot";
 
 /// The built-in template could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -68,11 +71,11 @@ pub enum HostError {
 }
 
 /// Makes the skeleton for the machine as it is now, unless it is there.
-pub(crate) fn prepare(skeletons: &Path, machine: &Path) -> Result<Template, HostError> {
-    let survey = Survey::of(machine)?;
+pub(crate) fn prepare(skeletons: &Path, machine: &Path, given: &Given) -> Result<Template, HostError> {
+    let survey = Survey::of(machine, given)?;
     let directory = skeletons.join(survey.fingerprint.hex());
     if !is_of_this_boot(&directory, &survey) {
-        build(skeletons, &directory, machine, &survey)?;
+        build(skeletons, &directory, machine, &survey, given)?;
     }
     let manifest = Manifest::read(&directory, &TemplateName::host())
         .map_err(|error| HostError::Read(Box::new(error)))?;
@@ -83,13 +86,19 @@ pub(crate) fn prepare(skeletons: &Path, machine: &Path) -> Result<Template, Host
     Ok(Template { name: TemplateName::host(), manifest, trees })
 }
 
-fn build(skeletons: &Path, directory: &Path, machine: &Path, survey: &Survey) -> Result<(), HostError> {
+fn build(
+    skeletons: &Path,
+    directory: &Path,
+    machine: &Path,
+    survey: &Survey,
+    given: &Given,
+) -> Result<(), HostError> {
     let staging = Staging::create(skeletons).map_err(HostError::Stage)?;
     let root = staging.path().join("root");
     fs::create_dir(&root)
         .and_then(|()| fs::write(staging.path().join(BOOT), &survey.boot))
         .map_err(|source| HostError::Survey { path: root.clone(), source })?;
-    let totals = skeleton::write(&root, machine, survey)?;
+    let totals = skeleton::write(&root, machine, survey, given)?;
     let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let manifest = Manifest {
         format: Manifest::FORMAT,
@@ -115,7 +124,12 @@ fn build(skeletons: &Path, directory: &Path, machine: &Path, survey: &Survey) ->
 }
 
 fn is_of_this_boot(directory: &Path, survey: &Survey) -> bool {
-    fs::read_to_string(directory.join(BOOT)).is_ok_and(|boot| boot == survey.boot)
+    is_of_boot(directory, &survey.boot)
+}
+
+/// Whether a directory is whole: it was made in this boot.
+pub(crate) fn is_of_boot(directory: &Path, boot: &str) -> bool {
+    fs::read_to_string(directory.join(BOOT)).is_ok_and(|made_in| made_in == boot)
 }
 
 fn config(survey: &Survey) -> TemplateConfig {

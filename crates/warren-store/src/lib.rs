@@ -12,6 +12,7 @@
 //! <data>/templates/<name>/layer/upper-<n>/ instead of it, in one that stands on another: what it changes in that one's tree n
 //! <data>/templates/.staging-<random>/      an import under way, locked by its importer
 //! <data>/templates-host/<fingerprint>/     the skeleton of `host` for the machine as it is now
+//! <data>/common/<fingerprint>/root/        what every sandbox is given, on top of an imported tree
 //! ```
 //!
 //! A template is built in staging and appears by one rename, so that a reader sees a whole template or none. The
@@ -21,6 +22,7 @@
 mod catalog;
 mod digest;
 mod disk;
+mod given;
 mod host;
 mod import;
 mod layers;

@@ -3,6 +3,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::given::Given;
 use crate::host;
 use crate::import::{self, ImportError, ImportRequest, Imported};
 use crate::manifest::{Manifest, ReadError};
@@ -19,6 +20,7 @@ pub struct TemplateStore {
     templates: PathBuf,
     host: PathBuf,
     machine: PathBuf,
+    given: Given,
 }
 
 /// Where a template that stands on another has what it changes, as a layer has it.
@@ -93,11 +95,13 @@ impl TemplateStore {
             templates: data.join("templates"),
             host: data.join("templates-host"),
             machine: machine.to_owned(),
+            given: Given::new(data, machine),
         };
-        for path in [&store.templates, &store.host] {
-            private_directory(path).map_err(|source| OpenError::Make { path: path.clone(), source })?;
+        let directories = [store.templates.as_path(), &store.host, store.given.layers()];
+        for path in directories {
+            private_directory(path).map_err(|source| OpenError::Make { path: path.to_owned(), source })?;
         }
-        for path in [&store.templates, &store.host] {
+        for path in directories {
             staging::sweep(path).map_err(OpenError::Sweep)?;
         }
         Ok(store)
@@ -146,7 +150,7 @@ impl TemplateStore {
             return self.host().map_err(ReadError::Host);
         }
         let mut template = imported(&self.templates, name)?;
-        let Some(base) = &template.manifest.base else { return Ok(template) };
+        let Some(base) = &template.manifest.base else { return self.given_to(template) };
         let Some(left) = most_bases.checked_sub(1) else {
             return Err(ReadError::TooManyBases { name: name.clone() });
         };
@@ -166,10 +170,21 @@ impl TemplateStore {
         Ok(template)
     }
 
+    /// An imported template, with what every sandbox is given on top of its root.
+    fn given_to(&self, mut template: Template) -> Result<Template, ReadError> {
+        for tree in template.trees.iter_mut().filter(|tree| tree.at == Path::new("/")) {
+            let Some(root) = tree.lowers.first() else { continue };
+            if let Some(layer) = self.given.layer(root).map_err(ReadError::Host)? {
+                tree.lowers.insert(0, layer);
+            }
+        }
+        Ok(template)
+    }
+
     /// The built-in template. Its skeleton is made when the machine changed since the last call; otherwise this
     /// costs a few dozen `stat` calls.
     pub fn host(&self) -> Result<Template, host::HostError> {
-        host::prepare(&self.host, &self.machine)
+        host::prepare(&self.host, &self.machine, &self.given)
     }
 
     /// Removes a template. `in_use` is asked while no other process can change names, so that a sandbox that looks
@@ -196,7 +211,10 @@ impl TemplateStore {
     /// Makes a template of a directory, an archive or an image. It appears whole or not at all, and a failure leaves
     /// an earlier template of the name as it was.
     pub fn import(&self, request: ImportRequest<'_>) -> Result<Imported, ImportError> {
-        import::run(&self.templates, request)
+        let Imported { template, skipped } = import::run(&self.templates, request)?;
+        // It is imported whatever becomes of the rest; who uses it is told what is wrong.
+        let template = self.given_to(template.clone()).unwrap_or(template);
+        Ok(Imported { template, skipped })
     }
 
     pub(crate) fn directory(&self) -> &Path {

@@ -3,6 +3,7 @@ use std::path::Path;
 use super::HostError;
 use super::copy::Copier;
 use super::survey::Survey;
+use crate::given::Given;
 use crate::template::{HOSTNAME, HOSTS};
 use crate::tree::{Attributes, EntryError, TreePath, TreeTotals, TreeWriter};
 
@@ -11,6 +12,7 @@ const USER: u32 = 1000;
 
 const DIRECTORIES: &[(&str, u32)] = &[
     ("etc", 0o755),
+    ("etc/warren", 0o755),
     ("home", 0o755),
     ("root", 0o700),
     ("tmp", 0o1777),
@@ -73,7 +75,12 @@ const USER_PROFILE: &str = r#"if [ -n "$BASH_VERSION" ] && [ -r "$HOME/.bashrc" 
 "#;
 
 /// Writes the skeleton into `root`.
-pub(super) fn write(root: &Path, machine: &Path, survey: &Survey) -> Result<TreeTotals, HostError> {
+pub(super) fn write(
+    root: &Path,
+    machine: &Path,
+    survey: &Survey,
+    given: &Given,
+) -> Result<TreeTotals, HostError> {
     let failed = |path: &str| {
         let path = path.to_owned();
         move |source| HostError::Write { path, source }
@@ -92,7 +99,7 @@ pub(super) fn write(root: &Path, machine: &Path, survey: &Survey) -> Result<Tree
         copier.copy(name)?;
     }
     // Ours come last: they win over anything of the machine.
-    for (path, text) in files(survey) {
+    for (path, text) in files(survey).into_iter().chain(given.files()?) {
         file(&mut writer, path, &text, &Attributes::root(0o644)).map_err(failed(path))?;
     }
     for (path, text) in [("home/user/.bashrc", USER_BASHRC), ("home/user/.profile", USER_PROFILE)] {
@@ -101,14 +108,12 @@ pub(super) fn write(root: &Path, machine: &Path, survey: &Survey) -> Result<Tree
     writer.finish().map_err(failed("/"))
 }
 
-fn files(survey: &Survey) -> [(&'static str, String); 10] {
+fn files(survey: &Survey) -> [(&'static str, String); 9] {
     [
         ("etc/passwd", passwd(survey.shell)),
         ("etc/group", GROUP.to_owned()),
         ("etc/hosts", HOSTS.to_owned()),
         ("etc/hostname", HOSTNAME.to_owned()),
-        // The sandbox's network decides what goes in here.
-        ("etc/resolv.conf", String::new()),
         ("etc/machine-id", String::new()),
         ("etc/nsswitch.conf", NSSWITCH.to_owned()),
         ("etc/shells", format!("/bin/sh\n{}\n", survey.shell)),

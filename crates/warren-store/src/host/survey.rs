@@ -10,10 +10,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::HostError;
 use crate::digest::Digest;
+use crate::given::Given;
 use crate::tree;
 
 /// Raise it when the generated part changes, so that every machine makes its skeleton anew.
-const SKELETON_FORMAT: u32 = 2;
+const SKELETON_FORMAT: u32 = 3;
 
 /// What of `/etc` a sandbox gets: public configuration of the programs in `/usr`. Parents are named with their
 /// children (`ssl/certs`, not `ssl`), because next to them lie private keys.
@@ -69,20 +70,19 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn of(machine: &Path) -> Result<Self, HostError> {
+    pub(super) fn of(machine: &Path, given: &Given) -> Result<Self, HostError> {
         let root = open(machine, machine)?;
         let etc = open(&machine.join("etc"), machine)?;
         let links = merged_links(root.as_fd(), machine)?;
         let allowed = allowed(etc.as_fd(), machine)?;
         let has_bash = rustix::fs::statat(&root, "usr/bin/bash", AtFlags::empty()).is_ok();
         let shell = if has_bash { "/bin/bash" } else { "/bin/sh" };
-
-        let boot = fs::read_to_string(BOOT_ID)
-            .map_err(|source| HostError::Survey { path: BOOT_ID.into(), source })?;
+        let boot = boot()?;
 
         let mut hash = Sha256::new();
         hash.update(SKELETON_FORMAT.to_le_bytes());
         hash.update(shell);
+        given.add_to(&mut hash);
         for (name, target) in &links {
             hash.update(name);
             hash.update(target);
@@ -94,6 +94,11 @@ impl Survey {
         }
         Ok(Self { fingerprint: Digest::finish(hash), links, allowed, shell, boot })
     }
+}
+
+/// Names the time since the kernel started.
+pub(crate) fn boot() -> Result<String, HostError> {
+    fs::read_to_string(BOOT_ID).map_err(|source| HostError::Survey { path: BOOT_ID.into(), source })
 }
 
 fn add_stat(hash: &mut Sha256, name: &str, stat: &Stat) {

@@ -74,7 +74,7 @@ fn of_imports_at_once_one_wins() {
 #[test]
 fn other_users_are_kept_out() {
     let test = TestStore::new();
-    for directory in ["templates", "templates-host"] {
+    for directory in ["templates", "templates-host", "common"] {
         let mode = fs::metadata(test.data.path().join(directory)).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o700, "{directory}");
     }

@@ -75,7 +75,8 @@ pub(crate) fn limits() -> ImportLimits {
 pub(crate) fn root(template: &Template) -> &Path {
     assert_eq!(template.trees.len(), 1);
     assert_eq!(template.trees[0].at, Path::new("/"));
-    &template.trees[0].lowers[0]
+    // Below what every sandbox is given.
+    template.trees[0].lowers.last().unwrap()
 }
 
 #[derive(Clone)]

@@ -69,7 +69,9 @@ fn a_template_of_a_state_stands_on_the_one_below_it() {
     assert_eq!(test.read("made", "etc/x").as_deref(), Some("1"));
     assert_eq!(test.read("below", "file").as_deref(), Some("below"));
     let made = test.templates.get(&name("made")).unwrap();
-    assert_eq!(made.trees[0].lowers.len(), 2);
+    // Its own, above what every sandbox is given, above the tree that was imported.
+    assert_eq!(made.trees[0].lowers.len(), 3);
+    assert!(made.trees[0].lowers[1].join("etc/resolv.conf").is_file());
     assert_eq!(made.manifest.config, test.templates.get(&name("below")).unwrap().manifest.config);
     let listed = test.templates.templates().unwrap();
     let listed = listed.iter().find(|info| info.name == name("made")).unwrap();
