@@ -1,0 +1,47 @@
+use warren_core::network::{Injection, NetworkRule, RuleError, Secret, SecretName, SecretRecord};
+use warren_wire::api;
+
+use super::rfc3339;
+use crate::error::ApiError;
+
+const USUAL_HEADER: &str = "Authorization";
+const USUAL_TEMPLATE: &str = "Bearer {}";
+
+/// What was asked for, with the usual header where it does not say. The engine says what is wrong with the rest, and sets the times.
+pub(crate) fn new_secret(name: SecretName, body: api::PutSecret) -> Result<Secret, ApiError> {
+    let api::PutSecret { value, hosts, header, template, placeholder } = body;
+    let rule = |(index, text): (usize, &String)| {
+        text.parse()
+            .map_err(|error: RuleError| ApiError::invalid(format!("hosts[{index}]"), error.to_string()))
+    };
+    let hosts = hosts.iter().enumerate().map(rule).collect::<Result<Vec<NetworkRule>, _>>()?;
+    let injection = match placeholder {
+        Some(_) if header.is_some() || template.is_some() => {
+            let detail = "`placeholder` is instead of `header` and `template`";
+            return Err(ApiError::invalid("placeholder", detail));
+        }
+        Some(placeholder) => Injection::Placeholder { placeholder },
+        None => Injection::Header {
+            header: header.unwrap_or_else(|| USUAL_HEADER.to_owned()),
+            template: template.unwrap_or_else(|| USUAL_TEMPLATE.to_owned()),
+        },
+    };
+    let record = SecretRecord { name, hosts, injection, created_unix_ms: 0, changed_unix_ms: 0 };
+    Ok(Secret { record, value })
+}
+
+pub(crate) fn secret(record: &SecretRecord) -> api::Secret {
+    let (header, template, placeholder) = match record.injection.clone() {
+        Injection::Header { header, template } => (Some(header), Some(template), None),
+        Injection::Placeholder { placeholder } => (None, None, Some(placeholder)),
+    };
+    api::Secret {
+        name: record.name.to_string(),
+        hosts: record.hosts.iter().map(ToString::to_string).collect(),
+        header,
+        template,
+        placeholder,
+        created_at: rfc3339(record.created_unix_ms),
+        changed_at: rfc3339(record.changed_unix_ms),
+    }
+}

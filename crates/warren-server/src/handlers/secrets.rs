@@ -1,0 +1,46 @@
+use axum::extract::State;
+use http::StatusCode;
+use warren_wire::api;
+
+use crate::auth::Caller;
+use crate::convert;
+use crate::error::ApiError;
+use crate::extract::{Json, SecretPath};
+use crate::state::AppState;
+
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+) -> Result<Json<api::SecretList>, ApiError> {
+    let records = state.engine.secrets(&caller.owner).await?;
+    Ok(Json(api::SecretList { items: records.iter().map(convert::secret).collect() }))
+}
+
+pub(crate) async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    SecretPath(name): SecretPath,
+) -> Result<Json<api::Secret>, ApiError> {
+    let record = state.engine.secret(&caller.owner, &name).await?;
+    Ok(Json(convert::secret(&record)))
+}
+
+pub(crate) async fn put(
+    State(state): State<AppState>,
+    caller: Caller,
+    SecretPath(name): SecretPath,
+    Json(body): Json<api::PutSecret>,
+) -> Result<Json<api::Secret>, ApiError> {
+    let secret = convert::new_secret(name, body)?;
+    let record = state.engine.put_secret(&caller.owner, secret).await?;
+    Ok(Json(convert::secret(&record)))
+}
+
+pub(crate) async fn delete(
+    State(state): State<AppState>,
+    caller: Caller,
+    SecretPath(name): SecretPath,
+) -> Result<StatusCode, ApiError> {
+    state.engine.remove_secret(&caller.owner, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

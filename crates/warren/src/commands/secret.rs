@@ -1,0 +1,186 @@
+use std::fs;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use rustix::termios::{LocalModes, OptionalActions, Termios};
+use warren_core::{NetworkRule, SecretName};
+use warren_wire::api::{PutSecret, Secret};
+
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::time::age_of;
+use crate::ui;
+
+/// A value is at most 16 KiB; more is a mistake.
+const MOST_BYTES: u64 = 17 << 10;
+
+const EXAMPLES: &str = "\
+Examples:
+  warren secret set openai --host api.openai.com < key.txt
+  warren secret set git --host github.com --placeholder GIT_TOKEN --value-file token.txt
+  warren secret set search --host api.example.com --header X-Api-Key --template '{}'
+
+The value is read from a file or from the standard input, never from the command line. Sandboxes do not get it: it is put
+into their requests to these hosts, over TLS, if their policy names the secret.";
+
+/// Keep secrets that sandboxes use without having them.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Secrets {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make or replace a secret; its value is read from the standard input
+    Set(Set),
+    /// List secrets, never their values
+    Ls(Show),
+    /// Remove secrets
+    Rm(Remove),
+}
+
+#[derive(Debug, Args)]
+struct Set {
+    /// What to call it
+    name: SecretName,
+    /// A host it may go to: api.example.com, *.example.com, api.example.com:443 (may be repeated)
+    #[arg(long = "host", required = true, value_name = "HOST", value_delimiter = ',')]
+    hosts: Vec<NetworkRule>,
+    /// The header that it is put into [default: Authorization]
+    #[arg(long, value_name = "NAME")]
+    header: Option<String>,
+    /// The header's value, with {} where the secret goes [default: Bearer {}]
+    #[arg(long, value_name = "TEXT")]
+    template: Option<String>,
+    /// Instead of a header: the text that programs in the sandbox use, to be replaced in the headers they send
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["header", "template"])]
+    placeholder: Option<String>,
+    /// Read the value from a file
+    #[arg(long, value_name = "FILE")]
+    value_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Remove {
+    /// The secrets, as `warren secret ls` lists them
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<SecretName>,
+}
+
+impl Secrets {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let client = global.client()?;
+        match self.action {
+            Action::Set(set) => {
+                let name = set.name.to_string();
+                client.put_secret(&name, &set.body()?)?;
+                ui::status(&format!("secret {name} is kept"));
+            }
+            Action::Ls(show) => {
+                let secrets = client.secrets()?.items;
+                if show.json {
+                    ui::print_json(&secrets);
+                } else {
+                    let rows: Vec<_> = secrets.iter().map(row).collect();
+                    ui::print_table(["NAME", "HOSTS", "PUT INTO", "CHANGED"], &rows);
+                }
+            }
+            Action::Rm(remove) => {
+                remove.names.iter().try_for_each(|name| client.remove_secret(name.as_str()))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Set {
+    fn body(self) -> Result<PutSecret, CliError> {
+        let value = match &self.value_file {
+            Some(path) => {
+                let read = fs::File::open(path).and_then(read_text);
+                let failed =
+                    |error| CliError::new(format!("read the value from `{}`: {error}", path.display()));
+                read.map_err(failed)?
+            }
+            None => read_stdin().map_err(|error| CliError::new(format!("read the value: {error}")))?,
+        };
+        Ok(PutSecret {
+            value: one_line(value)?,
+            hosts: self.hosts.iter().map(ToString::to_string).collect(),
+            header: self.header,
+            template: self.template,
+            placeholder: self.placeholder,
+        })
+    }
+}
+
+/// Files and `echo` end with a line feed that is not part of the value.
+fn one_line(mut text: String) -> Result<String, CliError> {
+    let end = text.trim_end_matches(['\r', '\n']).len();
+    text.truncate(end);
+    if text.is_empty() {
+        return Err(
+            CliError::new("the value is empty").hint("give it on the standard input, or with --value-file")
+        );
+    }
+    Ok(text)
+}
+
+fn read_text(source: impl io::Read) -> io::Result<String> {
+    let mut text = String::new();
+    source.take(MOST_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn read_stdin() -> io::Result<String> {
+    if !io::stdin().is_terminal() {
+        return read_text(io::stdin());
+    }
+    ui::say("The value, which is not shown:");
+    let _silence = Silence::begin()?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    Ok(line)
+}
+
+/// What is typed is not shown until this is dropped.
+struct Silence {
+    before: Termios,
+}
+
+impl Silence {
+    fn begin() -> io::Result<Self> {
+        let before = rustix::termios::tcgetattr(io::stdin())?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        rustix::termios::tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no echo.
+        drop(rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before));
+    }
+}
+
+fn row(secret: &Secret) -> [String; 4] {
+    let place = match (&secret.placeholder, &secret.header, &secret.template) {
+        (Some(placeholder), ..) => format!("for {placeholder}"),
+        (None, Some(header), Some(template)) => format!("{header}: {template}"),
+        (None, ..) => String::new(),
+    };
+    [secret.name.clone(), secret.hosts.join(" "), place, age_of(&secret.changed_at)]
+}
