@@ -6,12 +6,14 @@
 //!   route to 10.213.x.y/32                           both know each other's hardware address for good
 //! ```
 
+mod flows;
 mod guard;
 mod guest;
 mod queues;
 mod routes;
 mod veth;
 
+pub(crate) use flows::forget;
 pub(crate) use guard::{Guard, lift};
 pub(crate) use guest::{find_namespace, found, settle};
 pub(crate) use queues::shape;

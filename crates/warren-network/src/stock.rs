@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -72,6 +73,12 @@ impl Maker {
         links::settle(&mut inside, place, self.subnet, self.v6).map_err(|error| failed(error.into()))?;
         links::find(socket, place).map_err(|error| failed(error.into()))?;
         Ok(Pair { place, namespace })
+    }
+
+    /// A sandbox's addresses there.
+    pub(crate) fn addresses(&self, place: Place) -> Vec<IpAddr> {
+        let v6 = self.v6.then(|| IpAddr::V6(place.v6()));
+        [Some(IpAddr::V4(place.v4(self.subnet))), v6].into_iter().flatten().collect()
     }
 
     /// The number rests before anybody has it again.

@@ -15,8 +15,10 @@ use crate::namespace;
 
 /// Documentation addresses only: nothing leaves the machine.
 pub(crate) const INTERNET: [&str; 3] = ["192.0.2.1", "192.0.2.2", "203.0.113.9"];
+pub(crate) const INTERNET_V6: &str = "2001:db8:9::9";
 /// Where the host is, as the Internet sees it.
 pub(crate) const HOST: &str = "198.51.100.2";
+pub(crate) const HOST_V6: &str = "2001:db8::2";
 
 #[derive(Debug)]
 pub(crate) struct World {
@@ -45,6 +47,21 @@ impl World {
 
     pub(crate) fn on_internet<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         namespace::visit(self.internet.as_fd(), || Ok(work())).unwrap()
+    }
+
+    /// The same with IPv6, for which the host is a router too.
+    pub(crate) fn with_v6() -> Option<Self> {
+        let world = Self::new()?;
+        world.on_internet(|| {
+            ip("address add 2001:db8::1/64 dev out0 nodad").unwrap();
+            ip(&format!("address add {INTERNET_V6}/128 dev out0 nodad")).unwrap();
+        });
+        world.on_host(|| {
+            namespace::set_sysctl("ipv6/conf/all/forwarding", "1").unwrap();
+            ip("address add 2001:db8::2/64 dev up0 nodad").unwrap();
+            ip("route add default via 2001:db8::1").unwrap();
+        });
+        Some(world)
     }
 
     fn join(&self) -> io::Result<()> {

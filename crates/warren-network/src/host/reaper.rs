@@ -1,6 +1,7 @@
 //! Removes links after those who had them are done. The kernel takes tens of milliseconds for one, and hardly longer for many.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -20,8 +21,8 @@ pub(super) struct Reaper {
 impl Reaper {
     pub(super) fn start(maker: Arc<Maker>) -> io::Result<Self> {
         let (sender, receiver) = channel();
-        let socket = Socket::open(Protocol::Route)?;
-        let work = move || reap(&receiver, socket, &maker);
+        let sockets = (Socket::open(Protocol::Route)?, Socket::open(Protocol::Netfilter)?);
+        let work = move || reap(&receiver, sockets, &maker);
         let thread = std::thread::Builder::new().name("warren-reaper".to_owned()).spawn(work)?;
         Ok(Self { sender: Some(sender), thread: Some(thread) })
     }
@@ -44,13 +45,18 @@ impl Drop for Reaper {
     }
 }
 
-fn reap(places: &Receiver<Place>, mut socket: Socket, maker: &Maker) {
+fn reap(places: &Receiver<Place>, (mut route, mut netfilter): (Socket, Socket), maker: &Maker) {
     while let Ok(first) = places.recv() {
         let batch: Vec<Place> = [first].into_iter().chain(places.try_iter()).collect();
-        match links::remove(&mut socket, &batch, doomed(maker.block)) {
-            Ok(()) => batch.into_iter().for_each(|place| maker.give_back(place)),
+        if let Err(error) = links::remove(&mut route, &batch, doomed(maker.block)) {
             // Nothing passes them: no table knows them. The next start removes them.
-            Err(error) => tracing::warn!(%error, count = batch.len(), "links could not be removed"),
+            tracing::warn!(%error, count = batch.len(), "links could not be removed");
+            continue;
         }
+        let addresses: Vec<IpAddr> = batch.iter().flat_map(|place| maker.addresses(*place)).collect();
+        if let Err(error) = links::forget(&mut netfilter, &addresses) {
+            tracing::warn!(%error, "the connections of sandboxes that are gone could not be forgotten");
+        }
+        batch.into_iter().for_each(|place| maker.give_back(place));
     }
 }

@@ -116,7 +116,7 @@ impl Shared {
         let deed = self.maker.domain.deed(Some(id)).to_string();
         let described = links::describe(&mut lock(&self.socket), place, &deed);
         described.map_err(|error| host(format!("write on the link of sandbox {id} whose it is"), error))?;
-        let addresses = self.addresses(place);
+        let addresses = self.maker.addresses(place);
         let guest = self.book.enter(Guest::new(id.clone(), owner.clone(), addresses.clone(), policies));
         let applied = Applied { limits: rules.limits, until_unix_ms: next_change(policies, now) };
         let linked = Linked { place, guest, applied: Mutex::new(applied) };
@@ -134,7 +134,6 @@ impl Shared {
                 format!("find the link of sandbox {id}"),
             ));
         };
-        self.check_secrets(&linked.guest.owner, policies)?;
         let mut applied = lock(&linked.applied);
         let now = unix_ms();
         let old = Arc::clone(&linked.guest.policies.borrow());
@@ -183,13 +182,8 @@ impl Shared {
     }
 
     fn put(&self, place: Place, rules: Rules) -> Result<(), NetlinkError> {
-        let addresses = self.addresses(place);
+        let addresses = self.maker.addresses(place);
         self.table.put(&LinkRules { link: place.link(), mac: place.mac(), addresses, rules })
-    }
-
-    fn addresses(&self, place: Place) -> Vec<IpAddr> {
-        let v6 = self.maker.v6.then(|| IpAddr::V6(place.v6()));
-        [Some(IpAddr::V4(place.v4(self.maker.subnet))), v6].into_iter().flatten().collect()
     }
 
     /// Limits both directions: at the host's end what goes to the sandbox, at the sandbox's what comes from it.

@@ -3,6 +3,7 @@
 mod domains;
 mod life;
 mod many;
+mod names;
 mod policy;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -2,6 +2,8 @@ use super::*;
 
 /// Where the child finds what it is to do.
 const ROLE: &str = "WARREN_NETWORK_TEST_CHILD";
+/// Set for a child that attaches and detaches without end.
+const HURRIES: &str = "WARREN_NETWORK_TEST_HURRIES";
 
 /// Not a test: what the killed process of other tests does. Its first argument is a data directory, its second a kind.
 #[test]
@@ -18,25 +20,38 @@ fn child() {
         namespace::visit(namespace.as_fd(), sleep).unwrap().id()
     };
     println!("ready {} {}", resident(&one), resident(&two));
-    loop {
-        std::thread::sleep(Duration::from_secs(60));
+    for number in (10..100).cycle() {
+        let hurries = std::env::var_os(HURRIES).is_some();
+        std::thread::sleep(if hurries { Duration::ZERO } else { Duration::from_secs(60) });
+        network.attach(&id(number), &owner(), &public).unwrap();
+        network.set(&id(number), std::slice::from_ref(&listed)).unwrap();
+        network.detach(&id(number.saturating_sub(5))).unwrap();
     }
 }
 
 /// A process that has attached two sandboxes, each with a program in it, and that was killed.
-pub(super) struct Killed {
-    pub(super) residents: [u32; 2],
+struct Killed {
+    residents: [u32; 2],
 }
 
 impl Killed {
-    pub(super) fn new(kind: &str, data: &Path) -> Self {
+    fn new(kind: &str, data: &Path) -> Self {
+        Self::after(kind, data, None)
+    }
+
+    /// Killed so long after it began to attach and detach.
+    fn after(kind: &str, data: &Path, hurry: Option<Duration>) -> Self {
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "host::tests::life::child", "--nocapture", "--test-threads=1"]);
         command.env(ROLE, format!("{kind}:{}", data.display()));
+        if hurry.is_some() {
+            command.env(HURRIES, "yes");
+        }
         let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
         let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
         let ready =
             lines.map_while(Result::ok).find_map(|line| Some(line.split_once("ready ")?.1.to_owned()));
+        std::thread::sleep(hurry.unwrap_or_default());
         child.kill().unwrap();
         child.wait().unwrap();
         let ready = ready.expect("the child attaches two sandboxes");
@@ -44,7 +59,7 @@ impl Killed {
         Self { residents: [pids.next().unwrap(), pids.next().unwrap()] }
     }
 
-    pub(super) fn network(&self, which: usize) -> OwnedFd {
+    fn network(&self, which: usize) -> OwnedFd {
         namespace::of_process(self.residents[which]).unwrap()
     }
 }
@@ -103,6 +118,27 @@ fn what_a_dead_command_has_left_is_removed() {
         assert_eq!(left(), "");
         let files: Vec<_> = std::fs::read_dir(data.path().join("networks")).unwrap().collect();
         assert_eq!(files.len(), 1, "only the directory's number: {files:?}");
+    });
+}
+
+#[test]
+fn a_server_may_be_killed_at_any_moment() {
+    let Some(world) = World::new() else { return };
+    let data = tempfile::tempdir().unwrap();
+    world.on_host(|| {
+        for wait in [1, 5, 13, 29, 60] {
+            let killed = Killed::after("serve", data.path(), Some(Duration::from_millis(wait)));
+            let network = HostNetwork::open(options(data.path(), DomainKind::Serve)).unwrap();
+            network.adopt(&id(1), &owner(), &NetworkPolicy::public()).unwrap();
+            network.retain(&HashSet::from([id(1)])).unwrap();
+            soon("the others are gone", || {
+                let links = run("ip", "-br link").unwrap();
+                links.lines().filter(|line| line.starts_with("wrn")).count() == 1 + network.prepared()
+            });
+            network.detach(&id(1)).unwrap();
+            drop((network, killed));
+            assert_eq!(left(), "");
+        }
     });
 }
 

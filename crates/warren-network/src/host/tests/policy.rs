@@ -59,6 +59,38 @@ fn public_reaches_the_internet_and_nothing_nearer() {
 }
 
 #[test]
+fn ipv6_is_as_open_and_as_closed() {
+    let Some(world) = World::with_v6() else { return };
+    let data = tempfile::tempdir().unwrap();
+    let _greeted = greeter(world.on_internet(|| TcpListener::bind("[2001:db8:9::9]:8080").unwrap()));
+    let near = greeter(world.on_host(|| TcpListener::bind("[::]:9000").unwrap()));
+    world.on_host(|| {
+        let network = HostNetwork::open(options(data.path(), DomainKind::Serve)).unwrap();
+        let direct = network.attach(&id(1), &owner(), &NetworkPolicy::public()).unwrap();
+        let listed = policy(NetworkMode::Allow, &["[2001:db8:9::9]:8080"]);
+        let watched = network.attach(&id(2), &owner(), &listed).unwrap();
+        assert_eq!((direct.addresses.len(), watched.addresses.len()), (2, 2));
+        let neighbour = watched.addresses[1];
+        let (direct, watched) = (direct.namespace.unwrap(), watched.namespace.unwrap());
+        for sandbox in [&direct, &watched] {
+            let said = inside(sandbox, || greeting("[2001:db8:9::9]:8080"));
+            assert_eq!(said.as_deref(), Some(crate::world::HOST_V6));
+        }
+        assert!(inside(&direct, || crate::world::pings(crate::world::INTERNET_V6)));
+        assert!(!inside(&watched, || crate::world::pings(crate::world::INTERNET_V6)));
+        let closed = ["[2001:db8::2]:9000".to_owned(), "[fd77:6172:7200::1000]:9000".to_owned()];
+        for address in closed.into_iter().chain([format!("[{neighbour}]:9000")]) {
+            let said = inside(&direct, || greeting(&address));
+            assert!(said.as_ref().is_none_or(|said| said.parse::<IpAddr>().is_err()), "{address}: {said:?}");
+        }
+        assert_eq!(near.load(Ordering::Relaxed), 0, "the host's own port");
+        network.retain(&HashSet::new()).unwrap();
+        drop(network);
+        assert_eq!(left(), "");
+    });
+}
+
+#[test]
 fn a_change_holds_for_what_is_under_way() {
     let Some(world) = World::new() else { return };
     let data = tempfile::tempdir().unwrap();
