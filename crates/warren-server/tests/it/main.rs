@@ -20,6 +20,7 @@ mod ports;
 mod processes;
 mod routes;
 mod sandboxes;
+mod secrets;
 mod sessions;
 mod stream;
 mod support;
