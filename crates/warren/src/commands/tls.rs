@@ -49,7 +49,8 @@ impl Init {
             warren_server::init_tls(&config.server.data_dir, domain, self.renew).map_err(CliError::new)?;
         ui::print(&files.authority.display().to_string());
         let made = if files.kept { "was there already: --renew replaces it" } else { "is new" };
-        ui::say(&format!("The local authority {made}. It signs for names below {domain} and localhost.\n"));
+        let names = if domain.as_str() == "localhost" { String::new() } else { format!("{domain} and ") };
+        ui::say(&format!("The local authority {made}. It signs for names below {names}localhost.\n"));
         ui::say(&advice(&files.authority));
         Ok(ExitCode::SUCCESS)
     }
