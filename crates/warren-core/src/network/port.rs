@@ -41,7 +41,8 @@ pub trait Networks: fmt::Debug + Send + Sync {
     ) -> Result<Attachment, NetworkError>;
 
     /// From now on what the sandbox does must be allowed by every one of these policies; what is open and no longer allowed is cut,
-    /// the rest goes on. With the old and the new policy it only tightens. Whatever fails, nothing is open that was not before.
+    /// the rest goes on. With the old and the new policy it only tightens. Whatever fails, nothing is open that was not before. A
+    /// secret that was removed since it was named is put into nothing, and is no reason to keep a policy as it is.
     fn set(&self, id: &SandboxId, policies: &[NetworkPolicy]) -> Result<(), NetworkError>;
 
     /// Takes the link away and gives everything back. Idempotent, and right for a sandbox whose namespace is gone already.

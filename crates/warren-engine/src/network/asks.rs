@@ -88,8 +88,9 @@ pub(super) fn is_open(
     now_unix_ms: u64,
 ) -> bool {
     let name = entry.host.as_deref().and_then(|host| host.parse::<HostName>().ok());
-    let wish =
-        Wish { protocol: entry.protocol, name: name.as_ref(), address: entry.address, port: entry.port };
+    // A name that nobody has allowed yet was answered with no address of its own.
+    let address = entry.address.filter(|_| name.is_none());
+    let wish = Wish { protocol: entry.protocol, name: name.as_ref(), address, port: entry.port };
     policy.decide(&wish, exceptions, now_unix_ms) == Decision::Ask
 }
 
@@ -142,7 +143,7 @@ mod tests {
             verdict: NetworkVerdict::Asked,
             protocol,
             host: Some(host.to_owned()),
-            address: None,
+            address: Some("169.254.77.1".parse().unwrap()),
             port,
             rule: String::new(),
             process: None,
@@ -167,7 +168,8 @@ mod tests {
         assert!(!asks.note(&asked(Protocol::Tcp, "a.example.", 443), at(2)));
         assert_eq!(rules(&asks), ["a.example:443"]);
         assert_eq!(asks.all()[0].entry.count, 2);
-        assert!(!asks.note(&asked(Protocol::Tcp, "not a host", 443), at(3)), "nobody can answer that");
+        let nowhere = NetworkEntry { address: None, ..asked(Protocol::Tcp, "not a host", 443) };
+        assert!(!asks.note(&nowhere, at(3)), "nobody can answer that");
     }
 
     #[test]

@@ -19,7 +19,8 @@ async fn the_end_of_the_first_process_is_noticed_at_once_and_the_files_stay() {
         assert_eq!((death.cause, death.files_kept), (cause, true));
         assert_eq!(world.standing(&record), Some(Standing::Halted));
         assert!(!death.detail.is_empty() && death.usage.is_some());
-        assert!(!state(&engine, &made.session.id).await.is_open());
+        let session = &made.session.id;
+        eventually("its session is told", async || !state(&engine, session).await.is_open()).await;
         assert_consistent(&world, &engine).await;
         engine.resume(&owner(), &id).await.unwrap();
         assert_eq!(output(&engine, &id, "read /root/work").await, "precious");

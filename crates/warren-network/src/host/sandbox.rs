@@ -213,11 +213,14 @@ impl Shared {
         namespace: Option<BorrowedFd<'_>>,
         rate: Option<u64>,
     ) -> io::Result<()> {
-        let found = match namespace {
-            Some(_) => None,
-            None => Some(self.namespace_of(place)?),
+        let found;
+        let namespace = match namespace {
+            Some(given) => given,
+            None => {
+                found = self.namespace_of(place)?;
+                found.as_fd()
+            }
         };
-        let namespace = namespace.or(found.as_ref().map(AsFd::as_fd)).ok_or(io::ErrorKind::NotFound)?;
         let mut socket = Socket::open_in(Protocol::Route, namespace)?;
         Ok(links::shape(&mut socket, links::INSIDE, rate)?)
     }
