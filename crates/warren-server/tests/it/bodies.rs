@@ -19,6 +19,9 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
                     .replace("{sandbox_id}", SOME_SANDBOX)
                     .replace("{session_id}", "sess-00000000-0000-4000-8000-000000000000")
                     .replace("{snapshot_id}", SOME_SNAPSHOT)
+                    .replace("{number}", "1")
+                    .replace("{port}", "80")
+                    .replace("{secret}", "token")
                     .replace("{tool}", "ls")
                     .replace("{process}", "1");
                 found.push((method.to_uppercase(), path, resolved(document, schema).clone()));
@@ -55,11 +58,12 @@ fn fitting(document: &Value, name: &str, schema: &Value) -> Value {
     match (name, kind(schema)) {
         ("sandbox_id", _) => json!(SOME_SANDBOX),
         ("snapshot_id", _) => json!(SOME_SNAPSHOT),
-        ("mode", _) => json!("0644"),
+        ("mode", _) if !schema["enum"].is_array() => json!("0644"),
         ("signal", _) => json!("TERM"),
         ("command", _) => json!(["true"]),
         (_, "string") if schema["enum"].is_array() => schema["enum"][0].clone(),
         (_, "string") => json!("x"),
+        (_, "array") => json!(["x"]),
         _ => json!(1),
     }
 }

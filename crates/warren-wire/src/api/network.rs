@@ -303,8 +303,27 @@ struct Whole {
     deny: Vec<String>,
     #[serde(default)]
     secrets: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "limits")]
     limits: NetworkLimitsRequest,
+}
+
+/// A list is no object, although a derived reader would take it for the values in their order.
+fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NetworkLimitsRequest, D::Error> {
+    deserializer.deserialize_map(OnlyObject)
+}
+
+struct OnlyObject;
+
+impl<'de> Visitor<'de> for OnlyObject {
+    type Value = NetworkLimitsRequest;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of limits")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<NetworkLimitsRequest, M::Error> {
+        NetworkLimitsRequest::deserialize(MapAccessDeserializer::new(map))
+    }
 }
 
 impl<'de> Visitor<'de> for WordOrObject {
@@ -356,6 +375,7 @@ mod tests {
             ("{}", "missing field `mode`"),
             (r#"{"mode": "allow", "allows": []}"#, "unknown field `allows`"),
             (r#"{"mode": "public", "limits": {"speed": 1}}"#, "unknown field `speed`"),
+            (r#"{"mode": "public", "limits": []}"#, "expected an object of limits"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -128,7 +128,7 @@ impl PartialSchema for NetworkRequest {
         let about =
             "Where a sandbox's packets are to be allowed to go: the name of a mode, or all of a policy.";
         let word = Ref::from_schema_name(NetworkMode::name());
-        let either = OneOfBuilder::new().item(word).item(whole).description(Some(about)).build();
+        let either = OneOfBuilder::new().item(whole).item(word).description(Some(about)).build();
         RefOr::T(Schema::OneOf(either))
     }
 }
