@@ -241,7 +241,7 @@ mod tests {
         assert!(!path.exists());
         // As a killed process leaves it.
         fs::write(&path, "").unwrap();
-        assert_eq!(one.others(), [dead.clone()]);
+        assert_eq!(one.others(), std::slice::from_ref(&dead));
         let inheritance = one.inherit(&dead).unwrap();
         assert!(serve.inherit(&dead).is_none(), "one heir at a time");
         inheritance.settle();
