@@ -14,6 +14,8 @@ use crate::place::{BLOCKS, block_v6};
 
 /// A connection takes this long to be made at most; what the kernel would wait for is longer than any client does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+/// Of a name's addresses so many are tried.
+const MOST_TRIES: usize = 8;
 /// How long the other side of a connection may be silent before it is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
@@ -60,6 +62,10 @@ impl Dialer {
 
     /// Connects to an address that nothing closes.
     pub(crate) async fn dial(&self, address: SocketAddr) -> Result<TcpStream, DialError> {
+        self.dial_within(address, self.patience).await
+    }
+
+    async fn dial_within(&self, address: SocketAddr, patience: Duration) -> Result<TcpStream, DialError> {
         self.check(address)?;
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let failed = |source| DialError::Connect { address, source };
@@ -67,17 +73,18 @@ impl Dialer {
             if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
         keep_alive(&socket).map_err(failed)?;
-        match tokio::time::timeout(self.patience, socket.connect(address)).await {
+        match tokio::time::timeout(patience, socket.connect(address)).await {
             Ok(connected) => connected.map_err(failed),
             Err(_) => Err(DialError::Silent { address }),
         }
     }
 
-    /// Connects to the first of some addresses that answers.
+    /// Connects to the first of some addresses that answers. They share the patience that one would have.
     pub(crate) async fn dial_any(&self, addresses: &[IpAddr], port: u16) -> Result<TcpStream, DialError> {
         let mut last = DialError::Closed(Why::NotPinned);
-        for address in addresses {
-            match self.dial(SocketAddr::new(*address, port)).await {
+        let share = u32::try_from(addresses.len().clamp(1, 4)).unwrap_or(1);
+        for address in addresses.iter().take(MOST_TRIES) {
+            match self.dial_within(SocketAddr::new(*address, port), self.patience / share).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = error,
             }

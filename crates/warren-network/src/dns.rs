@@ -73,6 +73,11 @@ impl Names {
         if let Some(incident) = incident {
             self.reporter.note(guest, incident);
         }
+        if step == Step::Address(crate::place::GATEWAY.into())
+            && let Some(name) = question::host_name(&question.query.name)
+        {
+            guest.pins.stand_in(&name);
+        }
         let reply = match step {
             Step::Ask(name) => self.forward(guest, &question, name.as_ref()).await,
             here => answer_here(&question, &here),

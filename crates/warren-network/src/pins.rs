@@ -16,6 +16,11 @@ const MOST_PINS: usize = 4096;
 /// How many are left when there were too many, so that not every further pin has to look for the next to go.
 const KEPT_PINS: usize = MOST_PINS - MOST_PINS / 8;
 
+/// Who is answered with the gateway connects to it within this time, or asks again.
+const RECENT: Duration = Duration::from_secs(10);
+/// More than one of them is as good as none.
+const MOST_STAND_INS: usize = 4;
+
 /// One sandbox's pins.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
@@ -28,6 +33,8 @@ struct Table {
     count: usize,
     /// How many answers there were.
     turn: u64,
+    /// Names that were answered with the gateway, the last one at the end.
+    stand_ins: Vec<(HostName, Instant)>,
 }
 
 #[derive(Debug)]
@@ -51,6 +58,24 @@ impl Pins {
     /// The names that an address was answered for.
     pub(crate) fn names(&self, address: IpAddr) -> Vec<HostName> {
         self.names_at(Instant::now(), address)
+    }
+
+    /// The name was answered with the gateway's address, since it may not be reached, or not yet.
+    pub(crate) fn stand_in(&self, name: &HostName) {
+        let mut table = self.table();
+        table.stand_ins.retain(|(other, _)| other != name);
+        table.stand_ins.push((name.clone(), Instant::now()));
+        if table.stand_ins.len() > MOST_STAND_INS {
+            table.stand_ins.remove(0);
+        }
+    }
+
+    /// The name that the gateway must have been taken for; `None` where it could be several.
+    pub(crate) fn stood_in(&self) -> Option<HostName> {
+        let table = self.table();
+        let mut recent = table.stand_ins.iter().filter(|(_, since)| since.elapsed() < RECENT);
+        let (only, other) = (recent.next(), recent.next());
+        other.is_none().then(|| only.map(|(name, _)| name.clone())).flatten()
     }
 
     fn pin_at(&self, now: Instant, name: &HostName, addresses: &[IpAddr], ttl: Duration) {
@@ -185,5 +210,19 @@ mod tests {
         pins.pin(&name("flood.example"), &flood, Duration::ZERO);
         assert!(pins.holds(&name("flood.example"), flood[4999]));
         assert!(!pins.holds(&name("old.example"), address("192.0.2.1")));
+    }
+
+    #[test]
+    fn the_gateway_stands_in_for_one_name_or_for_nobody() {
+        let pins = Pins::default();
+        assert_eq!(pins.stood_in(), None);
+        pins.stand_in(&name("a.example"));
+        pins.stand_in(&name("a.example"));
+        assert_eq!(pins.stood_in(), Some(name("a.example")));
+        for number in 0..100 {
+            pins.stand_in(&name(&format!("h{number}.example")));
+            assert_eq!(pins.stood_in(), None, "which of them is meant?");
+        }
+        assert_eq!(pins.table().stand_ins.len(), MOST_STAND_INS);
     }
 }

@@ -1,46 +1,99 @@
 //! Which program made a connection. Best effort: whoever is gone, or hides among very many, is not found.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Processes of the machine that are looked at.
 const MOST_PROCESSES: usize = 20_000;
 /// Descriptors of one process that are looked at.
 const MOST_DESCRIPTORS: usize = 4096;
+/// Addresses whose networks are remembered.
+const MOST_NETWORKS: usize = 8192;
 /// Of a table of connections so much is read.
 const MOST_TABLE: u64 = 1 << 20;
 
-/// The program, by name, that has a connection from this address. Blocks for some milliseconds.
-pub(crate) fn behind(client: SocketAddr) -> Option<String> {
-    let own = network_of(Path::new("/proc/self"))?;
-    let mut networks: Vec<(Vec<u8>, Option<u64>)> = Vec::new();
+/// Finds programs, and remembers in which network each address is.
+#[derive(Debug, Default)]
+pub(crate) struct Finder {
+    networks: Mutex<HashMap<IpAddr, Network>>,
+}
+
+/// A network namespace, as the kernel calls it.
+type Network = Vec<u8>;
+
+impl Finder {
+    /// The program, by name, that has a connection from this address. Blocks for some milliseconds.
+    pub(crate) fn behind(&self, client: SocketAddr) -> Option<String> {
+        let known = self.lock().get(&client.ip()).cloned();
+        let found = known.and_then(|known| search(client, |network| *network == known));
+        let (name, network) = match found {
+            Some(found) => found,
+            None => {
+                let own = network_of(Path::new("/proc/self"))?;
+                search(client, |network| *network != own)?
+            }
+        };
+        let mut networks = self.lock();
+        if networks.len() >= MOST_NETWORKS {
+            networks.clear();
+        }
+        networks.insert(client.ip(), network);
+        Some(name)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Network>> {
+        self.networks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks at the processes of some networks.
+fn search(client: SocketAddr, is_meant: impl Fn(&Network) -> bool) -> Option<(String, Network)> {
+    let mut sockets: HashMap<Network, Option<u64>> = HashMap::new();
     for entry in fs::read_dir("/proc").ok()?.flatten().take(MOST_PROCESSES) {
-        let process = entry.path();
         if !entry.file_name().as_bytes().iter().all(u8::is_ascii_digit) {
             continue;
         }
-        let Some(network) = network_of(&process).filter(|network| *network != own) else { continue };
-        let inode = match networks.iter().find(|(known, _)| *known == network) {
-            Some((_, inode)) => *inode,
-            None => {
-                let inode = socket_of(&process, client);
-                networks.push((network, inode));
-                inode
-            }
-        };
-        if inode.is_some_and(|inode| holds(&process, inode)) {
-            return name_of(&process);
+        let process = entry.path();
+        let Some(network) = network_of(&process).filter(&is_meant) else { continue };
+        let socket = *sockets.entry(network.clone()).or_insert_with(|| {
+            // The table of connections takes long to be read, even where it is short.
+            has_address(&process, client.ip()).then(|| socket_of(&process, client)).flatten()
+        });
+        if socket.is_some_and(|inode| holds(&process, inode)) {
+            return name_of(&process).map(|name| (name, network));
         }
     }
     None
 }
 
-fn network_of(process: &Path) -> Option<Vec<u8>> {
+fn network_of(process: &Path) -> Option<Network> {
     let link = fs::read_link(process.join("ns/net")).ok()?;
     Some(link.as_os_str().as_bytes().to_vec())
+}
+
+/// Whether an address is one of the network's own that a process is in.
+fn has_address(process: &Path, address: IpAddr) -> bool {
+    let table = match address {
+        IpAddr::V4(_) => read_some(&process.join("net/fib_trie")),
+        IpAddr::V6(_) => read_some(&process.join("net/if_inet6")),
+    };
+    table.is_some_and(|table| match address {
+        IpAddr::V4(v4) => is_local(&table, &v4.to_string()),
+        IpAddr::V6(v6) => table.contains(&format!("{:032x}", v6.to_bits())),
+    })
+}
+
+/// A tree of the kernel's: a line with an address, then one that says what it is.
+fn is_local(tree: &str, address: &str) -> bool {
+    let leaves = tree.lines().zip(tree.lines().skip(1));
+    leaves
+        .into_iter()
+        .any(|(leaf, kind)| leaf.trim().strip_prefix("|-- ") == Some(address) && kind.ends_with("host LOCAL"))
 }
 
 /// The inode of the socket with this address in the network that a process is in.
@@ -126,6 +179,29 @@ mod tests {
         assert!(name_of(Path::new("/proc/self")).is_some());
         drop(listener);
         assert_eq!(socket_of(Path::new("/proc/self"), address), None);
+    }
+
+    #[test]
+    fn a_program_is_found_by_its_connection() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let found = search(client.local_addr().unwrap(), |_| true);
+        assert_eq!(found.map(|(name, _)| name), name_of(Path::new("/proc/self")));
+        let elsewhere = Finder::default();
+        assert_eq!(
+            elsewhere.behind(client.local_addr().unwrap()),
+            None,
+            "the host's own programs are no sandbox's"
+        );
+    }
+
+    #[test]
+    fn a_network_knows_its_own_addresses() {
+        let own = Path::new("/proc/self");
+        assert!(has_address(own, [127, 0, 0, 1].into()));
+        assert!(!has_address(own, [192, 0, 2, 77].into()));
+        let tree = "Local:\n  +-- 0.0.0.0/0 2 0 2\n     |-- 10.213.0.1\n        /32 host LOCAL\n     |-- 10.213.0.2\n        /32 link BROADCAST\n";
+        assert!(is_local(tree, "10.213.0.1") && !is_local(tree, "10.213.0.2") && !is_local(tree, "10.213.0"));
     }
 
     #[test]

@@ -65,41 +65,35 @@ struct Newcomer {
     since: Option<Instant>,
 }
 
-/// Serves a connection to its end.
+/// Serves a connection to its end. What it turns out to be has room of its own, so that the many that say nothing take little.
 pub(super) async fn serve(visit: Visit, stream: TcpStream) {
     let visit = Arc::new(visit);
     let mut newcomer = Newcomer { stream, heard: Vec::new(), since: None };
     let mut early = Early::Not;
-    loop {
+    let heard = loop {
         let mut changes = visit.changes();
         let stance = visit.judge().stance(visit.goal);
         if let Stance::Open(why) = stance {
-            return pass_open(&visit, newcomer, early, &why).await;
+            return Box::pin(pass_open(&visit, newcomer, early, &why)).await;
         }
         early.prepare(&visit, &stance);
         match newcomer.listen(&visit, &mut early, &mut changes).await {
             Ok(Heard::Change) => {}
-            Ok(Heard::Client(Speech::Tls(hello))) => return pass_tls(&visit, newcomer, early, &hello).await,
-            Ok(Heard::Client(Speech::Http1)) => {
-                return pass_http(&visit, newcomer, early, http::Kind::One).await;
-            }
-            Ok(Heard::Client(Speech::Http2)) => {
-                return pass_http(&visit, newcomer, early, http::Kind::Two).await;
-            }
-            Ok(Heard::Nothing) if !newcomer.heard.is_empty() => {
-                return turn_away(
-                    &visit,
-                    newcomer.stream,
-                    &Asked::Unnamed(None),
-                    Reason::Denied(Why::NoName),
-                )
-                .await;
-            }
-            Ok(Heard::Client(Speech::Other | Speech::Unclear) | Heard::Server | Heard::Nothing) => {
-                return pass_raw(&visit, newcomer, early).await;
-            }
-            Ok(Heard::Farewell) | Err(_) => return,
+            Ok(heard) => break heard,
+            Err(_) => return,
         }
+    };
+    match heard {
+        Heard::Client(Speech::Tls(hello)) => Box::pin(pass_tls(&visit, newcomer, early, &hello)).await,
+        Heard::Client(Speech::Http1) => Box::pin(pass_http(&visit, newcomer, early, http::Kind::One)).await,
+        Heard::Client(Speech::Http2) => Box::pin(pass_http(&visit, newcomer, early, http::Kind::Two)).await,
+        Heard::Nothing if !newcomer.heard.is_empty() => {
+            turn_away(&visit, newcomer.stream, &Asked::Unnamed(None), Reason::Denied(Why::NoName)).await;
+        }
+        Heard::Client(Speech::Other | Speech::Unclear) | Heard::Server | Heard::Nothing => {
+            Box::pin(pass_raw(&visit, newcomer, early)).await;
+        }
+        Heard::Farewell | Heard::Change => {}
     }
 }
 
@@ -265,10 +259,7 @@ async fn give_up(visit: &Visit, stream: TcpStream, asked: &Asked, early: Early) 
 }
 
 async fn pass_tls(visit: &Arc<Visit>, newcomer: Newcomer, early: Early, hello: &Hello) {
-    let asked = match hello.name() {
-        Some(name) => Asked::Name(name.clone()),
-        None => Asked::Unnamed(hello.shown()),
-    };
+    let asked = hello.asked();
     let admission = match visit.admit_unless_gone(&asked, &newcomer.stream).await {
         Some(Ok(admission)) => admission,
         Some(Err(reason)) => return alert(newcomer.stream, &reason).await,
@@ -315,7 +306,7 @@ async fn intercept(visit: &Arc<Visit>, newcomer: Newcomer, asked: &Asked, admiss
 }
 
 async fn pass_raw(visit: &Visit, newcomer: Newcomer, early: Early) {
-    let asked = Asked::Raw;
+    let asked = visit.asked_raw();
     let admission = match visit.admit_unless_gone(&asked, &newcomer.stream).await {
         Some(Ok(admission)) => admission,
         Some(Err(_)) => return reset(newcomer.stream),

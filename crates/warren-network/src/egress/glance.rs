@@ -36,10 +36,7 @@ pub(super) async fn listen(stream: &TcpStream, heard: &mut Vec<u8>, early: &mut 
 /// What those bytes ask for.
 pub(super) fn asked(heard: &[u8]) -> Asked {
     match speech::listen(heard) {
-        Speech::Tls(hello) => match hello.name() {
-            Some(name) => Asked::Name(name.clone()),
-            None => Asked::Unnamed(hello.shown()),
-        },
+        Speech::Tls(hello) => hello.asked(),
         Speech::Http1 => host_of(heard).unwrap_or(Asked::Unnamed(None)),
         Speech::Http2 | Speech::Other | Speech::Unclear => Asked::Raw,
     }

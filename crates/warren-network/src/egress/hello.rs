@@ -2,6 +2,8 @@
 
 use warren_core::HostName;
 
+use super::visit::Asked;
+
 /// A greeting may be this long, record headers included.
 pub(crate) const MOST_HELLO: usize = 32 << 10;
 
@@ -47,8 +49,17 @@ impl Hello {
         }
     }
 
+    /// What it asks for.
+    pub(crate) fn asked(&self) -> Asked {
+        match self.name() {
+            Some(name) => Asked::Name(name.clone()),
+            None if self.is_encrypted => Asked::Hidden(self.shown()),
+            None => Asked::Unnamed(self.shown()),
+        }
+    }
+
     /// What it says, for people.
-    pub(crate) fn shown(&self) -> Option<String> {
+    fn shown(&self) -> Option<String> {
         match &self.server {
             ServerName::Absent => None,
             ServerName::Name(name) => Some(name.to_string()),

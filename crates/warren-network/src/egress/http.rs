@@ -151,7 +151,7 @@ impl Requests {
         let verdict = match asked {
             Asked::Name(name) => judge.named(self.visit.goal, name),
             Asked::Literal(address) => judge.literal(self.visit.goal, *address),
-            Asked::Unnamed(_) | Asked::Raw => Verdict::Denied(Why::NoName),
+            Asked::Unnamed(_) | Asked::Hidden(_) | Asked::Raw => Verdict::Denied(Why::NoName),
         };
         match verdict {
             Verdict::Denied(why @ (Why::Deny(_) | Why::Closed(_) | Why::NoName)) => {

@@ -28,6 +28,8 @@ pub(crate) struct Refusal {
 #[derive(Debug)]
 pub(crate) enum Reason {
     Denied(Why),
+    /// It hides for which host it is.
+    Hidden,
     /// Nobody said yes within this time.
     Unanswered(Duration),
     /// The request cannot be read in one way only.
@@ -60,13 +62,17 @@ impl From<DialError> for Reason {
 impl Reason {
     /// Whether it was decided here, and is not a failure of the world.
     pub(crate) fn is_denial(&self) -> bool {
-        matches!(self, Self::Denied(_) | Self::Unanswered(_))
+        matches!(self, Self::Denied(_) | Self::Hidden | Self::Unanswered(_))
     }
 
     /// What decided, for the log.
     pub(crate) fn rule(&self) -> String {
         match self {
             Self::Denied(why) => why.to_string(),
+            Self::Hidden => {
+                "the connection hides for which host it is: switch Encrypted Client Hello off in the client"
+                    .to_owned()
+            }
             Self::Unanswered(patience) => format!("nobody allowed it within {} s", patience.as_secs()),
             Self::Malformed(what) => (*what).to_owned(),
             Self::Unresolved(error) => error.to_string(),
@@ -81,7 +87,7 @@ impl Reason {
 
     fn status(&self) -> StatusCode {
         match self {
-            Self::Denied(_) | Self::Unanswered(_) => StatusCode::FORBIDDEN,
+            Self::Denied(_) | Self::Hidden | Self::Unanswered(_) => StatusCode::FORBIDDEN,
             Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Unresolved(UpstreamError::Silent) | Self::Unreached(DialError::Silent { .. }) => {
                 StatusCode::GATEWAY_TIMEOUT
@@ -94,7 +100,7 @@ impl Reason {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Denied(_) | Self::Unanswered(_) => "network_denied",
+            Self::Denied(_) | Self::Hidden | Self::Unanswered(_) => "network_denied",
             Self::Malformed(_) => "invalid_request",
             Self::Unresolved(_) | Self::Unreached(_) | Self::Broken | Self::Secrets => "network_unreachable",
         }
@@ -127,7 +133,7 @@ impl Refusal {
             Reason::Denied(Why::Deny(rule)) => Some(format!(
                 "whoever owns the sandbox can take away the rule `{rule}`: warren net set {id} …"
             )),
-            Reason::Denied(_) | Reason::Unanswered(_) => {
+            Reason::Denied(_) | Reason::Hidden | Reason::Unanswered(_) => {
                 let what = self.host.clone().or_else(|| self.address.map(|address| address.to_string()))?;
                 Some(format!("whoever owns the sandbox can allow it: warren net allow {id} {what}"))
             }

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use warren_core::SandboxId;
 use warren_core::network::{NetworkEntry, NetworkVerdict, Protocol};
 
 use crate::book::{Book, Guest};
-use crate::process;
+use crate::process::Finder;
 
 /// How long those that are alike are gathered.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -21,6 +22,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 const MOST_KINDS: usize = 128;
 /// How many programs are looked for at the same time; for the others nobody looks.
 const MOST_SEARCHES: usize = 4;
+
+/// What happened is told no later than this, with the program's name or without.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// What happened to a connection, or a question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,6 +41,7 @@ pub(crate) struct Incident {
 pub(crate) struct Reporter {
     book: Arc<Book>,
     windows: Mutex<HashMap<SandboxId, Windows>>,
+    finder: Arc<Finder>,
     searches: Arc<Semaphore>,
 }
 
@@ -54,7 +59,12 @@ struct Window {
 
 impl Reporter {
     pub(crate) fn new(book: Arc<Book>) -> Self {
-        Self { book, windows: Mutex::default(), searches: Arc::new(Semaphore::new(MOST_SEARCHES)) }
+        Self {
+            book,
+            windows: Mutex::default(),
+            finder: Arc::default(),
+            searches: Arc::new(Semaphore::new(MOST_SEARCHES)),
+        }
     }
 
     /// Tells it, or counts it. Where a program is looked for, the answer says when that is over, for as long as the caller likes to
@@ -72,14 +82,14 @@ impl Reporter {
             self.tell(guest, incident, None, 1);
             return None;
         };
-        let (reporter, guest) = (Arc::clone(self), Arc::clone(guest));
+        let (reporter, guest, finder) = (Arc::clone(self), Arc::clone(guest), Arc::clone(&self.finder));
         Some(tokio::spawn(async move {
             let search = tokio::task::spawn_blocking(move || {
-                let found = process::behind(client);
+                let found = finder.behind(client);
                 drop(leave);
                 found
             });
-            let process = search.await.ok().flatten();
+            let process = timeout(PATIENCE, search).await.ok().and_then(Result::ok).flatten();
             reporter.remember(&guest, &incident, process.as_deref());
             reporter.tell(&guest, incident, process, 1);
         }))

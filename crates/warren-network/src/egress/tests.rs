@@ -59,7 +59,11 @@ struct Setting {
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { ask_patience: Duration::from_millis(400), dial_patience: Duration::from_millis(500), own: None }
+        Self {
+            ask_patience: Duration::from_millis(400),
+            dial_patience: Duration::from_millis(500),
+            own: None,
+        }
     }
 }
 
@@ -127,17 +131,27 @@ impl Stage {
 
     /// What was told, once all of it must have been.
     async fn told(&self) -> Vec<(NetworkVerdict, Option<String>, String)> {
-        tokio::time::sleep(Duration::from_millis(60)).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        self.told_yet()
+    }
+
+    fn told_yet(&self) -> Vec<(NetworkVerdict, Option<String>, String)> {
         let heard = self.heard.0.lock().unwrap();
         heard.iter().map(|entry| (entry.verdict, entry.host.clone(), entry.rule.clone())).collect()
     }
 
     async fn assert_told(&self, verdict: NetworkVerdict, host: Option<&str>, rule: &str) {
-        let told = self.told().await;
-        let is_it = |(was, name, why): &(NetworkVerdict, Option<String>, String)| {
-            *was == verdict && name.as_deref() == host && why.contains(rule)
-        };
-        assert!(told.iter().any(is_it), "{verdict:?} {host:?} {rule}: {told:?}");
+        for _ in 0..300 {
+            let told = self.told_yet();
+            if told
+                .iter()
+                .any(|(was, name, why)| *was == verdict && name.as_deref() == host && why.contains(rule))
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{verdict:?} {host:?} {rule}: {:?}", self.told_yet());
     }
 
     /// Every place is free again.
@@ -214,6 +228,9 @@ async fn exchange(stream: &mut TcpStream, said: &[u8], expected: usize) -> Vec<u
     stream.write_all(said).await.unwrap();
     let mut answer = vec![0; expected];
     let reading = stream.read_exact(&mut answer);
-    tokio::time::timeout(Duration::from_secs(5), reading).await.expect("an answer in time").expect("an answer");
+    tokio::time::timeout(Duration::from_secs(5), reading)
+        .await
+        .expect("an answer in time")
+        .expect("an answer");
     answer
 }

@@ -47,6 +47,8 @@ pub(crate) enum Asked {
     Literal(IpAddr),
     /// No name where one should stand, or one that is none.
     Unnamed(Option<String>),
+    /// A name, and behind it another that nobody but the server can read.
+    Hidden(Option<String>),
     /// It speaks something that has no names.
     Raw,
 }
@@ -68,7 +70,7 @@ impl Asked {
         match self {
             Self::Name(name) => Some(name.to_string()),
             Self::Literal(address) => Some(address.to_string()),
-            Self::Unnamed(text) => text.clone(),
+            Self::Unnamed(text) | Self::Hidden(text) => text.clone(),
             Self::Raw => None,
         }
     }
@@ -84,7 +86,9 @@ impl Admission {
     pub(crate) fn basis(&self, address: IpAddr) -> Basis {
         match &self.asked {
             Asked::Name(name) => Basis::Name(name.clone(), address),
-            Asked::Literal(_) | Asked::Unnamed(_) | Asked::Raw => Basis::Address(address, self.names.clone()),
+            Asked::Literal(_) | Asked::Unnamed(_) | Asked::Hidden(_) | Asked::Raw => {
+                Basis::Address(address, self.names.clone())
+            }
         }
     }
 }
@@ -171,6 +175,14 @@ impl Visit {
         }
     }
 
+    /// What a connection asks for that speaks something without names. To the gateway it came by a name.
+    pub(crate) fn asked_raw(&self) -> Asked {
+        match self.goal {
+            Goal::Gateway => self.guest.pins.stood_in().map_or(Asked::Raw, Asked::Name),
+            Goal::Address(_) => Asked::Raw,
+        }
+    }
+
     pub(crate) fn changes(&self) -> Changes {
         self.guest.policies.subscribe()
     }
@@ -199,6 +211,9 @@ impl Visit {
             match self.verdict(asked)? {
                 Verdict::Allowed(why) => return Ok((self.admission(asked)?, why)),
                 Verdict::Unproven(why) => return self.resolve(asked, why).await,
+                Verdict::Denied(Why::NoName) if matches!(asked, Asked::Hidden(_)) => {
+                    return Err(Reason::Hidden);
+                }
                 Verdict::Denied(why) => return Err(Reason::Denied(why)),
                 Verdict::Ask => {}
             }
@@ -220,7 +235,7 @@ impl Visit {
         Ok(match asked {
             Asked::Name(name) => judge.named(self.goal, name),
             Asked::Literal(address) => judge.literal(self.goal, *address),
-            Asked::Unnamed(_) => judge.unnamed(self.goal),
+            Asked::Unnamed(_) | Asked::Hidden(_) => judge.unnamed(self.goal),
             Asked::Raw => judge.nameless(self.goal),
         })
     }
@@ -229,7 +244,7 @@ impl Visit {
         let address = self.goal.address().ok_or(Reason::Denied(Why::NoName))?;
         let names = match asked {
             Asked::Raw => self.guest.pins.names(address),
-            Asked::Name(_) | Asked::Literal(_) | Asked::Unnamed(_) => Vec::new(),
+            Asked::Name(_) | Asked::Literal(_) | Asked::Unnamed(_) | Asked::Hidden(_) => Vec::new(),
         };
         Ok(Admission { addresses: vec![address], asked: asked.clone(), names })
     }

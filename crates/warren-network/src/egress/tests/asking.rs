@@ -69,7 +69,10 @@ async fn a_request_and_a_connection_without_names_are_held_too() {
 
 #[tokio::test]
 async fn who_does_not_wait_frees_the_place() {
-    let (stage, server) = (Stage::set(Setting { ask_patience: Duration::from_secs(60), ..Setting::default() }), servers::echo().await);
+    let (stage, server) = (
+        Stage::set(Setting { ask_patience: Duration::from_secs(60), ..Setting::default() }),
+        servers::echo().await,
+    );
     let guest = stage.guest(1, r#""ask""#);
     let mut tls = stage.connect(&guest, server.address).await;
     tls.write_all(&greetings::to(b"a.example")).await.unwrap();
@@ -87,10 +90,32 @@ async fn leave_for_a_while_ends_by_itself() {
     let guest = stage.guest(1, r#""ask""#);
     let until = crate::book::unix_ms() + 600;
     let address = server.address.ip();
-    set(&guest, &format!(r#"{{"mode": "ask", "grants": [{{"rule": "{address}", "effect": "allow", "until_unix_ms": {until}, "by": "me"}}]}}"#));
+    set(
+        &guest,
+        &format!(
+            r#"{{"mode": "ask", "grants": [{{"rule": "{address}", "effect": "allow", "until_unix_ms": {until}, "by": "me"}}]}}"#
+        ),
+    );
     let mut client = stage.connect(&guest, server.address).await;
     assert_eq!(exchange(&mut client, b"hello", 5).await, b"hello");
     let before = std::time::Instant::now();
     assert!(is_reset(&mut client).await, "cut when the time is over");
     assert!(before.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn what_speaks_no_names_is_asked_about_by_the_name_it_came_by() {
+    let (stage, server) = (patient(), servers::banner(b"SSH-2.0-Server\r\n").await);
+    let guest = stage.guest(1, r#""ask""#);
+    stage.resolves("git.example", &[server.address.ip()]);
+    guest.pins.stand_in(&"git.example".parse().unwrap());
+    let mut client = stage.connect(&guest, gateway(server.address.port())).await;
+    client.write_all(b"SSH-2.0-Client\r\n").await.unwrap();
+    stage.assert_told(NetworkVerdict::Asked, Some("git.example"), "").await;
+    set(&guest, r#"{"mode": "ask", "allow": ["git.example"]}"#);
+    assert_eq!(exchange(&mut client, b"", 16).await, b"SSH-2.0-Server\r\n");
+    guest.pins.stand_in(&"other.example".parse().unwrap());
+    let mut client = stage.connect(&guest, gateway(server.address.port())).await;
+    client.write_all(b"SSH-2.0-Client\r\n").await.unwrap();
+    assert!(is_reset(&mut client).await, "it could be for either of them");
 }

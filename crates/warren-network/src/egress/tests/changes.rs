@@ -5,7 +5,8 @@ const ONLY_B: &str = r#"{"mode": "allow", "allow": ["b.example"]}"#;
 
 #[tokio::test]
 async fn what_is_no_longer_allowed_is_cut_and_the_rest_goes_on() {
-    let (stage, a, b) = (Stage::new(), servers::tls(&["a.example"]).await, servers::tls(&["b.example"]).await);
+    let (stage, a, b) =
+        (Stage::new(), servers::tls(&["a.example"]).await, servers::tls(&["b.example"]).await);
     let guest = stage.guest(1, BOTH);
     pin(&guest, "a.example", a.address.ip());
     pin(&guest, "b.example", b.address.ip());
@@ -13,14 +14,18 @@ async fn what_is_no_longer_allowed_is_cut_and_the_rest_goes_on() {
     let mut to_b = tls::greet(stage.connect(&guest, b.address).await, "b.example").await.unwrap();
     set(&guest, ONLY_B);
     let mut rest = Vec::new();
-    let ended = tokio::time::timeout(Duration::from_secs(2), to_a.read_to_end(&mut rest)).await.expect("cut at once");
+    let ended =
+        tokio::time::timeout(Duration::from_secs(2), to_a.read_to_end(&mut rest)).await.expect("cut at once");
     assert!(ended.is_err(), "and not as if it had ended well");
     to_b.write_all(b"still here").await.unwrap();
     let mut back = [0; 10];
     to_b.read_exact(&mut back).await.unwrap();
     assert_eq!(&back, b"still here");
     set(&guest, BOTH);
-    assert!(tls::greet(stage.connect(&guest, a.address).await, "a.example").await.is_ok(), "and opened again");
+    assert!(
+        tls::greet(stage.connect(&guest, a.address).await, "a.example").await.is_ok(),
+        "and opened again"
+    );
 }
 
 #[tokio::test]
@@ -98,14 +103,25 @@ async fn a_websocket_is_cut() {
             let Ok(byte) = stream.read_u8().await else { return };
             head.push(byte);
         }
-        drop(stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n").await);
+        drop(
+            stream
+                .write_all(
+                    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+                )
+                .await,
+        );
         tokio::time::sleep(Duration::from_secs(60)).await;
     })
     .await;
     let guest = stage.guest(1, BOTH);
     pin(&guest, "a.example", server.address.ip());
     let mut client = stage.connect(&guest, server.address).await;
-    exchange(&mut client, b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 60).await;
+    exchange(
+        &mut client,
+        b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        60,
+    )
+    .await;
     set(&guest, ONLY_B);
     let (_, ended_well) = read_all(&mut client).await;
     assert!(!ended_well);

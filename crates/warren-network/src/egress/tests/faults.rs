@@ -27,9 +27,9 @@ async fn a_server_that_refuses_is_told_to_those_who_understand() {
     raw.write_all(b"\0\x01\x02").await.unwrap();
     assert!(is_reset(&mut raw).await);
     let open = stage.guest(2, r#"{"mode": "allow", "allow": ["127.0.1.0/24"]}"#);
-    let mut web = stage.connect(&open, goal).await;
-    assert!(exchange(&mut web, GET, 12).await.ends_with(b"502"), "also where nobody would have looked");
-    drop(web);
+    let mut other = stage.connect(&open, goal).await;
+    assert!(exchange(&mut other, GET, 12).await.ends_with(b"502"), "also where nobody would have looked");
+    drop((web, other));
     stage.assert_idle(&guest).await;
     stage.assert_idle(&open).await;
     let told = stage.told().await;

@@ -61,7 +61,8 @@ async fn a_server_that_floods_waits_for_a_client_that_does_not_read() {
 async fn more_connections_than_allowed_are_refused_and_places_come_back() {
     let (stage, server) = (Stage::new(), servers::echo().await);
     let limits = r#"{"connections": 10, "new_connections_per_s": 1000}"#;
-    let guest = stage.guest(1, &format!(r#"{{"mode": "allow", "allow": ["127.0.1.0/24"], "limits": {limits}}}"#));
+    let guest =
+        stage.guest(1, &format!(r#"{{"mode": "allow", "allow": ["127.0.1.0/24"], "limits": {limits}}}"#));
     let other = stage.guest(2, r#"{"mode": "allow", "allow": ["127.0.1.0/24"]}"#);
     let mut clients = Vec::new();
     for _ in 0..10 {
@@ -81,7 +82,8 @@ async fn more_connections_than_allowed_are_refused_and_places_come_back() {
 async fn connections_come_no_faster_than_allowed() {
     let (stage, server) = (Stage::new(), servers::echo().await);
     let limits = r#"{"connections": 1000, "new_connections_per_s": 20}"#;
-    let guest = stage.guest(1, &format!(r#"{{"mode": "allow", "allow": ["127.0.1.0/24"], "limits": {limits}}}"#));
+    let guest =
+        stage.guest(1, &format!(r#"{{"mode": "allow", "allow": ["127.0.1.0/24"], "limits": {limits}}}"#));
     let mut refused = 0;
     for _ in 0..60 {
         let mut client = stage.connect(&guest, server.address).await;
@@ -92,8 +94,17 @@ async fn connections_come_no_faster_than_allowed() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     exchange(&mut stage.connect(&guest, server.address).await, b"x", 1).await;
     tokio::time::sleep(Duration::from_millis(1200)).await;
-    let denied: u32 = stage.heard.0.lock().unwrap().iter().filter(|entry| entry.verdict == NetworkVerdict::Denied).map(|entry| entry.count).sum();
+    let denied: u32 = stage
+        .heard
+        .0
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|entry| entry.verdict == NetworkVerdict::Denied)
+        .map(|entry| entry.count)
+        .sum();
     assert_eq!(denied as usize, refused, "every one is counted");
-    let entries = stage.heard.0.lock().unwrap().iter().filter(|entry| entry.verdict == NetworkVerdict::Denied).count();
+    let entries =
+        stage.heard.0.lock().unwrap().iter().filter(|entry| entry.verdict == NetworkVerdict::Denied).count();
     assert!(entries <= 4, "but not told one by one: {entries}");
 }

@@ -17,7 +17,8 @@ async fn answer(stream: &mut TcpStream) -> Answer {
             head.push(stream.read_u8().await.expect("a head"));
         }
         let head = String::from_utf8(head).unwrap();
-        let length = head.to_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        let length =
+            head.to_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
         let mut body = vec![0; length.unwrap_or(0)];
         stream.read_exact(&mut body).await.expect("a body");
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
@@ -51,7 +52,8 @@ async fn each_request_on_a_connection_is_judged_by_its_own_host() {
     for part in ["evil.example", "not in the allow list", guest.id.as_str(), "warren net allow"] {
         assert!(denied.body.contains(part), "{part}: {}", denied.body);
     }
-    let third = ask(&mut client, "POST /3 HTTP/1.1\r\nHost: B.example.\r\nContent-Length: 5\r\n\r\nhello").await;
+    let third =
+        ask(&mut client, "POST /3 HTTP/1.1\r\nHost: B.example.\r\nContent-Length: 5\r\n\r\nhello").await;
     assert_eq!(third.body, "POST /3 for B.example.; hello");
     assert_eq!(server.visitors(), 2, "a connection for each host, never shared");
     stage.assert_told(NetworkVerdict::Denied, Some("evil.example"), "not in the allow list").await;
@@ -142,7 +144,8 @@ async fn a_request_to_the_gateway_is_explained_in_the_form_the_client_likes() {
     let stage = Stage::new();
     let guest = stage.guest(1, LIST);
     let mut client = stage.connect(&guest, gateway(80)).await;
-    let answer = ask(&mut client, "GET / HTTP/1.1\r\nHost: evil.example\r\nAccept: application/json\r\n\r\n").await;
+    let answer =
+        ask(&mut client, "GET / HTTP/1.1\r\nHost: evil.example\r\nAccept: application/json\r\n\r\n").await;
     assert_eq!(answer.status, 403);
     assert!(answer.head.contains("application/problem+json"), "{}", answer.head);
     let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
@@ -214,7 +217,10 @@ async fn bodies_stream_both_ways() {
     let server = servers::http_by(|request| async move { ::http::Response::new(request.into_body()) }).await;
     let guest = both(&stage, &server);
     let mut client = stage.connect(&guest, server.address).await;
-    client.write_all(b"POST / HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n").await.unwrap();
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .await
+        .unwrap();
     let head = answer(&mut client).await;
     assert_eq!(head.status, 200, "the answer begins before the request ends");
     for piece in ["one", "two"] {
@@ -231,7 +237,8 @@ async fn a_refused_client_that_still_sends_hears_the_answer() {
     let guest = both(&stage, &server);
     let mut client = stage.connect(&guest, server.address).await;
     let body = "x".repeat(100_000);
-    let request = format!("POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let request =
+        format!("POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     assert_eq!(ask(&mut client, &request).await.status, 403);
 }
 

@@ -53,7 +53,15 @@ async fn what_is_closed_to_all_is_closed_under_every_policy() {
     let all = r#"{"mode": "allow", "allow": ["*", "0.0.0.0/0", "::/0"]}"#;
     for (last, policy) in (1..).zip([all, r#""public""#, r#""learn""#, r#""ask""#]) {
         let guest = stage.guest(last, policy);
-        for goal in ["10.0.0.1:22", "127.0.0.1:22", "169.254.169.254:80", "10.213.0.9:80", "[::ffff:10.0.0.1]:80", "[fd00::1]:80", "[64:ff9b::a00:1]:80"] {
+        for goal in [
+            "10.0.0.1:22",
+            "127.0.0.1:22",
+            "169.254.169.254:80",
+            "10.213.0.9:80",
+            "[::ffff:10.0.0.1]:80",
+            "[fd00::1]:80",
+            "[64:ff9b::a00:1]:80",
+        ] {
             let mut client = stage.connect(&guest, goal.parse::<SocketAddr>().unwrap()).await;
             client.write_all(b"\0\x01\x02").await.unwrap();
             assert!(is_reset(&mut client).await, "{policy} {goal}");
@@ -94,7 +102,8 @@ async fn a_stammer_is_not_taken_for_another_language() {
     client.write_all(b"G").await.unwrap();
     let before = std::time::Instant::now();
     let mut bytes = Vec::new();
-    let ended = tokio::time::timeout(Duration::from_secs(8), client.read_to_end(&mut bytes)).await.expect("in time");
+    let ended =
+        tokio::time::timeout(Duration::from_secs(8), client.read_to_end(&mut bytes)).await.expect("in time");
     assert!(ended.is_err() && bytes.is_empty(), "reset, not passed on");
     assert!(before.elapsed() > Duration::from_secs(4));
 }

@@ -40,7 +40,10 @@ where
     serve_at(SocketAddr::new(next_address(), 0), serve).await
 }
 
-pub(super) async fn serve_at<F>(address: SocketAddr, serve: impl Fn(TcpStream) -> F + Send + 'static) -> Server
+pub(super) async fn serve_at<F>(
+    address: SocketAddr,
+    serve: impl Fn(TcpStream) -> F + Send + 'static,
+) -> Server
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -117,7 +120,9 @@ pub(super) async fn http() -> Server {
 }
 
 /// Answers requests, of either HTTP, as it is told to.
-pub(super) async fn http_by<F, B>(answer: impl Fn(::http::Request<hyper::body::Incoming>) -> F + Clone + Send + 'static) -> Server
+pub(super) async fn http_by<F, B>(
+    answer: impl Fn(::http::Request<hyper::body::Incoming>) -> F + Clone + Send + 'static,
+) -> Server
 where
     F: Future<Output = ::http::Response<B>> + Send + 'static,
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,

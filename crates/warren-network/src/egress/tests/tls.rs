@@ -97,8 +97,22 @@ async fn names_that_only_look_like_allowed_ones_are_denied() {
     let (stage, server) = (Stage::new(), servers::echo().await);
     let guest = stage.guest(1, LIST);
     pin(&guest, "a.example", server.address.ip());
-    for name in [&b"b.example"[..], b"evil-b.example", b"x.b.example.evil", b"xa.example", b"a.example\0.evil", b"a.example%00", b"a.example\r\n", b"a.example ", b"127.0.1.1"] {
-        assert!(is_denied(&stage, &guest, server.address, &greetings::to(name)).await, "{:?}", name.escape_ascii().to_string());
+    for name in [
+        &b"b.example"[..],
+        b"evil-b.example",
+        b"x.b.example.evil",
+        b"xa.example",
+        b"a.example\0.evil",
+        b"a.example%00",
+        b"a.example\r\n",
+        b"a.example ",
+        b"127.0.1.1",
+    ] {
+        assert!(
+            is_denied(&stage, &guest, server.address, &greetings::to(name)).await,
+            "{:?}",
+            name.escape_ascii().to_string()
+        );
     }
     assert!(is_denied(&stage, &guest, server.address, &greetings::to(&[b'a'; 300])).await);
     stage.assert_idle(&guest).await;
@@ -112,7 +126,9 @@ async fn an_allowed_name_does_not_open_a_foreign_address() {
     pin(&guest, "a.example", real.address.ip());
     assert!(is_denied(&stage, &guest, foreign.address, &greetings::to(b"a.example")).await);
     assert_eq!(foreign.visitors(), 0);
-    stage.assert_told(NetworkVerdict::Denied, Some("a.example"), "not one that this name was answered with").await;
+    stage
+        .assert_told(NetworkVerdict::Denied, Some("a.example"), "not one that this name was answered with")
+        .await;
 }
 
 #[tokio::test]
@@ -132,6 +148,7 @@ async fn hidden_and_missing_names_are_no_names() {
     pin(&guest, "a.example", server.address.ip());
     assert!(is_denied(&stage, &guest, server.address, &greetings::nameless()).await);
     assert!(is_denied(&stage, &guest, server.address, &greetings::encrypted("a.example")).await);
+    stage.assert_told(NetworkVerdict::Denied, Some("a.example"), "Encrypted Client Hello").await;
     assert!(is_denied(&stage, &guest, server.address, &[22, 3, 1, 0, 1, 9]).await, "no greeting");
     stage.assert_told(NetworkVerdict::Denied, None, "does not say which host").await;
     let by_address = stage.guest(2, r#"{"mode": "allow", "allow": ["127.0.1.0/24"]}"#);
@@ -149,7 +166,10 @@ async fn a_name_sent_to_the_gateway_is_explained_or_dialled() {
     assert!(greet(client, "a.example").await.is_ok(), "the closed one of its addresses is left out");
     assert!(is_denied(&stage, &guest, gateway(443), &greetings::to(b"evil.example")).await);
     stage.resolves("a.example", &["10.0.0.1".parse().unwrap(), "::ffff:127.0.0.1".parse().unwrap()]);
-    assert!(is_denied(&stage, &guest, gateway(443), &greetings::to(b"a.example")).await, "all of them closed");
+    assert!(
+        is_denied(&stage, &guest, gateway(443), &greetings::to(b"a.example")).await,
+        "all of them closed"
+    );
     stage.assert_told(NetworkVerdict::Denied, Some("a.example"), "closed to every sandbox").await;
 }
 
@@ -192,7 +212,8 @@ async fn a_greeting_that_comes_slowly_is_still_heard_and_one_that_stops_is_not_w
     stopped.write_all(&greeting[..20]).await.unwrap();
     let before = std::time::Instant::now();
     let mut bytes = Vec::new();
-    let ended = tokio::time::timeout(Duration::from_secs(8), stopped.read_to_end(&mut bytes)).await.expect("in time");
+    let ended =
+        tokio::time::timeout(Duration::from_secs(8), stopped.read_to_end(&mut bytes)).await.expect("in time");
     assert!(ended.is_err() && before.elapsed() > Duration::from_secs(4));
     drop(client);
     stage.assert_idle(&guest).await;
