@@ -53,8 +53,10 @@ impl Things {
             .replace("{process}", &self.process)
             .replace("{snapshot_id}", &self.snapshot)
             .replace("{number}", "1")
+            .replace("{port}", "80")
             .replace("{tool}", "ls")
             .replace("{name}", "python")
+            .replace("{secret}", "token")
             .replace("{key_id}", "key-00000000-0000-4000-8000-000000000000");
         assert!(!path.contains('{'), "tell this test how to fill {}", route.path);
         match route.operation {
@@ -103,6 +105,7 @@ fn body(route: &Route) -> Option<Value> {
         "set_network" => json!("none"),
         "allow_network" | "deny_network" => json!({"rules": ["example.com"]}),
         "answer_network_request" => json!({"answer": "deny"}),
+        "put_secret" => json!({"value": "v", "hosts": ["api.example"]}),
         "create_key" => json!({"name": "a", "scope": "read"}),
         _ => return None,
     };
