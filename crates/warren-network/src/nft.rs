@@ -6,6 +6,7 @@
 
 mod element;
 mod expr;
+mod phrase;
 mod read;
 mod ruleset;
 mod set;

@@ -8,7 +8,7 @@ use super::expr::{Expr, Limit, Unit, Verdict, write_value};
 use super::wire::{DELSETELEM, HEADER, LIST_ELEM, NEWSETELEM, data, element, rule};
 use super::{LinkRules, Skeleton};
 use crate::netlink::{Attributes, Request, attribute, text};
-use crate::rules::{Class, Reach};
+use crate::rules::{Class, Reach, Rules};
 
 /// Elements in one message: a list cannot be longer than 64 KiB.
 const MOST_BYTES: usize = 32 << 10;
@@ -35,7 +35,8 @@ pub(super) struct Element {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Nothing,
-    Class(Class),
+    /// Where packets go on.
+    Chain(&'static str),
     Over(Limit),
     OverConnections(u32),
     /// Something that this version does not write.
@@ -69,10 +70,14 @@ pub(super) fn link_key(link: &str) -> Vec<u8> {
     key
 }
 
-/// The chain that treats a class.
-pub(super) fn chain_of(class: Class) -> &'static str {
-    match class {
-        Class::Direct => "direct",
+/// Chains that a link's packets may be sent to.
+const CLASSES: [&str; 4] = ["direct", "direct_but", "watched_open", "watched_closed"];
+
+/// The chain that treats packets as these rules say.
+fn chain_of(rules: &Rules) -> &'static str {
+    match rules.class {
+        Class::Direct if rules.denied == Reach::default() => "direct",
+        Class::Direct => "direct_but",
         Class::WatchedOpen => "watched_open",
         Class::WatchedClosed => "watched_closed",
     }
@@ -98,7 +103,7 @@ pub(super) fn of_link(link: &LinkRules) -> Vec<Element> {
     elements.push(of_name("counts", Value::OverConnections(limits.connections)));
     elements.extend(limits.up_bytes_per_s.map(|rate| of_name("ups", Value::Over(bytes_limit(rate)))));
     elements.extend(limits.down_bytes_per_s.map(|rate| of_name("downs", Value::Over(bytes_limit(rate)))));
-    elements.push(of_name("class", Value::Class(link.rules.class)));
+    elements.push(of_name("class", Value::Chain(chain_of(&link.rules))));
     elements
 }
 
@@ -121,7 +126,8 @@ pub(super) fn of_skeleton(skeleton: &Skeleton) -> Vec<Element> {
     elements.extend(values("known", &[ICMP, TCP, UDP, ICMPV6]));
     elements.extend(here);
     elements.extend(spans(["own4", "own6"], skeleton.subnets.iter().copied()));
-    elements.extend(spans(["closed4", "closed6"], ClosedRange::ALL.iter().map(|range| range.network)));
+    let closed = ClosedRange::ALL.iter().map(|range| range.network).chain(skeleton.subnets.iter().copied());
+    elements.extend(spans(["closed4", "closed6"], closed));
     elements.extend(ranges(["excepted4", "excepted6"], None, &skeleton.exceptions));
     elements
 }
@@ -221,7 +227,7 @@ impl Element {
         let value = match (attribute(&attributes, element::DATA), attribute(&attributes, element::EXPRESSION))
         {
             (None, None) => Value::Nothing,
-            (Some(verdict), _) => read_class(verdict).map_or(Value::Foreign, Value::Class),
+            (Some(verdict), _) => read_chain(verdict).map_or(Value::Foreign, Value::Chain),
             (None, Some(expression)) => read_limit(expression).unwrap_or(Value::Foreign),
         };
         Some(Self {
@@ -250,7 +256,7 @@ impl Element {
             match &self.value {
                 _ if !whole => {}
                 Value::Nothing | Value::Foreign => {}
-                Value::Class(class) => Verdict::Goto(chain_of(*class)).write(element::DATA, one),
+                Value::Chain(chain) => Verdict::Goto(chain).write(element::DATA, one),
                 Value::Over(limit) => Expr::Over(*limit).write(element::EXPRESSION, one),
                 Value::OverConnections(most) => {
                     Expr::OverConnections(*most).write(element::EXPRESSION, one);
@@ -308,11 +314,10 @@ fn read_value(bytes: &[u8]) -> Option<Vec<u8>> {
     attribute(&Attributes::of(bytes), data::VALUE).map(<[u8]>::to_vec)
 }
 
-fn read_class(bytes: &[u8]) -> Option<Class> {
+fn read_chain(bytes: &[u8]) -> Option<&'static str> {
     let verdict = Attributes::of(attribute(&Attributes::of(bytes), data::VERDICT)?);
     let chain = attribute(&verdict, data::VERDICT_CHAIN).and_then(text)?;
-    let classes = [Class::Direct, Class::WatchedOpen, Class::WatchedClosed];
-    classes.into_iter().find(|class| chain_of(*class) == chain)
+    CLASSES.into_iter().find(|class| *class == chain)
 }
 
 fn read_limit(bytes: &[u8]) -> Option<Value> {

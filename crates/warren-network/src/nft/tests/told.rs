@@ -13,7 +13,7 @@ fn what_is_refused_is_told_and_what_is_allowed_is_not() {
     let sandbox = lab.sandbox(1);
     table.put(&sandbox.under(&policy("allow 192.0.2.1:9000"))).unwrap();
     let (sender, heard) = mpsc::channel();
-    let told = move |refusal: &Refusal, _| drop(sender.send(*refusal));
+    let told = move |refusal: &Refusal, _| sender.send(*refusal).unwrap_or(());
     let refusals = lab.world.on_host(move || Refusals::hear(0, told).unwrap());
     assert_eq!(sandbox.udp(INTERNET, 9000), said("internet"));
     assert_eq!(sandbox.udp(INTERNET, 9001), Outcome::Refused);
@@ -37,7 +37,7 @@ fn a_flood_of_refusals_is_not_told_whole() {
     let sandbox = lab.sandbox(1);
     table.put(&sandbox.under(&policy("allow"))).unwrap();
     let (sender, heard) = mpsc::channel();
-    let told = move |_: &Refusal, count| drop(sender.send(count));
+    let told = move |_: &Refusal, count| sender.send(count).unwrap_or(());
     let refusals = lab.world.on_host(move || Refusals::hear(0, told).unwrap());
     sandbox.inside(|| {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
