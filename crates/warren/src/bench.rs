@@ -89,6 +89,12 @@ pub(crate) enum Case {
     NetworkCrowd,
     /// Bytes and connections out of a sandbox, beside a bare veth pair with masquerade
     NetworkTraffic,
+    /// A request to an application in a sandbox, through the proxy and past it
+    PortRequest,
+    /// Requests to an application in a sandbox per second, by 32 clients
+    PortRequestsPerSecond,
+    /// What the server needs for each of 500 idle web sockets
+    PortIdle,
 }
 
 /// Who is measured.

@@ -4,6 +4,7 @@ mod crowd;
 mod docker;
 mod files;
 mod network;
+mod ports;
 mod restart;
 mod server;
 mod travel;
@@ -25,7 +26,7 @@ use crate::error::CliError;
 /// How many are asked for at once.
 const BURST: usize = 100;
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 18] = [
     Case::HttpCreate,
     Case::HttpBurst,
     Case::HttpExec,
@@ -41,6 +42,9 @@ const CASES: [Case; 15] = [
     Case::NetworkCreate,
     Case::NetworkCrowd,
     Case::NetworkTraffic,
+    Case::PortRequest,
+    Case::PortRequestsPerSecond,
+    Case::PortIdle,
 ];
 
 pub(super) fn measure(session: &mut Session<'_>) -> Result<(), CliError> {
@@ -74,6 +78,7 @@ fn all(session: &mut Session<'_>, server: Server, docker: Option<&Docker>) -> Re
     }
     travel::measure(session, &server, &client)?;
     network::measure(session, &client)?;
+    ports::measure(session, &server, &client)?;
     if session.wants(Case::HttpIdle) {
         crowd::measure(session, &server, &client)?;
     }

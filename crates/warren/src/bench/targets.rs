@@ -58,7 +58,9 @@ pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
     add(&format!("{run}: against crun"), "x", 0.7, None, ratio("run_true", "warren", "crun"));
     add("exec true: against crun exec", "x", 0.4, None, ratio("exec_true", "warren", "crun"));
     for row in rows {
-        if let Figures::Memory { kib_each, uncertain_kib } = row.figures {
+        if let Figures::Memory { kib_each, uncertain_kib } = row.figures
+            && !row.case.starts_with("port_")
+        {
             let mib = Figure { value: kib_each / 1024.0, uncertain: uncertain_kib / 1024.0 };
             add(&format!("idle memory each, {} alive", row.n), " MiB", 2.0, Some(1.0), Some(mib));
         }
@@ -99,6 +101,12 @@ pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
     let over = |case: &str, one: &str, other: &str| Some(plain(main(case, one)? - main(case, other)?));
     let later = over("network_connect", "network_allow", "network_public");
     add("new connection under names: over a direct one", " ms", 0.5, None, later);
+    let later = over("port_request", "proxied", "direct");
+    add("request through the port proxy: over a direct one", " ms", 0.3, None, later);
+    let each = own("port_requests_per_second_32").map(|rate| plain(1e3 / rate.value));
+    add("requests through the port proxy, 32 clients", " ms each", 0.125, None, each);
+    let idle = own("port_idle_500").map(|each| plain(each.value * 500.0 / 1024.0));
+    add("500 idle web sockets: memory", " MiB", 20.0, None, idle);
     let gigabyte = |case: &str| own(case).map(|rate| plain(1000.0 / rate.value));
     add("over HTTP, a gigabyte up", " s", 2.0, None, gigabyte("http_upload"));
     add("over HTTP, a gigabyte down", " s", 2.0, None, gigabyte("http_download"));

@@ -31,6 +31,11 @@ impl Server {
         Ok(Client::new(&self.url, &self.key)?)
     }
 
+    /// Where it keeps its data.
+    pub(super) fn data_dir(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
     /// What tells a command where it is.
     pub(super) fn variables(&self) -> [(&'static str, &str); 2] {
         [("WARREN_URL", &self.url), ("WARREN_API_KEY", &self.key)]
