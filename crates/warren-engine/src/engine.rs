@@ -261,6 +261,7 @@ impl Engine {
         if policy == ShutdownPolicy::Stop && !self.is_closed() && self.mode() == Mode::Normal {
             self.stop_all().await;
         }
+        self.tell_of_networks(true);
         self.shared.closing.send_replace(true);
         let drivers_left = async {
             while !self.shared.registry.is_empty() {
@@ -273,7 +274,6 @@ impl Engine {
             );
         }
         self.sync_snapshots().await;
-        self.tell_of_networks(true);
         self.write_reached().await;
         if !self.write_journal().await {
             tracing::warn!("the journal does not know what happened last");

@@ -81,6 +81,8 @@ impl Driver {
             Err(error) if error.kind == IsolationErrorKind::NotFound => false,
             Err(error) => {
                 self.engine.fault();
+                // Whatever of it still runs is to end, and reaches nobody until then.
+                self.unlink().await;
                 return Err(EngineError::Backend(error));
             }
         };

@@ -148,6 +148,19 @@ async fn whatever_ends_a_sandbox_takes_its_link_away() {
 }
 
 #[tokio::test]
+async fn a_sandbox_that_cannot_be_ended_reaches_nobody() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    world.isolation.fail_next(Call::Halt, IsolationErrorKind::Host);
+    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap_err();
+    assert_eq!(status(&engine, &id).await, Status::Stopping);
+    assert!(world.networks.attached().is_empty());
+    world.pass(&engine, 10).await;
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
 async fn a_policy_survives_everything_and_forks_inherit_it_without_grants() {
     let world = World::new();
     let engine = world.open().await;

@@ -89,6 +89,21 @@ async fn a_flood_of_denials_is_told_in_few_events_and_counted_in_full() {
 }
 
 #[tokio::test]
+async fn what_waits_to_be_told_is_told_before_the_engine_ends() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    for _ in 0..10 {
+        world.networks.act(&id, entry(NetworkVerdict::Denied, "a.example", 443));
+    }
+    assert_eq!(events(&engine, is_denial).await, 1);
+    engine.shutdown(warren_engine::ShutdownPolicy::Leave).await;
+    world.inherit();
+    let engine = world.open().await;
+    assert_eq!(events(&engine, is_denial).await, 2);
+}
+
+#[tokio::test]
 async fn somebody_answers_what_a_sandbox_asks() {
     let world = World::new();
     let engine = world.open().await;
