@@ -17,7 +17,7 @@ pub(crate) use flows::forget;
 pub(crate) use guard::{Guard, lift};
 pub(crate) use guest::{find_namespace, found, settle};
 pub(crate) use queues::shape;
-pub(crate) use routes::{RouteKind, has_default_v6, route_kind};
+pub(crate) use routes::{RouteKind, has_default_v6, own_addresses, route_kind};
 pub(crate) use veth::{FoundLink, create, describe, find, list, remove, traffic};
 
 use std::net::IpAddr;

@@ -28,6 +28,7 @@ const CHAIN_NAME: u16 = 3;
 const CHAIN_HOOK: u16 = 4;
 const CHAIN_POLICY: u16 = 5;
 const HOOK_NUMBER: u16 = 1;
+const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
 const DROP: u32 = 0;
 
@@ -116,38 +117,38 @@ fn forwarding() -> Check {
     }
 }
 
-/// Whoever drops what is forwarded drops sandboxes' packets too, whatever our own rules say.
+/// Whoever drops what is forwarded, or what comes to the host, drops sandboxes' packets and questions too, whatever our own rules say.
 fn others() -> Check {
     let name = "other firewalls";
-    let dropping = match forward_drops() {
+    let dropping = match drops() {
         Ok(dropping) => dropping,
         Err(error) => return warning(name, error.to_string(), "use a kernel with nftables"),
     };
     if dropping.is_empty() {
-        return ok(name, "none that drops forwarded packets");
+        return ok(name, "none that drops what sandboxes send");
     }
     let advice = "let `iifname wrn*` and `oifname wrn*` pass there; with Docker: iptables -I DOCKER-USER -i wrn+ -j ACCEPT \
-                  and iptables -I DOCKER-USER -o wrn+ -j ACCEPT";
+                  and iptables -I DOCKER-USER -o wrn+ -j ACCEPT; with ufw: ufw allow in on wrn+ and ufw route allow in on wrn+";
     warning(name, format!("{} drops what no rule of it accepts", dropping.join(", ")), advice)
 }
 
-/// Chains of others whose policy is to drop what is forwarded.
-fn forward_drops() -> io::Result<Vec<String>> {
+/// Chains of others whose policy is to drop what they do not know.
+fn drops() -> io::Result<Vec<String>> {
     let mut socket = Socket::open(Protocol::Netfilter)?;
     let mut dropping = Vec::new();
-    socket.dump(Request::new(GETCHAIN, 0, &[0; 4]), |message| dropping.extend(forward_drop(message)))?;
+    socket.dump(Request::new(GETCHAIN, 0, &[0; 4]), |message| dropping.extend(drops_of(message)))?;
     Ok(dropping)
 }
 
-fn forward_drop(message: Message<'_>) -> Option<String> {
+fn drops_of(message: Message<'_>) -> Option<String> {
     let attributes = message.attributes(4);
     let number = |value: &[u8]| Some(u32::from_be_bytes(value.try_into().ok()?));
     let hook = Attributes::of(attribute(&attributes, CHAIN_HOOK)?);
-    let is_forward = attribute(&hook, HOOK_NUMBER).and_then(number) == Some(FORWARD);
+    let is_ours_too = matches!(attribute(&hook, HOOK_NUMBER).and_then(number), Some(INPUT | FORWARD));
     let drops = attribute(&attributes, CHAIN_POLICY).and_then(number) == Some(DROP);
     let table = attribute(&attributes, CHAIN_TABLE).and_then(text)?;
     let chain = attribute(&attributes, CHAIN_NAME).and_then(text)?;
-    (is_forward && drops && !table.starts_with("warren-")).then(|| format!("`{table} {chain}`"))
+    (is_ours_too && drops && !table.starts_with("warren-")).then(|| format!("`{table} {chain}`"))
 }
 
 fn ipv6() -> Check {
@@ -163,7 +164,7 @@ mod tests {
     use crate::world::{World, run};
 
     #[test]
-    fn a_firewall_that_drops_what_is_forwarded_is_named() {
+    fn a_firewall_that_drops_what_sandboxes_send_is_named() {
         let Some(world) = World::new() else { return };
         world.on_host(|| {
             let checks = examine();

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::error::Error;
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use warren_core::Networks;
@@ -32,6 +33,8 @@ use crate::stock::{Maker, Stock};
 pub enum OpenError {
     #[error("subnet: `{0}` is not a network of IPv4 with a prefix of 16, such as 10.213.0.0/16")]
     Subnet(Cidr),
+    #[error("subnet: `{subnet}` has {address} in it, an address of this machine: set another one")]
+    OwnAddress { subnet: Cidr, address: IpAddr },
     #[error("claim the networks of the data directory")]
     Claim(#[source] ClaimError),
     #[error("open the certificate authority")]
@@ -59,6 +62,7 @@ impl HostNetwork {
         }
         let mut socket =
             Socket::open(Protocol::Route).map_err(OpenError::host("talk to the kernel about links"))?;
+        keep_apart(&mut socket, options.subnet)?;
         let claim = Claim::take(&options.data_dir, options.kind).map_err(OpenError::Claim)?;
         domain::clear_dead(&claim, &mut socket)
             .map_err(OpenError::host("remove what dead processes have left"))?;
@@ -126,6 +130,15 @@ impl HostNetwork {
                 tracing::warn!(%error, "the table or its guard could not be removed");
             }
         }
+    }
+}
+
+/// What is prohibited to sandboxes' addresses would be prohibited to the host itself.
+fn keep_apart(socket: &mut Socket, subnet: Cidr) -> Result<(), OpenError> {
+    let own = links::own_addresses(socket).map_err(OpenError::host("list the addresses of this machine"))?;
+    match own.into_iter().find(|address| subnet.contains(*address)) {
+        Some(address) => Err(OpenError::OwnAddress { subnet, address }),
+        None => Ok(()),
     }
 }
 

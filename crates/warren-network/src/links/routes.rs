@@ -5,13 +5,15 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use rustix::io::Errno;
 
-use crate::netlink::{Message, Protocol, Request, Socket};
+use crate::netlink::{Message, NetlinkError, Protocol, Request, Socket, attribute};
 
 const RTM_GETROUTE: u16 = 26;
 const RTA_DST: u16 = 1;
 /// Where an answer says what kind of route it is.
 const KIND_AT: usize = 7;
 const TABLE_AT: usize = 4;
+/// An address's header.
+const IFADDR: usize = 8;
 
 /// What the host's routes make of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,25 @@ pub(crate) fn has_default_v6() -> io::Result<bool> {
     Ok(found)
 }
 
+/// All addresses of this host, on whichever link.
+pub(crate) fn own_addresses(socket: &mut Socket) -> Result<Vec<IpAddr>, NetlinkError> {
+    let mut found = Vec::new();
+    socket.dump(Request::new(libc::RTM_GETADDR, 0, &[0; IFADDR]), |message| {
+        let attributes = message.attributes(IFADDR);
+        let value =
+            attribute(&attributes, libc::IFA_LOCAL).or_else(|| attribute(&attributes, libc::IFA_ADDRESS));
+        found.extend(value.and_then(read_address));
+    })?;
+    Ok(found)
+}
+
+fn read_address(value: &[u8]) -> Option<IpAddr> {
+    match value.len() {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(value).ok()?)),
+        _ => Some(IpAddr::from(<[u8; 16]>::try_from(value).ok()?)),
+    }
+}
+
 /// The family's header of a route: family, the destination's prefix, and nothing else.
 fn question(address: IpAddr) -> [u8; 12] {
     let mut header = [0; 12];
@@ -91,6 +112,10 @@ mod tests {
             assert!(!has_default_v6().unwrap());
             ip("route add default via 2001:db8::1").unwrap();
             assert!(has_default_v6().unwrap());
+            let own = own_addresses(&mut Socket::open(Protocol::Route).unwrap()).unwrap();
+            for address in ["127.0.0.1", "::1", crate::world::HOST, "2001:db8::2"] {
+                assert!(own.contains(&address.parse().unwrap()), "{address}: {own:?}");
+            }
         });
     }
 }

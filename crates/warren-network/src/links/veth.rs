@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use warren_core::network::Cidr;
 
 use super::{family, whole};
+use crate::namespace;
 use crate::netlink::{Message, NetlinkError, Request, Socket, attribute, text};
 use crate::place::{self, GATEWAY, GATEWAY_V6, Place};
 
@@ -67,7 +68,7 @@ pub(crate) fn create(
     });
     socket.act(pair)?;
     let index = index(socket, &place.link())?;
-    let mut requests = vec![settings(index)];
+    let mut requests = vec![settings(index, knows_v6())];
     let guest = IpAddr::V4(place.v4(subnet));
     requests.push(address(index, GATEWAY.into()));
     requests.push(neighbour(index, guest, place.mac()));
@@ -172,8 +173,13 @@ pub(crate) fn remove(socket: &mut Socket, places: &[Place], group: u32) -> Resul
     present(socket.act(request)).map(drop)
 }
 
+/// A kernel without IPv6 refuses settings of it.
+fn knows_v6() -> bool {
+    namespace::sysctl("ipv6/conf/all/disable_ipv6").is_some()
+}
+
 /// Up, with its settings.
-fn settings(index: u32) -> Request {
+fn settings(index: u32, v6: bool) -> Request {
     let mut request = Request::new(libc::RTM_SETLINK, 0, &header(index, UP));
     request.nest(libc::IFLA_AF_SPEC, |families| {
         families.nest(2, |v4| {
@@ -183,9 +189,11 @@ fn settings(index: u32) -> Request {
                 }
             });
         });
-        families.nest(10, |v6| {
-            v6.u8(IFLA_INET6_ADDR_GEN_MODE, ADDR_GEN_NONE);
-        });
+        if v6 {
+            families.nest(10, |v6| {
+                v6.u8(IFLA_INET6_ADDR_GEN_MODE, ADDR_GEN_NONE);
+            });
+        }
     });
     request
 }

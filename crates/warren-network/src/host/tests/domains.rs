@@ -39,6 +39,21 @@ fn a_subnet_is_a_sixteen() {
 }
 
 #[test]
+fn a_subnet_that_the_host_is_in_is_refused() {
+    let Some(world) = World::new() else { return };
+    let data = tempfile::tempdir().unwrap();
+    world.on_host(|| {
+        crate::world::ip("address add 10.213.7.7/24 dev up0").unwrap();
+        let error = HostNetwork::open(options(data.path(), DomainKind::Run)).unwrap_err();
+        assert!(
+            matches!(error, OpenError::OwnAddress { .. }) && error.to_string().contains("10.213.7.7"),
+            "{error}"
+        );
+        assert_eq!(left(), "");
+    });
+}
+
+#[test]
 fn a_secret_that_is_not_there_is_named() {
     let Some(world) = World::new() else { return };
     let data = tempfile::tempdir().unwrap();
