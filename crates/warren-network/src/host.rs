@@ -166,7 +166,10 @@ impl Networks for HostNetwork {
 impl Drop for HostNetwork {
     fn drop(&mut self) {
         self.watcher = None;
-        self.refusals = None;
+        if let Some(refusals) = self.refusals.take() {
+            // It takes a moment to notice, and nobody has to wait for it: without a thread to wait in, this one does.
+            drop(std::thread::Builder::new().name("warren-end".to_owned()).spawn(move || drop(refusals)));
+        }
         if let Some(runtime) = self.runtime.take() {
             // It may be dropped by a thread that may not wait for others.
             runtime.shutdown_background();

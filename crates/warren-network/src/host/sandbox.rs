@@ -1,6 +1,5 @@
 //! One sandbox's link, from its attachment to its end.
 
-use std::collections::HashSet;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -42,7 +41,7 @@ impl HostNetwork {
         owner: &Owner,
         policy: &NetworkPolicy,
     ) -> Result<Attachment, NetworkError> {
-        self.shared.check_secrets(owner, std::slice::from_ref(policy))?;
+        self.shared.check_secrets(owner, policy)?;
         self.take_away(id)?;
         let pair = self.stock.take().map_err(not_made)?;
         let (place, namespace) = (pair.place, pair.namespace);
@@ -247,9 +246,8 @@ impl Shared {
         })
     }
 
-    fn check_secrets(&self, owner: &Owner, policies: &[NetworkPolicy]) -> Result<(), NetworkError> {
-        let named: HashSet<&SecretName> = policies.iter().flat_map(|policy| &policy.secrets).collect();
-        if named.is_empty() {
+    fn check_secrets(&self, owner: &Owner, policy: &NetworkPolicy) -> Result<(), NetworkError> {
+        if policy.secrets.is_empty() {
             return Ok(());
         }
         let missing = |name: &SecretName| {
@@ -261,7 +259,7 @@ impl Shared {
             }
             None => Vec::new(),
         };
-        match named.into_iter().find(|name| !known.iter().any(|record| record.name == **name)) {
+        match policy.secrets.iter().find(|name| !known.iter().any(|record| record.name == **name)) {
             Some(name) => Err(missing(name)),
             None => Ok(()),
         }

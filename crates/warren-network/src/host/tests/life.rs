@@ -146,9 +146,9 @@ fn a_server_may_be_killed_at_any_moment() {
 fn nobody_takes_the_table_away_for_long() {
     let Some(world) = World::new() else { return };
     let data = tempfile::tempdir().unwrap();
-    let _echoed = echo(world.on_internet(|| UdpSocket::bind("192.0.2.2:7").unwrap()));
+    let echoed = echo(world.on_internet(|| UdpSocket::bind("192.0.2.2:7").unwrap()));
     world.on_host(|| {
-        let network = HostNetwork::open(options(data.path(), DomainKind::Serve)).unwrap();
+        let mut network = HostNetwork::open(options(data.path(), DomainKind::Serve)).unwrap();
         let sandbox = network.attach(&id(1), &owner(), &NetworkPolicy::public()).unwrap().namespace.unwrap();
         assert!(inside(&sandbox, || echoes("192.0.2.2:7")));
         drop(run("nft", "flush ruleset"));
@@ -156,5 +156,33 @@ fn nobody_takes_the_table_away_for_long() {
         drop(run("ip", "rule del priority 16"));
         soon("the guard is back", || run("ip", "rule").unwrap().contains("prohibit"));
         soon("the table is back", || inside(&sandbox, || echoes("192.0.2.2:7")));
+        network.shared.table.delete().unwrap();
+        soon("the table is back again", || inside(&sandbox, || echoes("192.0.2.2:7")));
+
+        // As long as it is gone, nothing gets through.
+        network.watcher = None;
+        network.shared.table.delete().unwrap();
+        let before = echoed.load(Ordering::Relaxed);
+        assert!(!inside(&sandbox, || echoes("192.0.2.2:7") || crate::world::pings("192.0.2.1")));
+        assert_eq!(echoed.load(Ordering::Relaxed), before);
+        network.shared.table.restore().unwrap();
+        assert!(inside(&sandbox, || echoes("192.0.2.2:7")));
+    });
+}
+
+#[test]
+fn a_command_begins_and_ends_quickly() {
+    let Some(world) = World::new() else { return };
+    let data = tempfile::tempdir().unwrap();
+    world.on_host(|| {
+        let options = NetworkOptions { prepared: 0, ..options(data.path(), DomainKind::Run) };
+        let started = Instant::now();
+        let network = HostNetwork::open(options).unwrap();
+        let opened = started.elapsed();
+        let sandbox = network.attach(&id(1), &owner(), &NetworkPolicy::public()).unwrap();
+        let attached = started.elapsed();
+        drop((network, sandbox));
+        println!("opened after {opened:?}, attached after {attached:?}, gone after {:?}", started.elapsed());
+        assert_eq!(left(), "");
     });
 }
