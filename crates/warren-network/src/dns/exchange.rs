@@ -6,7 +6,7 @@ use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::question::{PAYLOAD, Wants};
+use super::question::{PAYLOAD, Wants, read_message};
 
 /// More than a server sends in a packet that was told how much is taken.
 const PACKET_BYTES: usize = 4096;
@@ -141,5 +141,5 @@ pub(super) fn answer_to(request: &Message, bytes: &[u8]) -> Result<Message, Exch
         answer.metadata = header.metadata;
         return Ok(answer);
     }
-    Message::from_vec(bytes).map_err(|_| ExchangeError::Unreadable)
+    read_message(bytes).map_err(|_| ExchangeError::Unreadable)
 }

@@ -1,6 +1,6 @@
 use hickory_proto::op::{Edns, Header, Message, MessageType, Metadata, OpCode, Query, ResponseCode};
 use hickory_proto::rr::Name;
-use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
+use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, DecodeError};
 use warren_core::HostName;
 
 /// What we take in one packet, and tell others that we do: it passes every path unbroken.
@@ -71,7 +71,7 @@ impl Question {
         {
             return Err(refuse(ResponseCode::FormErr));
         }
-        let mut message = Message::from_vec(bytes).map_err(|_| refuse(ResponseCode::FormErr))?;
+        let mut message = read_message(bytes).map_err(|_| refuse(ResponseCode::FormErr))?;
         let query = message.queries.pop().ok_or_else(|| refuse(ResponseCode::FormErr))?;
         let extended = message.edns.as_ref().map(Extended::of);
         let question = Self { request: header.metadata, query, extended };
@@ -124,6 +124,11 @@ impl Extended {
     fn of(edns: &Edns) -> Self {
         Self { payload: edns.max_payload().clamp(LEAST_PAYLOAD, PAYLOAD), dnssec_ok: edns.flags().dnssec_ok }
     }
+}
+
+/// Reads a message without a word to the log: the library warns of what it finds odd, and strangers could fill the log with it.
+pub(super) fn read_message(bytes: &[u8]) -> Result<Message, DecodeError> {
+    tracing::dispatcher::with_default(&tracing::Dispatch::none(), || Message::from_vec(bytes))
 }
 
 /// A name of the protocol as the host name it is, if it is one. A label of the protocol may hold any byte, even a dot.

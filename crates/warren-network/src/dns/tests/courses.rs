@@ -1,6 +1,7 @@
 //! What becomes of a question, by policy.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hickory_proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name, RecordType};
@@ -8,7 +9,7 @@ use hickory_proto::serialize::binary::BinEncodable;
 use warren_core::network::{NetworkMode, NetworkPolicy};
 
 use super::support::*;
-use crate::dns::question::Carrier;
+use crate::dns::question::{Carrier, Question};
 
 const GATEWAY: &str = "169.254.77.1";
 
@@ -267,4 +268,48 @@ async fn what_is_no_question_gets_the_code_for_it_or_silence() {
     newer.edns.as_mut().unwrap().set_version(1);
     assert_eq!(code(newer.to_bytes().unwrap()).await, Some(ResponseCode::BADVERS.into()));
     assert!(world.fake.heard().is_empty());
+}
+
+/// Counts what is logged.
+#[derive(Default)]
+struct Log(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        if *event.metadata().level() <= tracing::Level::INFO {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_sandbox_cannot_fill_the_log() {
+    let logged = Arc::new(AtomicUsize::new(0));
+    // Options of EDNS that end too early, which the library has an opinion on.
+    let mut asked = extended(question("a.example", RecordType::A), 1232).to_vec().unwrap();
+    let length = asked.len() - 2;
+    asked[length..].copy_from_slice(&[0, 6]);
+    asked.extend([0xfd, 0xe9, 0, 5, 1, 2]);
+    tracing::subscriber::with_default(Log(Arc::clone(&logged)), || {
+        drop(Message::from_vec(&asked));
+        assert_eq!(logged.swap(0, Ordering::Relaxed), 1, "it does");
+        assert!(Question::read(&asked).is_ok());
+    });
+    assert_eq!(logged.load(Ordering::Relaxed), 0);
 }
