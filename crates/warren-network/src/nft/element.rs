@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use warren_core::network::{Cidr, ClosedRange, Ports};
 
-use super::expr::{Expr, Limit, Unit, Verdict, write_value};
+use super::expr::{Expr, Limit, Unit, write_value};
 use super::wire::{DELSETELEM, HEADER, LIST_ELEM, NEWSETELEM, data, element, rule};
 use super::{LinkRules, Skeleton};
 use crate::netlink::{Attributes, Request, attribute, text};
@@ -35,8 +35,6 @@ pub(super) struct Element {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Nothing,
-    /// Where packets go on.
-    Chain(&'static str),
     Over(Limit),
     OverConnections(u32),
     /// Something that this version does not write.
@@ -70,11 +68,11 @@ pub(super) fn link_key(link: &str) -> Vec<u8> {
     key
 }
 
-/// Chains that a link's packets may be sent to.
-const CLASSES: [&str; 4] = ["direct", "direct_but", "watched_open", "watched_closed"];
+/// What a link can be: sets of links, and chains of the same name for their packets. The first are found fastest.
+pub(super) const CLASSES: [&str; 4] = ["direct", "direct_but", "watched_open", "watched_closed"];
 
-/// The chain that treats packets as these rules say.
-fn chain_of(rules: &Rules) -> &'static str {
+/// The class that treats packets as these rules say.
+fn class_of(rules: &Rules) -> &'static str {
     match rules.class {
         Class::Direct if rules.denied == Reach::default() => "direct",
         Class::Direct => "direct_but",
@@ -103,7 +101,7 @@ pub(super) fn of_link(link: &LinkRules) -> Vec<Element> {
     elements.push(of_name("counts", Value::OverConnections(limits.connections)));
     elements.extend(limits.up_bytes_per_s.map(|rate| of_name("ups", Value::Over(bytes_limit(rate)))));
     elements.extend(limits.down_bytes_per_s.map(|rate| of_name("downs", Value::Over(bytes_limit(rate)))));
-    elements.push(of_name("class", Value::Chain(chain_of(&link.rules))));
+    elements.push(of_name(class_of(&link.rules), Value::Nothing));
     elements
 }
 
@@ -224,12 +222,8 @@ impl Element {
     pub(super) fn read(set: &'static str, bytes: &[u8]) -> Option<Self> {
         let attributes = Attributes::of(bytes);
         let flags = attribute(&attributes, element::FLAGS).and_then(be32).unwrap_or(0);
-        let value = match (attribute(&attributes, element::DATA), attribute(&attributes, element::EXPRESSION))
-        {
-            (None, None) => Value::Nothing,
-            (Some(verdict), _) => read_chain(verdict).map_or(Value::Foreign, Value::Chain),
-            (None, Some(expression)) => read_limit(expression).unwrap_or(Value::Foreign),
-        };
+        let value = attribute(&attributes, element::EXPRESSION)
+            .map_or(Value::Nothing, |expression| read_limit(expression).unwrap_or(Value::Foreign));
         Some(Self {
             set,
             key: read_value(attribute(&attributes, element::KEY)?)?,
@@ -237,11 +231,6 @@ impl Element {
             ends: flags & element::F_INTERVAL_END != 0,
             value,
         })
-    }
-
-    /// Whether the kernel would take it for the same element, whatever its value.
-    pub(super) fn is_at(&self, other: &Self) -> bool {
-        self.set == other.set && self.key == other.key && self.last == other.last && self.ends == other.ends
     }
 
     fn write(&self, whole: bool, to: &mut Request) {
@@ -256,7 +245,6 @@ impl Element {
             match &self.value {
                 _ if !whole => {}
                 Value::Nothing | Value::Foreign => {}
-                Value::Chain(chain) => Verdict::Goto(chain).write(element::DATA, one),
                 Value::Over(limit) => Expr::Over(*limit).write(element::EXPRESSION, one),
                 Value::OverConnections(most) => {
                     Expr::OverConnections(*most).write(element::EXPRESSION, one);
@@ -312,12 +300,6 @@ fn be64(bytes: &[u8]) -> Option<u64> {
 
 fn read_value(bytes: &[u8]) -> Option<Vec<u8>> {
     attribute(&Attributes::of(bytes), data::VALUE).map(<[u8]>::to_vec)
-}
-
-fn read_chain(bytes: &[u8]) -> Option<&'static str> {
-    let verdict = Attributes::of(attribute(&Attributes::of(bytes), data::VERDICT)?);
-    let chain = attribute(&verdict, data::VERDICT_CHAIN).and_then(text)?;
-    CLASSES.into_iter().find(|class| *class == chain)
 }
 
 fn read_limit(bytes: &[u8]) -> Option<Value> {

@@ -41,11 +41,6 @@ pub(super) enum Expr {
         key: Register,
         found: bool,
     },
-    /// The map's verdict for this key.
-    VerdictMap {
-        map: &'static str,
-        key: Register,
-    },
     Immediate {
         to: Register,
         value: Vec<u8>,
@@ -243,7 +238,7 @@ impl Expr {
             Self::FibDestination(_) => "fib",
             Self::Cmp { .. } => "cmp",
             Self::Bitwise { .. } => "bitwise",
-            Self::Lookup { .. } | Self::VerdictMap { .. } => "lookup",
+            Self::Lookup { .. } => "lookup",
             Self::Immediate { .. } | Self::Verdict(_) => "immediate",
             Self::Update { .. } => "dynset",
             Self::Log { .. } => "log",
@@ -285,9 +280,6 @@ impl Expr {
             }
             Self::Lookup { set, key, found } => {
                 to.text(1, set).be32(2, key.number()).be32(5, u32::from(!found));
-            }
-            Self::VerdictMap { map, key } => {
-                to.text(1, map).be32(2, key.number()).be32(3, 0);
             }
             Self::Immediate { to: register, value } => {
                 to.be32(1, register.number());

@@ -89,10 +89,6 @@ pub(super) fn absent(set: &'static str) -> Vec<Expr> {
     vec![Expr::Lookup { set, key: FIRST, found: false }]
 }
 
-pub(super) fn class() -> Vec<Expr> {
-    vec![Expr::VerdictMap { map: "class", key: FIRST }]
-}
-
 fn compare(equal: bool, value: &[u8]) -> Expr {
     Expr::Cmp { register: FIRST, equal, value: value.to_vec() }
 }

@@ -21,9 +21,10 @@
 //! to a sandbox are judged by the same elements, the other way round. The host's other traffic leaves every chain at its
 //! first rule.
 
+use super::element::CLASSES;
 use super::expr::{Expr, FIRST, Family, Limit, Unit};
 use super::phrase::{
-    Part, absent, accept, back, both, class, ct_state, ct_status, discard, ethernet, found, from, goto, is,
+    Part, absent, accept, back, both, ct_state, ct_status, discard, ethernet, found, from, goto, is,
     is_original, is_reply, jump, key, mark, marked, port_is, steps, there, to_address, to_listener, towards,
     transport,
 };
@@ -208,15 +209,16 @@ fn excepted((family, set): (Family, &'static str)) -> Vec<Expr> {
 
 /// What is open to whom.
 fn judgement() -> Vec<Rule> {
-    let mut rules = vec![
-        ("judge", steps([key([Part::InLink]), class()])),
-        ("judge", discard()),
-        ("back", steps([key([Part::OutLink]), class()])),
-        ("back", discard()),
+    let mut rules = Vec::new();
+    for (chain, link) in [("judge", Part::InLink), ("back", Part::OutLink)] {
+        rules.extend(CLASSES.map(|class| (chain, steps([key([link]), found(class), goto(class)]))));
+        rules.push((chain, discard()));
+    }
+    rules.extend([
         ("direct", steps([mark(FORWARDED), accept()])),
         ("direct_but", jump("denied")),
         ("direct_but", goto("direct")),
-    ];
+    ]);
     for (family, set) in both("denied4", "denied6") {
         let (there, back) = (there(family), back(family));
         rules.push(("denied", steps([is_original(), is(family), there, found(set), goto("refuse")])));

@@ -1,4 +1,4 @@
-//! The sets and maps of a table. Their elements are all that grows with sandboxes; the rules never do.
+//! The sets of a table. Their elements are all that grows with sandboxes; the rules never do.
 
 use super::expr::{Expr, Limit, Unit};
 use super::wire::{HEADER, LIST_ELEM, NEWSET, set};
@@ -21,8 +21,6 @@ pub(super) enum Field {
 pub(super) enum Holds {
     Values,
     Ranges,
-    /// A map to what happens next.
-    Verdicts,
     /// Values with a limit each, which match when it is exceeded. This one is for those that bring none.
     Limits(Expr),
     /// Filled by packets, so many at most, each for so long.
@@ -56,7 +54,7 @@ const fn default_limit(of: Unit) -> Holds {
 }
 
 /// All of them.
-pub(super) static SETS: [Set; 21] = [
+pub(super) static SETS: [Set; 24] = [
     fixed("ported", &[Transport], Holds::Values),
     fixed("known", &[Transport], Holds::Values),
     fixed("here", &[Kind], Holds::Values),
@@ -69,7 +67,12 @@ pub(super) static SETS: [Set; 21] = [
     fixed("told", &[Link], Holds::Recent { most: 8192, ms: 10_000 }),
     of_links("pinned4", &[Link, Ether, V4], Holds::Values),
     of_links("pinned6", &[Link, Ether, V6], Holds::Values),
-    of_links("class", &[Link], Holds::Verdicts),
+    // One set for each class, and no map from links to chains: for each new element of such a map, the kernel walks
+    // all the others.
+    of_links("direct", &[Link], Holds::Values),
+    of_links("direct_but", &[Link], Holds::Values),
+    of_links("watched_open", &[Link], Holds::Values),
+    of_links("watched_closed", &[Link], Holds::Values),
     of_links("denied4", &[V4, V4, Transport, Port], Holds::Ranges),
     of_links("denied6", &[V6, V6, Transport, Port], Holds::Ranges),
     of_links("opened4", &[V4, V4, Transport, Port], Holds::Ranges),
@@ -123,9 +126,6 @@ impl Set {
         request.text(set::TABLE, table).text(set::NAME, self.name).be32(set::ID, id);
         request.be32(set::FLAGS, self.flags()).be32(set::KEY_TYPE, shown).be32(set::KEY_LEN, length);
         match &self.holds {
-            Holds::Verdicts => {
-                request.be32(set::DATA_TYPE, set::VERDICTS).be32(set::DATA_LEN, 0);
-            }
             Holds::Limits(default) => default.write(set::EXPRESSION, &mut request),
             Holds::Recent { most, ms } => {
                 request.be64(set::TIMEOUT, *ms).nest(set::DESC, |desc| {
@@ -148,7 +148,6 @@ impl Set {
             Holds::Values | Holds::Limits(_) => 0,
             Holds::Ranges if self.is_concatenated() => set::F_INTERVAL | set::F_CONCAT,
             Holds::Ranges => set::F_INTERVAL,
-            Holds::Verdicts => set::F_MAP,
             Holds::Recent { .. } => set::F_TIMEOUT | set::F_EVAL,
         }
     }

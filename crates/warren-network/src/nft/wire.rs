@@ -65,8 +65,6 @@ pub(super) mod set {
     pub(crate) const FLAGS: u16 = 3;
     pub(crate) const KEY_TYPE: u16 = 4;
     pub(crate) const KEY_LEN: u16 = 5;
-    pub(crate) const DATA_TYPE: u16 = 6;
-    pub(crate) const DATA_LEN: u16 = 7;
     pub(crate) const DESC: u16 = 9;
     pub(crate) const ID: u16 = 10;
     pub(crate) const TIMEOUT: u16 = 11;
@@ -75,12 +73,9 @@ pub(super) mod set {
     pub(crate) const DESC_CONCAT: u16 = 2;
     pub(crate) const FIELD_LEN: u16 = 1;
     pub(crate) const F_INTERVAL: u32 = 0x4;
-    pub(crate) const F_MAP: u32 = 0x8;
     pub(crate) const F_TIMEOUT: u32 = 0x10;
     pub(crate) const F_EVAL: u32 = 0x20;
     pub(crate) const F_CONCAT: u32 = 0x80;
-    /// A map's data are verdicts.
-    pub(crate) const VERDICTS: u32 = 0xffff_ff00;
 }
 
 /// Attributes of a set's elements.
@@ -89,7 +84,6 @@ pub(super) mod element {
     pub(crate) const LIST_SET: u16 = 2;
     pub(crate) const LIST_ELEMENTS: u16 = 3;
     pub(crate) const KEY: u16 = 1;
-    pub(crate) const DATA: u16 = 2;
     pub(crate) const FLAGS: u16 = 3;
     pub(crate) const EXPRESSION: u16 = 7;
     pub(crate) const KEY_END: u16 = 10;

@@ -91,9 +91,9 @@ fn damage_is_noticed_and_restored() {
             "add rule inet warren-0 spoofed accept",
             "insert rule inet warren-0 deliver accept",
             "flush set inet warren-0 closed4",
-            "delete element inet warren-0 class { wrn0-0001 }",
+            "delete element inet warren-0 watched_closed { wrn0-0001 }",
             "flush set inet warren-0 denied4",
-            "add element inet warren-0 class { wrn0-0009 : goto direct }",
+            "add element inet warren-0 direct { wrn0-0009 }",
         ] {
             assert!(table.is_intact().unwrap());
             run("nft", damage).unwrap();
@@ -144,7 +144,8 @@ fn only_elements_grow_with_links() {
         let many = listing();
         assert_eq!(rules(&one), rules(&many));
         assert!(rules(&one) > 40, "{one}");
-        for name in ["chain spoofed", "chain judge", "set pinned4", "map class", "set denied6", "set closed4"]
+        for name in
+            ["chain spoofed", "chain judge", "set pinned4", "set direct", "set denied6", "set closed4"]
         {
             assert!(many.contains(&format!("\t{name} {{")), "{name}: {many}");
         }
