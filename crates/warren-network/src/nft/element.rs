@@ -319,3 +319,55 @@ fn read_limit(bytes: &[u8]) -> Option<Value> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the ranges of a set hold an address, as the kernel looks it up: by the last boundary before it.
+    fn holds(elements: &[Element], set: &str, address: IpAddr) -> bool {
+        let key = Key::default().with_address(address).0;
+        let before = elements.iter().filter(|element| element.set == set && element.key <= key);
+        before.max_by_key(|element| element.key.clone()).is_some_and(|element| !element.ends)
+    }
+
+    #[test]
+    fn every_closed_range_is_in_the_sets_to_its_last_address() {
+        let networks = ClosedRange::ALL.iter().map(|range| range.network);
+        let elements = spans(["closed4", "closed6"], networks);
+        for range in ClosedRange::ALL {
+            let (first, last) = (range.network.address(), last(range.network));
+            let set = by_family("closed4", "closed6", first);
+            assert!(holds(&elements, set, first) && holds(&elements, set, last), "{}", range.network);
+        }
+        let probes = ["1.0.0.0", "9.255.255.255", "11.0.0.0", "172.15.255.255", "172.32.0.0", "192.0.2.1"];
+        for text in probes.into_iter().chain(["223.255.255.255", "2001:1::", "2001:db8::1", "2606:4700::1"]) {
+            let address: IpAddr = text.parse().unwrap();
+            let is_closed = ClosedRange::ALL.iter().any(|range| range.network.contains(address));
+            assert_eq!(
+                holds(&elements, by_family("closed4", "closed6", address), address),
+                is_closed,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn ranges_that_touch_are_one() {
+        let networks = ["192.0.2.0/25", "192.0.2.128/25", "192.0.2.7/32", "240.0.0.0/4", "224.0.0.0/4"];
+        let elements = spans(["closed4", "closed6"], networks.into_iter().map(|text| text.parse().unwrap()));
+        let keys: Vec<_> = elements.iter().map(|element| (element.key.as_slice(), element.ends)).collect();
+        // The last range has no end: nothing comes after it.
+        let expected: [(&[u8], bool); 3] =
+            [(&[192, 0, 2, 0], false), (&[192, 0, 3, 0], true), (&[224, 0, 0, 0], false)];
+        assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn long_lists_take_several_messages() {
+        let element = |number: u32| Element::plain("direct", link_key(&number.to_string()));
+        let elements: Vec<Element> = (0..5000).map(element).collect();
+        let requests = additions("warren-0", elements.iter());
+        assert!(requests.len() > 2 && requests.iter().all(|request| request.len() < 60_000));
+    }
+}

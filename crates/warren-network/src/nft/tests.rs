@@ -1,6 +1,7 @@
 //! What the table does, asked of a real kernel in network namespaces that end with the test.
 
 mod changes;
+mod exceptions;
 mod lab;
 mod packets;
 mod table;
