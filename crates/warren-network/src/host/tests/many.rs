@@ -43,3 +43,37 @@ fn two_hundred_have_a_network_each() {
         assert_eq!(left(), "");
     });
 }
+
+#[test]
+fn many_come_and_go_at_once() {
+    let Some(world) = World::new() else { return };
+    let data = tempfile::tempdir().unwrap();
+    let _greeted = greeter(world.on_internet(|| TcpListener::bind("192.0.2.1:8080").unwrap()));
+    world.on_host(|| {
+        let network = HostNetwork::open(options(data.path(), DomainKind::Serve)).unwrap();
+        std::thread::scope(|scope| {
+            for worker in 0..4_u8 {
+                let network = &network;
+                scope.spawn(move || {
+                    for round in 0..10 {
+                        let id = id(worker * 10 + round);
+                        let sandbox = network
+                            .attach(&id, &owner(), &NetworkPolicy::public())
+                            .unwrap()
+                            .namespace
+                            .unwrap();
+                        assert!(inside(&sandbox, || greeting("192.0.2.1:8080")).is_some());
+                        network.set(&id, &[policy(NetworkMode::Allow, &["192.0.2.1:1-99"])]).unwrap();
+                        assert!(
+                            inside(&sandbox, || greeting("192.0.2.1:8080"))
+                                .is_none_or(|said| said != crate::world::HOST)
+                        );
+                        network.detach(&id).unwrap();
+                    }
+                });
+            }
+        });
+        drop(network);
+        assert_eq!(left(), "");
+    });
+}

@@ -142,6 +142,39 @@ fn a_change_holds_for_what_is_under_way() {
 }
 
 #[test]
+fn a_narrower_way_to_the_world_is_noticed() {
+    let Some(world) = World::new() else { return };
+    let data = tempfile::tempdir().unwrap();
+    let _greeted = greeter(world.on_internet(|| TcpListener::bind("192.0.2.1:8080").unwrap()));
+    world.on_host(|| {
+        crate::world::ip("link set up0 mtu 1280").unwrap();
+        let network = HostNetwork::open(options(data.path(), DomainKind::Serve)).unwrap();
+        for policy in [NetworkPolicy::public(), policy(NetworkMode::Allow, &["192.0.2.1"])] {
+            let sandbox = network.attach(&id(1), &owner(), &policy).unwrap().namespace.unwrap();
+            let taken = inside(&sandbox, || round("192.0.2.1:8080"));
+            assert!(taken < PATIENCE, "{taken:?}");
+        }
+    });
+}
+
+/// How long 800 kB take there and back.
+fn round(address: &str) -> Duration {
+    let started = Instant::now();
+    let mut stream = TcpStream::connect_timeout(&address.parse().unwrap(), PATIENCE).unwrap();
+    let mut writing = stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        writing.write_all(&vec![7; 800_000]).unwrap();
+        writing.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    stream.set_read_timeout(Some(5 * PATIENCE)).unwrap();
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).unwrap();
+    writer.join().unwrap();
+    assert!(back.len() >= 800_000);
+    started.elapsed()
+}
+
+#[test]
 fn bytes_are_limited_both_ways() {
     let Some(world) = World::new() else { return };
     let data = tempfile::tempdir().unwrap();
@@ -151,21 +184,7 @@ fn bytes_are_limited_both_ways() {
         let mut slow = NetworkPolicy::public();
         slow.limits = NetworkLimits { up_bytes_per_s: Some(400_000), ..NetworkLimits::default() };
         let sandbox = network.attach(&id(1), &owner(), &slow).unwrap().namespace.unwrap();
-        let round = || {
-            let started = Instant::now();
-            let mut stream =
-                TcpStream::connect_timeout(&"192.0.2.1:8080".parse().unwrap(), PATIENCE).unwrap();
-            let mut writing = stream.try_clone().unwrap();
-            let writer = std::thread::spawn(move || {
-                writing.write_all(&vec![7; 800_000]).unwrap();
-                writing.shutdown(std::net::Shutdown::Write).unwrap();
-            });
-            let mut back = Vec::new();
-            stream.read_to_end(&mut back).unwrap();
-            writer.join().unwrap();
-            assert!(back.len() >= 800_000);
-            started.elapsed()
-        };
+        let round = || round("192.0.2.1:8080");
         let up = inside(&sandbox, round);
         // Somebody has to be in its network for it to be changed later.
         let resident = || std::process::Command::new("sleep").arg("60").spawn();
