@@ -114,13 +114,7 @@ impl Names {
     }
 
     /// Pins what the sandbox is about to hear.
-    fn hand_over(
-        &self,
-        guest: &Arc<Guest>,
-        question: &Question,
-        name: &HostName,
-        sifted: Sifted,
-    ) -> Message {
+    fn hand_over(&self, guest: &Arc<Guest>, question: &Question, name: &HostName, sifted: Sifted) -> Message {
         if let Some(why) = denied_alias(&self.book, guest, &sifted.aliases()) {
             self.reporter.note(guest, course::denied(name, &why));
             return answer_here(question, &course::instead(name, question.query.query_type));
