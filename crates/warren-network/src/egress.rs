@@ -50,7 +50,7 @@ pub(crate) struct Egress {
     /// Finds a name's addresses.
     pub(crate) resolve: Resolve,
     /// Where a connection was going before it was sent here.
-    pub(crate) destination: Box<dyn Fn(&TcpStream) -> io::Result<SocketAddr> + Send + Sync>,
+    pub(crate) destination: Destination,
     /// How long somebody who is asked may take.
     pub(crate) ask_patience: Duration,
     /// Absent where there are no secrets.
@@ -59,6 +59,7 @@ pub(crate) struct Egress {
     pub(crate) meters: Arc<Meters>,
 }
 
+pub(crate) type Destination = Box<dyn Fn(&TcpStream) -> io::Result<SocketAddr> + Send + Sync>;
 pub(crate) type Resolve =
     Box<dyn Fn(HostName) -> BoxFuture<'static, Result<Resolved, UpstreamError>> + Send + Sync>;
 

@@ -196,6 +196,28 @@ mod tests {
     }
 
     #[test]
+    fn a_program_in_another_network_is_found() {
+        use std::io::Write as _;
+        use std::os::fd::AsRawFd;
+        let Some(world) = crate::world::World::new() else { return };
+        let listener = world.on_internet(|| std::net::TcpListener::bind("192.0.2.1:0").unwrap());
+        let port = listener.local_addr().unwrap().port();
+        let network = format!("--net=/proc/{}/fd/{}", std::process::id(), world.internet.as_raw_fd());
+        let script = format!("exec 3<>/dev/tcp/192.0.2.1/{port}; read -u 3 line");
+        let mut program =
+            std::process::Command::new("nsenter").args([&network, "bash", "-c", &script]).spawn().unwrap();
+        let (mut accepted, client) = listener.accept().unwrap();
+        let finder = Finder::default();
+        for time in ["first", "second"] {
+            assert_eq!(finder.behind(client).as_deref(), Some("bash"), "the {time} time");
+        }
+        assert_eq!(finder.behind(SocketAddr::new(client.ip(), 1)), None, "nobody has this port");
+        accepted.write_all(b"\n").unwrap();
+        program.wait().unwrap();
+        assert_eq!(finder.behind(client), None, "it has gone");
+    }
+
+    #[test]
     fn a_network_knows_its_own_addresses() {
         let own = Path::new("/proc/self");
         assert!(has_address(own, [127, 0, 0, 1].into()));

@@ -134,8 +134,10 @@ impl Requests {
             let asked = Asked::Unnamed(unclear.shown);
             self.visit.refuse(&asked, Reason::Malformed(unclear.what))
         })?;
-        if parts.method == Method::CONNECT {
-            self.judge_tunnel(&asked, port)?;
+        if parts.method == Method::CONNECT
+            && let Some(why) = self.closes_tunnel(&asked, port)
+        {
+            return Err(self.visit.refuse(&asked, Reason::Denied(why)).into());
         }
         let admission = self.visit.admit(&asked).await?;
         match self.visit.is_secret(&asked).await {
@@ -146,7 +148,7 @@ impl Requests {
     }
 
     /// What a tunnel through another proxy leads to must not be denied either.
-    fn judge_tunnel(&self, asked: &Asked, port: Option<u16>) -> Result<(), Refusal> {
+    fn closes_tunnel(&self, asked: &Asked, port: Option<u16>) -> Option<Why> {
         let judge = Judge { port: port.unwrap_or(self.visit.port), ..self.visit.judge() };
         let verdict = match asked {
             Asked::Name(name) => judge.named(self.visit.goal, name),
@@ -154,10 +156,8 @@ impl Requests {
             Asked::Unnamed(_) | Asked::Hidden(_) | Asked::Raw => Verdict::Denied(Why::NoName),
         };
         match verdict {
-            Verdict::Denied(why @ (Why::Deny(_) | Why::Closed(_) | Why::NoName)) => {
-                Err(self.visit.refuse(asked, Reason::Denied(why)))
-            }
-            Verdict::Denied(_) | Verdict::Allowed(_) | Verdict::Unproven(_) | Verdict::Ask => Ok(()),
+            Verdict::Denied(why @ (Why::Deny(_) | Why::Closed(_) | Why::NoName)) => Some(why),
+            Verdict::Denied(_) | Verdict::Allowed(_) | Verdict::Unproven(_) | Verdict::Ask => None,
         }
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn begins_http2(bytes: &[u8]) -> bool {
     match bytes {
         [high, middle, low, 4, 0, 0, 0, 0, 0, ..] => {
             let length = u32::from_be_bytes([0, *high, *middle, *low]);
-            length % 6 == 0 && length <= 1 << 14
+            length.is_multiple_of(6) && length <= 1 << 14
         }
         _ => false,
     }

@@ -55,7 +55,10 @@ struct Setting {
     dial_patience: Duration,
     /// An address that the machine says is its own.
     own: Option<IpAddr>,
+    edge: Option<MakeEdge>,
 }
+
+type MakeEdge = Box<dyn FnOnce(&Arc<Book>) -> Arc<Edge>>;
 
 impl Default for Setting {
     fn default() -> Self {
@@ -63,6 +66,7 @@ impl Default for Setting {
             ask_patience: Duration::from_millis(400),
             dial_patience: Duration::from_millis(500),
             own: None,
+            edge: None,
         }
     }
 }
@@ -80,6 +84,7 @@ impl Stage {
         let goals = Arc::new(Mutex::new(HashMap::new()));
         let names = Arc::new(Mutex::new(HashMap::new()));
         let own = setting.own;
+        let edge = setting.edge.map(|make| make(&book));
         let dialer = Dialer {
             is_own: Box::new(move |address| Ok(Some(address) == own)),
             subnet: "10.213.0.0/16".parse().unwrap(),
@@ -93,7 +98,7 @@ impl Stage {
             resolve: resolver(&names),
             destination: destinations(&goals),
             ask_patience: setting.ask_patience,
-            edge: None,
+            edge,
             meters: Arc::default(),
         });
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -182,8 +187,6 @@ fn resolver(names: &Arc<Mutex<HashMap<HostName, Vec<IpAddr>>>>) -> Resolve {
         })
     })
 }
-
-type Destination = Box<dyn Fn(&TcpStream) -> io::Result<SocketAddr> + Send + Sync>;
 
 fn destinations(goals: &Arc<Mutex<HashMap<SocketAddr, SocketAddr>>>) -> Destination {
     let goals = Arc::clone(goals);
