@@ -14,6 +14,7 @@
 
 mod answers;
 mod authority;
+mod bindings;
 mod exchange;
 mod inject;
 mod scrub;
@@ -44,6 +45,7 @@ use warren_core::network::{Secret, SecretName};
 
 use crate::book::{Book, Guest};
 use crate::ca::{Authority, AuthorityError};
+use bindings::Bindings;
 use exchange::Exchange;
 use tasks::Tasks;
 use upstream::{H1, H2, Roots, RootsError, Upstream};
@@ -70,6 +72,7 @@ pub(crate) struct Edge {
     book: Arc<Book>,
     authority: Arc<Authority>,
     roots: Arc<Roots>,
+    bindings: Arc<Bindings>,
 }
 
 /// Why the edge cannot go on with a connection. It never tells a secret.
@@ -79,7 +82,9 @@ pub(crate) enum EdgeError {
     Catalog(#[source] CatalogError),
     #[error("read the sandbox's secrets: the reader was stopped")]
     Stopped,
-    #[error("secret `{0}` is gone")]
+    #[error(
+        "secret `{0}`, which the sandbox's policy names, is gone: set it again, or take it out of the policy"
+    )]
     Gone(SecretName),
     #[error("secret `{0}` is no longer, or not yet, the sandbox's")]
     Changing(SecretName),
@@ -102,7 +107,7 @@ impl Edge {
     pub(crate) fn new(parts: EdgeParts) -> Result<Self, RootsError> {
         let EdgeParts { secrets, book, authority, extra_ca } = parts;
         let roots = Arc::new(Roots::new(extra_ca.as_deref())?);
-        Ok(Self { secrets, book, authority, roots })
+        Ok(Self { secrets, book, authority, roots, bindings: Arc::default() })
     }
 
     /// Whether a secret that one of the guest's policies names is for this host and port. An error means that nobody can tell, and that the
@@ -114,8 +119,7 @@ impl Edge {
         }
         let (owner, secrets) = (guest.owner.clone(), Arc::clone(&self.secrets));
         let records = blocking(move || secrets.secrets(&owner)).await?;
-        let is_for = |rule: &warren_core::NetworkRule| rule.names(host) && rule.has_port(port);
-        Ok(records.iter().any(|record| names.contains(&record.name) && record.hosts.iter().any(is_for)))
+        Ok(!self.bindings.of(&guest.owner, &records, &names, (host, port))?.is_empty())
     }
 
     /// Serves a connection whose greeting names `host`, to its end; the greeting has not been read yet. To cut it, drop the future.
@@ -169,20 +173,19 @@ impl Edge {
     /// The secrets for a host, with their values, all of them the guest's without doubt.
     async fn secrets_for(&self, guest: &Guest, host: &HostName, port: u16) -> Result<Vec<Secret>, EdgeError> {
         let policies = Arc::clone(&guest.policies.borrow());
-        let names = named(guest);
+        let (names, bindings) = (named(guest), Arc::clone(&self.bindings));
         let (owner, secrets, host) = (guest.owner.clone(), Arc::clone(&self.secrets), host.clone());
         let found = blocking(move || {
             let records = secrets.secrets(&owner)?;
-            let is_for = |rule: &warren_core::NetworkRule| rule.names(&host) && rule.has_port(port);
-            let meant = records.iter().filter(|record| names.contains(&record.name));
-            let meant = meant.filter(|record| record.hosts.iter().any(is_for));
-            meant
-                .map(|record| Ok((record.name.clone(), secrets.secret(&owner, &record.name)?)))
-                .collect::<Result<Vec<_>, CatalogError>>()
-        })
-        .await?;
+            let meant = match bindings.of(&owner, &records, &names, (&host, port)) {
+                Ok(meant) => meant,
+                Err(error) => return Ok(Err(error)),
+            };
+            let whole = meant.into_iter().map(|name| Ok((secrets.secret(&owner, &name)?, name)));
+            whole.collect::<Result<Vec<_>, CatalogError>>().map(Ok)
+        });
         let mut whole = Vec::new();
-        for (name, secret) in found {
+        for (secret, name) in found.await?? {
             if !policies.iter().all(|policy| policy.secrets.contains(&name)) {
                 return Err(EdgeError::Changing(name));
             }

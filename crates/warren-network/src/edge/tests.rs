@@ -118,6 +118,14 @@ async fn a_host_is_bound_by_a_secret_that_the_policy_names() {
     world.catalog.fail_next_call("secrets", warren_core::catalog::CatalogErrorKind::Host);
     let error = edge.binds(guest, &HOST.parse().unwrap(), 443).await.unwrap_err();
     assert!(matches!(error, EdgeError::Catalog(_)), "{error}");
+    // One that is gone still means its hosts, and one that was never there may mean any.
+    world.catalog.remove_secret(&Owner::first(), &"token".parse().unwrap()).unwrap();
+    assert!(binds(HOST).await);
+    assert!(!binds("other.example").await);
+    let never = NetworkPolicy { secrets: vec!["never".parse().unwrap()], ..NetworkPolicy::public() };
+    world.set_policies(&[never]);
+    let error = edge.binds(guest, &"other.example".parse().unwrap(), 443).await.unwrap_err();
+    assert!(matches!(error, EdgeError::Gone(_)), "{error}");
     world.set_policies(&[NetworkPolicy::public()]);
     assert!(!binds(HOST).await);
 }
@@ -126,12 +134,12 @@ async fn a_host_is_bound_by_a_secret_that_the_policy_names() {
 async fn a_binding_with_ports_is_for_these_ports() {
     let world = World::new().await;
     let mut secret = world.catalog.secret(&Owner::first(), &"token".parse().unwrap()).unwrap().unwrap();
-    secret.record.hosts = vec!["*.example:443".parse().unwrap()];
+    secret.record.hosts = vec!["api.example:443".parse().unwrap()];
     world.catalog.put_secret(&Owner::first(), &secret).unwrap();
     let binds = async |host: &str, port| world.edge.binds(&world.guest, &host.parse().unwrap(), port).await;
     assert!(binds(HOST, 443).await.unwrap());
     assert!(!binds(HOST, 8443).await.unwrap());
-    assert!(!binds("example", 443).await.unwrap());
+    assert!(!binds("www.api.example", 443).await.unwrap());
 }
 
 #[test]

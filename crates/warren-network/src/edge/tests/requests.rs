@@ -212,9 +212,11 @@ async fn a_server_that_closes_between_requests_is_dialled_again() {
     let mut stream = connect_as(&world, HOST).await.unwrap();
     for round in 1..=3 {
         stream.write_all(b"GET /close HTTP/1.1\r\nHost: api.example\r\n\r\n").await.unwrap();
-        let mut bytes = vec![0; 64 << 10];
-        let count = stream.read(&mut bytes).await.unwrap();
-        let text = String::from_utf8_lossy(&bytes[..count]).to_lowercase();
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(b"\r\n0\r\n\r\n") {
+            assert!(stream.read_buf(&mut bytes).await.unwrap() > 0, "round {round}");
+        }
+        let text = String::from_utf8_lossy(&bytes).to_lowercase();
         assert!(text.contains("200 ok") && !text.contains("connection: close"), "round {round}: {text}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
