@@ -100,19 +100,15 @@ pub(crate) async fn connect(
     PortPath(port): PortPath,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    if request
-        .headers()
-        .get(UPGRADE)
-        .is_none_or(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(TUNNEL.as_bytes()))
-    {
+    // First, so that whoever may not have it is refused like anywhere else.
+    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    let asked = request.headers().get(UPGRADE).map(HeaderValue::as_bytes);
+    if !asked.is_some_and(|protocol| protocol.eq_ignore_ascii_case(TUNNEL.as_bytes())) {
         let detail = format!("ask for it with `Connection: Upgrade` and `Upgrade: {TUNNEL}`, over HTTP/1.1");
         return Err(ApiError::new(Code::InvalidRequest, detail));
     }
-    let service = state
-        .engine_of(&caller)
-        .connect(&caller.owner, &id, port)
-        .await
-        .map_err(|error| closed(port, error))?;
+    let service = state.engine_of(&caller).connect(&caller.owner, &id, port).await;
+    let service = service.map_err(|error| closed(port, error))?;
     let (client, open) = (hyper::upgrade::on(&mut request), state.metrics.ports.opened());
     tokio::spawn(async move {
         let Ok(client) = client.await else { return };
@@ -123,11 +119,15 @@ pub(crate) async fn connect(
         drop(proxy::carry(TokioIo::new(client), service, Lingering::Forever, cut).await);
         drop(open);
     });
+    Ok(switched())
+}
+
+fn switched() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     response.headers_mut().insert(UPGRADE, HeaderValue::from_static(TUNNEL));
-    Ok(response)
+    response
 }
 
 fn closed(port: u16, error: EngineError) -> ApiError {

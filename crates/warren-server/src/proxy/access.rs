@@ -97,10 +97,10 @@ fn by_key(
     for (name, is_ours) in [(AUTHORIZATION, is_our_bearer as fn(&str) -> bool), (KEY_HEADER, is_our_key)] {
         let ours = headers.get_all(&name).iter().any(|value| value.to_str().is_ok_and(is_ours));
         if ours {
-            head::drain(headers, &name).for_each(|value| drop(shown.append(&name, value)));
+            shown.extend(head::drain(headers, &name).map(|value| (name.clone(), value)));
         }
     }
-    head::drain(headers, &OWNER_HEADER).for_each(|value| drop(shown.append(OWNER_HEADER, value)));
+    shown.extend(head::drain(headers, &OWNER_HEADER).map(|value| (OWNER_HEADER, value)));
     let caller = auth::identify(state, &shown, peer).map_err(|error| Refusal::of(target, error.into()))?;
     if let Some(caller) = &caller {
         caller.require(Scope::Use).map_err(|error| Refusal::of(target, error.into()))?;
@@ -190,7 +190,7 @@ fn take_cookie(headers: &mut HeaderMap) -> Result<Option<String>, ()> {
         let others: Vec<&str> = others.into_iter().filter(|pair| !pair.is_empty()).collect();
         kept.extend(HeaderValue::from_str(&others.join("; ")).ok().filter(|value| !value.is_empty()));
     }
-    kept.into_iter().for_each(|value| drop(headers.append(COOKIE, value)));
+    headers.extend(kept.into_iter().map(|value| (COOKIE, value)));
     Ok(found)
 }
 

@@ -115,7 +115,7 @@ mod tests {
         assert!(matches!(Files::open(&cert, &key), Err(TlsError::Read { .. })));
         let first = write(directory.path(), "a.example");
         let files = Files::open(&cert, &key).unwrap();
-        assert_eq!(files.current().cert, [first.clone()]);
+        assert_eq!(files.current().cert, std::slice::from_ref(&first));
         let look = || {
             let mut held = files.held.lock().unwrap();
             held.changed = [None, None];

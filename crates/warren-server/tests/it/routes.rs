@@ -105,6 +105,7 @@ fn body(route: &Route) -> Option<Value> {
         "set_network" => json!("none"),
         "allow_network" | "deny_network" => json!({"rules": ["example.com"]}),
         "answer_network_request" => json!({"answer": "deny"}),
+        "set_port" => json!({"public": true}),
         "put_secret" => json!({"value": "v", "hosts": ["api.example"]}),
         "create_key" => json!({"name": "a", "scope": "read"}),
         _ => return None,

@@ -68,7 +68,7 @@ impl TestServer {
             catalog,
             templates: TemplateStore::open(directory.path()).unwrap(),
             clock: clock.clone(),
-            link_keys: LinkKeys::random(random.as_ref()),
+            link_keys: LinkKeys::random(&FakeRandom::new(2)),
             random,
             config,
             networks: networks.clone(),

@@ -24,7 +24,7 @@ fn start(server: &TestServer<'_>, id: &str, name: &str, port: u16) {
 }
 
 fn host(server: &TestServer<'_>, id: &str, port: u16) -> String {
-    let own = server.address().rsplit(':').next().unwrap();
+    let own = server.address().rsplit(':').next().expect("an address has a port");
     format!("{port}-{id}.localhost:{own}")
 }
 
@@ -36,7 +36,8 @@ fn key(server: &TestServer<'_>) -> String {
 fn ask(server: &TestServer<'_>, id: &str, port: u16, path: &str, headers: &str) -> Answer {
     let mut stream = server.connect();
     let host = host(server, id, port);
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n")
+        .expect("the request is taken");
     read_answer(stream)
 }
 
@@ -54,7 +55,7 @@ fn web_socket(server: &TestServer<'_>, id: &str, port: u16, headers: &str) -> Tc
         "GET /ws HTTP/1.1\r\nhost: {host}\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
          sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
     )
-    .unwrap();
+    .expect("the request is taken");
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -63,7 +64,7 @@ fn web_socket(server: &TestServer<'_>, id: &str, port: u16, headers: &str) -> Tc
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&head)));
         head.push(byte[0]);
     }
-    let head = String::from_utf8(head).unwrap();
+    let head = String::from_utf8(head).expect("a head is text");
     assert!(head.starts_with("HTTP/1.1 101 ") && head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
     stream
 }
@@ -72,11 +73,11 @@ fn web_socket(server: &TestServer<'_>, id: &str, port: u16, headers: &str) -> Tc
 #[track_caller]
 fn echo(stream: &mut TcpStream, text: &str) {
     let mask = [7, 11, 13, 17];
-    let mut frame = vec![0x81, 0x80 | u8::try_from(text.len()).unwrap()];
+    let mut frame = vec![0x81, 0x80 | u8::try_from(text.len()).expect("the text is short")];
     frame.extend(mask);
     frame.extend(text.bytes().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
-    stream.write_all(&frame).unwrap();
+    stream.write_all(&frame).expect("it is taken");
     let mut back = vec![0; 2 + text.len()];
-    stream.read_exact(&mut back).unwrap();
+    stream.read_exact(&mut back).expect("it comes back");
     assert_eq!(&back[2..], text.as_bytes());
 }

@@ -43,7 +43,7 @@ fn no_second_request_hides_in_a_body() {
         hidden.len()
     );
     raw(&site, &both);
-    let bare = format!("POST /echo HTTP/1.1\nHost: {host}\nContent-Length: 1\nX: a\n\nx");
+    let bare = format!("POST /echo HTTP/1.1\nHost: {host}\nContent-Length: 1\nConnection: close\n\nx");
     raw(&site, &bare);
     let seen = site.application.last();
     assert!(!seen.line.contains("hidden"), "{seen:?}");
@@ -110,7 +110,8 @@ fn methods_that_are_about_proxies_are_not_passed_on() {
     let site = Site::start();
     site.make_public();
     expect_told(&site.stranger("TRACE", "/").send(), 405, "not passed on");
-    let connect = raw(&site, &format!("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n\r\n", site.host()));
+    let connect =
+        raw(&site, &format!("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\nConnection: close\r\n\r\n", site.host()));
     assert!(matches!(Answer::parse(&connect).status, 400 | 405));
     assert_eq!(site.application.requests(), 0);
 }

@@ -2,13 +2,13 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use warren_e2e::{TestEnv, TestServer};
+use warren_e2e::{TestEnv, TestServer, resident_bytes};
 
 use super::{ask, echo, host, key, start, told, web_socket};
 
 /// What so many idle web sockets may cost.
 const IDLE: usize = 500;
-const MOST_KIB: u64 = 20 << 10;
+const MOST_BYTES: u64 = 20 << 20;
 
 #[test]
 fn check_63_nothing_of_ours_listens_where_the_proxy_leads() {
@@ -181,21 +181,15 @@ fn idle_web_sockets_cost_little() {
     for _ in 0..20 {
         echo(&mut web_socket(&server, &id, 8000, &key(&server)), "warm");
     }
-    let before = resident_kib(&server);
+    let before = resident_bytes(server.pid());
     let mut open: Vec<TcpStream> = (0..IDLE).map(|_| web_socket(&server, &id, 8000, &key(&server))).collect();
     open.iter_mut().for_each(|stream| echo(stream, "a message before the silence"));
-    let after = resident_kib(&server);
+    let after = resident_bytes(server.pid());
     assert!(
-        after.saturating_sub(before) <= MOST_KIB,
-        "{before} KiB before and {after} KiB after {IDLE} web sockets"
+        after.saturating_sub(before) <= MOST_BYTES,
+        "{before} bytes before and {after} after {IDLE} web sockets"
     );
     open.iter_mut().for_each(|stream| echo(stream, "and one after it"));
     drop(open);
     server.finish();
-}
-
-fn resident_kib(server: &TestServer<'_>) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
