@@ -11,8 +11,6 @@
 //!
 //! The kernel decides by address, the proxies by name. Whatever fails, or is not there yet, is closed.
 
-#![expect(dead_code, reason = "the parts that use it are being put together")]
-
 mod book;
 mod ca;
 mod claims;

@@ -132,8 +132,6 @@ impl Register {
 }
 
 impl Family {
-    pub(super) const BOTH: [Self; 2] = [Self::V4, Self::V6];
-
     pub(super) fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }

@@ -22,7 +22,8 @@ const NAME: &str = "warren-";
 pub(crate) enum Hold {
     /// Only this process, where the kernel knows such tables (Linux 6.9).
     Ours,
-    /// Everybody with the right to change any table.
+    /// Everybody with the right to change any table, as on older kernels.
+    #[cfg(test)]
     Shared,
 }
 
@@ -143,6 +144,7 @@ impl Table {
         self.block
     }
 
+    #[cfg(test)]
     pub(crate) fn owner(&self) -> &str {
         &self.owner
     }
@@ -339,6 +341,7 @@ impl Hold {
     fn flags(self) -> u32 {
         match self {
             Self::Ours => table::F_OWNER | table::F_PERSIST,
+            #[cfg(test)]
             Self::Shared => 0,
         }
     }

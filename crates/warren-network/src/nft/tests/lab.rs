@@ -26,8 +26,6 @@ pub(super) const EGRESS_PORT: u16 = 8800;
 /// Servers of the Internet, besides those of the world.
 pub(super) const INTERNET: &str = "192.0.2.1";
 pub(super) const INTERNET_V6: &str = "2001:db8:5::5";
-/// The host, as the Internet sees it over IPv6.
-pub(super) const HOST_V6: &str = "2001:db8:1::2";
 
 pub(super) struct Lab {
     pub(super) world: World,
