@@ -26,7 +26,7 @@ pub(crate) use file::{file_change, file_info, grep_line, mode, name, path, user}
 pub(crate) use journal::{journal_entry, log_entry};
 pub(crate) use network::{
     effect, granted_for, learned_network, network_ask, network_policy, network_sighting, network_status,
-    new_rules, unnested,
+    new_rules, of_rules, unnested,
 };
 pub(crate) use new_sandbox::{NewParts, nested, new_sandbox, snapshot_id, template_name};
 pub(crate) use port::port;

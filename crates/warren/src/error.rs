@@ -106,6 +106,8 @@ fn hint_for(code: &str) -> Option<&'static str> {
         "session_not_found" => Some("`warren sessions` lists the sessions there are"),
         "process_not_found" => Some("`warren ps ID` lists the sandbox's processes"),
         "snapshot_not_found" => Some("`warren snapshots` lists the snapshots there are"),
+        "network_request_not_found" => Some("`warren net requests ID` lists what waits"),
+        "network_unavailable" => Some("`warren doctor` on the server's machine says what is missing"),
         "tools_in_flight" => Some("`warren ps ID` lists what runs; --force ends it"),
         "max_sandboxes" => Some("`warren ls` lists sandboxes, `warren rm` removes them"),
         "read_only" => {

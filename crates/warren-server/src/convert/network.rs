@@ -185,6 +185,17 @@ pub(crate) fn unnested(error: EngineError) -> ApiError {
     }
 }
 
+/// A refusal of the engine, which speaks of the policy that the rules of the body would have made.
+pub(crate) fn of_rules(error: EngineError) -> ApiError {
+    match error {
+        EngineError::Invalid { field, message } if field.starts_with("network.") => {
+            let own = message.strip_prefix(&format!("{field}: ")).map(str::to_owned);
+            ApiError::invalid("rules", own.unwrap_or(message))
+        }
+        error => error.into(),
+    }
+}
+
 fn protocol(protocol: Protocol) -> api::NetworkProtocol {
     match protocol {
         Protocol::Tcp => api::NetworkProtocol::Tcp,

@@ -45,8 +45,8 @@ pub(crate) async fn allow(
     Json(body): Json<api::ChangeNetworkRules>,
 ) -> Answer {
     let (rules, for_ms) = (convert::new_rules(&body.rules)?, convert::granted_for(body.for_s)?);
-    let view = state.engine_of(&caller).allow(&caller.owner, &id, rules, for_ms).await?;
-    Ok(status(&id, &view))
+    let view = state.engine_of(&caller).allow(&caller.owner, &id, rules, for_ms).await;
+    Ok(status(&id, &view.map_err(convert::of_rules)?))
 }
 
 pub(crate) async fn deny(
@@ -56,8 +56,8 @@ pub(crate) async fn deny(
     Json(body): Json<api::ChangeNetworkRules>,
 ) -> Answer {
     let (rules, for_ms) = (convert::new_rules(&body.rules)?, convert::granted_for(body.for_s)?);
-    let view = state.engine_of(&caller).deny(&caller.owner, &id, rules, for_ms).await?;
-    Ok(status(&id, &view))
+    let view = state.engine_of(&caller).deny(&caller.owner, &id, rules, for_ms).await;
+    Ok(status(&id, &view.map_err(convert::of_rules)?))
 }
 
 pub(crate) async fn log(

@@ -174,6 +174,9 @@ fn rules_are_added_for_good_or_for_a_while() {
             assert_eq!(problem["field"], field, "{body}: {problem}");
         }
     }
+    let problem = bench.post("/allow", &json!({"rules": ["10.0.0.0/8"]})).expect(422).json();
+    assert_eq!(problem["field"], "rules");
+    assert!(problem["detail"].as_str().unwrap().starts_with("`10.0.0.0/8` is closed"), "{problem}");
     let closed = Bench::with(&json!("none"));
     let problem = closed.post("/allow", &json!({"rules": ["a.example"]})).expect(422).json();
     assert_eq!(problem["field"], "rules");
