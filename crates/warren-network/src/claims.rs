@@ -67,7 +67,7 @@ impl Domain {
         Deed { domain: self.clone(), sandbox: sandbox.cloned() }
     }
 
-    /// Reads what [`Domain::to_string`] has written.
+    /// Reads what `Display` has written.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (instance, name) = text.strip_prefix("warren:")?.split_once(':')?;
         let known = name == SERVE || name.starts_with(RUN);

@@ -49,12 +49,18 @@ fn warning(name: &'static str, found: impl Into<String>, advice: impl Into<Strin
     Check { name, status: CheckStatus::Warning, found: found.into(), advice: advice.into() }
 }
 
+/// What making namespaces, links and rules takes.
+const NEEDED: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::NET_ADMIN);
+
+pub(crate) fn has_rights() -> bool {
+    rustix::thread::capabilities(None).is_ok_and(|held| held.effective.contains(NEEDED))
+}
+
 fn rights() -> Check {
-    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
     let advice = "run as root, outside of other containers: without, sandboxes have no network";
     match rustix::thread::capabilities(None) {
-        Ok(held) if held.effective.contains(needed) => ok("network rights", "as needed"),
-        Ok(held) => warning("network rights", format!("missing {:?}", needed - held.effective), advice),
+        Ok(held) if held.effective.contains(NEEDED) => ok("network rights", "as needed"),
+        Ok(held) => warning("network rights", format!("missing {:?}", NEEDED - held.effective), advice),
         Err(errno) => warning("network rights", errno.to_string(), advice),
     }
 }

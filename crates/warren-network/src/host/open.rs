@@ -24,6 +24,7 @@ use crate::netlink::{Protocol, Socket};
 use crate::nft::Skeleton;
 use crate::numbers::Numbers;
 use crate::place::{self, NUMBERS};
+use crate::probe;
 use crate::refusals::Refusals;
 use crate::rules::Reach;
 use crate::stock::{Maker, Stock};
@@ -33,6 +34,8 @@ use crate::stock::{Maker, Stock};
 pub enum OpenError {
     #[error("subnet: `{0}` is not a network of IPv4 with a prefix of 16, such as 10.213.0.0/16")]
     Subnet(Cidr),
+    #[error("the rights to make links and rules are missing (CAP_NET_ADMIN and CAP_SYS_ADMIN): run as root")]
+    Rights,
     #[error("subnet: `{subnet}` has {address} in it, an address of this machine: set another one")]
     OwnAddress { subnet: Cidr, address: IpAddr },
     #[error("claim the networks of the data directory")]
@@ -59,6 +62,9 @@ impl HostNetwork {
     pub fn open(options: NetworkOptions) -> Result<Self, OpenError> {
         if !options.subnet.address().is_ipv4() || options.subnet.prefix() != 16 {
             return Err(OpenError::Subnet(options.subnet));
+        }
+        if !probe::has_rights() {
+            return Err(OpenError::Rights);
         }
         let mut socket =
             Socket::open(Protocol::Route).map_err(OpenError::host("talk to the kernel about links"))?;

@@ -39,6 +39,23 @@ fn a_subnet_is_a_sixteen() {
 }
 
 #[test]
+fn without_rights_nothing_is_begun() {
+    let Some(world) = World::new() else { return };
+    let data = tempfile::tempdir().unwrap();
+    world.on_host(|| {
+        // Rights are a thread's own, and this one ends.
+        let mut rights = rustix::thread::capabilities(None).unwrap();
+        rights.effective -= rustix::thread::CapabilitySet::NET_ADMIN;
+        rustix::thread::set_capabilities(None, rights).unwrap();
+        let error = HostNetwork::open(options(data.path(), DomainKind::Serve)).unwrap_err();
+        assert!(matches!(error, OpenError::Rights), "{error}");
+        assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0);
+        let checks = HostNetwork::examine();
+        assert!(checks.len() == 1 && checks[0].found.contains("NET_ADMIN"), "{checks:?}");
+    });
+}
+
+#[test]
 fn a_subnet_that_the_host_is_in_is_refused() {
     let Some(world) = World::new() else { return };
     let data = tempfile::tempdir().unwrap();
