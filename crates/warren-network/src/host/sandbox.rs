@@ -17,6 +17,9 @@ use crate::place::Place;
 use crate::rules::{Rules, next_change};
 use crate::stock::MakeError;
 
+/// When to try again what failed, in milliseconds.
+const AGAIN_MS: u64 = 1000;
+
 /// A sandbox that is attached.
 #[derive(Debug)]
 pub(super) struct Linked {
@@ -52,8 +55,13 @@ impl HostNetwork {
                 Ok(Attachment { namespace: Some(namespace), addresses, env })
             }
             Err(error) => {
-                drop(self.take_away(id));
-                self.remove_link(place);
+                // Once: a number that is given back twice would be two sandboxes'.
+                let is_linked = lock(&self.shared.linked).contains_key(id);
+                if is_linked {
+                    drop(self.take_away(id))
+                } else {
+                    self.remove_link(place)
+                }
                 Err(error)
             }
         }
@@ -82,9 +90,12 @@ impl HostNetwork {
 
     /// Closed at once; the link itself goes a little later.
     pub(super) fn take_away(&self, id: &SandboxId) -> Result<(), NetworkError> {
-        let linked = lock(&self.shared.linked).remove(id).map(|linked| linked.place);
+        let linked = lock(&self.shared.linked).get(id).cloned();
+        // Nobody changes its rules any more.
+        let _applied = linked.as_ref().map(|linked| lock(&linked.applied));
+        lock(&self.shared.linked).remove(id);
         let found = lock(&self.shared.found).remove(id);
-        let Some(place) = linked.or(found) else { return Ok(()) };
+        let Some(place) = linked.as_ref().map(|linked| linked.place).or(found) else { return Ok(()) };
         self.shared.book.leave(id);
         let closed = self.shared.table.remove(&place.link());
         self.remove_link(place);
@@ -172,7 +183,7 @@ impl Shared {
         let is_here = lock(&self.linked).get(&linked.guest.id).is_some_and(|here| here.place == linked.place);
         if is_here && let Err(error) = self.put(linked.place, Rules::of(&policies, now_unix_ms)) {
             tracing::error!(sandbox.id = %linked.guest.id, %error, "what is over could not be closed");
-            return Some(now_unix_ms);
+            return Some(now_unix_ms + AGAIN_MS);
         }
         // Who waits, or has a connection that was allowed for a while, looks again.
         linked.guest.policies.send_modify(|_| {});
