@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use warren_core::network::{Cidr, ClosedRange, Ports};
 
-use super::expr::{Expr, Limit, Unit, write_value};
+use super::expr::{Expr, Limit, write_value};
 use super::wire::{DELSETELEM, HEADER, LIST_ELEM, NEWSETELEM, data, element, rule};
 use super::{LinkRules, Skeleton};
 use crate::netlink::{Attributes, Request, attribute, text};
@@ -96,21 +96,11 @@ pub(super) fn of_link(link: &LinkRules) -> Vec<Element> {
     let limits = &link.rules.limits;
     let of_name = |set, value| Element { value, ..Element::plain(set, name.clone()) };
     let rate = limits.new_connections_per_s;
-    let per_packet = Limit { of: Unit::Packets, per_second: rate.into(), burst: rate };
+    let per_packet = Limit { per_second: rate.into(), burst: rate };
     elements.push(of_name("rates", Value::Over(per_packet)));
     elements.push(of_name("counts", Value::OverConnections(limits.connections)));
-    elements.extend(limits.up_bytes_per_s.map(|rate| of_name("ups", Value::Over(bytes_limit(rate)))));
-    elements.extend(limits.down_bytes_per_s.map(|rate| of_name("downs", Value::Over(bytes_limit(rate)))));
     elements.push(of_name(class_of(&link.rules), Value::Nothing));
     elements
-}
-
-/// A quarter of a second at once, and no less than a few of the largest packets that the kernel puts together.
-fn bytes_limit(per_second: u64) -> Limit {
-    const LEAST: u64 = 256 << 10;
-    const MOST: u64 = 1 << 30;
-    let burst = u32::try_from((per_second / 4).clamp(LEAST, MOST)).unwrap_or(u32::MAX);
-    Limit { of: Unit::Bytes, per_second, burst }
 }
 
 /// The elements of the fixed sets.
@@ -308,13 +298,9 @@ fn read_limit(bytes: &[u8]) -> Option<Value> {
     match attribute(&expression, rule::EXPRESSION_NAME).and_then(text)? {
         "connlimit" => attribute(&inside, 1).and_then(be32).map(Value::OverConnections),
         "limit" => {
-            let of = match attribute(&inside, Limit::KIND).and_then(be32)? {
-                0 => Unit::Packets,
-                _ => Unit::Bytes,
-            };
             let per_second = attribute(&inside, Limit::RATE).and_then(be64)?;
             let burst = attribute(&inside, Limit::BURST).and_then(be32)?;
-            Some(Value::Over(Limit { of, per_second, burst }))
+            Some(Value::Over(Limit { per_second, burst }))
         }
         _ => None,
     }

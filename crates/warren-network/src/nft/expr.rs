@@ -110,18 +110,11 @@ pub(super) enum Verdict {
     Goto(&'static str),
 }
 
-/// So many per second, and so many at once.
+/// So many packets per second, and so many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limit {
-    pub(super) of: Unit,
     pub(super) per_second: u64,
     pub(super) burst: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
-    Packets,
-    Bytes,
 }
 
 impl Register {
@@ -179,18 +172,15 @@ impl Ct {
 
 impl Limit {
     pub(super) const RATE: u16 = 1;
-    pub(super) const SECONDS: u16 = 2;
+    const SECONDS: u16 = 2;
     pub(super) const BURST: u16 = 3;
-    pub(super) const KIND: u16 = 4;
-    pub(super) const FLAGS: u16 = 5;
+    const KIND: u16 = 4;
+    const FLAGS: u16 = 5;
+    const OF_PACKETS: u32 = 0;
 
     fn write(&self, over: bool, to: &mut Request) {
-        let kind = match self.of {
-            Unit::Packets => 0,
-            Unit::Bytes => 1,
-        };
         to.be64(Self::RATE, self.per_second).be64(Self::SECONDS, 1).be32(Self::BURST, self.burst);
-        to.be32(Self::KIND, kind).be32(Self::FLAGS, u32::from(over));
+        to.be32(Self::KIND, Self::OF_PACKETS).be32(Self::FLAGS, u32::from(over));
     }
 }
 

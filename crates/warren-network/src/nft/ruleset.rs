@@ -22,7 +22,7 @@
 //! first rule.
 
 use super::element::CLASSES;
-use super::expr::{Expr, FIRST, Family, Limit, Unit};
+use super::expr::{Expr, FIRST, Family, Limit};
 use super::phrase::{
     Part, absent, accept, back, both, ct_state, ct_status, discard, ethernet, found, from, goto, is,
     is_original, is_reply, jump, key, mark, marked, port_is, steps, there, to_address, to_listener, towards,
@@ -51,7 +51,7 @@ const UDP: u8 = 17;
 /// What is copied of a packet that is told: enough for its addresses and ports.
 const TOLD_BYTES: u32 = 96;
 /// So many packets of one link are told.
-const TOLD: Limit = Limit { of: Unit::Packets, per_second: 20, burst: 60 };
+const TOLD: Limit = Limit { per_second: 20, burst: 60 };
 
 /// What a told packet was refused for.
 const TOLD_POLICY: &str = "policy";
@@ -173,7 +173,6 @@ fn entrance(prefix: &str) -> Vec<Rule> {
     rules.push(("arrive", steps([from(prefix, false), accept()])));
     rules.push(("arrive", steps([ct_state(CT_INVALID | CT_UNTRACKED), discard()])));
     rules.push(("arrive", steps([is_reply(), discard()])));
-    rules.push(("arrive", steps([key([Part::InLink]), found("ups"), discard()])));
     rules.push(("arrive", steps([ct_status(CT_CONFIRMED, false), goto("fresh")])));
     rules.push(("arrive", goto("course")));
     let asks = || {
@@ -315,13 +314,11 @@ fn passage(prefix: &str) -> Vec<Rule> {
         ("rerouted", accept()),
         ("carry", steps([from(prefix, true), goto("outwards")])),
         ("carry", steps([towards(prefix, false), accept()])),
-        ("carry", steps([key([Part::OutLink]), found("downs"), discard()])),
         ("carry", steps([ct_state(CT_ESTABLISHED), is_reply(), goto("back")])),
         ("carry", steps([ct_state(CT_RELATED), accept()])),
         // In the host's own name: in the sandbox's, it would have to be routed like its packets.
         ("carry", vec![Expr::RejectProhibited]),
         ("answer", steps([towards(prefix, false), accept()])),
-        ("answer", steps([key([Part::OutLink]), found("downs"), discard()])),
         ("answer", steps([ct_state(CT_ESTABLISHED | CT_RELATED), accept()])),
         ("answer", steps([key([Part::Transport]), found("ported"), goto("turned_away")])),
         ("answer", discard()),

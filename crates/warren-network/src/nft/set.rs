@@ -1,6 +1,6 @@
 //! The sets of a table. Their elements are all that grows with sandboxes; the rules never do.
 
-use super::expr::{Expr, Limit, Unit};
+use super::expr::{Expr, Limit};
 use super::wire::{HEADER, LIST_ELEM, NEWSET, set};
 use crate::netlink::Request;
 
@@ -49,12 +49,11 @@ const fn of_links(name: &'static str, key: &'static [Field], holds: Holds) -> Se
     Set { name, key, holds, of_links: true }
 }
 
-const fn default_limit(of: Unit) -> Holds {
-    Holds::Limits(Expr::Over(Limit { of, per_second: 500, burst: 500 }))
-}
+const RATE: Expr = Expr::Over(Limit { per_second: 500, burst: 500 });
+const COUNT: Expr = Expr::OverConnections(2500);
 
 /// All of them.
-pub(super) static SETS: [Set; 24] = [
+pub(super) static SETS: [Set; 22] = [
     fixed("ported", &[Transport], Holds::Values),
     fixed("known", &[Transport], Holds::Values),
     fixed("here", &[Kind], Holds::Values),
@@ -77,10 +76,8 @@ pub(super) static SETS: [Set; 24] = [
     of_links("denied6", &[V6, V6, Transport, Port], Holds::Ranges),
     of_links("opened4", &[V4, V4, Transport, Port], Holds::Ranges),
     of_links("opened6", &[V6, V6, Transport, Port], Holds::Ranges),
-    of_links("rates", &[Link], default_limit(Unit::Packets)),
-    of_links("counts", &[Link], Holds::Limits(Expr::OverConnections(2500))),
-    of_links("ups", &[Link], default_limit(Unit::Bytes)),
-    of_links("downs", &[Link], default_limit(Unit::Bytes)),
+    of_links("rates", &[Link], Holds::Limits(RATE)),
+    of_links("counts", &[Link], Holds::Limits(COUNT)),
 ];
 
 impl Field {

@@ -15,7 +15,7 @@ use crate::namespace;
 use crate::nft::{Hold, LinkRules, Listener, MARK_MASK, Skeleton, Table};
 use crate::place::{self, GATEWAY, Place};
 use crate::rules::{Reach, Rules};
-use crate::world::{World, ip};
+use crate::world::{World, ip, run};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// What is refused by an answer, and not by waiting, takes no longer.
@@ -126,7 +126,9 @@ impl Lab {
             ] {
                 ip(&command).unwrap();
             }
+            await_up("eth0");
         });
+        self.world.on_host(|| await_up(&link));
         sandbox
     }
 
@@ -246,6 +248,15 @@ impl Sandbox {
             let heard = sent.and_then(|_| rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty()));
             outcome(heard.map(|_| "echo".to_owned()).map_err(Into::into))
         })
+    }
+}
+
+/// A link takes packets a moment after it is told to.
+fn await_up(link: &str) {
+    let end = Instant::now() + PATIENCE;
+    while !run("ip", &format!("link show {link}")).unwrap().contains("state UP") {
+        assert!(Instant::now() < end, "{link} does not come up");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
