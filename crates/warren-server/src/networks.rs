@@ -19,6 +19,9 @@ pub enum LinksOf {
 
 /// Opens it as the settings say. Where that cannot be, whoever is returned says why: sandboxes without a network need nobody.
 pub fn open_networks(config: &Config, of: LinksOf) -> Arc<dyn Networks> {
+    if !config.network.enabled {
+        return Arc::new(NoNetworks::because("it is switched off (network.enabled)"));
+    }
     match HostNetwork::open(options(config, of)) {
         Ok(host) => Arc::new(host),
         Err(error) => Arc::new(NoNetworks { reason: chain(&error), checks: HostNetwork::examine() }),
@@ -52,5 +55,20 @@ impl std::fmt::Debug for LinksOf {
             Self::Server(_) => "Server",
             Self::Command => "Command",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_switched_off_touches_nothing() {
+        let mut config = Config::default();
+        config.network.enabled = false;
+        config.server.data_dir = "/nonexistent/warren".into();
+        let networks = open_networks(&config, LinksOf::Command);
+        assert_eq!(networks.unavailable().as_deref(), Some("it is switched off (network.enabled)"));
+        assert!(!config.server.data_dir.exists());
     }
 }

@@ -200,6 +200,8 @@ sections! {
     }
     /// Where sandboxes' packets may go. What every sandbox is kept from is in [the guide](guide/network.md).
     network: NetworkSection {
+        /// Whether sandboxes can have a network at all. Without, nothing of this machine's own network is touched.
+        enabled: bool = "true";
         /// What a sandbox may reach that does not say: `auto` (`public` where this machine can give sandboxes a network, else `none`), `none`, `public`, `allow`, `ask` or `learn`, or a whole policy such as `{mode: allow, allow: [pypi.org, '*.pythonhosted.org']}`.
         default: DefaultNetwork = "auto";
         /// What of this machine's surroundings sandboxes may reach although it is closed to them: addresses and networks, best with a port, such as `10.1.2.3:5432`. Every sandbox whose policy is otherwise open to it can go there.
