@@ -68,7 +68,7 @@ impl TestEnv {
         let mut command = Command::new(binary::warren());
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", self.place.path());
         // A network of their own have the tests about networks alone, each on a machine of its own.
-        command.env("WARREN_NETWORK__DEFAULT", "none");
+        command.env("WARREN_NETWORK__ENABLED", "false");
         command.env("TERM", "dumb").arg("--data-dir").arg(data_dir).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -182,9 +182,11 @@ impl Internet {
         format!("{}-world", self.name)
     }
 
-    /// The same command on the machine.
+    /// The same command on the machine, where sandboxes have networks.
     pub fn on_machine(&self, command: &Command) -> Command {
-        within(&self.machine(), command)
+        let mut inside = within(&self.machine(), command);
+        inside.env("WARREN_NETWORK__ENABLED", "true");
+        inside
     }
 
     /// A shell's line on the machine; answers what it prints.
