@@ -2,7 +2,8 @@
 //!
 //! A request takes five steps: `listener` reads it within its limits, `auth` says who asks, `routes` names the handler, the handler
 //! parses, asks the [`warren_engine::Engine`] and converts its answer, and `error` turns whatever went wrong into one kind of body.
-//! `serve` wires it all to the machine; `config` says how it behaves.
+//! A request for a port of a sandbox takes another way, through `proxy`. `serve` wires it all to the machine; `config` says how it
+//! behaves.
 
 mod app;
 mod auth;
