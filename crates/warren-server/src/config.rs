@@ -16,7 +16,10 @@ mod value;
 pub use error::{ConfigError, Origin};
 pub use load::{Loaded, Row, Sources};
 pub use network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
-pub use sections::{Auth, Chats, Config, Disk, Http, LimitSettings, Log, Mounts, NetworkSection, Ports, RunSettings, Server, TemplateSettings, TimeoutSettings};
+pub use sections::{
+    Auth, Chats, Config, Disk, Http, LimitSettings, Log, Mounts, NetworkSection, Ports, RunSettings, Server,
+    TemplateSettings, TimeoutSettings,
+};
 pub use value::{LogFormat, LogLevel};
 
 use assigned::Assigned;
