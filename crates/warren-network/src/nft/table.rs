@@ -342,6 +342,7 @@ impl Hold {
         match self {
             Self::Ours => table::F_OWNER | table::F_PERSIST,
             #[cfg(test)]
+            #[cfg(test)]
             Self::Shared => 0,
         }
     }

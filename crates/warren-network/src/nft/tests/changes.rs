@@ -129,3 +129,18 @@ fn without_the_table_nothing_is_forwarded() {
     assert_eq!(sandbox.udp("192.0.2.1", 9000), said("internet"));
     assert_eq!(ask(&mut stream), said("internet"), "the connection has survived it");
 }
+
+#[test]
+fn whoever_needs_a_proxy_is_refused_at_once_when_it_is_dead() {
+    let Some((lab, table)) = with_internet() else { return };
+    let sandbox = lab.sandbox(1);
+    table.put(&sandbox.under(&policy("allow"))).unwrap();
+    let mut skeleton = skeleton();
+    skeleton.egress.v4.set_port(8801);
+    skeleton.dns.v4.set_port(5301);
+    table.install(&skeleton).unwrap();
+    let (end, took) = timed(|| sandbox.tcp(INTERNET, 80));
+    assert!(end == Outcome::Refused && took < AT_ONCE, "{end:?} {took:?}");
+    let (end, took) = timed(|| sandbox.udp(INTERNET, 53));
+    assert!(end == Outcome::Refused && took < AT_ONCE, "{end:?} {took:?}");
+}
