@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::claims::{Claim, Deed, Domain};
+use crate::ledger::Ledger;
 use crate::links::{self, FoundLink};
 use crate::netlink::{NetlinkError, Socket};
 use crate::nft::{self, ClaimError, Hold, Table};
@@ -58,9 +59,13 @@ pub(crate) fn clear_dead(claim: &Claim, socket: &mut Socket) -> Result<(), Estat
 }
 
 /// The block that this domain had, with what sandboxes have in it; else a free one.
-pub(crate) fn settle(claim: &Claim, socket: &mut Socket) -> Result<Estate, EstateError> {
-    let (ours, theirs): (Vec<_>, Vec<_>) =
+pub(crate) fn settle(claim: &Claim, ledger: &Ledger, socket: &mut Socket) -> Result<Estate, EstateError> {
+    let (mut ours, theirs): (Vec<_>, Vec<_>) =
         deeds(socket)?.into_iter().partition(|(_, deed)| deed.domain == claim.domain);
+    for (link, deed) in &mut ours {
+        // What a link says of itself may lag behind.
+        deed.sandbox = ledger.read(link.place, link.index);
+    }
     let table = take_table(claim, &ours, &theirs)?;
     let block = table.block();
     // Links that no sandbox has were made ahead of time by who is gone. Those in other blocks have no rules: somebody took the

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   open    claim the domain → clear away the dead → find or claim the block → guard → rules → proxies → stock
-//!   attach  take a link from the stock → write whose it is → enter it in the book → tell the table
+//!   attach  take a link from the stock → write down whose it is → enter it in the book → tell the table
 //!   set     table: what old and new both allow → book: new → table: new
 //!   detach  book → table → the link itself, a little later
 //! ```
@@ -37,6 +37,7 @@ use self::sandbox::Linked;
 use self::watcher::Watcher;
 use crate::book::Book;
 use crate::claims::{Claim, DomainKind};
+use crate::ledger::Ledger;
 use crate::links::Guard;
 use crate::netlink::Socket;
 use crate::nft::Table;
@@ -87,6 +88,7 @@ pub(crate) struct Shared {
     book: Arc<Book>,
     table: Table,
     guard: Guard,
+    ledger: Ledger,
     maker: Arc<Maker>,
     /// To the host's links, addresses and queues.
     socket: Mutex<Socket>,

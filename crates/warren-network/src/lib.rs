@@ -20,6 +20,7 @@ mod domain;
 mod edge;
 mod egress;
 mod host;
+mod ledger;
 mod links;
 mod namespace;
 mod netlink;

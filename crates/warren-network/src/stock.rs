@@ -26,6 +26,8 @@ const REST: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) place: Place,
+    /// The kernel's number of the host's end.
+    pub(crate) index: u32,
     pub(crate) namespace: OwnedFd,
 }
 
@@ -65,14 +67,14 @@ impl Maker {
     fn make_at(&self, socket: &mut Socket, place: Place) -> Result<Pair, MakeError> {
         let (namespace, mut inside) = links::found(self.v6).map_err(MakeError::Namespace)?;
         let failed = |source: io::Error| MakeError::Link { link: place, source };
-        links::create(socket, place, self.subnet, namespace.as_fd(), self.v6)
+        let index = links::create(socket, place, self.subnet, namespace.as_fd(), self.v6)
             .map_err(|error| failed(error.into()))?;
         let deed = self.domain.deed(None).to_string();
         links::describe(socket, place, &deed).map_err(|error| failed(error.into()))?;
         close_v6(place, self.v6).map_err(failed)?;
         links::settle(&mut inside, place, self.subnet, self.v6).map_err(|error| failed(error.into()))?;
         links::find(socket, place).map_err(|error| failed(error.into()))?;
-        Ok(Pair { place, namespace })
+        Ok(Pair { place, index, namespace })
     }
 
     /// A sandbox's addresses there.

@@ -18,6 +18,7 @@ use crate::ca::{self, Authority, AuthorityError};
 use crate::claims::{Claim, ClaimError, DomainKind};
 use crate::domain::{self, Estate};
 use crate::edge::{Edge, EdgeParts};
+use crate::ledger::Ledger;
 use crate::links::{self, Guard};
 use crate::namespace;
 use crate::netlink::{Protocol, Socket};
@@ -70,10 +71,11 @@ impl HostNetwork {
             Socket::open(Protocol::Route).map_err(OpenError::host("talk to the kernel about links"))?;
         keep_apart(&mut socket, options.subnet)?;
         let claim = Claim::take(&options.data_dir, options.kind).map_err(OpenError::Claim)?;
+        let ledger = Ledger::open(&options.data_dir).map_err(OpenError::host("open the ledger of links"))?;
         domain::clear_dead(&claim, &mut socket)
             .map_err(OpenError::host("remove what dead processes have left"))?;
         forward().map_err(OpenError::host("switch forwarding on"))?;
-        let Estate { table, links } = domain::settle(&claim, &mut socket)
+        let Estate { table, links } = domain::settle(&claim, &ledger, &mut socket)
             .map_err(OpenError::host("have a block of addresses and a table of nftables"))?;
 
         let (block, v6) = (table.block(), has_v6());
@@ -97,6 +99,7 @@ impl HostNetwork {
             book,
             table,
             guard,
+            ledger,
             maker: Arc::clone(&maker),
             socket: Mutex::new(socket),
             linked: Mutex::default(),

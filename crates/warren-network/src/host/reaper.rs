@@ -1,4 +1,5 @@
-//! Removes links after those who had them are done. The kernel takes tens of milliseconds for one, and hardly longer for many.
+//! Does what nobody has to wait for: writes on links whose they are, and removes them after those who had them are done. The kernel takes tens
+//! of milliseconds to remove one, and hardly longer for many.
 
 use std::io;
 use std::net::IpAddr;
@@ -6,15 +7,23 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use crate::claims::Deed;
 use crate::links;
 use crate::netlink::{Protocol, Socket};
 use crate::place::{Place, doomed};
 use crate::stock::Maker;
 
+/// What is to be done with a link.
+#[derive(Debug)]
+enum Errand {
+    Describe(Place, Deed),
+    Remove(Place),
+}
+
 /// A thread that removes. Dropping it waits until all is removed.
 #[derive(Debug)]
 pub(super) struct Reaper {
-    sender: Option<Sender<Place>>,
+    sender: Option<Sender<Errand>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -29,8 +38,17 @@ impl Reaper {
 
     /// The link goes, and then its number rests.
     pub(super) fn remove(&self, place: Place) {
+        self.send(Errand::Remove(place));
+    }
+
+    /// Says on the link itself whose it is, for people who look.
+    pub(super) fn describe(&self, place: Place, deed: Deed) {
+        self.send(Errand::Describe(place, deed));
+    }
+
+    fn send(&self, errand: Errand) {
         if let Some(sender) = &self.sender {
-            let sent = sender.send(place);
+            let sent = sender.send(errand);
             debug_assert!(sent.is_ok(), "the thread ends after this sender");
         }
     }
@@ -45,18 +63,29 @@ impl Drop for Reaper {
     }
 }
 
-fn reap(places: &Receiver<Place>, (mut route, mut netfilter): (Socket, Socket), maker: &Maker) {
-    while let Ok(first) = places.recv() {
-        let batch: Vec<Place> = [first].into_iter().chain(places.try_iter()).collect();
-        if let Err(error) = links::remove(&mut route, &batch, doomed(maker.block)) {
-            // Nothing passes them: no table knows them. The next start removes them.
-            tracing::warn!(%error, count = batch.len(), "links could not be removed");
-            continue;
+fn reap(errands: &Receiver<Errand>, (mut route, mut netfilter): (Socket, Socket), maker: &Maker) {
+    while let Ok(first) = errands.recv() {
+        let mut doomed = Vec::new();
+        for errand in [first].into_iter().chain(errands.try_iter()) {
+            match errand {
+                Errand::Remove(place) => doomed.push(place),
+                // It may be gone already, and the ledger says the same.
+                Errand::Describe(place, deed) => drop(links::describe(&mut route, place, &deed.to_string())),
+            }
         }
-        let addresses: Vec<IpAddr> = batch.iter().flat_map(|place| maker.addresses(*place)).collect();
-        if let Err(error) = links::forget(&mut netfilter, &addresses) {
-            tracing::warn!(%error, "the connections of sandboxes that are gone could not be forgotten");
-        }
-        batch.into_iter().for_each(|place| maker.give_back(place));
+        remove(doomed, &mut route, &mut netfilter, maker);
     }
+}
+
+fn remove(places: Vec<Place>, route: &mut Socket, netfilter: &mut Socket, maker: &Maker) {
+    if let Err(error) = links::remove(route, &places, doomed(maker.block)) {
+        // Nothing passes them: no table knows them. The next start removes them.
+        tracing::warn!(%error, count = places.len(), "links could not be removed");
+        return;
+    }
+    let addresses: Vec<IpAddr> = places.iter().flat_map(|place| maker.addresses(*place)).collect();
+    if let Err(error) = links::forget(netfilter, &addresses) {
+        tracing::warn!(%error, "the connections of sandboxes that are gone could not be forgotten");
+    }
+    places.into_iter().for_each(|place| maker.give_back(place));
 }

@@ -48,9 +48,15 @@ impl HostNetwork {
         self.take_away(id)?;
         let pair = self.stock.take().map_err(not_made)?;
         let (place, namespace) = (pair.place, pair.namespace);
-        let linked = self.shared.introduce(id, owner, policy, place, Some(namespace.as_fd()));
+        let noted = self.shared.ledger.write(place, pair.index, id);
+        let noted = noted.map_err(|error| host(format!("write down whose the link `{place}` is"), error));
+        let linked =
+            noted.and_then(|()| self.shared.introduce(id, owner, policy, place, Some(namespace.as_fd())));
         match linked {
             Ok(addresses) => {
+                if let Some(reaper) = &self.reaper {
+                    reaper.describe(place, self.shared.maker.domain.deed(Some(id)));
+                }
                 let env = self.shared.environment.clone();
                 Ok(Attachment { namespace: Some(namespace), addresses, env })
             }
@@ -103,6 +109,7 @@ impl HostNetwork {
     }
 
     fn remove_link(&self, place: Place) {
+        self.shared.ledger.erase(place);
         if let Some(reaper) = &self.reaper {
             reaper.remove(place);
         }
@@ -123,9 +130,6 @@ impl Shared {
         let now = unix_ms();
         let rules = Rules::of(policies, now);
         self.shape(place, namespace, NetworkLimits::default(), rules.limits)?;
-        let deed = self.maker.domain.deed(Some(id)).to_string();
-        let described = links::describe(&mut lock(&self.socket), place, &deed);
-        described.map_err(|error| host(format!("write on the link of sandbox {id} whose it is"), error))?;
         let addresses = self.maker.addresses(place);
         let guest = self.book.enter(Guest::new(id.clone(), owner.clone(), addresses.clone(), policies));
         let applied = Applied { limits: rules.limits, until_unix_ms: next_change(policies, now) };

@@ -117,7 +117,7 @@ fn what_a_dead_command_has_left_is_removed() {
         drop(network);
         assert_eq!(left(), "");
         let files: Vec<_> = std::fs::read_dir(data.path().join("networks")).unwrap().collect();
-        assert_eq!(files.len(), 1, "only the directory's number: {files:?}");
+        assert_eq!(files.len(), 2, "only the directory's number and the ledger: {files:?}");
     });
 }
 
