@@ -253,7 +253,7 @@ async fn give_up(visit: &Visit, stream: TcpStream, asked: &Asked, early: Early) 
         && let reason = Reason::from(error)
         && reason.is_denial()
     {
-        visit.refuse_last(asked, &reason).await;
+        visit.tell_denied(asked, &reason).await;
     }
     reset(stream);
 }
@@ -273,7 +273,7 @@ async fn pass_tls(visit: &Arc<Visit>, newcomer: Newcomer, early: Early, hello: &
     match early.connect(visit, &admission).await {
         Ok(upstream) => pass_on(visit, newcomer, upstream, &admission).await,
         Err(DialError::Closed(why)) => {
-            visit.refuse_last(&asked, &Reason::Denied(why)).await;
+            visit.tell_denied(&asked, &Reason::Denied(why)).await;
             bid_farewell(newcomer.stream, &ACCESS_DENIED).await;
         }
         Err(_) => reset(newcomer.stream),
@@ -358,6 +358,6 @@ async fn alert(stream: TcpStream, reason: &Reason) {
 
 /// Refuses at once, in no language.
 async fn turn_away(visit: &Visit, stream: TcpStream, asked: &Asked, reason: Reason) {
-    visit.refuse_last(asked, &reason).await;
+    visit.tell_denied(asked, &reason).await;
     reset(stream);
 }

@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use warren_core::HostName;
 use warren_core::network::Why;
 
 use self::body::Outgoing;
@@ -113,7 +114,7 @@ impl Requests {
                 let asked_for = asked.clone();
                 match self.forward(parts, body, asked, &admission).await {
                     Ok(response) => return response,
-                    Err(reason) => self.visit.refuse(&asked_for, reason),
+                    Err(reason) => self.visit.refuse(&asked_for, reason).await,
                 }
             }
             Err(Stop::Secret(response)) => {
@@ -130,20 +131,23 @@ impl Requests {
 
     /// Whether the request may go where it wants to.
     async fn admit(&self, parts: &Parts) -> Result<(Asked, Admission), Stop> {
-        let Addressee { asked, port } = addressee::of(parts).map_err(|unclear| {
-            let asked = Asked::Unnamed(unclear.shown);
-            self.visit.refuse(&asked, Reason::Malformed(unclear.what))
-        })?;
+        let Addressee { asked, port } = match addressee::of(parts) {
+            Ok(addressee) => addressee,
+            Err(unclear) => {
+                let asked = Asked::Unnamed(unclear.shown);
+                return Err(self.visit.refuse(&asked, Reason::Malformed(unclear.what)).await.into());
+            }
+        };
         if parts.method == Method::CONNECT
             && let Some(why) = self.closes_tunnel(&asked, port)
         {
-            return Err(self.visit.refuse(&asked, Reason::Denied(why)).into());
+            return Err(self.visit.refuse(&asked, Reason::Denied(why)).await.into());
         }
         let admission = self.visit.admit(&asked).await?;
-        match self.visit.is_secret(&asked).await {
-            Ok(false) => Ok((asked, admission)),
-            Ok(true) => Err(self.keep_secret(asked, &parts.headers)),
-            Err(reason) => Err(self.visit.refuse(&asked, reason).into()),
+        match (self.visit.is_secret(&asked).await, &asked) {
+            (Ok(true), Asked::Name(name)) => Err(keep_secret(name, &parts.headers)),
+            (Ok(_), _) => Ok((asked, admission)),
+            (Err(reason), _) => Err(self.visit.refuse(&asked, reason).await.into()),
         }
     }
 
@@ -159,15 +163,6 @@ impl Requests {
             Verdict::Denied(why @ (Why::Deny(_) | Why::Closed(_) | Why::NoName)) => Some(why),
             Verdict::Denied(_) | Verdict::Allowed(_) | Verdict::Unproven(_) | Verdict::Ask => None,
         }
-    }
-
-    /// A host that a secret is for gets nothing that could be read on the way.
-    fn keep_secret(&self, asked: Asked, headers: &http::HeaderMap) -> Stop {
-        let Asked::Name(name) = &asked else {
-            return self.visit.refuse(&asked, Reason::Secrets).into();
-        };
-        let as_json = super::refusal::wants_json(headers);
-        Stop::Secret(Box::new(Edge::refuse_plain(name, as_json).map(Outgoing::told)))
     }
 
     /// Sends a request on and takes the answer back.
@@ -223,6 +218,12 @@ impl From<Refusal> for Stop {
     fn from(refusal: Refusal) -> Self {
         Self::Refusal(refusal)
     }
+}
+
+/// A host that a secret is for gets nothing that could be read on the way.
+fn keep_secret(name: &HostName, headers: &http::HeaderMap) -> Stop {
+    let as_json = super::refusal::wants_json(headers);
+    Stop::Secret(Box::new(Edge::refuse_plain(name, as_json).map(Outgoing::told)))
 }
 
 /// Reads what a refused client still sends, within reason.

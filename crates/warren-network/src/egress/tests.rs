@@ -7,6 +7,7 @@ mod floods;
 mod http1;
 mod http2;
 mod raw;
+mod redirected;
 mod secrets;
 mod servers;
 mod speed;

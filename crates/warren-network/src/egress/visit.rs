@@ -21,8 +21,8 @@ use crate::book::{Guest, unix_ms};
 use crate::dial::DialError;
 use crate::dns::denied_alias;
 
-/// A refused connection stays open this much longer while the program behind it is looked for.
-const SEARCH: Duration = Duration::from_millis(20);
+/// A refused connection stays open at most this much longer while the program behind it is looked for.
+const SEARCH: Duration = Duration::from_millis(100);
 
 /// How often a client that has sent something is looked after while it waits.
 const LOOK: Duration = Duration::from_millis(250);
@@ -105,14 +105,14 @@ impl Visit {
                 self.tell_allowed(asked, &why);
                 Ok(admission)
             }
-            Err(reason) => Err(self.refuse(asked, reason)),
+            Err(reason) => Err(self.refuse(asked, reason).await),
         }
     }
 
     /// A refusal, which is told when it was decided here.
-    pub(crate) fn refuse(&self, asked: &Asked, reason: Reason) -> Refusal {
+    pub(crate) async fn refuse(&self, asked: &Asked, reason: Reason) -> Refusal {
         if reason.is_denial() {
-            drop(self.tell(NetworkVerdict::Denied, asked, reason.rule()));
+            self.tell_denied(asked, &reason).await;
         }
         Refusal { reason, host: asked.shown(), address: self.goal.address(), port: self.port }
     }
@@ -135,7 +135,7 @@ impl Visit {
             }
             Err(reason) => {
                 if reason.is_denial() {
-                    self.refuse_last(asked, &reason).await;
+                    self.tell_denied(asked, &reason).await;
                 }
                 Err(reason)
             }
@@ -155,8 +155,8 @@ impl Visit {
         })
     }
 
-    /// Tells a refusal of a connection that is about to be closed, which stays a moment for its program to be found.
-    pub(crate) async fn refuse_last(&self, asked: &Asked, reason: &Reason) {
+    /// Tells a refusal. The first of its kind waits a moment for its program to be found, which is gone when it has heard the answer.
+    pub(crate) async fn tell_denied(&self, asked: &Asked, reason: &Reason) {
         if let Some(search) = self.tell(NetworkVerdict::Denied, asked, reason.rule()) {
             drop(timeout(SEARCH, search).await);
         }
