@@ -1,6 +1,7 @@
 //! Finding one's block again, and clearing away what dead processes have left.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use crate::claims::{Claim, Deed, Domain};
 use crate::ledger::Ledger;
@@ -8,6 +9,10 @@ use crate::links::{self, FoundLink};
 use crate::netlink::{NetlinkError, Socket};
 use crate::nft::{self, ClaimError, Hold, Table};
 use crate::place::{self, BLOCKS, Place};
+
+/// How often, and after how long, a table that is in other hands is tried again.
+const TRIES: usize = 25;
+const BREATH: Duration = Duration::from_millis(20);
 
 /// What a domain found and took.
 #[derive(Debug)]
@@ -58,6 +63,25 @@ pub(crate) fn clear_dead(claim: &Claim, socket: &mut Socket) -> Result<(), Estat
     Ok(())
 }
 
+/// Removes tables of other data directories that no process has and no link is in: of servers that were killed and never came back. One that
+/// does come back after all makes its own anew.
+pub(crate) fn clear_abandoned(claim: &Claim, socket: &mut Socket) -> Result<(), EstateError> {
+    let links = links::list(socket).map_err(EstateError::Links)?;
+    let is_used = |block: u8| links.iter().any(|link| link.place.block == block);
+    for (block, domain) in
+        owners()?.into_iter().filter(|(block, domain)| *domain != claim.domain && !is_used(*block))
+    {
+        // Only where the kernel knows whose a table is can anybody tell that nobody has it.
+        let Ok(table) = Table::open(block, Hold::Ours) else { continue };
+        if table.is_held() {
+            tracing::info!(block, %domain, "removing a table that nobody has");
+            table.delete().map_err(|error| EstateError::Claim(ClaimError::Kernel(error)))?;
+            links::lift(socket, block).map_err(EstateError::Remove)?;
+        }
+    }
+    Ok(())
+}
+
 /// The block that this domain had, with what sandboxes have in it; else a free one.
 pub(crate) fn settle(claim: &Claim, ledger: &Ledger, socket: &mut Socket) -> Result<Estate, EstateError> {
     let (mut ours, theirs): (Vec<_>, Vec<_>) =
@@ -88,7 +112,7 @@ fn take_table(
     let tables = nft::tables().map_err(EstateError::Tables)?;
     let owner = claim.domain.to_string();
     if let Some((block, _)) = tables.iter().find(|(_, said)| *said == owner) {
-        match Table::open(*block, Hold::Ours) {
+        match open_own(*block) {
             Err(ClaimError::Absent) => {}
             opened => return opened.map_err(EstateError::Claim),
         }
@@ -103,6 +127,17 @@ fn take_table(
         }
     }
     Err(EstateError::NoBlock)
+}
+
+/// Somebody who looks whether it is abandoned may have it for a moment.
+fn open_own(block: u8) -> Result<Table, ClaimError> {
+    for _ in 0..TRIES {
+        match Table::open(block, Hold::Ours) {
+            Err(ClaimError::Taken) => std::thread::sleep(BREATH),
+            opened => return opened,
+        }
+    }
+    Table::open(block, Hold::Ours)
 }
 
 fn owners() -> Result<Vec<(u8, Domain)>, EstateError> {

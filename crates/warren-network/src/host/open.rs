@@ -73,6 +73,7 @@ impl HostNetwork {
         let claim = Claim::take(&options.data_dir, options.kind).map_err(OpenError::Claim)?;
         let ledger = Ledger::open(&options.data_dir).map_err(OpenError::host("open the ledger of links"))?;
         domain::clear_dead(&claim, &mut socket)
+            .and_then(|()| domain::clear_abandoned(&claim, &mut socket))
             .map_err(OpenError::host("remove what dead processes have left"))?;
         forward().map_err(OpenError::host("switch forwarding on"))?;
         let Estate { table, links } = domain::settle(&claim, &ledger, &mut socket)

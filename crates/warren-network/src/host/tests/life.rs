@@ -122,6 +122,22 @@ fn what_a_dead_command_has_left_is_removed() {
 }
 
 #[test]
+fn a_server_that_never_comes_back_is_cleared_away() {
+    let Some(world) = World::new() else { return };
+    let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    world.on_host(|| {
+        let killed = Killed::new("serve", data.path());
+        let options = || NetworkOptions { prepared: 0, ..options(other.path(), DomainKind::Serve) };
+        drop(HostNetwork::open(options()).unwrap());
+        assert!(left().contains("warren-0"), "its sandboxes live: {}", left());
+        drop(killed);
+        soon("their links are gone", || !left().contains("wrn"));
+        drop(HostNetwork::open(options()).unwrap());
+        assert_eq!(left(), "");
+    });
+}
+
+#[test]
 fn a_server_may_be_killed_at_any_moment() {
     let Some(world) = World::new() else { return };
     let data = tempfile::tempdir().unwrap();
