@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warren_e2e::{TestEnv, TestServer, eventually};
+use warren_e2e::{Internet, TestEnv, TestServer, eventually};
 use warren_engine::EngineStep;
 use warren_isolate::CrashPoint;
 use warren_wire::api::{CreateSandbox, Sandbox};
@@ -36,6 +36,8 @@ fn deed_of(step: &str) -> Deed {
         ("engine.files.", Deed::DeleteStopped),
         ("engine.pause.", Deed::Pause),
         ("engine.thaw.", Deed::Thaw),
+        ("engine.network.attached", Deed::Create),
+        ("engine.network.detached", Deed::Stop),
         ("create.", Deed::Create),
         ("resume.", Deed::Resume),
         ("halt.", Deed::Stop),
@@ -91,12 +93,15 @@ fn a_crash_of_the_server_at_any_step_of_the_backend_loses_nothing_that_was_ackno
     crash_at_each(&CrashPoint::ALL.map(CrashPoint::name));
 }
 
-/// Steps of a sandbox's history are tried where histories are.
+/// Steps of a sandbox's history are tried where histories are, and those of a change of its network where networks are. Every
+/// sandbox has a network, and of that nothing may be left either.
 fn crash_at_each(steps: &[&str]) {
     let env = TestEnv::new();
-    let mut server = TestServer::start(&env);
+    let internet = Internet::new(&env);
+    let mut server = TestServer::setup(&env).inside(&internet).set("network.default", "public").start();
     let bystanders = Bystanders::make(&server);
-    for step in steps.iter().copied().filter(|step| !is_of_history(step)) {
+    let elsewhere = |step: &&str| is_of_history(step) || is_of_a_change(step);
+    for step in steps.iter().copied().filter(|step| !elsewhere(step)) {
         let deed = deed_of(step);
         server.kill();
         server.start_again_with(|setup| setup.crash_at(step));
@@ -117,6 +122,11 @@ fn crash_at_each(steps: &[&str]) {
     }
     bystanders.can_go_on(&server);
     server.finish();
+    internet.assert_clean();
+}
+
+fn is_of_a_change(step: &str) -> bool {
+    ["engine.network.tightened", "engine.network.written", "engine.network.relaxed"].contains(&step)
 }
 
 fn listed(server: &TestServer<'_>) -> Vec<String> {
