@@ -7,8 +7,8 @@ mod calls;
 mod error;
 mod events;
 mod network;
-mod secrets;
 mod ports;
+mod secrets;
 mod stream;
 mod travel;
 

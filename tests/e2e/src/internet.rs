@@ -214,7 +214,9 @@ impl Internet {
         // What is still on its way through the capture is waited for.
         std::thread::sleep(Duration::from_millis(100));
         // The machine's own talk with its neighbours and routers.
-        let local = |packet: &Packet| packet.kind == 0x86dd && (packet.to.starts_with("ff02") || packet.to.starts_with("fe80"));
+        let local = |packet: &Packet| {
+            packet.kind == 0x86dd && (packet.to.starts_with("ff02") || packet.to.starts_with("fe80"))
+        };
         let neighbours = |packet: &Packet| packet.kind == 0x0806 || local(packet);
         let all: Vec<Packet> = lines(&self.path("packets.jsonl"));
         all.into_iter().filter(|packet| packet.kind != 0 && !neighbours(packet)).collect()
@@ -226,7 +228,8 @@ impl Internet {
         let own = [UPLINK, "2001:db8:2::1"];
         let odd = |packet: &Packet| {
             let own_business = packet.protocol == 58 && packet.to.starts_with("2001:db8:2:");
-            !own_business && !(allowed.contains(&packet.to.as_str()) && own.contains(&packet.source.as_str()))
+            let meant = allowed.contains(&packet.to.as_str()) && own.contains(&packet.source.as_str());
+            !own_business && !meant
         };
         let odd: Vec<Packet> = self.packets().into_iter().filter(odd).collect();
         assert!(odd.is_empty(), "these packets left: {odd:?}");

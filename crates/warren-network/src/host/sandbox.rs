@@ -57,7 +57,7 @@ impl HostNetwork {
                 if let Some(reaper) = &self.reaper {
                     reaper.describe(place, self.shared.maker.domain.deed(Some(id)));
                 }
-                let env = self.shared.environment.clone();
+                let env = self.shared.environment_of(policy);
                 Ok(Attachment { namespace: Some(namespace), addresses, env })
             }
             Err(error) => {
@@ -91,7 +91,7 @@ impl HostNetwork {
         };
         let addresses = self.shared.introduce(id, owner, policy, place, None)?;
         lock(&self.shared.found).remove(id);
-        Ok(Attachment { namespace: None, addresses, env: self.shared.environment.clone() })
+        Ok(Attachment { namespace: None, addresses, env: self.shared.environment_of(policy) })
     }
 
     /// Closed at once; the link itself goes a little later.
@@ -117,6 +117,11 @@ impl HostNetwork {
 }
 
 impl Shared {
+    /// Whom to trust is said where secrets are put in: elsewhere a template's own list holds.
+    fn environment_of(&self, policy: &NetworkPolicy) -> Vec<String> {
+        if policy.secrets.is_empty() { Vec::new() } else { self.environment.clone() }
+    }
+
     /// Makes a link a sandbox's: everybody is told, the table last.
     fn introduce(
         &self,

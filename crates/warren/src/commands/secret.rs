@@ -172,7 +172,7 @@ impl Silence {
 impl Drop for Silence {
     fn drop(&mut self) {
         // A terminal that is gone needs no echo.
-        drop(rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before));
+        rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before).unwrap_or_default();
     }
 }
 

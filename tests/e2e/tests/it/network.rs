@@ -61,7 +61,7 @@ fn reach(server: &TestServer<'_>, id: &str, what: &[&str]) -> (String, u64) {
     }
     let line = server.warren(words).ok().line();
     let (word, took) = line.split_once(' ').unwrap_or_else(|| panic!("{line}"));
-    (word.to_owned(), took.parse().unwrap())
+    (word.to_owned(), took.parse().expect("a number of milliseconds"))
 }
 
 #[track_caller]

@@ -93,7 +93,15 @@ fn launch(folder: &Path) -> Result<(Child, String, String), CliError> {
     drop(fs::remove_file(&lines));
     let own = std::env::current_exe().map_err(CliError::new)?;
     let mut child = Command::new(own)
-        .args(["serve", "--listen", "127.0.0.1:0", "--max-sandboxes", "2000", "--set", "network.default=none"])
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--max-sandboxes",
+            "2000",
+            "--set",
+            "network.default=none",
+        ])
         .args(["--set", &format!("network.dns=[\"{RESOLVER}\"]"), "--data-dir"])
         .arg(folder.join("data"))
         .arg("--env-file")

@@ -54,7 +54,8 @@ fn a_change_that_is_cut_short_is_made_or_not_and_never_wider() {
         server.kill();
         server.start_again_with(|setup| setup.crash_at(step));
         server.warren(["net", "set", &id, "allow=other.test"]);
-        drop(server.ended(std::time::Duration::from_secs(20)));
+        let status = server.ended(std::time::Duration::from_secs(20));
+        assert!(!status.success(), "{step}: {status}");
         server.start_again();
         let policy = json(&server, &["net", "show", &id, "--json"]);
         let allow = policy["policy"]["allow"][0].as_str().unwrap().to_owned();

@@ -42,7 +42,8 @@ git clone -q --bare source git/thing.git
 cd git/thing.git && git update-server-info
 "#
     );
-    let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+    let output =
+        std::process::Command::new("bash").args(["-c", &script]).output().expect("a shell can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
