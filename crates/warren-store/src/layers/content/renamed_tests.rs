@@ -137,6 +137,17 @@ fn a_renamed_directory_is_where_it_went_and_nowhere_else() {
     assert!(differs("/src/b") && differs("/code/lib") && !differs("/kept"));
 }
 
+/// The kernel marks a new directory as hiding what is below it. What was moved into one is still found.
+#[test]
+fn a_directory_that_was_in_a_new_one_meanwhile_keeps_what_it_holds() {
+    let fixture = Fixture::new();
+    let lots = ["write|a/a/fa|a", "rename|a|c/b", "rename|c/b|a"];
+    let stacks = stacks(&fixture, &lots.map(str::to_owned));
+    assert_same(&fixture, &flat(&fixture, &stacks[3]), &stacks[3]);
+    assert_same(&fixture, &stacks[1], &flat(&fixture, &stacks[1]));
+    assert!(!fixture.store.differs(&fixture.root, &stacks[1], &stacks[3], Path::new("/a/a/fa")).unwrap());
+}
+
 #[test]
 fn a_history_with_renamed_directories_comes_back_as_it_was() {
     let fixture = Fixture::new();

@@ -73,6 +73,8 @@ impl Route {
             if node::is_opaque(inner.as_fd())? {
                 found.stops = true;
             } else if let Some(redirect) = redirect(inner.as_fd())? {
+                // What a directory around it hides is hidden from its old place alone.
+                found.stops &= !redirect.absolute;
                 let rest = self.names.len() - index - 1;
                 found.next.turn(redirect, rest);
             }
