@@ -13,6 +13,7 @@ mod convert;
 mod error;
 mod extract;
 mod handlers;
+mod held;
 mod keys;
 mod limits;
 mod listener;

@@ -1,21 +1,19 @@
 use std::convert::Infallible;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::body::Body;
-use bytes::Bytes;
 use http::Request;
-use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use super::usage::{UnderWay, Usage};
+use super::usage::Usage;
 use super::{Arrival, Shared};
 use crate::auth::Peer;
+use crate::held::Held;
 
 /// What is still to be said may be said within this long after the connection is told to end.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -36,7 +34,7 @@ pub(super) async fn serve<S>(
             arrival.address.map(|address| request.extensions_mut().insert(Peer::new(address)));
             request.extensions_mut().insert(arrival);
             let response = front.answer(request).await;
-            Ok::<_, Infallible>(response.map(|body| Counted { body, _under_way: under_way }))
+            Ok::<_, Infallible>(response.map(|body| Held::new(body, under_way)))
         }
     });
     let mut connection = pin!(shared.builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
@@ -54,31 +52,5 @@ pub(super) async fn serve<S>(
     if let Err(error) = ended {
         // Peers come and go, and send what they like.
         tracing::debug!(error = %crate::error::chain(&*error), "a connection ended early");
-    }
-}
-
-/// A body that counts as a request under way.
-struct Counted {
-    body: Body,
-    _under_way: UnderWay,
-}
-
-impl http_body::Body for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

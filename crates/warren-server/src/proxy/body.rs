@@ -6,42 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Instant;
-
-use super::exchange::Stay;
-
-/// An application's answer. The sandbox counts as used until it has been passed on to the end.
-pub(super) struct Answer {
-    body: Incoming,
-    _stay: Stay,
-}
-
-impl Answer {
-    pub(super) fn new(body: Incoming, stay: Stay) -> Self {
-        Self { body, _stay: stay }
-    }
-}
-
-impl http_body::Body for Answer {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
 
 /// When something of a request's body last went on. A clone is the same body's.
 #[derive(Debug, Clone)]

@@ -12,11 +12,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use warren_engine::Visit;
 
-use super::body::{Answer, Progress, Upload};
+use super::body::{Progress, Upload};
 use super::head::{self, Circumstances};
 use super::refusal::{Refusal, Wrong};
 use super::{Lingering, Proxy, Target, carry};
 use crate::auth::{CutBody, StreamGuard};
+use crate::held::Held;
 use crate::listener::Arrival;
 
 /// What somebody holds of a sandbox while they use one of its ports.
@@ -62,7 +63,8 @@ impl Exchange<'_> {
         let (mut parts, body) = answered.into_parts();
         head::returning(&mut parts);
         let guard = stay.guard.clone();
-        let body = Body::new(Answer::new(body, stay));
+        // The sandbox counts as used until the answer has been passed on to the end.
+        let body = Body::new(Held::new(body, stay));
         let body = match guard {
             Some(guard) => Body::new(CutBody::new(body, guard)),
             None => body,
