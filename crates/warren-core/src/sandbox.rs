@@ -33,7 +33,7 @@ pub struct SandboxRecord {
     pub created_unix_ms: u64,
     /// How long the last create or resume took.
     pub made_in_ms: u64,
-    /// When its time to live ends.
+    /// When its time to live ends. While somebody has it paused, the time stands still.
     pub deadline: Deadline,
     pub on_expiry: OnExpiry,
     /// How long it may be idle and paused.
@@ -46,6 +46,9 @@ pub struct SandboxRecord {
     /// Its own addresses. Empty without a link to the world.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
+    /// What a face of the service remembers with it, by the face's name. Nobody else reads it, and forks have it too.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl SandboxRecord {
@@ -85,6 +88,8 @@ pub enum OnExpiry {
     #[default]
     Keep,
     Delete,
+    /// Its processes are frozen, as if somebody had paused it. Where that cannot be, as `keep`.
+    Pause,
 }
 
 /// What a sandbox is for: a template and defaults under one name.

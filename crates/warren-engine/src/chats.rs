@@ -200,6 +200,7 @@ impl Engine {
             kind: SandboxKind::Terminal,
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::Delete,
+            annotations: BTreeMap::new(),
             from: None,
             automatic: None,
         }

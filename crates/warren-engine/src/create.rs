@@ -107,6 +107,7 @@ impl Engine {
             death: None,
             history,
             addresses: Vec::new(),
+            annotations: make.new.annotations.clone(),
         }
     }
 }

@@ -86,6 +86,8 @@ pub(crate) enum Task {
     /// Somebody wants to work in a sandbox that paused for want of it.
     Thaw,
     Stop(Ending),
+    /// Its time is over, whatever the record says.
+    Expire,
     Patch(Patch),
     Network {
         change: NetworkChange,
@@ -280,6 +282,7 @@ impl Driver {
             Task::Resume => self.resume().await,
             Task::Thaw => self.thaw_for_work().await,
             Task::Stop(ending) => self.stop(ending).await,
+            Task::Expire => self.expire().await,
             Task::Patch(patch) => self.patch(patch).await,
             Task::Network { change, by } => self.change_network(change, by).await,
             Task::Look(pulse) => self.look(pulse).await,

@@ -36,6 +36,8 @@ pub struct Patch {
     /// Time to live, counted from now.
     pub ttl_s: Option<u64>,
     pub on_expiry: Option<OnExpiry>,
+    /// What a face of the service remembers with it. Replaced as a whole.
+    pub annotations: Option<BTreeMap<String, String>>,
 }
 
 impl Engine {
@@ -67,6 +69,12 @@ impl Engine {
         patch.metadata.as_ref().map_or(Ok(()), |metadata| check_words("metadata", metadata))?;
         patch.ttl_s.map_or(Ok(()), |ttl_s| self.check_ttl(ttl_s))?;
         self.ask(owner, id, Task::Patch(patch)).await
+    }
+
+    /// Has its time be over now: what is to become of it then becomes of it. Idempotent.
+    pub async fn end_time(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
+        self.may_change()?;
+        self.ask(owner, id, Task::Expire).await
     }
 
     /// Freezes every process, once those who work in the sandbox are done or the settings' time for that is over. Idempotent.

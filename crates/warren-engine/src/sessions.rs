@@ -58,6 +58,8 @@ pub struct NewSandbox {
     pub kind: SandboxKind,
     pub metadata: BTreeMap<String, String>,
     pub on_expiry: OnExpiry,
+    /// What a face of the service wants to find again in the record.
+    pub annotations: BTreeMap<String, String>,
     /// The state it begins with; absent: the template as it is.
     pub from: Option<SnapshotId>,
     /// Which snapshots are taken without being asked for; absent: as the settings say.
@@ -96,6 +98,7 @@ impl NewSandbox {
             kind: SandboxKind::default(),
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::default(),
+            annotations: BTreeMap::new(),
             from: None,
             automatic: None,
         }

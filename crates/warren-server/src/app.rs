@@ -7,29 +7,35 @@ use tower::ServiceExt as _;
 use crate::error::{ApiError, Code};
 use crate::proxy::Proxy;
 use crate::state::AppState;
-use crate::{auth, chat, limits, logging, request_id, routes};
+use crate::{auth, chat, e2b, limits, logging, request_id, routes};
 
 /// What every request meets first: those for ports of sandboxes are passed on, all others are the API's.
 #[derive(Clone)]
 pub(crate) struct Front {
     api: Router,
+    e2b: Router,
     proxy: Proxy,
 }
 
 impl Front {
     /// Must be called inside the runtime that serves requests.
     pub(crate) fn new(state: AppState) -> Self {
-        Self { api: app(state.clone()), proxy: Proxy::new(state) }
+        Self { api: app(state.clone()), e2b: e2b::control::router(&state), proxy: Proxy::new(state) }
     }
 
     pub(crate) async fn answer(self, request: Request) -> Response {
         match self.proxy.answer(request).await {
             Ok(response) => response,
-            Err(request) => match self.api.oneshot(*request).await {
+            Err(request) => match self.face(&request).oneshot(*request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
             },
         }
+    }
+
+    /// Who answers what is for no port of a sandbox.
+    fn face(self, request: &Request) -> Router {
+        if e2b::control::is_for(request) { self.e2b } else { self.api }
     }
 }
 

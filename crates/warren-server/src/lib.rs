@@ -10,6 +10,7 @@ mod auth;
 mod chat;
 pub mod config;
 mod convert;
+mod e2b;
 mod error;
 mod extract;
 mod handlers;

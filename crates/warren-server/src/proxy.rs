@@ -28,12 +28,14 @@ use axum::response::{IntoResponse as _, Response};
 use http::Method;
 use warren_core::catalog::Catalog;
 use warren_core::{HostName, Owner, SandboxId};
+use warren_e2b::ENVD_PORT;
 use warren_engine::{EngineError, Visit};
 
 use self::access::{Admission, Admitted};
 use self::pool::Pool;
 use self::refusal::{Reader, Refusal, Wrong};
 use self::route::Destination;
+use crate::e2b;
 use crate::state::AppState;
 
 pub(crate) use address::Address;
@@ -88,6 +90,9 @@ impl Proxy {
             Ok(Destination::Port(target)) => target,
             Err(wrong) => return Ok(Refusal::misdirected(wrong).told(reader)),
         };
+        if target.port == ENVD_PORT {
+            return Ok(e2b::envd::answer(&self.state, &target, request).await);
+        }
         let (began, method) = (Instant::now(), request.method().clone());
         let response = match self.pass_on(&target, request).await {
             Ok(response) => response,

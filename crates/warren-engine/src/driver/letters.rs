@@ -67,6 +67,7 @@ impl Task {
             Self::Resume
             | Self::Thaw
             | Self::Stop(_)
+            | Self::Expire
             | Self::Patch(_)
             | Self::Network { .. }
             | Self::Look(_)

@@ -1,6 +1,6 @@
 //! What is due: the end of a life, the end of a pause, rest for want of work.
 
-use warren_core::{DeathCause, OnExpiry, PausedBy, Pulse, Status};
+use warren_core::{DeathCause, OnExpiry, PausedBy, Pulse, Request, Status};
 
 use super::{Driver, Link};
 use crate::EngineError;
@@ -16,7 +16,10 @@ impl Driver {
         if self.record.status == Status::Stopping {
             return self.finish().await;
         }
-        if let Some(ending) = self.overdue() {
+        if self.has_outlived() {
+            return self.expire().await;
+        }
+        if let Some(ending) = self.paused_too_long() {
             return self.stop(ending).await;
         }
         self.straighten().await?;
@@ -42,7 +45,10 @@ impl Driver {
             return u64::MAX;
         }
         let clock = self.engine.shared.parts.clock.as_ref();
-        let mut remaining_ms = self.record.deadline.remaining_ms(clock);
+        let mut remaining_ms = u64::MAX;
+        if !self.is_paused_by_request() {
+            remaining_ms = self.record.deadline.remaining_ms(clock);
+        }
         if let Some(paused) = &self.record.paused {
             remaining_ms = remaining_ms.min(paused.deadline.remaining_ms(clock));
         }
@@ -66,21 +72,40 @@ impl Driver {
         self.unwritten.is_some() || undone || unended || blind || unlinked
     }
 
-    /// Why it ends now, if it does.
-    fn overdue(&self) -> Option<Ending> {
+    /// Its time to live is over: it pauses or ends, as it was told to.
+    pub(super) async fn expire(&mut self) -> Result<(), EngineError> {
+        if !self.record.is_live() || self.is_paused_by_request() {
+            return Ok(());
+        }
+        let pauses = self.record.on_expiry == OnExpiry::Pause && self.cell.backend.capabilities().freeze;
+        if pauses && matches!(self.record.status, Status::Ready | Status::Paused) {
+            self.cell.check_unoccupied(Request::Pause)?;
+            return self.pause().await;
+        }
+        let lived_s = self.record.spec.limits.lifetime_s;
+        self.stop(Ending {
+            cause: DeathCause::Ttl,
+            detail: format!("its time to live of {lived_s} s is over"),
+            files_kept: self.record.on_expiry != OnExpiry::Delete,
+        })
+        .await
+    }
+
+    fn has_outlived(&self) -> bool {
+        let clock = self.engine.shared.parts.clock.as_ref();
+        self.record.is_live() && !self.is_paused_by_request() && self.record.deadline.is_due(clock)
+    }
+
+    fn is_paused_by_request(&self) -> bool {
+        self.record.paused.as_ref().is_some_and(|paused| paused.by == PausedBy::Request)
+    }
+
+    /// Why it ends now because it was paused for long, if it does.
+    fn paused_too_long(&self) -> Option<Ending> {
         if !self.record.is_live() {
             return None;
         }
         let clock = self.engine.shared.parts.clock.as_ref();
-        if self.record.deadline.is_due(clock) {
-            let lived_s = self.record.spec.limits.lifetime_s;
-            let files_kept = self.record.on_expiry == OnExpiry::Keep;
-            return Some(Ending {
-                cause: DeathCause::Ttl,
-                detail: format!("its time to live of {lived_s} s is over"),
-                files_kept,
-            });
-        }
         let paused = self.record.paused.as_ref().filter(|paused| paused.deadline.is_due(clock))?;
         let suspended_s = self.record.timeouts.suspended_s;
         let (cause, detail) = match paused.by {

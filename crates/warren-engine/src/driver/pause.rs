@@ -83,9 +83,14 @@ impl Driver {
         let began_ms = self.now_ms();
         self.isolate(|backend, id| backend.thaw(id)).await.map_err(EngineError::Backend)?;
         self.passed(EngineStep::ThawThawed);
+        let clock = self.engine.shared.parts.clock.clone();
         let running = |record: &mut warren_core::SandboxRecord| {
             record.status = Status::Ready;
-            record.paused = None;
+            // Its time stood still; who has it go on gives it all of it again.
+            if record.paused.take().is_some_and(|paused| paused.by == PausedBy::Request) {
+                let lifetime_ms = record.spec.limits.lifetime_s.saturating_mul(1000);
+                record.deadline = Deadline::after(clock.as_ref(), lifetime_ms);
+            }
         };
         if let Err(error) = self.write(Durability::Process, running).await {
             self.undo(Undo::Freeze).await;
@@ -142,6 +147,9 @@ impl Driver {
             }
             if let Some(on_expiry) = patch.on_expiry {
                 record.on_expiry = on_expiry;
+            }
+            if let Some(annotations) = patch.annotations {
+                record.annotations = annotations;
             }
             if let Some(ttl_s) = patch.ttl_s {
                 record.spec.limits.lifetime_s = ttl_s;

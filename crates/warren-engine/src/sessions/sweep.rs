@@ -189,7 +189,7 @@ impl Engine {
         let sandbox = self.sandbox(owner, id).await?;
         let files = match sandbox.on_expiry {
             OnExpiry::Delete if !keep => StoppedFiles::Delete,
-            OnExpiry::Delete | OnExpiry::Keep => StoppedFiles::Keep,
+            OnExpiry::Delete | OnExpiry::Keep | OnExpiry::Pause => StoppedFiles::Keep,
         };
         self.stop_because(owner, id, DeathCause::Timeout, reason, files).await.map(drop)
     }

@@ -224,7 +224,7 @@ async fn labels_metadata_and_time_to_live_can_be_changed() {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     let word = |text: &str| Some([("team".to_owned(), text.to_owned())].into());
-    let patch = Patch { labels: word("red"), metadata: word("blue"), ttl_s: Some(60), on_expiry: None };
+    let patch = Patch { labels: word("red"), metadata: word("blue"), ttl_s: Some(60), ..Patch::default() };
     let patched = engine.update_sandbox(&owner(), &id, patch).await.unwrap();
     assert_eq!(patched.spec.labels.get("team").map(String::as_str), Some("red"));
     assert_eq!(patched.metadata.get("team").map(String::as_str), Some("blue"));

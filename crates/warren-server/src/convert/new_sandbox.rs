@@ -51,6 +51,7 @@ pub(crate) fn new_sandbox(
             kind,
             metadata: body.metadata,
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
+            annotations: Default::default(),
             from: body.snapshot_id.map(|id| snapshot_id(&id, &format!("{at}snapshot_id"))).transpose()?,
             automatic: body.history.map(automatic),
         },
@@ -212,6 +213,7 @@ pub(super) fn on_expiry(on_expiry: api::OnExpiry) -> OnExpiry {
     match on_expiry {
         api::OnExpiry::Keep => OnExpiry::Keep,
         api::OnExpiry::Delete => OnExpiry::Delete,
+        api::OnExpiry::Pause => OnExpiry::Pause,
     }
 }
 

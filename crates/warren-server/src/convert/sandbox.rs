@@ -105,6 +105,7 @@ pub(crate) fn patch(body: api::PatchSandbox) -> Patch {
         metadata: body.metadata,
         ttl_s: body.ttl_s,
         on_expiry: body.on_expiry.map(on_expiry),
+        annotations: None,
     }
 }
 
@@ -168,6 +169,7 @@ fn expiry(on_expiry: OnExpiry) -> api::OnExpiry {
     match on_expiry {
         OnExpiry::Keep => api::OnExpiry::Keep,
         OnExpiry::Delete => api::OnExpiry::Delete,
+        OnExpiry::Pause => api::OnExpiry::Pause,
     }
 }
 

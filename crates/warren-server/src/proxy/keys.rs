@@ -55,6 +55,16 @@ impl LinkKeys {
         &self.first
     }
 
+    /// What nobody can say but a server with these keys: a token for such a purpose.
+    pub(crate) fn token(&self, purpose: &[&str]) -> String {
+        hex(&self.first.sign(purpose))
+    }
+
+    /// Whether that is the token for such a purpose.
+    pub(crate) fn is_token(&self, purpose: &[&str], text: &str) -> bool {
+        unhex(text).is_some_and(|tag| self.all().any(|key| key.verify(purpose, &tag)))
+    }
+
     pub(super) fn find(&self, id: &str) -> Option<&Key> {
         self.all().find(|key| key.id == id)
     }

@@ -8,9 +8,10 @@ use serde_json::Value;
 use crate::tree::{complain, root};
 
 /// A crate, and the crates of ours that it may depend on.
-const EDGES: [(&str, &[&str]); 10] = [
+const EDGES: [(&str, &[&str]); 11] = [
     ("warren-core", &[]),
     ("warren-wire", &[]),
+    ("warren-e2b", &[]),
     ("warren-guest", &["warren-wire"]),
     ("warren-isolate", &["warren-core", "warren-wire"]),
     ("warren-network", &["warren-core"]),
@@ -18,7 +19,15 @@ const EDGES: [(&str, &[&str]); 10] = [
     ("warren-engine", &["warren-core", "warren-wire"]),
     (
         "warren-server",
-        &["warren-core", "warren-engine", "warren-isolate", "warren-network", "warren-store", "warren-wire"],
+        &[
+            "warren-core",
+            "warren-e2b",
+            "warren-engine",
+            "warren-isolate",
+            "warren-network",
+            "warren-store",
+            "warren-wire",
+        ],
     ),
     (
         "warren",

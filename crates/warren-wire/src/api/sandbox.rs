@@ -257,7 +257,8 @@ pub enum Profile {
     Strict,
 }
 
-/// What becomes of a sandbox's files when its time is over: with `keep` they stay, and it can be resumed.
+/// What becomes of a sandbox when its time is over: with `keep` its processes end, its files stay, and it can be resumed; with `pause`
+/// its processes are frozen until it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -265,6 +266,7 @@ pub enum OnExpiry {
     #[default]
     Keep,
     Delete,
+    Pause,
 }
 
 /// A directory or file of the host, given to the sandbox.

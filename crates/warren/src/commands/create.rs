@@ -42,6 +42,9 @@ pub(crate) struct Create {
     /// Delete its files when its time is over, instead of keeping them
     #[arg(long)]
     delete_on_expiry: bool,
+    /// Freeze it when its time is over, instead of ending its processes
+    #[arg(long, conflicts_with = "delete_on_expiry")]
+    pause_on_expiry: bool,
     /// What it is for: terminal or research
     #[arg(long = "type", value_name = "TYPE", value_parser = parse_type)]
     kind: Option<SandboxType>,
@@ -87,11 +90,16 @@ impl Create {
             labels: self.label.iter().cloned().collect(),
             metadata: self.metadata.iter().cloned().collect(),
             backend: self.backend.clone(),
-            on_expiry: self.delete_on_expiry.then_some(OnExpiry::Delete),
+            on_expiry: self.on_expiry(),
             timeouts,
             history: self.history,
             ..self.machine.body()?
         })
+    }
+
+    fn on_expiry(&self) -> Option<OnExpiry> {
+        let pause = self.pause_on_expiry.then_some(OnExpiry::Pause);
+        self.delete_on_expiry.then_some(OnExpiry::Delete).or(pause)
     }
 }
 

@@ -1,0 +1,11 @@
+//! The E2B protocol: agents that were written for E2B run here unchanged.
+//!
+//! It has two halves. `control` is the REST interface that makes, finds and ends sandboxes; it is at `/e2b` and at the root of `api.DOMAIN`
+//! and of a listener of its own. `envd` is what a client says to one sandbox, at that sandbox's port 49983: nothing in the sandbox listens
+//! there, the server answers. Both only translate: [`warren_e2b`] says how things are written, the engine does them. What E2B knows of a
+//! sandbox and the engine does not is in its `traits`.
+
+pub(crate) mod control;
+pub(crate) mod envd;
+mod tokens;
+mod traits;

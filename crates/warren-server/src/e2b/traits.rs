@@ -1,0 +1,73 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use warren_core::SandboxRecord;
+
+/// Under which name they are in a sandbox's record.
+const ANNOTATION: &str = "e2b";
+
+/// What E2B knows of a sandbox and the engine does not. The default is what a sandbox has that was made in another way: its owner may
+/// use it by E2B too.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Traits {
+    /// What its client called the template.
+    pub(crate) template: String,
+    /// Whether traffic wakes it while it is paused.
+    pub(crate) auto_resume: bool,
+    /// Whether a pause because its time is over ends its processes.
+    pub(crate) cold_pause: bool,
+    /// Absent if its client did not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) allow_internet_access: Option<bool>,
+    pub(crate) traffic: Traffic,
+    /// As its client wrote it, but for what is secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) network: Option<serde_json::Value>,
+}
+
+/// Who may use its ports, and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Traffic {
+    /// Whether everybody may who knows its id.
+    pub(crate) public: bool,
+    /// The host that applications are told; `${PORT}` in it is the port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mask_host: Option<String>,
+    /// Ports on which applications speak TLS.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) https_ports: Vec<u16>,
+}
+
+impl Traits {
+    /// Those of a sandbox.
+    pub(crate) fn of(record: &SandboxRecord) -> Self {
+        let written = record.annotations.get(ANNOTATION);
+        // Of what cannot be read nothing is open.
+        written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
+    /// The same annotations with these.
+    pub(crate) fn written_to(&self, mut annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        annotations.insert(ANNOTATION.to_owned(), text);
+        annotations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traits_are_read_as_they_were_written() {
+        let traffic =
+            Traffic { public: true, mask_host: Some("a:${PORT}".to_owned()), https_ports: vec![8443] };
+        let traits = Traits { template: "base".to_owned(), auto_resume: true, traffic, ..Traits::default() };
+        let annotations = traits.written_to(BTreeMap::new());
+        let text = annotations.get(ANNOTATION).unwrap();
+        assert_eq!(serde_json::from_str::<Traits>(text).unwrap(), traits);
+        assert_eq!(serde_json::from_str::<Traits>("{}").unwrap(), Traits::default());
+    }
+}
