@@ -1,6 +1,10 @@
 //! The E2B protocol as data. Nothing here knows a sandbox: the server translates between these and the engine.
 
-pub mod rest;
+mod json;
+
+pub mod filesystem;
+pub mod process;
+pub mod timestamp;
 
 /// The version of the in-sandbox protocol that is spoken.
 pub const ENVD_VERSION: &str = "0.6.13";
