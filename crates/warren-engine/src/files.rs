@@ -97,7 +97,8 @@ fn leave_for(operation: &FileOperation) -> Request {
         | FileOperation::Remove { .. }
         | FileOperation::SetPermissions { .. }
         | FileOperation::SetOwner { .. }
-        | FileOperation::MakeSymlink { .. } => Request::WriteFiles,
+        | FileOperation::MakeSymlink { .. }
+        | FileOperation::SetAttributes { .. } => Request::WriteFiles,
     }
 }
 

@@ -262,7 +262,7 @@ impl Context {
     }
 
     fn call(&self, operation: FileOperation) -> FileCall {
-        FileCall { user: None, operation }
+        FileCall { user: None, operation, as_root: None }
     }
 
     fn progress(&self, progress: impl FnOnce() -> ToolProgress) {

@@ -29,12 +29,13 @@ mod tests;
 
 use std::os::unix::net::UnixStream;
 
-use warren_wire::guest::{AgentConfig, Failure, FileCall, FileOperation, FrameDecoder, Reply};
+use warren_wire::guest::{AgentConfig, Failure, FailureCode, FileCall, FileOperation, FrameDecoder, Reply};
 
 use channel::Channel;
 use entry::Names;
-use failure::Stop;
+use failure::{Stop, denied};
 use place::Place;
+use rights::Heir;
 
 use crate::identity::{self, Identity};
 
@@ -42,7 +43,7 @@ use crate::identity::{self, Identity};
 /// calling thread keeps the call's rights, so it must do nothing else afterwards.
 pub(crate) fn serve(call: FileCall, stream: UnixStream, decoder: FrameDecoder, config: &AgentConfig) {
     let Ok(channel) = Channel::new(stream, decoder) else { return };
-    let mut task = Task { channel, names: Names::default() };
+    let mut task = Task { channel, names: Names::default(), heir: None };
     if let Err(Stop::Failed(failure)) = task.run(call, config) {
         // A host that has gone meanwhile cannot be told.
         task.channel.reply(&Reply::Failed(failure)).ok();
@@ -53,27 +54,33 @@ pub(crate) fn serve(call: FileCall, stream: UnixStream, decoder: FrameDecoder, c
 struct Task {
     channel: Channel,
     names: Names,
+    /// Who gets what the operation makes; absent: whoever it acts as, by the kernel's own rules.
+    heir: Option<Heir>,
 }
 
 impl Task {
     fn run(&mut self, call: FileCall, config: &AgentConfig) -> Result<(), Stop> {
         let identity = identity::resolve(call.user.as_ref(), config)?;
-        rights::assume(&identity)?;
+        if call.as_root == Some(true) {
+            self.heir = Some(rights::assume_root_for(&identity)?);
+        } else {
+            rights::assume(&identity)?;
+        }
         self.operate(call.operation, &identity)
     }
 
     fn operate(&mut self, operation: FileOperation, identity: &Identity) -> Result<(), Stop> {
         let place = |path| Place::new(path, &identity.home);
         match operation {
-            FileOperation::Stat { path, follow } => read::stat(self, &place(path)?, follow),
+            FileOperation::Stat { path, follow, .. } => read::stat(self, &place(path)?, follow),
             FileOperation::Read { path, offset, length } => read::read(self, &place(path)?, offset, length),
             FileOperation::Write { path, mode, permissions, parents } => {
-                let options = write::Options { mode, permissions, parents, uid: identity.uid };
+                let options = write::Options { mode, permissions, parents, uid: self.acts_as(identity), heir: self.heir };
                 write::write(self, place(path)?, options)
             }
-            FileOperation::List { path, depth } => list::list(self, &place(path)?, depth),
+            FileOperation::List { path, depth, .. } => list::list(self, &place(path)?, depth),
             FileOperation::MakeDirectory { path, permissions, parents } => {
-                self.done(change::make_directory(&place(path)?, permissions, parents))
+                self.done(change::make_directory(&place(path)?, permissions, parents, self.heir))
             }
             FileOperation::Rename { from, to } => self.done(change::rename(&place(from)?, &place(to)?)),
             FileOperation::Remove { path, recursive } => self.done(remove::remove(&place(path)?, recursive)),
@@ -82,14 +89,23 @@ impl Task {
             }
             FileOperation::SetOwner { path, owner } => self.done(change::set_owner(&place(path)?, &owner)),
             FileOperation::MakeSymlink { path, target } => {
-                self.done(change::make_symlink(&place(path)?, &target))
+                self.done(change::make_symlink(&place(path)?, &target, self.heir))
             }
             FileOperation::Glob { root, pattern, limit } => {
                 search::glob(self, &place(root)?, &pattern, limit)
             }
             FileOperation::Grep(query) => grep::grep(self, &place(query.root.clone())?, &query),
             FileOperation::Watch { path, recursive } => watch::watch(self, &place(path)?, recursive),
+            FileOperation::SetAttributes { path, .. } => {
+                let reason = "extended attributes are not known yet";
+                let place = place(path)?;
+                Err(denied(FailureCode::Unsupported, "set attributes of", place.path(), reason).into())
+            }
         }
+    }
+
+    fn acts_as(&self, identity: &Identity) -> u32 {
+        if self.heir.is_some() { 0 } else { identity.uid }
     }
 
     fn done(&mut self, outcome: Result<(), Failure>) -> Result<(), Stop> {

@@ -19,7 +19,8 @@ pub use boot::{
 pub use bytes::ByteString;
 pub use client::{CallError, CallSender, Connection, parse_reply};
 pub use files::{
-    EntryKind, FileCall, FileEntry, FileOperation, GrepMatch, GrepQuery, WatchEvent, WatchKind, WriteMode,
+    Attribute, Detail, EntryKind, FileCall, FileEntry, FileOperation, GrepMatch, GrepQuery, Resolved,
+    WatchEvent, WatchKind, WriteMode,
 };
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, HEADER_BYTES, MAX_PAYLOAD};
 pub use process::{

@@ -44,8 +44,10 @@ fn requests() -> Vec<Request> {
     requests.extend(
         file_operations()
             .into_iter()
-            .map(|operation| Request::File(FileCall { user: Some(text("root")), operation })),
+            .map(|operation| Request::File(FileCall { user: Some(text("root")), operation, as_root: None })),
     );
+    let operation = FileOperation::Remove { path: text("/a"), recursive: true };
+    requests.push(Request::File(FileCall { user: Some(text("user")), operation, as_root: Some(true) }));
     requests
 }
 
@@ -60,13 +62,16 @@ fn file_operations() -> Vec<FileOperation> {
         limit: 5,
     };
     vec![
-        FileOperation::Stat { path: path(), follow: true },
+        FileOperation::Stat { path: path(), follow: true, detail: None },
+        FileOperation::Stat { path: path(), follow: false, detail: Some(detail()) },
         FileOperation::Read { path: path(), offset: 1, length: Some(2) },
         write(WriteMode::Replace),
         write(WriteMode::Append),
         write(WriteMode::CreateNew),
         write(WriteMode::At { offset: 3 }),
-        FileOperation::List { path: path(), depth: 2 },
+        write(WriteMode::Truncate),
+        FileOperation::List { path: path(), depth: 2, detail: None },
+        FileOperation::List { path: path(), depth: 2, detail: Some(detail()) },
         FileOperation::MakeDirectory { path: path(), permissions: None, parents: false },
         FileOperation::Rename { from: path(), to: text("/b") },
         FileOperation::Remove { path: path(), recursive: true },
@@ -76,7 +81,16 @@ fn file_operations() -> Vec<FileOperation> {
         FileOperation::Glob { root: path(), pattern: text("**/*.rs"), limit: 9 },
         FileOperation::Grep(query),
         FileOperation::Watch { path: path(), recursive: true },
+        FileOperation::SetAttributes { path: path(), prefix: text("user."), attributes: vec![attribute()] },
     ]
+}
+
+fn detail() -> Detail {
+    Detail { resolve: true, attributes: Some(text("user.")) }
+}
+
+fn attribute() -> Attribute {
+    Attribute { name: text("user.a"), value: text("b") }
 }
 
 fn replies() -> Vec<Reply> {
@@ -94,7 +108,10 @@ fn replies() -> Vec<Reply> {
         group: None,
         inode: 6,
         links: 1,
+        resolved: None,
+        attributes: None,
     };
+    let resolved = Resolved { path: text("/c"), kind: Some(EntryKind::File), permissions: 0o644, size: 5 };
     let process = ProcessInfo {
         process: ProcessId(7),
         pid: 8,
@@ -109,7 +126,10 @@ fn replies() -> Vec<Reply> {
         env: Vec::new(),
     };
     let found = GrepMatch { path: text("/a"), line: 4, text: text("xx") };
-    let change = WatchEvent { kind: WatchKind::Renamed, path: text("a"), renamed_to: Some(text("b")) };
+    let renamed_to = Some(text("b"));
+    let change = WatchEvent { kind: WatchKind::Renamed, path: text("a"), renamed_to, moved_away: None };
+    let moved =
+        WatchEvent { kind: WatchKind::Removed, renamed_to: None, moved_away: Some(true), ..change.clone() };
     let failure = Failure { code: FailureCode::NotFound, message: "no".to_owned(), errno: Some(2) };
     vec![
         Reply::Pong(Pong { generation: 1, version: "0.1.0".to_owned(), uptime_ms: 5 }),
@@ -120,9 +140,11 @@ fn replies() -> Vec<Reply> {
         Reply::Processes(vec![process]),
         Reply::Done,
         Reply::Entry(entry.clone()),
-        Reply::Entries(vec![entry]),
+        Reply::Entries(vec![entry.clone()]),
+        Reply::Entry(FileEntry { resolved: Some(resolved), attributes: Some(vec![attribute()]), ..entry }),
         Reply::Matches(vec![found]),
         Reply::Changed(vec![change]),
+        Reply::Changed(vec![moved]),
         Reply::Written { bytes: 12 },
         Reply::Usage(GuestUsage { processes: 1, running: 2, ..GuestUsage::default() }),
         Reply::Failed(failure),

@@ -1,7 +1,7 @@
 use warren_wire::guest::{FileCall, FileEntry, FileOperation, GrepMatch, Reply, Request, WatchEvent};
 
 use crate::EngineError;
-use crate::guest::{Call, Guest, Piece, WORK};
+use crate::guest::{ANSWER, Call, Guest, Piece, WORK, within};
 
 /// Bytes of matching lines that one search may answer with.
 const MATCHES_BYTES: usize = 32 << 20;
@@ -15,10 +15,21 @@ pub struct Listing {
     over: bool,
 }
 
+/// Changes that one flush may answer with; far more than the sandbox's kernel holds back for a watch.
+const FLUSHED_EVENTS: usize = 1 << 17;
+
+/// Bytes of their paths.
+const FLUSHED_BYTES: usize = 32 << 20;
+
 /// Changes below a directory, as they happen. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Watch {
     call: Call,
+    /// Answers due to flushes, some of which may have been given up.
+    owed: u64,
+    /// What flushes have taken and not answered.
+    held: Vec<WatchEvent>,
+    held_bytes: usize,
 }
 
 impl Listing {
@@ -39,10 +50,52 @@ impl Listing {
 impl Watch {
     /// The next changes; `None` never, since a watch has no end of its own. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Vec<WatchEvent>>, EngineError> {
-        match self.call.next_at_leisure().await? {
+        if !self.held.is_empty() {
+            return Ok(Some(self.take_held()));
+        }
+        loop {
+            let piece = self.call.next_at_leisure().await?;
+            if let Some(events) = self.told(piece)? {
+                return Ok(Some(events));
+            }
+        }
+    }
+
+    /// Everything that has happened until now and was not told yet. Cancel safe: what a flush that was given up has
+    /// taken is told by whatever is asked next.
+    pub async fn flush(&mut self) -> Result<Vec<WatchEvent>, EngineError> {
+        self.owed += 1;
+        let asked = within(ANSWER, async { Ok(self.call.sender.nudge().await) }).await?;
+        if let Err(error) = asked {
+            return Err(self.call.guest.explain(error).await);
+        }
+        while self.owed > 0 {
+            let piece = self.call.next(ANSWER).await?;
+            let Some(events) = self.told(piece)? else { continue };
+            self.held_bytes += events.iter().map(|event| event.path.as_bytes().len()).sum::<usize>();
+            self.held.extend(events);
+            if self.held.len() > FLUSHED_EVENTS || self.held_bytes > FLUSHED_BYTES {
+                return Err(self.call.guest.unexpected("more changes than a watch holds back"));
+            }
+        }
+        Ok(self.take_held())
+    }
+
+    /// Changes that arrived; `None` for the answer to a flush.
+    fn told(&mut self, piece: Piece) -> Result<Option<Vec<WatchEvent>>, EngineError> {
+        match piece {
             Piece::Reply(Reply::Changed(events)) => Ok(Some(events)),
+            Piece::Reply(Reply::Done) if self.owed > 0 => {
+                self.owed -= 1;
+                Ok(None)
+            }
             _ => Err(self.call.guest.unexpected("something other than changes")),
         }
+    }
+
+    fn take_held(&mut self) -> Vec<WatchEvent> {
+        self.held_bytes = 0;
+        std::mem::take(&mut self.held)
     }
 }
 
@@ -81,7 +134,7 @@ impl Guest {
 
     pub(crate) async fn watch(&self, call: FileCall) -> Result<Watch, EngineError> {
         match self.begin(&Request::File(call), WORK).await? {
-            (Reply::Done, call) => Ok(Watch { call }),
+            (Reply::Done, call) => Ok(Watch { call, owed: 0, held: Vec::new(), held_bytes: 0 }),
             _ => Err(self.unexpected("something other than that the watch began")),
         }
     }

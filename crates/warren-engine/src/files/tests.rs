@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use futures_util::FutureExt;
 use warren_wire::guest::{
     CHUNK, EntryKind, Failure, FailureCode, FileCall, FileEntry, FileOperation, FrameKind, GrepMatch,
     GrepQuery, Reply, Request, WatchEvent, WatchKind,
@@ -8,7 +9,7 @@ use crate::EngineError;
 use crate::guest::fake::FakeGate;
 
 fn call(operation: FileOperation) -> FileCall {
-    FileCall { user: None, operation }
+    FileCall { user: None, operation, as_root: None }
 }
 
 fn read() -> FileCall {
@@ -39,6 +40,8 @@ fn entry(path: &str) -> FileEntry {
         group: None,
         inode: 1,
         links: 1,
+        resolved: None,
+        attributes: None,
     }
 }
 
@@ -159,7 +162,7 @@ async fn a_full_disk_is_told_although_the_agent_hung_up() {
 
 #[tokio::test]
 async fn a_listing_comes_in_parts_and_may_be_empty() {
-    let list = || call(FileOperation::List { path: "/".into(), depth: 1 });
+    let list = || call(FileOperation::List { path: "/".into(), depth: 1, detail: None });
     let gate = FakeGate::default()
         .serve(|mut end| async move {
             end.request().await;
@@ -199,16 +202,75 @@ async fn more_matches_than_were_asked_for_are_refused() {
     assert!(matches!(gate.guest().grep(grep(100)).await, Err(EngineError::Agent { .. })));
 }
 
+fn created(path: &str) -> WatchEvent {
+    WatchEvent { kind: WatchKind::Created, path: path.into(), renamed_to: None, moved_away: None }
+}
+
+fn watch() -> FileCall {
+    call(FileOperation::Watch { path: "/".into(), recursive: true })
+}
+
 #[tokio::test]
 async fn a_watch_tells_changes_until_the_agent_goes() {
-    let event = || WatchEvent { kind: WatchKind::Created, path: "n".into(), renamed_to: None };
-    let gate = FakeGate::default().serve(move |mut end| async move {
+    let gate = FakeGate::default().serve(|mut end| async move {
         end.request().await;
         end.reply(&Reply::Done).await;
-        end.reply(&Reply::Changed(vec![event()])).await;
+        end.reply(&Reply::Changed(vec![created("n")])).await;
     });
-    let call = call(FileOperation::Watch { path: "/".into(), recursive: true });
-    let mut watch = gate.guest().watch(call).await.unwrap();
-    assert_eq!(watch.next().await.unwrap(), Some(vec![event()]));
+    let mut watch = gate.guest().watch(watch()).await.unwrap();
+    assert_eq!(watch.next().await.unwrap(), Some(vec![created("n")]));
     assert!(matches!(watch.next().await, Err(EngineError::SandboxEnded { .. })));
+}
+
+#[tokio::test]
+async fn a_flushed_watch_tells_all_that_was_not_told() {
+    let gate = FakeGate::default().serve(|mut end| async move {
+        end.request().await;
+        end.reply(&Reply::Done).await;
+        end.reply(&Reply::Changed(vec![created("a")])).await;
+        let ask = end.receive().await.unwrap();
+        assert_eq!((ask.kind, ask.payload.len()), (FrameKind::Data, 0));
+        end.reply(&Reply::Changed(vec![created("b"), created("c")])).await;
+        end.reply(&Reply::Done).await;
+        end.receive().await.unwrap();
+        end.reply(&Reply::Done).await;
+        end.reply(&Reply::Changed(vec![created("d")])).await;
+        end.linger().await;
+    });
+    let mut watch = gate.guest().watch(watch()).await.unwrap();
+    assert_eq!(watch.flush().await.unwrap(), [created("a"), created("b"), created("c")]);
+    assert_eq!(watch.flush().await.unwrap(), []);
+    assert_eq!(watch.next().await.unwrap(), Some(vec![created("d")]));
+}
+
+#[tokio::test]
+async fn a_flush_that_is_given_up_loses_nothing() {
+    let gate = FakeGate::default().serve(|mut end| async move {
+        end.request().await;
+        end.reply(&Reply::Done).await;
+        end.receive().await.unwrap();
+        end.reply(&Reply::Changed(vec![created("a")])).await;
+        end.receive().await.unwrap();
+        end.reply(&Reply::Done).await;
+        end.reply(&Reply::Changed(vec![created("b")])).await;
+        end.reply(&Reply::Done).await;
+        end.reply(&Reply::Changed(vec![created("c")])).await;
+        end.linger().await;
+    });
+    let mut watch = gate.guest().watch(watch()).await.unwrap();
+    assert!(watch.flush().now_or_never().is_none());
+    assert_eq!(watch.flush().await.unwrap(), [created("a"), created("b")]);
+    assert_eq!(watch.next().await.unwrap(), Some(vec![created("c")]));
+}
+
+#[tokio::test]
+async fn an_agent_that_never_ends_a_flush_is_left_behind() {
+    let gate = FakeGate::default().serve(|mut end| async move {
+        end.request().await;
+        end.reply(&Reply::Done).await;
+        let flood = minicbor::to_vec(Reply::Changed(vec![created("n"); 512])).unwrap();
+        while end.send(FrameKind::Message, &flood).await {}
+    });
+    let mut watch = gate.guest().watch(watch()).await.unwrap();
+    assert!(matches!(watch.flush().await, Err(EngineError::Agent { .. })));
 }

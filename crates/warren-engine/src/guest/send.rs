@@ -43,6 +43,11 @@ impl Sender {
         Ok(())
     }
 
+    /// An empty data frame, which a watch takes as a question.
+    pub(crate) async fn nudge(&mut self) -> Result<(), CallError> {
+        self.send(FrameKind::Data, Bytes::new()).await
+    }
+
     pub(crate) async fn end(&mut self) -> Result<(), CallError> {
         self.send(FrameKind::End, Bytes::new()).await
     }

@@ -223,7 +223,7 @@ async fn a_file_call_makes_no_entry_and_is_not_blamed_on_the_next_command() {
         permissions: None,
         parents: false,
     };
-    let call = warren_wire::guest::FileCall { user: None, operation: write };
+    let call = warren_wire::guest::FileCall { user: None, operation: write, as_root: None };
     let mut file = engine.write_file(&owner(), &id, call).await.unwrap();
     file.write(Bytes::from_static(b"x")).await.unwrap();
     file.finish().await.unwrap();

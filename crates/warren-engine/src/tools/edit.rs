@@ -72,7 +72,10 @@ impl Edit {
         let write = FileOperation::Write { path: path.clone(), mode, permissions, parents: false };
         let mut writer = context.guest.write(context.call(write)).await?;
         writer.write(Bytes::from(edited)).await?;
-        let now = context.guest.stat(context.call(FileOperation::Stat { path, follow: true })).await?;
+        let now = context
+            .guest
+            .stat(context.call(FileOperation::Stat { path, follow: true, detail: None }))
+            .await?;
         if !is_same(&file.entry, &now) {
             // The writer is dropped before its end, so nothing is changed.
             return Err(ToolError::told(format!(

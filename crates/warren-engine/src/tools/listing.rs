@@ -73,7 +73,7 @@ impl Ls {
     pub(super) async fn run(self, context: &Context) -> Result<Answer, ToolError> {
         let root = context.place(self.path.as_deref().unwrap_or(".")).await;
         let depth = u32::try_from(self.depth).unwrap_or(u32::MAX);
-        let call = context.call(FileOperation::List { path: root.clone(), depth });
+        let call = context.call(FileOperation::List { path: root.clone(), depth, detail: None });
         let (mut entries, more) = gather(context.guest.entries(call).await?).await?;
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         let lines: Vec<String> = entries.iter().map(|entry| line(entry, root.as_path())).collect();

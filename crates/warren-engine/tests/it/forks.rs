@@ -148,6 +148,7 @@ async fn a_diff_tells_what_was_added_changed_and_removed() {
     let call = warren_wire::guest::FileCall {
         user: None,
         operation: warren_wire::guest::FileOperation::Remove { path: "/root/gone".into(), recursive: false },
+        as_root: None,
     };
     engine.file_call(&owner(), &id, call).await.unwrap();
     let options = DiffOptions { text: true, ..DiffOptions::default() };

@@ -18,11 +18,11 @@ use crate::support::*;
 use crate::travel::{forks, snap};
 
 fn file(operation: FileOperation) -> FileCall {
-    FileCall { user: None, operation }
+    FileCall { user: None, operation, as_root: None }
 }
 
 fn stat() -> FileCall {
-    file(FileOperation::Stat { path: "/tmp".into(), follow: true })
+    file(FileOperation::Stat { path: "/tmp".into(), follow: true, detail: None })
 }
 
 fn grep() -> FileCall {
@@ -101,7 +101,7 @@ async fn ask_everything(
         "stat" => engine.stat(&them, id, stat());
         "read_file" => engine.read_file(&them, id, file(FileOperation::Read { path: "/tmp/a".into(), offset: 0, length: None }));
         "write_file" => engine.write_file(&them, id, file(write));
-        "entries" => engine.entries(&them, id, file(FileOperation::List { path: "/".into(), depth: 1 }));
+        "entries" => engine.entries(&them, id, file(FileOperation::List { path: "/".into(), depth: 1, detail: None }));
         "grep" => engine.grep(&them, id, grep());
         "watch" => engine.watch(&them, id, file(FileOperation::Watch { path: "/".into(), recursive: true }));
         "attach" => engine.attach(&them, attach(id));

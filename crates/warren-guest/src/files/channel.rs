@@ -76,6 +76,24 @@ impl Channel {
         }
     }
 
+    /// The host's next frame if all of it is here; `None` if there is more to wait for.
+    pub(super) fn receive_ready(&mut self) -> Result<Option<Frame>, Stop> {
+        loop {
+            if let Some(frame) = self.decoder.next_frame().map_err(|error| invalid(error.to_string()))? {
+                return Ok(Some(frame));
+            }
+            self.incoming.resize(CHUNK, 0);
+            let wanted = self.decoder.wanted().min(CHUNK);
+            match rustix::net::recv(&self.stream, &mut self.incoming[..wanted], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(Stop::Gone),
+                Ok((count, _)) => self.decoder.push(&self.incoming[..count]),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Stop::Gone),
+            }
+        }
+    }
+
     /// Reads on until the host has sent all of its data. A socket closed with bytes unread would make the
     /// host's next write fail before it has read why.
     pub(super) fn drain(&mut self) {

@@ -60,6 +60,8 @@ pub(super) fn from_stat(stat: &Stat, path: ByteString, names: &mut Names) -> Fil
         group,
         inode: stat.st_ino,
         links: stat.st_nlink,
+        resolved: None,
+        attributes: None,
     }
 }
 

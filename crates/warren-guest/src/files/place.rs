@@ -1,16 +1,18 @@
 //! Paths as a call names them.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::path::Arg;
 use warren_wire::guest::{ByteString, Failure, FailureCode};
 
 use super::entry::file_type;
 use super::failure::{denied, invalid};
+use super::rights::Heir;
 
 /// The longest path the kernel takes, without the final NUL.
 const PATH_BYTES: usize = 4095;
@@ -95,8 +97,8 @@ pub(super) fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// As `mkdir -p`, component by component so that links and `..` mean what they mean to the kernel. The
-/// permissions are those of the last directory, if it is made.
-pub(super) fn make_directories(path: &Path, permissions: u32) -> Result<(), Errno> {
+/// permissions are those of the last directory, if it is made. All that are made are the heir's.
+pub(super) fn make_directories(path: &Path, permissions: u32, heir: Option<Heir>) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut directory = open_path(Path::new("/"))?;
     let mut components = path.components().filter(|part| *part != Component::RootDir).peekable();
@@ -105,7 +107,7 @@ pub(super) fn make_directories(path: &Path, permissions: u32) -> Result<(), Errn
         let bits = if components.peek().is_none() { permissions } else { DIRECTORY_PERMISSIONS };
         directory = match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
             Err(Errno::NOENT) => {
-                match make_directory_at(&directory, name, bits) {
+                match make_directory_at(&directory, name, bits, heir) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(errno) => return Err(errno),
                 }
@@ -118,8 +120,14 @@ pub(super) fn make_directories(path: &Path, permissions: u32) -> Result<(), Errn
 }
 
 /// Makes one directory with exactly these permission bits, whatever the process's mask.
-pub(super) fn make_directory_at(directory: &OwnedFd, name: &OsStr, permissions: u32) -> Result<(), Errno> {
+pub(super) fn make_directory_at(
+    directory: &OwnedFd,
+    name: &OsStr,
+    permissions: u32,
+    heir: Option<Heir>,
+) -> Result<(), Errno> {
     rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(permissions))?;
+    give_at(directory, name, heir)?;
     let made = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     // The set-group-id bit of the parent is inherited and stays.
     let wanted = permissions | (made.st_mode & 0o2000);
@@ -127,6 +135,12 @@ pub(super) fn make_directory_at(directory: &OwnedFd, name: &OsStr, permissions: 
         return Ok(());
     }
     rustix::fs::chmodat(directory, name, Mode::from_raw_mode(wanted), AtFlags::empty())
+}
+
+/// Gives what was just made to the heir, if there is one. A link that took its place meanwhile is given itself.
+pub(super) fn give_at(directory: impl AsFd, name: impl Arg, heir: Option<Heir>) -> Result<(), Errno> {
+    let Some(Heir { uid, gid }) = heir else { return Ok(()) };
+    rustix::fs::chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// Permission bits as a call gives them.

@@ -4,11 +4,25 @@
 //! There is no way back, so the thread must end with the call.
 
 use rustix::process::{getegid, geteuid, getgroups};
-use rustix::thread::{CapabilitySet, Gid};
+use rustix::thread::{CapabilitySet, Gid, Uid};
 use warren_wire::guest::{Failure, FailureCode};
 
 use super::sys;
 use crate::identity::Identity;
+
+/// Who gets what a call makes, where that is not whoever the thread acts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Heir {
+    pub(super) uid: Uid,
+    pub(super) gid: Gid,
+}
+
+/// Keeps root's rights to every file, on behalf of `identity`, to whom everything made belongs.
+pub(super) fn assume_root_for(identity: &Identity) -> Result<Heir, Failure> {
+    let root = Identity { uid: 0, gid: 0, groups: Vec::new(), ..identity.clone() };
+    assume(&root)?;
+    Ok(Heir { uid: Uid::from_raw(identity.uid), gid: Gid::from_raw(identity.gid) })
+}
 
 /// Makes the kernel judge this thread's file access as it would judge `identity`'s.
 pub(super) fn assume(identity: &Identity) -> Result<(), Failure> {

@@ -92,7 +92,7 @@ fn open_as(user: &str, operation: FileOperation) -> Connection<UnixStream> {
     let (host, agent) = UnixStream::pair().unwrap();
     std::thread::spawn(move || answer(agent));
     host.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let call = FileCall { user: Some(user.into()), operation };
+    let call = FileCall { user: Some(user.into()), operation, as_root: None };
     Connection::open(host, &Request::File(call)).unwrap()
 }
 
@@ -150,7 +150,7 @@ fn entries(operation: FileOperation) -> Result<Vec<FileEntry>, Failure> {
 }
 
 fn stat(path: &ByteString) -> FileEntry {
-    match ask(FileOperation::Stat { path: path.clone(), follow: false }).unwrap() {
+    match ask(FileOperation::Stat { path: path.clone(), follow: false, detail: None }).unwrap() {
         Reply::Entry(entry) => entry,
         other => panic!("unexpected {other:?}"),
     }

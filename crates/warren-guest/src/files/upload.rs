@@ -12,6 +12,7 @@ use warren_wire::guest::{Failure, FailureCode};
 use super::failure::{denied, refused};
 use super::place::{Place, open_path};
 use super::read::{expect_regular, open_regular};
+use super::rights::Heir;
 
 /// What is held back of a file that can only be overwritten in place, so that a small upload that breaks
 /// off leaves the old content. More than this has to go straight to the file.
@@ -43,7 +44,8 @@ enum Plan {
         partial: Partial,
         permissions: u32,
     },
-    Append,
+    /// Straight to the file, at its end.
+    Through,
     At {
         position: u64,
     },
@@ -51,6 +53,28 @@ enum Plan {
     InPlace {
         spool: Option<Vec<u8>>,
     },
+}
+
+/// What becomes of a file that has to be made.
+#[derive(Clone, Copy)]
+pub(super) struct New {
+    pub(super) permissions: u32,
+    pub(super) heir: Option<Heir>,
+}
+
+impl New {
+    fn give(self, file: &OwnedFd) -> Result<(), Errno> {
+        let Some(Heir { uid, gid }) = self.heir else { return Ok(()) };
+        rustix::fs::fchown(file, Some(uid), Some(gid))
+    }
+
+    /// Its final bits and owner; the bits are left alone where they are right, so that nobody sees them change.
+    fn settle(self, file: &OwnedFd) -> Result<(), Errno> {
+        if rustix::fs::fstat(file)?.st_mode & 0o7777 != self.permissions {
+            rustix::fs::fchmod(file, Mode::from_raw_mode(self.permissions))?;
+        }
+        self.give(file)
+    }
 }
 
 /// A file that vanishes unless it is kept.
@@ -62,14 +86,16 @@ struct Partial {
 }
 
 impl Upload {
-    pub(super) fn replace(place: &Place, permissions: u32, uid: u32) -> Result<Self, Failure> {
+    pub(super) fn replace(place: &Place, new: New, uid: u32) -> Result<Self, Failure> {
         let failed = |errno| refused("write", place.path(), errno);
         let (directory, name) = parent(place)?;
         let existing = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => {
                 let (partial, file) = Partial::temporary(directory).map_err(failed)?;
-                return Ok(Self::new(place, file, Plan::Replace { partial, name, permissions, owner: None }));
+                let permissions = new.permissions;
+                let owner = new.heir.map(|heir| (heir.uid.as_raw(), heir.gid.as_raw()));
+                return Ok(Self::new(place, file, Plan::Replace { partial, name, permissions, owner }));
             }
             Err(errno) => return Err(failed(errno)),
         };
@@ -98,24 +124,40 @@ impl Upload {
         }
     }
 
-    pub(super) fn create_new(place: &Place, permissions: u32) -> Result<Self, Failure> {
+    pub(super) fn create_new(place: &Place, new: New) -> Result<Self, Failure> {
+        let failed = |errno| refused("write", place.path(), errno);
+        let permissions = new.permissions;
         let (directory, name) = parent(place)?;
-        let (partial, file) = Partial::create(directory, name, permissions)
-            .map_err(|errno| refused("write", place.path(), errno))?;
+        let (partial, file) = Partial::create(directory, name, permissions).map_err(failed)?;
+        new.give(&file).map_err(failed)?;
         Ok(Self::new(place, file, Plan::Create { partial, permissions }))
     }
 
-    pub(super) fn append(place: &Place, permissions: u32) -> Result<Self, Failure> {
-        let file = open_or_create(place, permissions, OFlags::WRONLY | OFlags::APPEND)?;
-        Ok(Self::new(place, file, Plan::Append))
+    pub(super) fn append(place: &Place, new: New) -> Result<Self, Failure> {
+        let (file, _) = open_or_create(place, new, OFlags::WRONLY | OFlags::APPEND)?;
+        Ok(Self::new(place, file, Plan::Through))
     }
 
-    pub(super) fn at(place: &Place, permissions: u32, offset: u64) -> Result<Self, Failure> {
+    pub(super) fn at(place: &Place, new: New, offset: u64) -> Result<Self, Failure> {
         if i64::try_from(offset).is_err() {
             return Err(denied(FailureCode::Invalid, "write", place.path(), "the offset is out of range"));
         }
-        let file = open_or_create(place, permissions, OFlags::WRONLY)?;
+        let (file, _) = open_or_create(place, new, OFlags::WRONLY)?;
         Ok(Self::new(place, file, Plan::At { position: offset }))
+    }
+
+    /// Whoever watches a small new file sees it made, given away and written, each once.
+    pub(super) fn truncate(place: &Place, new: New) -> Result<Self, Failure> {
+        let failed = |errno| refused("write", place.path(), errno);
+        let (file, made) = open_or_create(place, new, OFlags::WRONLY)?;
+        if !made {
+            new.give(&file).map_err(failed)?;
+            let size = rustix::fs::fstat(&file).map_err(failed)?.st_size;
+            if size > 0 {
+                rustix::fs::ftruncate(&file, 0).map_err(failed)?;
+            }
+        }
+        Ok(Self::new(place, file, Plan::Through))
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -136,7 +178,7 @@ impl Upload {
 
     fn store(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         match &mut self.plan {
-            Plan::Replace { .. } | Plan::Create { .. } | Plan::Append | Plan::InPlace { spool: None } => {
+            Plan::Replace { .. } | Plan::Create { .. } | Plan::Through | Plan::InPlace { spool: None } => {
                 write_all(&self.file, bytes)
             }
             Plan::At { position } => write_all_at(&self.file, bytes, position),
@@ -153,7 +195,7 @@ impl Upload {
 
     fn commit(&mut self) -> Result<(), Errno> {
         match &mut self.plan {
-            Plan::Append | Plan::At { .. } => Ok(()),
+            Plan::Through | Plan::At { .. } => Ok(()),
             Plan::InPlace { spool } => spill(&self.file, spool),
             Plan::Create { partial, permissions } => {
                 rustix::fs::fchmod(&self.file, Mode::from_raw_mode(*permissions))?;
@@ -231,17 +273,19 @@ fn is_fixed(directory: &OwnedFd, name: &OsStr, file: &Stat, uid: u32) -> bool {
     sticky && uid != 0 && file.st_uid != uid
 }
 
-fn open_or_create(place: &Place, permissions: u32, access: OFlags) -> Result<OwnedFd, Failure> {
+/// The file, and whether it was made.
+fn open_or_create(place: &Place, new: New, access: OFlags) -> Result<(OwnedFd, bool), Failure> {
     match open_regular("write", place, access) {
         Err(failure) if failure.code == FailureCode::NotFound => {}
-        opened => return opened.map(|(file, _)| file),
+        opened => return opened.map(|(file, _)| (file, false)),
     }
     let (directory, name) = parent(place)?;
-    match rustix::fs::openat(&directory, &name, NEW | access, Mode::from_raw_mode(permissions & 0o777)) {
+    let permissions = Mode::from_raw_mode(new.permissions & 0o777);
+    match rustix::fs::openat(&directory, &name, NEW | access, permissions) {
         // Somebody else made it in between.
-        Err(Errno::EXIST) => open_regular("write", place, access).map(|(file, _)| file),
+        Err(Errno::EXIST) => open_regular("write", place, access).map(|(file, _)| (file, false)),
         created => created
-            .and_then(|file| rustix::fs::fchmod(&file, Mode::from_raw_mode(permissions)).map(|()| file))
+            .and_then(|file| new.settle(&file).map(|()| (file, true)))
             .map_err(|errno| refused("write", place.path(), errno)),
     }
 }

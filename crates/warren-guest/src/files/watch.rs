@@ -13,10 +13,10 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags};
 use rustix::io::Errno;
-use warren_wire::guest::{FailureCode, Reply, WatchKind};
+use warren_wire::guest::{FailureCode, FrameKind, Reply, WatchKind};
 
 use super::Task;
-use super::failure::{Stop, denied, refused};
+use super::failure::{Stop, denied, invalid, refused};
 use super::place::Place;
 use batch::Batch;
 use tree::Tree;
@@ -33,7 +33,10 @@ pub(super) fn watch(task: &mut Task, place: &Place, recursive: bool) -> Result<(
     let mut batch = Batch::default();
     let mut buffer = vec![MaybeUninit::uninit(); 16 * 1024];
     let mut reader = inotify::Reader::new(&inotify, &mut buffer);
+    let mut questions = 0;
     loop {
+        // Taken before the events are, so that those tell all that happened before the question.
+        questions += count_questions(task)?;
         let drained = collect(&mut reader, &mut tree, &mut batch, place)?;
         if drained && batch.awaits_rename() && readable(&inotify, Some(&RENAME_WAIT)) {
             continue;
@@ -52,9 +55,24 @@ pub(super) fn watch(task: &mut Task, place: &Place, recursive: bool) -> Result<(
             return Err(denied(FailureCode::NotFound, "watch", place.path(), "the directory is gone").into());
         }
         if drained {
+            for _ in 0..std::mem::take(&mut questions) {
+                task.channel.reply(&Reply::Done)?;
+            }
             wait(task, &inotify)?;
         }
     }
+}
+
+/// How often the host has asked whether everything is told, since this was last looked at.
+fn count_questions(task: &mut Task) -> Result<u64, Stop> {
+    let mut count = 0;
+    while let Some(frame) = task.channel.receive_ready()? {
+        if frame.kind != FrameKind::Data || !frame.payload.is_empty() {
+            return Err(invalid("watch: only empty data may follow the request").into());
+        }
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// Takes events until none are left or a batch is full; tells whether none are left.
@@ -114,7 +132,7 @@ fn on_entry(tree: &mut Tree<'_>, batch: &mut Batch, change: &Change, name: &[u8]
     } else if change.what.contains(ReadFlags::DELETE) {
         tree.was_found(&path);
         batch.push(WatchKind::Removed, path);
-    } else if change.what.intersects(ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE) {
+    } else if change.what.contains(ReadFlags::MODIFY) {
         batch.push(WatchKind::Written, path);
     } else if change.what.contains(ReadFlags::ATTRIB) {
         batch.push(WatchKind::AttributesChanged, path);
@@ -132,15 +150,15 @@ fn on_created(tree: &mut Tree<'_>, batch: &mut Batch, path: Vec<u8>, is_director
     }
 }
 
-/// Waits for events, and stops when the host closes its side.
+/// Waits for events or for the host, which may ask or close its side.
 fn wait(task: &Task, inotify: &OwnedFd) -> Result<(), Stop> {
-    let mut polled =
-        [PollFd::new(inotify, PollFlags::IN), PollFd::new(task.channel.stream(), PollFlags::RDHUP)];
+    let host = PollFlags::IN | PollFlags::RDHUP;
+    let mut polled = [PollFd::new(inotify, PollFlags::IN), PollFd::new(task.channel.stream(), host)];
     loop {
         match rustix::event::poll(&mut polled, None) {
             Err(Errno::INTR) => {}
-            Ok(_) if polled[1].revents().is_empty() => return Ok(()),
-            _ => return Err(Stop::Gone),
+            Ok(_) => return Ok(()),
+            Err(_) => return Err(Stop::Gone),
         }
     }
 }

@@ -5,7 +5,8 @@ use warren_wire::guest::{FrameKind, Reply, WriteMode};
 use super::Task;
 use super::failure::{Stop, invalid, refused};
 use super::place::{DIRECTORY_PERMISSIONS, Place, check_permissions, make_directories};
-use super::upload::Upload;
+use super::rights::Heir;
+use super::upload::{New, Upload};
 
 /// Permission bits of a new file.
 const FILE_PERMISSIONS: u32 = 0o644;
@@ -16,6 +17,7 @@ pub(super) struct Options {
     pub(super) parents: bool,
     /// The user the thread acts as.
     pub(super) uid: u32,
+    pub(super) heir: Option<Heir>,
 }
 
 pub(super) fn write(task: &mut Task, place: Place, options: Options) -> Result<(), Stop> {
@@ -39,14 +41,16 @@ fn open(place: Place, options: &Options) -> Result<Upload, Stop> {
     // A new file must not exist, not even as a link that leads nowhere; the other modes go where it leads.
     let place = if options.mode == WriteMode::CreateNew { place } else { place.follow().map_err(failed)? };
     if let Some((parent, _)) = place.split().filter(|_| options.parents) {
-        make_directories(parent, DIRECTORY_PERMISSIONS)
+        make_directories(parent, DIRECTORY_PERMISSIONS, options.heir)
             .map_err(|errno| refused("make directory", parent, errno))?;
     }
+    let new = New { permissions, heir: options.heir };
     Ok(match options.mode {
-        WriteMode::Replace => Upload::replace(&place, permissions, options.uid)?,
-        WriteMode::CreateNew => Upload::create_new(&place, permissions)?,
-        WriteMode::Append => Upload::append(&place, permissions)?,
-        WriteMode::At { offset } => Upload::at(&place, permissions, offset)?,
+        WriteMode::Replace => Upload::replace(&place, new, options.uid)?,
+        WriteMode::CreateNew => Upload::create_new(&place, new)?,
+        WriteMode::Append => Upload::append(&place, new)?,
+        WriteMode::At { offset } => Upload::at(&place, new, offset)?,
+        WriteMode::Truncate => Upload::truncate(&place, new)?,
     })
 }
 

@@ -10,7 +10,7 @@ use warren_wire::guest::{
 use crate::support::Agent;
 
 fn call(user: Option<&str>, operation: FileOperation) -> Request {
-    Request::File(FileCall { user: user.map(ByteString::from), operation })
+    Request::File(FileCall { user: user.map(ByteString::from), operation, as_root: None })
 }
 
 fn path(agent: &Agent, name: &str) -> ByteString {
@@ -117,7 +117,7 @@ fn trees_are_listed_searched_and_removed() -> Result<()> {
             })
             .sum())
     };
-    assert_eq!(count(FileOperation::List { path: top.clone(), depth: 9 })?, 5);
+    assert_eq!(count(FileOperation::List { path: top.clone(), depth: 9, detail: None })?, 5);
     assert_eq!(count(FileOperation::Glob { root: top.clone(), pattern: "**/*.txt".into(), limit: 9 })?, 2);
     let query =
         GrepQuery { root: top.clone(), pattern: "IS .*two".into(), ignore_case: true, files: None, limit: 9 };

@@ -114,7 +114,7 @@ fn valid_requests() -> Vec<Request> {
     let process = ProcessSelector::Id(ProcessId(1));
     let size = TerminalSize { columns: 80, rows: 24 };
     // Harmless whatever becomes of them: nothing here writes, and the process signalled is one of ours.
-    let stat = FileOperation::Stat { path: "/etc/passwd".into(), follow: true };
+    let stat = FileOperation::Stat { path: "/etc/passwd".into(), follow: true, detail: None };
     vec![
         Request::Ping,
         Request::Start(Start { follow: Some(Reader::Holds), ..start(&["true"]) }),
@@ -132,7 +132,7 @@ fn valid_requests() -> Vec<Request> {
         Request::List,
         Request::Connect { port: 1 },
         Request::Usage,
-        Request::File(FileCall { user: None, operation: stat }),
+        Request::File(FileCall { user: None, operation: stat, as_root: None }),
     ]
 }
 

@@ -22,5 +22,5 @@ fn named(params: &Params, field: &'static str) -> Result<ByteString, ApiError> {
 
 /// A call with the rights of the user that the query names.
 fn call(params: &Params, operation: FileOperation) -> Result<FileCall, ApiError> {
-    Ok(FileCall { user: convert::user(params.text("user"))?, operation })
+    Ok(FileCall { user: convert::user(params.text("user"))?, operation, as_root: None })
 }

@@ -16,7 +16,7 @@ pub(super) fn serve(guest: &Guest, mut line: Line, operation: FileOperation) -> 
         FileOperation::Write { path, mode, permissions, parents } => {
             write(guest, &mut line, &path, mode, permissions, parents)
         }
-        FileOperation::List { path, depth } => match tree.list(&path, depth) {
+        FileOperation::List { path, depth, .. } => match tree.list(&path, depth) {
             Ok(entries) => {
                 line.reply(guest, &Reply::Entries(entries))?;
                 line.send(guest, FrameKind::End, &[])
@@ -35,7 +35,8 @@ pub(super) fn serve(guest: &Guest, mut line: Line, operation: FileOperation) -> 
         | FileOperation::MakeSymlink { .. }
         | FileOperation::Glob { .. }
         | FileOperation::Grep(_)
-        | FileOperation::Watch { .. } => {
+        | FileOperation::Watch { .. }
+        | FileOperation::SetAttributes { .. } => {
             line.fail(guest, refuse(FailureCode::Unsupported, "a fake sandbox does not know the call"))
         }
     }

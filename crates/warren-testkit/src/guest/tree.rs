@@ -98,7 +98,7 @@ impl Tree {
         let mut node = written.nodes().get(&path).cloned().unwrap_or_else(new);
         let content = node.content.get_or_insert_default();
         match mode {
-            WriteMode::Replace | WriteMode::CreateNew => *content = bytes.to_vec(),
+            WriteMode::Replace | WriteMode::CreateNew | WriteMode::Truncate => *content = bytes.to_vec(),
             WriteMode::Append => content.extend_from_slice(bytes),
             WriteMode::At { offset } => {
                 let from = usize::try_from(offset).unwrap_or(usize::MAX).min(1 << 30);
@@ -194,6 +194,8 @@ fn entry(node: &Node, path: &Path) -> FileEntry {
         group: Some(ByteString::from("root")),
         inode: 1,
         links: 1,
+        resolved: None,
+        attributes: None,
     }
 }
 

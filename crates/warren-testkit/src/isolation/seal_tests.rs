@@ -57,7 +57,7 @@ fn a_rollback_shows_exactly_the_other_content() {
     let one = none.with(layer(1));
     assert_eq!(backend.file(&id, "/tmp/a").unwrap(), b"one", "it is still there, below");
     let remove = FileOperation::Remove { path: "/tmp/b".into(), recursive: false };
-    let remove = Request::File(FileCall { user: None, operation: remove });
+    let remove = Request::File(FileCall { user: None, operation: remove, as_root: None });
     Connection::ask(call(&backend, &id), &remove).unwrap();
     write_files(&backend, &id, &[("/tmp/a", "two"), ("/tmp/c", "two")]);
     backend.halt(&id).unwrap();
@@ -95,7 +95,7 @@ fn a_busy_sandbox_is_not_sealed_and_nothing_changes() {
         permissions: None,
         parents: false,
     };
-    let write = Request::File(FileCall { user: None, operation });
+    let write = Request::File(FileCall { user: None, operation, as_root: None });
     let mut open = Connection::open(call(&backend, &id), &write).unwrap();
     open.reply().unwrap();
     assert!(matches!(seal(&backend, &id, 1, &none).unwrap(), Sealed::Busy { .. }));

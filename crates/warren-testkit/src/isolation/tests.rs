@@ -137,7 +137,7 @@ fn a_write_that_breaks_off_leaves_the_old_content() {
         permissions: None,
         parents: false,
     };
-    let request = Request::File(FileCall { user: None, operation });
+    let request = Request::File(FileCall { user: None, operation, as_root: None });
     let mut call = Connection::open(stream(&backend, &id), &request).unwrap();
     assert_eq!(call.reply().unwrap(), Reply::Done);
     call.send_data(b"new").unwrap();

@@ -11,6 +11,10 @@ pub struct FileCall {
     pub user: Option<ByteString>,
     #[n(1)]
     pub operation: FileOperation,
+    /// The call has root's rights, and what it makes (files, directories, parents on the way) belongs to `user`, who also
+    /// says where relative paths start. Absent: the user's own rights.
+    #[n(2)]
+    pub as_root: Option<bool>,
 }
 
 /// What is to be done. Streams of entries, matches and bytes end with an End frame; calls without a
@@ -25,8 +29,11 @@ pub enum FileOperation {
         /// Describe what a final symbolic link points to, not the link.
         #[n(1)]
         follow: bool,
+        #[n(2)]
+        detail: Option<Detail>,
     },
-    /// Answered by [`super::Reply::Entry`], data frames and End. Regular files only.
+    /// Answered by [`super::Reply::Entry`], data frames and End. Regular files only, read to their end whatever their size
+    /// is said to be.
     #[n(1)]
     Read {
         #[n(0)]
@@ -51,13 +58,17 @@ pub enum FileOperation {
         #[n(3)]
         parents: bool,
     },
-    /// Answered by [`super::Reply::Entries`] any number of times, and End. Depth 1 is the directory's own entries.
+    /// Answered by [`super::Reply::Entries`] any number of times, and End. Depth 1 is the directory's own entries. By name
+    /// within a directory, each directory before what is in it; a path that is a link to a directory lists that one,
+    /// with paths that begin as the request's does.
     #[n(3)]
     List {
         #[n(0)]
         path: ByteString,
         #[n(1)]
         depth: u32,
+        #[n(2)]
+        detail: Option<Detail>,
     },
     #[n(4)]
     MakeDirectory {
@@ -120,7 +131,8 @@ pub enum FileOperation {
     #[n(11)]
     Grep(#[n(0)] GrepQuery),
     /// Answered by [`super::Reply::Done`] once every directory is watched, then by [`super::Reply::Changed`] until the host
-    /// closes the connection.
+    /// closes the connection. An empty data frame from the host is answered by [`super::Reply::Done`] once everything that
+    /// happened before it has been told.
     #[n(12)]
     Watch {
         #[n(0)]
@@ -128,6 +140,37 @@ pub enum FileOperation {
         #[n(1)]
         recursive: bool,
     },
+    /// Replaces all extended attributes whose names begin with `prefix`, which every new name must. Follows links. A file
+    /// system that has none is [`super::FailureCode::Unsupported`].
+    #[n(13)]
+    SetAttributes {
+        #[n(0)]
+        path: ByteString,
+        #[n(1)]
+        prefix: ByteString,
+        #[n(2)]
+        attributes: Vec<Attribute>,
+    },
+}
+
+/// What an entry tells beyond its plain self.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Detail {
+    /// Where a symbolic link leads in the end: [`FileEntry::resolved`].
+    #[n(0)]
+    pub resolve: bool,
+    /// Extended attributes whose names begin with this: [`FileEntry::attributes`].
+    #[n(1)]
+    pub attributes: Option<ByteString>,
+}
+
+/// An extended attribute, its name as the kernel knows it: `user.` and the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Attribute {
+    #[n(0)]
+    pub name: ByteString,
+    #[n(1)]
+    pub value: ByteString,
 }
 
 /// How a write treats what is already there.
@@ -151,6 +194,10 @@ pub enum WriteMode {
         #[n(0)]
         offset: u64,
     },
+    /// Opened in place and emptied, or made if missing, and written as the bytes arrive. With [`FileCall::as_root`] its
+    /// owner becomes the call's user before the first byte.
+    #[n(4)]
+    Truncate,
 }
 
 /// A search for lines.
@@ -235,6 +282,28 @@ pub struct FileEntry {
     pub inode: u64,
     #[n(11)]
     pub links: u64,
+    /// For a symbolic link, where [`Detail::resolve`] asked for it.
+    #[n(12)]
+    pub resolved: Option<Resolved>,
+    /// Where [`Detail::attributes`] asked for them; none where the file system has none.
+    #[n(13)]
+    pub attributes: Option<Vec<Attribute>>,
+}
+
+/// Where a symbolic link leads, through every further link on the way.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Resolved {
+    /// Absolute and free of links; the link itself if it leads nowhere.
+    #[n(0)]
+    pub path: ByteString,
+    /// Absent: it leads nowhere or in a circle.
+    #[n(1)]
+    pub kind: Option<EntryKind>,
+    /// Of what is there; zero if nothing is.
+    #[n(2)]
+    pub permissions: u32,
+    #[n(3)]
+    pub size: u64,
 }
 
 /// What happened to a watched path.
@@ -267,4 +336,7 @@ pub struct WatchEvent {
     /// For a rename within the watched tree: the new path, relative as well.
     #[n(2)]
     pub renamed_to: Option<ByteString>,
+    /// What is told as removed was moved out of the watched tree.
+    #[n(3)]
+    pub moved_away: Option<bool>,
 }

@@ -90,7 +90,8 @@ pub enum Reader {
 pub struct Attach {
     #[n(0)]
     pub process: ProcessSelector,
-    /// Position in the process's output (both streams counted together); 0 is the beginning.
+    /// Position in the process's output (both streams counted together); 0 is the beginning, and `u64::MAX` the end: only
+    /// what is written from now on.
     #[n(1)]
     pub from: u64,
     #[n(2)]

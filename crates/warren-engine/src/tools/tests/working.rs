@@ -51,6 +51,8 @@ fn entry(path: &str, kind: EntryKind, size: u64) -> FileEntry {
         group: None,
         inode: 1,
         links: 1,
+        resolved: None,
+        attributes: None,
     }
 }
 

@@ -62,7 +62,8 @@ fn a_host_that_leaves_ends_an_endless_read() {
     let (host, agent) = UnixStream::pair().unwrap();
     let serving = std::thread::spawn(move || answer(agent));
     let operation = FileOperation::Read { path: scratch.bytes("sparse"), offset: 0, length: None };
-    let mut connection = Connection::open(host, &Request::File(FileCall { user: None, operation })).unwrap();
+    let mut connection =
+        Connection::open(host, &Request::File(FileCall { user: None, operation, as_root: None })).unwrap();
     connection.next_frame().unwrap();
     connection.next_frame().unwrap();
     drop(connection);
@@ -96,7 +97,7 @@ fn an_entry_tells_everything() {
     let link = stat(&scratch.bytes("link"));
     assert_eq!((link.kind, link.target), (EntryKind::Symlink, Some("a".into())));
     let Reply::Entry(followed) =
-        ask(FileOperation::Stat { path: scratch.bytes("link"), follow: true }).unwrap()
+        ask(FileOperation::Stat { path: scratch.bytes("link"), follow: true, detail: None }).unwrap()
     else {
         panic!("not an entry");
     };
@@ -111,10 +112,16 @@ fn an_entry_tells_everything() {
 fn paths_that_cannot_be_are_refused() {
     let long = "x/".repeat(2048);
     for path in ["", "a\0b", &long] {
-        assert_eq!(refusal(FileOperation::Stat { path: path.into(), follow: true }), FailureCode::Invalid);
+        assert_eq!(
+            refusal(FileOperation::Stat { path: path.into(), follow: true, detail: None }),
+            FailureCode::Invalid
+        );
     }
     let component = format!("/{}", "x".repeat(300));
-    assert_eq!(refusal(FileOperation::Stat { path: component.into(), follow: true }), FailureCode::Invalid);
+    assert_eq!(
+        refusal(FileOperation::Stat { path: component.into(), follow: true, detail: None }),
+        FailureCode::Invalid
+    );
 }
 
 #[test]
@@ -124,7 +131,7 @@ fn names_need_not_be_text() {
     let path: ByteString = (&scratch.path.join(&name)).into();
     write(writing(&path, WriteMode::CreateNew), b"odd").unwrap();
     assert_eq!(read(&path).unwrap(), b"odd");
-    let found = entries(FileOperation::List { path: scratch.bytes("."), depth: 1 }).unwrap();
+    let found = entries(FileOperation::List { path: scratch.bytes("."), depth: 1, detail: None }).unwrap();
     assert_eq!(found[0].path, path);
     ask(FileOperation::Remove { path, recursive: false }).unwrap();
 }

@@ -19,7 +19,7 @@ fn a_user_has_no_more_rights_than_the_user() {
         denied_to_user(writing(&secret, mode));
     }
     denied_to_user(writing(&scratch.bytes("closed/new"), WriteMode::CreateNew));
-    denied_to_user(FileOperation::List { path: closed.clone(), depth: 1 });
+    denied_to_user(FileOperation::List { path: closed.clone(), depth: 1, detail: None });
     denied_to_user(FileOperation::Watch { path: closed.clone(), recursive: true });
     denied_to_user(FileOperation::SetPermissions { path: secret.clone(), permissions: 0o777 });
     denied_to_user(FileOperation::SetOwner { path: secret, owner: USER.into() });

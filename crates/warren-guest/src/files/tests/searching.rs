@@ -145,7 +145,8 @@ fn a_search_nobody_waits_for_ends() {
     file.set_len(1 << 42).or_else(|_| file.set_len(1 << 40)).unwrap();
     let (host, agent) = UnixStream::pair().unwrap();
     let serving = std::thread::spawn(move || answer(agent));
-    let call = FileCall { user: None, operation: FileOperation::Grep(query(&scratch, "absent")) };
+    let call =
+        FileCall { user: None, operation: FileOperation::Grep(query(&scratch, "absent")), as_root: None };
     drop(Connection::open(host, &Request::File(call)).unwrap());
     serving.join().unwrap();
 }

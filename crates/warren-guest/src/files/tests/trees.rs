@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use super::*;
 
 fn list(path: &ByteString, depth: u32) -> Result<Vec<FileEntry>, Failure> {
-    entries(FileOperation::List { path: path.clone(), depth })
+    entries(FileOperation::List { path: path.clone(), depth, detail: None })
 }
 
 /// Paths below the scratch directory.
@@ -63,7 +63,8 @@ fn a_directory_that_cannot_be_read_is_told_and_passed_over() {
     std::fs::create_dir_all(scratch.at("closed/in")).unwrap();
     std::fs::create_dir_all(scratch.at("open/in")).unwrap();
     std::fs::set_permissions(scratch.at("closed"), PermissionsExt::from_mode(0o700)).unwrap();
-    let mut connection = open_as(USER, FileOperation::List { path: scratch.bytes("."), depth: 9 });
+    let mut connection =
+        open_as(USER, FileOperation::List { path: scratch.bytes("."), depth: 9, detail: None });
     let Reply::Entries(found) = connection.reply().unwrap() else { panic!("no entries") };
     assert_eq!(relative(&scratch, &found), ["closed", "open", "open/in"]);
 }
@@ -84,7 +85,8 @@ fn a_chain_of_ten_thousand_directories_is_listed_and_removed() {
     let scratch = Scratch::new();
     make_chain(&scratch, 10_000);
     let started = Instant::now();
-    let mut connection = open(FileOperation::List { path: scratch.bytes("."), depth: u32::MAX });
+    let mut connection =
+        open(FileOperation::List { path: scratch.bytes("."), depth: u32::MAX, detail: None });
     let (mut count, mut longest) = (0, 0);
     while let Some(frame) = connection.next_frame().unwrap().filter(|frame| frame.kind == FrameKind::Message)
     {

@@ -194,7 +194,7 @@ fn a_watch_ends_with_its_connection() {
     let (host, agent) = UnixStream::pair().unwrap();
     let serving = std::thread::spawn(move || answer(agent));
     let operation = FileOperation::Watch { path: (&scratch.path).into(), recursive: true };
-    let call = FileCall { user: None, operation };
+    let call = FileCall { user: None, operation, as_root: None };
     let mut connection = Connection::open(host, &Request::File(call)).unwrap();
     connection.reply().unwrap();
     drop(connection);

@@ -34,14 +34,20 @@ impl Batch {
             return;
         }
         self.bytes += path.len() + OVERHEAD;
-        self.events.push(WatchEvent { kind, path: path.into(), renamed_to: None });
+        self.events.push(WatchEvent { kind, path: path.into(), renamed_to: None, moved_away: None });
     }
 
     /// Adds the first half of a rename; `watches` are those of the directories that move.
     pub(super) fn push_moved(&mut self, path: Vec<u8>, cookie: u32, watches: Vec<i32>) {
         self.bytes += path.len() + OVERHEAD;
         self.moved.insert(cookie, Moved { event: self.events.len(), watches });
-        self.events.push(WatchEvent { kind: WatchKind::Removed, path: path.into(), renamed_to: None });
+        let moved_away = Some(true);
+        self.events.push(WatchEvent {
+            kind: WatchKind::Removed,
+            path: path.into(),
+            renamed_to: None,
+            moved_away,
+        });
     }
 
     /// Joins the second half of a rename to the first and gives the old path with the watches that moved;
@@ -52,6 +58,7 @@ impl Batch {
         self.bytes += to.len();
         event.kind = WatchKind::Renamed;
         event.renamed_to = Some(to.into());
+        event.moved_away = None;
         Some((event.path.as_bytes().to_vec(), moved.watches))
     }
 

@@ -85,7 +85,7 @@ async fn make_as(
     operation: FileOperation,
 ) -> Answer {
     let user = convert::user(user.as_deref())?;
-    make(state, caller, id, FileCall { user, operation }).await
+    make(state, caller, id, FileCall { user, operation, as_root: None }).await
 }
 
 async fn make(state: &AppState, caller: &Caller, id: &SandboxId, call: FileCall) -> Answer {

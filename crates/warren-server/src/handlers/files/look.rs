@@ -24,7 +24,8 @@ pub(crate) async fn stat(
     SandboxPath(id): SandboxPath,
     params: Params,
 ) -> Result<Json<api::FileInfo>, ApiError> {
-    let operation = FileOperation::Stat { path: named(&params, "path")?, follow: params.flag("follow")? };
+    let operation =
+        FileOperation::Stat { path: named(&params, "path")?, follow: params.flag("follow")?, detail: None };
     let entry = state.engine_of(&caller).stat(&caller.owner, &id, call(&params, operation)?).await?;
     Ok(Json(convert::file_info(entry)))
 }
@@ -37,7 +38,7 @@ pub(crate) async fn list(
 ) -> Result<Json<api::FileList>, ApiError> {
     let depth = params.number("depth", 1, MOST_DEPTH)?.unwrap_or(1);
     let depth = u32::try_from(depth).unwrap_or(u32::MAX);
-    let operation = FileOperation::List { path: named(&params, "path")?, depth };
+    let operation = FileOperation::List { path: named(&params, "path")?, depth, detail: None };
     let listing = state.engine_of(&caller).entries(&caller.owner, &id, call(&params, operation)?).await?;
     collect(listing, limit(&params)?).await.map(Json)
 }

@@ -59,7 +59,7 @@ async fn last(
     params: &Params,
     count: u64,
 ) -> Result<Wanted, ApiError> {
-    let operation = FileOperation::Stat { path: named(params, "path")?, follow: true };
+    let operation = FileOperation::Stat { path: named(params, "path")?, follow: true, detail: None };
     let entry = state.engine_of(caller).stat(&caller.owner, id, call(params, operation)?).await?;
     let range = Wanted::Last(count).within(entry.size);
     Ok(range.map_or(Wanted::Last(count), |(first, length)| Wanted::From(first, Some(first + length - 1))))
@@ -87,7 +87,7 @@ pub(crate) async fn head(
     SandboxPath(id): SandboxPath,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let operation = FileOperation::Stat { path: named(&params, "path")?, follow: true };
+    let operation = FileOperation::Stat { path: named(&params, "path")?, follow: true, detail: None };
     let entry = state.engine_of(&caller).stat(&caller.owner, &id, call(&params, operation)?).await?;
     if entry.kind != EntryKind::File {
         return Err(ApiError::new(Code::WrongKind, "it is not a regular file"));
