@@ -1,5 +1,5 @@
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use warren_core::Scope;
@@ -75,34 +75,38 @@ fn a_right_key_is_let_in_by_either_header_and_with_any_prefix() {
 #[test]
 fn a_wrong_key_takes_as_long_as_no_key() {
     let server = server();
-    let median = |call: &Call| {
-        let mut times: Vec<u128> = (0..101)
-            .map(|_| {
-                let began = Instant::now();
-                call.send().expect(401);
-                began.elapsed().as_micros()
-            })
-            .collect();
-        times.sort_unstable();
-        times[times.len() / 2]
+    let time = |call: &Call| {
+        let began = Instant::now();
+        call.send().expect(401);
+        began.elapsed().as_micros()
     };
-    let none = median(&server.stranger("GET", PATH));
-    let wrong = median(&server.stranger("GET", PATH).key(&"a".repeat(40)));
+    let (no_key, wrong_key) =
+        (server.stranger("GET", PATH), server.stranger("GET", PATH).key(&"a".repeat(40)));
+    // In turns, so that whatever else the machine does slows down both.
+    let (mut none, mut wrong): (Vec<_>, Vec<_>) = (0..101).map(|_| (time(&no_key), time(&wrong_key))).unzip();
+    let typical = |times: &mut Vec<u128>| {
+        times.sort_unstable();
+        times[times.len() / 4]
+    };
+    let (none, wrong) = (typical(&mut none), typical(&mut wrong));
     assert!(
-        wrong < none * 2 + 500 && none < wrong * 2 + 500,
+        wrong < none * 2 + 1000 && none < wrong * 2 + 1000,
         "{none} µs without, {wrong} µs with a wrong key"
     );
 }
 
 #[test]
 fn strangers_who_keep_trying_are_slowed_down_and_right_keys_are_not() {
-    let server = TestServer::with(|config| config.auth.max_failures = 20);
+    let server = TestServer::with(|config| {
+        config.auth.max_failures = 20;
+        config.auth.failure_window = Duration::from_secs(600);
+    });
     let statuses: Vec<u16> =
         (0..30).map(|_| server.stranger("GET", PATH).key(&"0".repeat(40)).send().status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 20);
     let last = server.stranger("GET", PATH).send().expect(429);
     assert_eq!(last.code(), "too_many_attempts");
-    assert!(last.header("retry-after").unwrap().parse::<u64>().unwrap() <= 10);
+    assert!(last.header("retry-after").unwrap().parse::<u64>().unwrap() <= 600);
     server.call("GET", PATH).send().expect(200);
 }
 

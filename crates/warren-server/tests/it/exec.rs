@@ -1,10 +1,10 @@
 use std::io::Read as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use warren_core::Scope;
 
-use crate::support::{Answer, Call, TestServer, until_closed};
+use crate::support::{Answer, Call, SOON, TestServer, until_closed};
 
 /// A server with one sandbox, and the path to it.
 fn sandbox() -> (TestServer, String) {
@@ -143,12 +143,12 @@ fn a_stream_ends_soon_after_its_key_is_revoked_or_the_server_ends() {
     };
     let (mut revoked, mut kept) = (open(made["key"].as_str().unwrap()), open(&server.admin));
     server.call("DELETE", &format!("/v1/keys/{}", made["key_id"].as_str().unwrap())).send().expect(200);
-    assert!(until_closed(&mut revoked) < Duration::from_secs(2));
+    assert!(until_closed(&mut revoked) < SOON);
     let began = Instant::now();
     server.begin_shutdown();
     let mut rest = Vec::new();
     kept.read_to_end(&mut rest).unwrap();
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() < SOON);
     assert!(String::from_utf8_lossy(&rest).contains("shutting_down"));
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use warren_core::{ByteSize, Scope};
 
-use crate::support::{Answer, TestServer};
+use crate::support::{Answer, TestServer, until_read};
 
 /// A server with one sandbox, and the path to its files.
 fn files() -> (TestServer, String) {
@@ -177,7 +177,7 @@ fn an_upload_that_breaks_off_leaves_the_file_as_it_was() {
             "x".repeat(1024)
         )
         .unwrap();
-        std::thread::sleep(Duration::from_millis(200));
+        until_read(&stream);
         drop(stream);
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(get(&server, &path, "/tmp/a").expect(200).body, b"previous", "{framing}");

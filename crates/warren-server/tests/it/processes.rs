@@ -1,12 +1,12 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use warren_core::Scope;
 
 use crate::exec::events;
-use crate::support::{Answer, TestServer};
+use crate::support::{Answer, SOON, TestServer, until_read};
 
 /// A server with one sandbox, and the path to its processes.
 fn processes() -> (TestServer, String) {
@@ -79,10 +79,15 @@ fn signals_go_by_name_and_number() {
 #[test]
 fn waiting_ends_with_the_process_or_with_patience() {
     let (server, path) = processes();
-    let id = start(&server, &path, &json!({"command": ["sleep", "0.2"]}))["process_id"].clone();
+    let id = start(&server, &path, &json!({"command": ["cat"], "stdin_open": true}))["process_id"].clone();
     let running = server.call("GET", &format!("{path}/{id}/wait?timeout_s=0")).send().expect(200).json();
     assert_eq!(running["status"], "running");
-    let ended = server.call("GET", &format!("{path}/{id}/wait?timeout_s=20")).send().expect(200).json();
+    let mut waiting = server.call("GET", &format!("{path}/{id}/wait?timeout_s=60")).open();
+    until_read(&waiting);
+    server.call("POST", &format!("{path}/{id}/stdin?close=true")).body("").send().expect(204);
+    let mut answer = Vec::new();
+    waiting.read_to_end(&mut answer).unwrap();
+    let ended = Answer::parse(&answer).expect(200).json();
     assert_eq!((&ended["status"], &ended["exit"]["exit_code"]), (&json!("exited"), &json!(0)));
     server.call("GET", &format!("{path}/{id}/wait?timeout_s=99999")).send().expect(422);
 }
@@ -130,12 +135,12 @@ fn a_waiting_caller_is_let_go_when_the_server_ends() {
     let (server, path) = processes();
     let id = start(&server, &path, &json!({"command": ["sleep", "60"]}))["process_id"].clone();
     let mut waiting = server.call("GET", &format!("{path}/{id}/wait")).open();
-    std::thread::sleep(Duration::from_millis(200));
+    until_read(&waiting);
     let began = Instant::now();
     server.begin_shutdown();
     let mut answer = Vec::new();
     waiting.read_to_end(&mut answer).unwrap();
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() < SOON);
     assert_eq!(Answer::parse(&answer).expect(503).code(), "shutting_down");
 }
 
@@ -150,7 +155,13 @@ fn input_that_breaks_off_does_not_end_the_process() {
         server.admin
     )
     .unwrap();
-    std::thread::sleep(Duration::from_millis(200));
+    let mut follower = server.call("GET", &format!("{path}/{id}/output")).open();
+    let mut told = Vec::new();
+    while !String::from_utf8_lossy(&told).contains("half") {
+        let mut byte = [0];
+        follower.read_exact(&mut byte).unwrap();
+        told.push(byte[0]);
+    }
     drop(stream);
     server.call("POST", &format!("{path}/{id}/stdin?close=true")).body(" more").send().expect(204);
     let all = server.call("GET", &format!("{path}/{id}/output")).send().expect(200);

@@ -1,5 +1,5 @@
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest as _;
@@ -11,7 +11,7 @@ use tungstenite::protocol::frame::{
 use tungstenite::{Message, WebSocket};
 use warren_core::Scope;
 
-use crate::support::{PATIENCE, TestServer};
+use crate::support::{PATIENCE, SOON, TestServer};
 
 type Socket = WebSocket<TcpStream>;
 
@@ -229,5 +229,5 @@ fn a_server_that_ends_says_good_bye() {
     let began = Instant::now();
     server.begin_shutdown();
     assert_eq!(closed_with(&mut socket), CloseCode::Away);
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() < SOON);
 }

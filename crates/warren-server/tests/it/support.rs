@@ -19,7 +19,7 @@ use warren_testkit::{
 };
 
 /// Long enough for anything that is not meant to fail.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server on a port of its own. Dropping it ends it.
 pub(crate) struct TestServer {
@@ -262,6 +262,41 @@ fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
         bytes = bytes.get(end + 4 + size..).unwrap_or_default();
     }
     body
+}
+
+/// At once, as far as a busy machine lets one see: what is told apart from it takes a minute.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Waits until the server has read all that was sent on the connection.
+pub(crate) fn until_read(stream: &TcpStream) {
+    let hex = |address: SocketAddr| match address {
+        SocketAddr::V4(address) => {
+            format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
+        }
+        SocketAddr::V6(_) => unreachable!("tests listen on IPv4"),
+    };
+    let (near, far) = (hex(stream.local_addr().unwrap()), hex(stream.peer_addr().unwrap()));
+    let empty = |table: &str, local: &str, remote: &str| {
+        let queues = table.lines().find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words.get(1..3)? == [local, remote]).then(|| words[4] == "00000000:00000000")
+        });
+        queues.unwrap_or_default()
+    };
+    eventually("the server reads", || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        // What is on the way stands in the sender's queue.
+        empty(&table, &near, &far) && empty(&table, &far, &near)
+    });
+}
+
+/// Waits for what is bound to happen, however busy the machine is.
+pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !happened() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Waits until the peer closes the connection, and says how long that took.

@@ -1,7 +1,10 @@
+use std::io::Read as _;
+use std::net::Shutdown;
+
 use serde_json::{Value, json};
 
 use crate::exec::events;
-use crate::support::{Answer, Call, TestServer};
+use crate::support::{Answer, Call, TestServer, eventually};
 
 fn sandbox() -> (TestServer, String) {
     let server = TestServer::start();
@@ -91,11 +94,18 @@ fn a_stream_that_fails_says_why() {
 #[test]
 fn a_tool_runs_on_when_its_client_goes() {
     let (server, path) = sandbox();
-    let body = json!({"call_id": "long", "params": {"command": "sleep 0.3"}});
-    drop(request(&server, &path, "bash", &body).open());
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    let body = json!({"call_id": "long", "params": {"command": "sleep 1000"}});
+    let mut client = request(&server, &path, "bash", &body).open();
+    let processes = path.replace("/tools", "/processes");
+    let running = || server.call("GET", &processes).send().expect(200).json()["items"][0].clone();
+    eventually("the tool runs", || running()["status"] == "running");
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.read(&mut [0; 64]).unwrap(), 0, "the server has let go of its client");
+    let process = running();
+    assert_eq!(process["status"], "running", "{process}");
+    server.call("DELETE", &format!("{processes}/{}", process["process_id"])).send().expect(204);
     let again = call(&server, &path, "bash", &body).expect(200).json();
-    assert_eq!((&again["exit_code"], &again["repeated"]), (&json!(0), &json!(true)));
+    assert_eq!((&again["is_error"], &again["repeated"]), (&json!(true), &json!(true)));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::{Site, create, expect_told};
-use crate::support::{Answer, PATIENCE, TestServer};
+use crate::support::{Answer, PATIENCE, TestServer, eventually};
 
 #[test]
 fn a_request_reaches_the_application_and_its_answer_comes_back() {
@@ -110,7 +110,7 @@ fn a_web_socket_or_any_other_protocol_is_carried_until_one_side_ends() {
     }
     assert_eq!(site.application.last().headers["upgrade"], "echo");
     drop(stream);
-    until("the application sees its client go", || site.application.open() == 0);
+    eventually("the application sees its client go", || site.application.open() == 0);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_client_that_leaves_is_missed_by_the_application() {
     let site = Site::start();
     for path in ["/slow", "/quiet", "/silent"] {
         let stream = site.call("GET", path).open();
-        until("the request arrives", || {
+        eventually("the request arrives", || {
             site.application.open() == 1 && site.application.last().line.contains(path)
         });
         if path != "/silent" {
@@ -150,7 +150,7 @@ fn a_client_that_leaves_is_missed_by_the_application() {
             assert!((&stream).read(&mut first).unwrap() > 0);
         }
         drop(stream);
-        until(&format!("{path} ends"), || site.application.open() == 0);
+        eventually(&format!("{path} ends"), || site.application.open() == 0);
     }
 }
 
@@ -246,18 +246,18 @@ fn a_sandbox_has_so_many_connections_and_no_more() {
     expect_told(&refused, 503, "as many connections");
     assert_eq!(refused.header("retry-after"), Some("1"));
     drop(held);
-    until("there is room again", || site.call("GET", "/").send().status == 200);
+    eventually("there is room again", || site.call("GET", "/").send().status == 200);
 }
 
 #[test]
 fn an_application_that_says_nothing_is_not_waited_for_forever() {
-    let site = Site::with(|config| config.ports.timeout = Duration::from_secs(1));
+    let site = Site::with(|config| config.ports.timeout = Duration::from_secs(3));
     expect_told(&site.call("GET", "/silent").send(), 504, "in time");
     // A body that keeps coming is no silence.
     let mut stream = site.call("POST", "/echo").header("Transfer-Encoding", "chunked").open();
     for _ in 0..6 {
         stream.write_all(b"1\r\nx\r\n").unwrap();
-        sleep(Duration::from_millis(300));
+        sleep(Duration::from_millis(700));
     }
     stream.write_all(b"0\r\n\r\n").unwrap();
     assert_eq!(whole(stream).expect(200).body, b"xxxxxx");
@@ -295,14 +295,6 @@ fn read_all(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     drop(stream.read_to_end(&mut bytes));
     bytes
-}
-
-fn until(what: &str, reached: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !reached() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
-        sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
