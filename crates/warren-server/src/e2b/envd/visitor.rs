@@ -1,0 +1,86 @@
+use std::sync::Arc;
+
+use warren_core::{Owner, SandboxId, SandboxRecord};
+use warren_engine::{Engine, EngineError};
+use warren_wire::guest::{ByteString, Detail, FailureCode, FileCall, FileEntry, FileOperation};
+
+use super::path::Named;
+use super::refusal::Refusal;
+use crate::state::AppState;
+
+/// By whom the journal says that something was done.
+const BY: &str = "e2b";
+
+/// Extended attributes that clients know as a file's metadata.
+pub(crate) const METADATA_PREFIX: &str = "user.e2b.";
+
+/// Somebody who was let in to one sandbox.
+#[derive(Clone)]
+pub(crate) struct Visitor {
+    pub(crate) state: AppState,
+    pub(crate) engine: Engine,
+    pub(crate) owner: Owner,
+    pub(crate) sandbox: SandboxId,
+    /// Whom they act as. Absent: the sandbox's default user.
+    pub(crate) user: Option<ByteString>,
+    /// The sandbox as it was at the door.
+    pub(crate) record: Arc<SandboxRecord>,
+}
+
+impl Visitor {
+    pub(super) fn new(state: &AppState, record: Arc<SandboxRecord>, user: Option<ByteString>) -> Self {
+        let engine = state.engine.by(BY);
+        Self {
+            state: state.clone(),
+            engine,
+            owner: record.owner.clone(),
+            sandbox: record.id.clone(),
+            user,
+            record,
+        }
+    }
+
+    /// A call with root's rights in the user's name.
+    pub(super) fn call(&self, operation: FileOperation) -> FileCall {
+        FileCall { user: self.user.clone(), operation, as_root: Some(true) }
+    }
+
+    /// As the agent takes a path that a client wrote.
+    pub(super) fn place(&self, named: Named) -> ByteString {
+        let workdir = self.record.spec.workdir.as_ref();
+        named.or(&workdir.map(|path| path.to_string_lossy()).unwrap_or(".".into())).into()
+    }
+
+    /// What is at a path, with what clients want to know of it.
+    pub(super) async fn stat(&self, path: ByteString, follow: bool) -> Result<FileEntry, EngineError> {
+        let operation = FileOperation::Stat { path, follow, detail: Some(detail()) };
+        self.engine.stat(&self.owner, &self.sandbox, self.call(operation)).await
+    }
+
+    /// Makes a change that has no answer of its own.
+    pub(super) async fn change(&self, operation: FileOperation) -> Result<(), EngineError> {
+        self.engine.file_call(&self.owner, &self.sandbox, self.call(operation)).await
+    }
+
+    /// What an error is to a client that speaks HTTP.
+    pub(super) fn refusal(&self, error: EngineError) -> Refusal {
+        if is_unknown_user(&error) {
+            return Refusal::no_user(&self.user_name());
+        }
+        error.into()
+    }
+
+    /// Whom they named, for messages.
+    pub(crate) fn user_name(&self) -> String {
+        self.user.as_ref().map(|user| user.to_text().into_owned()).unwrap_or_default()
+    }
+}
+
+pub(super) fn detail() -> Detail {
+    Detail { resolve: true, attributes: Some(METADATA_PREFIX.into()) }
+}
+
+/// Whether the sandbox knows no such user. Of what is missing the kernel says so; of a user the agent does, in its own name.
+pub(crate) fn is_unknown_user(error: &EngineError) -> bool {
+    matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound && failure.errno.is_none())
+}
