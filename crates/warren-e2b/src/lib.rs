@@ -4,6 +4,9 @@ mod json;
 
 pub mod filesystem;
 pub mod process;
+pub mod rest;
+pub mod rpc;
+pub mod signature;
 pub mod timestamp;
 
 /// The version of the in-sandbox protocol that is spoken.
