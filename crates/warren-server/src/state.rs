@@ -10,6 +10,7 @@ use warren_store::TemplateStore;
 
 use crate::auth::{Attempts, Caller, Keyring};
 use crate::config::Config;
+use crate::e2b::templates::Books;
 use crate::metrics::Metrics;
 use crate::proxy::PortsOf;
 use crate::transfer::Transfers;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) transfers: Transfers,
     pub(crate) ports: PortsOf,
+    /// Templates that clients built by the E2B protocol.
+    pub(crate) books: Books,
     /// The port on which TLS is spoken, if there is one.
     pub(crate) tls_port: OnceLock<u16>,
 }
