@@ -95,6 +95,9 @@ pub(crate) enum Case {
     PortRequestsPerSecond,
     /// What the server needs for each of 500 idle web sockets
     PortIdle,
+    /// Through the published E2B package for Python: create, commands, fifty at once, files
+    #[value(name = "e2b")]
+    E2b,
 }
 
 /// Who is measured.

@@ -2,6 +2,7 @@
 
 mod crowd;
 mod docker;
+mod e2b;
 mod files;
 mod network;
 mod ports;
@@ -26,7 +27,7 @@ use crate::error::CliError;
 /// How many are asked for at once.
 const BURST: usize = 100;
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     Case::HttpCreate,
     Case::HttpBurst,
     Case::HttpExec,
@@ -45,6 +46,7 @@ const CASES: [Case; 18] = [
     Case::PortRequest,
     Case::PortRequestsPerSecond,
     Case::PortIdle,
+    Case::E2b,
 ];
 
 pub(super) fn measure(session: &mut Session<'_>) -> Result<(), CliError> {
@@ -79,6 +81,7 @@ fn all(session: &mut Session<'_>, server: Server, docker: Option<&Docker>) -> Re
     travel::measure(session, &server, &client)?;
     network::measure(session, &client)?;
     ports::measure(session, &server, &client)?;
+    e2b::measure(session, &server)?;
     if session.wants(Case::HttpIdle) {
         crowd::measure(session, &server, &client)?;
     }

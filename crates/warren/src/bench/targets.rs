@@ -107,6 +107,13 @@ pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
     add("requests through the port proxy, 32 clients", " ms each", 0.125, None, each);
     let idle = own("port_idle_500").map(|each| plain(each.value * 500.0 / 1024.0));
     add("500 idle web sockets: memory", " MiB", 20.0, None, idle);
+    let e2b = "through E2B's Python package";
+    add(&format!("{e2b}, create to first command"), " ms", 40.0, None, own("e2b_create_to_first_command"));
+    add(&format!("{e2b}, run true"), " ms", 8.0, None, own("e2b_run_true"));
+    for (way, case) in [("up", "e2b_upload"), ("down", "e2b_download")] {
+        let slowness = own(case).map(|rate| plain(1000.0 / rate.value));
+        add(&format!("{e2b}, a gigabyte {way}"), " s", 5.0, None, slowness);
+    }
     let gigabyte = |case: &str| own(case).map(|rate| plain(1000.0 / rate.value));
     add("over HTTP, a gigabyte up", " s", 2.0, None, gigabyte("http_upload"));
     add("over HTTP, a gigabyte down", " s", 2.0, None, gigabyte("http_download"));
