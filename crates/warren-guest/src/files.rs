@@ -6,6 +6,7 @@
 //! refusal, if any, is the last of them. Whatever the sandbox puts in the way (FIFOs, devices, endless
 //! files, trees of any depth, links) neither holds the thread for good nor makes it grow.
 
+mod attributes;
 mod change;
 mod channel;
 mod descent;
@@ -29,11 +30,11 @@ mod tests;
 
 use std::os::unix::net::UnixStream;
 
-use warren_wire::guest::{AgentConfig, Failure, FailureCode, FileCall, FileOperation, FrameDecoder, Reply};
+use warren_wire::guest::{AgentConfig, Failure, FileCall, FileOperation, FrameDecoder, Reply};
 
 use channel::Channel;
 use entry::Names;
-use failure::{Stop, denied};
+use failure::Stop;
 use place::Place;
 use rights::Heir;
 
@@ -72,13 +73,15 @@ impl Task {
     fn operate(&mut self, operation: FileOperation, identity: &Identity) -> Result<(), Stop> {
         let place = |path| Place::new(path, &identity.home);
         match operation {
-            FileOperation::Stat { path, follow, .. } => read::stat(self, &place(path)?, follow),
+            FileOperation::Stat { path, follow, detail } => {
+                read::stat(self, &place(path)?, follow, detail.as_ref())
+            }
             FileOperation::Read { path, offset, length } => read::read(self, &place(path)?, offset, length),
             FileOperation::Write { path, mode, permissions, parents } => {
                 let options = write::Options { mode, permissions, parents, uid: self.acts_as(identity), heir: self.heir };
                 write::write(self, place(path)?, options)
             }
-            FileOperation::List { path, depth, .. } => list::list(self, &place(path)?, depth),
+            FileOperation::List { path, depth, detail } => list::list(self, &place(path)?, depth, detail),
             FileOperation::MakeDirectory { path, permissions, parents } => {
                 self.done(change::make_directory(&place(path)?, permissions, parents, self.heir))
             }
@@ -96,10 +99,8 @@ impl Task {
             }
             FileOperation::Grep(query) => grep::grep(self, &place(query.root.clone())?, &query),
             FileOperation::Watch { path, recursive } => watch::watch(self, &place(path)?, recursive),
-            FileOperation::SetAttributes { path, .. } => {
-                let reason = "extended attributes are not known yet";
-                let place = place(path)?;
-                Err(denied(FailureCode::Unsupported, "set attributes of", place.path(), reason).into())
+            FileOperation::SetAttributes { path, prefix, attributes } => {
+                self.done(attributes::set(&place(path)?, &prefix, &attributes))
             }
         }
     }

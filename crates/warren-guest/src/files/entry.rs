@@ -1,13 +1,14 @@
 //! A file as the protocol describes it.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
-use warren_wire::guest::{ByteString, EntryKind, FileEntry};
+use warren_wire::guest::{ByteString, Detail, EntryKind, FileEntry, Resolved};
 
+use super::attributes;
 use crate::identity::Accounts;
 
 /// Names of owners, read from the sandbox's account files at the first question of a call.
@@ -45,12 +46,37 @@ pub(super) fn describe(
     Ok(entry)
 }
 
+/// Adds to an entry that [`describe`] has made what is asked beyond it.
+pub(super) fn elaborate(entry: &mut FileEntry, dir: impl AsFd, name: impl Arg + Copy, detail: &Detail) {
+    if detail.resolve && entry.kind == EntryKind::Symlink {
+        let nowhere = || Resolved { path: entry.path.clone(), kind: None, permissions: 0, size: 0 };
+        entry.resolved = Some(resolve(&dir, name).unwrap_or_else(|_| nowhere()));
+    }
+    if let Some(prefix) = &detail.attributes {
+        let has = matches!(entry.kind, EntryKind::File | EntryKind::Directory);
+        entry.attributes = Some(if has { attributes::tell(dir, name, prefix) } else { Vec::new() });
+    }
+}
+
+/// Where a link leads. The kernel follows it and then names what it found, so both are of the same moment.
+fn resolve(dir: impl AsFd, name: impl Arg) -> Result<Resolved, Errno> {
+    let found = rustix::fs::openat(dir, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = rustix::fs::fstat(&found)?;
+    let path = rustix::fs::readlink(format!("/proc/self/fd/{}", found.as_raw_fd()), Vec::new())?;
+    Ok(Resolved {
+        path: path.into_bytes().into(),
+        kind: Some(kind_of(&stat)),
+        permissions: stat.st_mode & 0o7777,
+        size: size_of(&stat),
+    })
+}
+
 pub(super) fn from_stat(stat: &Stat, path: ByteString, names: &mut Names) -> FileEntry {
     let (owner, group) = names.of(stat);
     FileEntry {
         path,
         kind: kind_of(stat),
-        size: u64::try_from(stat.st_size).unwrap_or_default(),
+        size: size_of(stat),
         permissions: stat.st_mode & 0o7777,
         uid: stat.st_uid,
         gid: stat.st_gid,
@@ -79,6 +105,10 @@ fn kind_of(stat: &Stat) -> EntryKind {
         FileType::BlockDevice => EntryKind::BlockDevice,
         FileType::RegularFile | FileType::Unknown => EntryKind::File,
     }
+}
+
+fn size_of(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or_default()
 }
 
 fn modified_ns(stat: &Stat) -> i64 {

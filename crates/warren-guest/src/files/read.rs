@@ -4,17 +4,25 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use warren_wire::guest::{CHUNK, Failure, FailureCode, FrameKind, HEADER_BYTES, Reply};
+use warren_wire::guest::{CHUNK, Detail, Failure, FailureCode, FrameKind, HEADER_BYTES, Reply};
 
 use super::Task;
-use super::entry::{describe, file_type, from_stat};
+use super::entry::{describe, elaborate, file_type, from_stat};
 use super::failure::{Stop, denied, refused};
 use super::place::Place;
 
-pub(super) fn stat(task: &mut Task, place: &Place, follow: bool) -> Result<(), Stop> {
+pub(super) fn stat(
+    task: &mut Task,
+    place: &Place,
+    follow: bool,
+    detail: Option<&Detail>,
+) -> Result<(), Stop> {
     let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-    let entry = describe(CWD, place.path(), (&place.tidy()).into(), flags, &mut task.names)
+    let mut entry = describe(CWD, place.path(), (&place.tidy()).into(), flags, &mut task.names)
         .map_err(|errno| refused("stat", place.path(), errno))?;
+    if let Some(detail) = detail {
+        elaborate(&mut entry, CWD, place.path(), detail);
+    }
     task.channel.reply(&Reply::Entry(entry))
 }
 

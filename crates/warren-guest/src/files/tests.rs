@@ -1,6 +1,7 @@
 //! Calls over a socket pair, each on a thread of its own as in the agent, since a call changes the
 //! rights of the thread that serves it.
 
+mod details;
 mod reading;
 mod rights;
 mod searching;
@@ -16,8 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use warren_wire::guest::{
-    AgentConfig, ByteString, CallError, Connection, Failure, FailureCode, FileCall, FileEntry, FileOperation,
-    FrameDecoder, FrameKind, Reply, Request, WriteMode,
+    AgentConfig, Attribute, ByteString, CallError, Connection, Failure, FailureCode, FileCall, Detail, EntryKind, FileEntry, FileOperation,
+    FrameDecoder, FrameKind, Reply, Request, Resolved, WriteMode,
 };
 
 /// A user none of whose rights come from being root.
@@ -88,12 +89,20 @@ fn answer(mut stream: UnixStream) {
     super::serve(call, stream, decoder, &AgentConfig::default());
 }
 
-fn open_as(user: &str, operation: FileOperation) -> Connection<UnixStream> {
+fn open_call(call: FileCall) -> Connection<UnixStream> {
     let (host, agent) = UnixStream::pair().unwrap();
     std::thread::spawn(move || answer(agent));
     host.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let call = FileCall { user: Some(user.into()), operation, as_root: None };
     Connection::open(host, &Request::File(call)).unwrap()
+}
+
+fn open_as(user: &str, operation: FileOperation) -> Connection<UnixStream> {
+    open_call(FileCall { user: Some(user.into()), operation, as_root: None })
+}
+
+/// With root's rights, for [`USER`].
+fn open_for_user(operation: FileOperation) -> Connection<UnixStream> {
+    open_call(FileCall { user: Some(USER.into()), operation, as_root: Some(true) })
 }
 
 fn open(operation: FileOperation) -> Connection<UnixStream> {
@@ -175,7 +184,10 @@ fn writing(path: &ByteString, mode: WriteMode) -> FileOperation {
 }
 
 fn write_as(user: &str, operation: FileOperation, content: &[u8]) -> Result<u64, Failure> {
-    let mut connection = open_as(user, operation);
+    send(open_as(user, operation), content)
+}
+
+fn send(mut connection: Connection<UnixStream>, content: &[u8]) -> Result<u64, Failure> {
     assert_eq!(failed(connection.reply())?, Reply::Done);
     connection.send_data(content).unwrap();
     connection.send_end().unwrap();

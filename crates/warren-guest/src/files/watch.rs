@@ -119,7 +119,7 @@ fn on_entry(tree: &mut Tree<'_>, batch: &mut Batch, change: &Change, name: &[u8]
     let Some(path) = tree.path_of(change.wd, name) else { return tree.on_parent(change.wd) };
     let is_directory = change.what.contains(ReadFlags::ISDIR);
     if change.what.contains(ReadFlags::CREATE) {
-        on_created(tree, batch, path, is_directory);
+        on_created(tree, batch, path, is_directory.then_some(Arrival::Made));
     } else if change.what.contains(ReadFlags::MOVED_FROM) {
         tree.was_found(&path);
         let watches = if is_directory { tree.watches_below(&path) } else { Vec::new() };
@@ -127,7 +127,7 @@ fn on_entry(tree: &mut Tree<'_>, batch: &mut Batch, change: &Change, name: &[u8]
     } else if change.what.contains(ReadFlags::MOVED_TO) {
         match batch.complete_rename(change.cookie, path.clone()) {
             Some((from, watches)) => tree.rename(&watches, &from, &path),
-            None => on_created(tree, batch, path, is_directory),
+            None => on_created(tree, batch, path, is_directory.then_some(Arrival::Moved)),
         }
     } else if change.what.contains(ReadFlags::DELETE) {
         tree.was_found(&path);
@@ -139,14 +139,27 @@ fn on_entry(tree: &mut Tree<'_>, batch: &mut Batch, change: &Change, name: &[u8]
     }
 }
 
-/// Tells of an entry that has appeared; a directory is watched from now on, with what is in it already.
-fn on_created(tree: &mut Tree<'_>, batch: &mut Batch, path: Vec<u8>, is_directory: bool) {
+/// How a directory came to be in the tree.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arrival {
+    Made,
+    Moved,
+}
+
+/// Tells of an entry that has appeared; a directory is watched from now on, with what is in it already. What holds bytes in
+/// a directory just made was written before it was watched.
+fn on_created(tree: &mut Tree<'_>, batch: &mut Batch, path: Vec<u8>, directory: Option<Arrival>) {
     if tree.was_found(&path) {
         return;
     }
     batch.push(WatchKind::Created, path.clone());
-    if is_directory {
-        tree.add(&path, |found| batch.push(WatchKind::Created, found));
+    if let Some(arrival) = directory {
+        tree.add(&path, |found| {
+            batch.push(WatchKind::Created, found.path.clone());
+            if arrival == Arrival::Made && found.holds_bytes {
+                batch.push(WatchKind::Written, found.path);
+            }
+        });
     }
 }
 

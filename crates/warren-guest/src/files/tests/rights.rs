@@ -133,3 +133,52 @@ fn small_changes_do_what_they_say() {
     assert_eq!(refusal(link(scratch.bytes("l"), "x")), FailureCode::AlreadyExists);
     assert_eq!(refusal(link(scratch.bytes("m"), "")), FailureCode::Invalid);
 }
+
+#[test]
+fn what_is_made_with_roots_rights_belongs_to_the_user() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.at("closed")).unwrap();
+    std::fs::set_permissions(scratch.at("closed"), PermissionsExt::from_mode(0o700)).unwrap();
+    let modes = [
+        ("replace", WriteMode::Replace),
+        ("new", WriteMode::CreateNew),
+        ("append", WriteMode::Append),
+        ("at", WriteMode::At { offset: 0 }),
+        ("truncate", WriteMode::Truncate),
+    ];
+    let mut made = vec!["closed/made".to_owned(), "closed/made/d".to_owned(), "closed/l".to_owned()];
+    for (name, mode) in modes {
+        let name = format!("closed/made/{name}");
+        let path = scratch.bytes(&name);
+        let operation = FileOperation::Write { path, mode, permissions: None, parents: true };
+        send(open_for_user(operation), b"mine").unwrap();
+        assert_eq!(scratch.content(&name), "mine");
+        made.push(name);
+    }
+    let path = scratch.bytes("closed/made/d");
+    let directory = FileOperation::MakeDirectory { path, permissions: None, parents: false };
+    open_for_user(directory).reply().unwrap();
+    let link = FileOperation::MakeSymlink { path: scratch.bytes("closed/l"), target: "made".into() };
+    open_for_user(link).reply().unwrap();
+    for name in made {
+        let found = std::fs::symlink_metadata(scratch.at(&name)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (1000, 1000), "{name}");
+    }
+    assert_eq!(std::fs::metadata(scratch.at("closed")).unwrap().uid(), 0, "what was there stays");
+    assert_eq!(std::fs::metadata(scratch.at("closed/made/truncate")).unwrap().mode() & 0o7777, 0o644);
+}
+
+#[test]
+fn a_file_written_in_place_keeps_its_bits_and_changes_hands() {
+    let scratch = Scratch::new();
+    let path = scratch.file("a", "longer than what follows", 0o640);
+    let inode = std::fs::metadata(scratch.at("a")).unwrap().ino();
+    send(open_for_user(writing(&path, WriteMode::Truncate)), b"short").unwrap();
+    assert_eq!(scratch.content("a"), "short");
+    let found = std::fs::metadata(scratch.at("a")).unwrap();
+    assert_eq!((found.uid(), found.mode() & 0o7777, found.ino()), (1000, 0o640, inode));
+    write(writing(&path, WriteMode::Truncate), b"x").unwrap();
+    assert_eq!(std::fs::metadata(scratch.at("a")).unwrap().uid(), 1000, "without an heir the owner stays");
+    let directory = (&scratch.path).into();
+    assert_eq!(refusal(writing(&directory, WriteMode::Truncate)), FailureCode::WrongKind);
+}

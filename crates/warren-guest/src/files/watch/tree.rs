@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::files::place::Place;
-use crate::files::walk::Walk;
+use crate::files::walk::{Found, Walk};
 
 /// Directories watched by one call.
 const DIRECTORIES: usize = 8192;
@@ -31,6 +31,13 @@ const EVENTS: WatchFlags = WatchFlags::CREATE
 /// Added to those of the root itself where that is its own parent.
 const PARENT_EVENTS: WatchFlags =
     WatchFlags::DELETE.union(WatchFlags::MOVED_FROM).union(WatchFlags::ONLYDIR).union(WatchFlags::MASK_ADD);
+
+/// An entry of a directory that was read.
+pub(super) struct Seen {
+    pub(super) path: Vec<u8>,
+    /// It is a file that is not empty.
+    pub(super) holds_bytes: bool,
+}
 
 /// The watched directories by their watch descriptors. Paths are relative to the root, which is empty.
 pub(super) struct Tree<'a> {
@@ -81,7 +88,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Watches a directory that has appeared in the tree, and everything below it; tells what is in it.
-    pub(super) fn add(&mut self, path: &[u8], mut tell: impl FnMut(Vec<u8>)) {
+    pub(super) fn add(&mut self, path: &[u8], mut tell: impl FnMut(Seen)) {
         if !self.recursive || !self.watch(path) {
             return;
         }
@@ -95,8 +102,8 @@ impl<'a> Tree<'a> {
         });
         self.partial |= more;
         for entry in found {
-            tell(entry.clone());
-            self.found.insert(entry);
+            self.found.insert(entry.path.clone());
+            tell(entry);
         }
     }
 
@@ -161,14 +168,14 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn read_below(&mut self, path: &[u8], tell: &mut dyn FnMut(Vec<u8>)) {
+    fn read_below(&mut self, path: &[u8], tell: &mut dyn FnMut(Seen)) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let top = rustix::fs::open(self.absolute(path), flags, Mode::empty());
         let Ok(mut walk) = top.and_then(|top| Walk::new(top, u32::MAX)) else { return };
         while let Some(found) = walk.next() {
             let relative = join(path, found.path);
             let enter = found.kind != FileType::Directory || self.watch(&relative);
-            tell(relative);
+            tell(Seen { path: relative, holds_bytes: holds_bytes(&found) });
             if !enter {
                 walk.skip();
             }
@@ -198,6 +205,11 @@ impl<'a> Tree<'a> {
     fn absolute(&self, path: &[u8]) -> PathBuf {
         self.root.join(OsStr::from_bytes(path))
     }
+}
+
+fn holds_bytes(found: &Found<'_>) -> bool {
+    let size = || rustix::fs::statat(found.directory, found.name, AtFlags::SYMLINK_NOFOLLOW);
+    found.kind == FileType::RegularFile && size().is_ok_and(|stat| stat.st_size > 0)
 }
 
 fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
