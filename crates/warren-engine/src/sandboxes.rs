@@ -35,6 +35,8 @@ pub struct Patch {
     pub metadata: Option<BTreeMap<String, String>>,
     /// Time to live, counted from now.
     pub ttl_s: Option<u64>,
+    /// Time to live, counted from now, unless it has more anyway.
+    pub least_ttl_s: Option<u64>,
     pub on_expiry: Option<OnExpiry>,
     /// What a face of the service remembers with it. Replaced as a whole.
     pub annotations: Option<BTreeMap<String, String>>,
@@ -67,7 +69,9 @@ impl Engine {
         self.may_change()?;
         patch.labels.as_ref().map_or(Ok(()), |labels| check_words("labels", labels))?;
         patch.metadata.as_ref().map_or(Ok(()), |metadata| check_words("metadata", metadata))?;
-        patch.ttl_s.map_or(Ok(()), |ttl_s| self.check_ttl(ttl_s))?;
+        for ttl_s in [patch.ttl_s, patch.least_ttl_s].into_iter().flatten() {
+            self.check_ttl(ttl_s)?;
+        }
         self.ask(owner, id, Task::Patch(patch)).await
     }
 

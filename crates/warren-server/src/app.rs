@@ -4,23 +4,30 @@ use axum::{Router, middleware};
 use http::{Method, Uri};
 use tower::ServiceExt as _;
 
+use crate::e2b::control::{self, Place};
 use crate::error::{ApiError, Code};
 use crate::proxy::Proxy;
 use crate::state::AppState;
-use crate::{auth, chat, e2b, limits, logging, request_id, routes};
+use crate::{auth, chat, limits, logging, request_id, routes};
 
 /// What every request meets first: those for ports of sandboxes are passed on, all others are the API's.
 #[derive(Clone)]
 pub(crate) struct Front {
     api: Router,
     e2b: Router,
+    e2b_place: Place,
     proxy: Proxy,
 }
 
 impl Front {
     /// Must be called inside the runtime that serves requests.
     pub(crate) fn new(state: AppState) -> Self {
-        Self { api: app(state.clone()), e2b: e2b::control::router(&state), proxy: Proxy::new(state) }
+        Self {
+            api: app(state.clone()),
+            e2b: control::router(&state),
+            e2b_place: Place::of(&state.config),
+            proxy: Proxy::new(state),
+        }
     }
 
     pub(crate) async fn answer(self, request: Request) -> Response {
@@ -35,7 +42,7 @@ impl Front {
 
     /// Who answers what is for no port of a sandbox.
     fn face(self, request: &Request) -> Router {
-        if e2b::control::is_for(request) { self.e2b } else { self.api }
+        if self.e2b_place.has(request) { self.e2b } else { self.api }
     }
 }
 

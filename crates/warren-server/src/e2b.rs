@@ -7,5 +7,9 @@
 
 pub(crate) mod control;
 pub(crate) mod envd;
-mod tokens;
+pub(crate) mod templates;
+pub(crate) mod tokens;
 mod traits;
+pub(crate) mod wake;
+
+pub(crate) use traits::{Traffic, Traits};

@@ -82,6 +82,10 @@ impl ApiError {
         self
     }
 
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.code.status()
     }

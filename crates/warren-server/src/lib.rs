@@ -35,6 +35,7 @@ mod transfer;
 mod world;
 
 pub use auth::KeyringError;
+pub use listener::Sockets;
 pub use logging::subscriber as log_subscriber;
 pub use networks::{LinksOf, open_networks};
 pub use proxy::LinkKeys;

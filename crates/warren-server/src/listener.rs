@@ -9,6 +9,7 @@ mod connection;
 mod slot;
 mod usage;
 
+use std::future::pending;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -38,10 +39,12 @@ const MOST_RESETS: usize = 32;
 const DEAD_PEER: Duration = Duration::from_secs(60);
 
 /// Where connections come in.
-pub(crate) struct Doors {
-    pub(crate) plain: TcpListener,
-    /// With TLS.
-    pub(crate) secure: Option<(TcpListener, Tls)>,
+pub struct Sockets {
+    pub main: TcpListener,
+    /// Where TLS is spoken. What is answered is the same.
+    pub tls: Option<(TcpListener, Tls)>,
+    /// Where the E2B protocol is at the root.
+    pub e2b: Option<TcpListener>,
 }
 
 /// How a request came to us.
@@ -50,6 +53,16 @@ pub(crate) struct Arrival {
     pub(crate) address: Option<IpAddr>,
     /// Over TLS.
     pub(crate) secure: bool,
+    pub(crate) door: Door,
+}
+
+/// Which of the listeners a request came to. Ports of sandboxes are behind every one of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Door {
+    #[default]
+    Main,
+    /// Behind it everything else is the E2B protocol's.
+    E2b,
 }
 
 impl Arrival {
@@ -71,7 +84,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Serves until told to shut down, then until every request is answered or the grace is over.
-    pub(crate) async fn run(self, doors: Doors) {
+    pub(crate) async fn run(self, sockets: Sockets) {
         let grace = self.grace;
         let slots =
             Arc::new(Semaphore::new(usize::try_from(self.http.max_connections).unwrap_or(usize::MAX)));
@@ -80,20 +93,20 @@ impl Listener {
         loop {
             let accepted = tokio::select! {
                 () = self.shutdown.cancelled() => break,
-                accepted = doors.accept(&slots) => accepted,
+                accepted = sockets.accept(&slots) => accepted,
             };
-            let Some(Accepted { stream, address, permit, tls }) = accepted else { continue };
+            let Some(Accepted { stream, arrival, permit, tls }) = accepted else { continue };
             let usage = Usage::new();
             let slot = Slot::new(stream, permit, usage.clone(), shared.http.write_timeout);
             let (shared, shutdown, over) = (Arc::clone(&shared), self.shutdown.clone(), over.clone());
             connections.spawn(async move {
                 tokio::select! {
-                    () = serve(&shared, (slot, usage), (address, tls), shutdown) => {}
+                    () = serve(&shared, (slot, usage), (arrival, tls), shutdown) => {}
                     () = over.cancelled() => {}
                 }
             });
         }
-        drop(doors);
+        drop(sockets);
         connections.close();
         if tokio::time::timeout(grace, connections.wait()).await.is_err() {
             tracing::warn!(connections = connections.len(), "cut what did not end in time");
@@ -136,24 +149,37 @@ fn builder(http: &Http) -> Builder<TokioExecutor> {
 /// A connection that was let in.
 struct Accepted {
     stream: TcpStream,
-    address: SocketAddr,
+    arrival: Arrival,
     permit: OwnedSemaphorePermit,
     tls: Option<Tls>,
 }
 
-impl Doors {
+impl Sockets {
     /// Takes a slot first: whoever finds none waits in the kernel's queue and costs nothing.
     async fn accept(&self, slots: &Arc<Semaphore>) -> Option<Accepted> {
         let permit = Arc::clone(slots).acquire_owned().await.ok()?;
-        let (accepted, tls) = match &self.secure {
-            None => (self.plain.accept().await, None),
-            Some((secure, tls)) => tokio::select! {
-                accepted = self.plain.accept() => (accepted, None),
-                accepted = secure.accept() => (accepted, Some(tls.clone())),
-            },
+        let (accepted, tls, door) = tokio::select! {
+            accepted = self.main.accept() => (accepted, None, Door::Main),
+            (accepted, tls) = self.accept_tls() => (accepted, Some(tls), Door::Main),
+            accepted = self.accept_e2b() => (accepted, None, Door::E2b),
         };
         let (stream, address) = settle(accepted).await?;
-        Some(Accepted { stream, address, permit, tls })
+        let arrival = Arrival { address: Some(address.ip()), secure: tls.is_some(), door };
+        Some(Accepted { stream, arrival, permit, tls })
+    }
+
+    async fn accept_tls(&self) -> (io::Result<(TcpStream, SocketAddr)>, Tls) {
+        match &self.tls {
+            Some((socket, tls)) => (socket.accept().await, tls.clone()),
+            None => pending().await,
+        }
+    }
+
+    async fn accept_e2b(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        match &self.e2b {
+            Some(socket) => socket.accept().await,
+            None => pending().await,
+        }
     }
 }
 
@@ -161,10 +187,9 @@ impl Doors {
 async fn serve(
     shared: &Shared,
     (slot, usage): (Slot, Usage),
-    (address, tls): (SocketAddr, Option<Tls>),
+    (arrival, tls): (Arrival, Option<Tls>),
     shutdown: CancellationToken,
 ) {
-    let arrival = Arrival { address: Some(address.ip()), secure: tls.is_some() };
     let Some(tls) = tls else { return connection::serve(shared, (slot, usage), arrival, shutdown).await };
     match tokio::time::timeout(shared.http.header_timeout, tls.accept(slot)).await {
         Ok(Ok(stream)) => connection::serve(shared, (stream, usage), arrival, shutdown).await,

@@ -24,6 +24,7 @@ pub use crash::{CrashAt, CrashAtError};
 
 use crate::auth::KeyringError;
 use crate::config::Config;
+use crate::listener::Sockets;
 use crate::logging;
 use crate::networks::{LinksOf, open_networks};
 use crate::server::{Server, ServerParts};
@@ -261,10 +262,7 @@ async fn run(
     let announcement = announcement(&server, &engine, address, options)?;
     let socket = tokio::net::TcpListener::from_std(socket).map_err(ServeError::Runtime)?;
     let shutdown = server.shutdown();
-    let served = match secure {
-        Some(secure) => tokio::spawn(server.run_with_tls(socket, secure)),
-        None => tokio::spawn(server.run(socket)),
-    };
+    let served = tokio::spawn(server.run_on(Sockets { main: socket, tls: secure, e2b: None }));
     announce(&announcement);
     notify::tell(options.notify_socket.as_deref(), "READY=1");
     signals.next().await;

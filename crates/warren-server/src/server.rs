@@ -11,11 +11,11 @@ use warren_store::TemplateStore;
 use crate::app::Front;
 use crate::auth::{Attempts, Keyring, KeyringError, NewKey, Secret};
 use crate::config::Config;
-use crate::listener::{Doors, Listener};
+use crate::e2b::templates::Books;
+use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
 use crate::proxy::{LinkKeys, PortsOf};
 use crate::state::{AppState, Shared};
-use crate::tls::Tls;
 use crate::transfer::Transfers;
 
 /// What the service stands on.
@@ -58,6 +58,7 @@ impl Server {
             shutdown,
             metrics: Metrics::default(),
             transfers: Transfers::default(),
+            books: Books::default(),
             ports,
             tls_port: OnceLock::new(),
         });
@@ -86,25 +87,21 @@ impl Server {
 
     /// Answers requests until told to shut down; see [`Server::shutdown`].
     pub async fn run(self, socket: TcpListener) {
-        self.run_on(socket, None).await;
+        self.run_on(Sockets { main: socket, tls: None, e2b: None }).await;
     }
 
-    /// As [`Server::run`], with TLS on another socket.
-    pub async fn run_with_tls(self, socket: TcpListener, secure: (TcpListener, Tls)) {
-        if let Ok(address) = secure.0.local_addr() {
+    /// As [`Server::run`], on several sockets.
+    pub async fn run_on(self, sockets: Sockets) {
+        if let Some((Ok(address), _)) = sockets.tls.as_ref().map(|(socket, tls)| (socket.local_addr(), tls)) {
             self.state.tls_port.get_or_init(|| address.port());
         }
-        self.run_on(socket, Some(secure)).await;
-    }
-
-    async fn run_on(self, socket: TcpListener, secure: Option<(TcpListener, Tls)>) {
         let listener = Listener {
             front: Front::new(self.state.clone()),
             http: self.state.config.http.clone(),
             shutdown: self.state.shutdown.clone(),
             grace: self.state.config.server.shutdown_grace,
         };
-        listener.run(Doors { plain: socket, secure }).await;
+        listener.run(sockets).await;
     }
 }
 

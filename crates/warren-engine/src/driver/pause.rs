@@ -138,6 +138,13 @@ impl Driver {
             return self.denied(self.decide(Request::Resume));
         }
         let clock = self.engine.shared.parts.clock.clone();
+        let more_ttl_s = patch.least_ttl_s.filter(|ttl_s| {
+            self.record.deadline.remaining_ms(clock.as_ref()) < ttl_s.saturating_mul(1000)
+        });
+        // Whoever keeps a sandbox alive asks again and again, mostly for what it has.
+        if patch == (Patch { least_ttl_s: patch.least_ttl_s, ..Patch::default() }) && more_ttl_s.is_none() {
+            return Ok(());
+        }
         self.write(Durability::Disk, |record| {
             if let Some(labels) = patch.labels {
                 record.spec.labels = labels;
@@ -151,7 +158,7 @@ impl Driver {
             if let Some(annotations) = patch.annotations {
                 record.annotations = annotations;
             }
-            if let Some(ttl_s) = patch.ttl_s {
+            if let Some(ttl_s) = patch.ttl_s.or(more_ttl_s) {
                 record.spec.limits.lifetime_s = ttl_s;
                 record.deadline = Deadline::after(clock.as_ref(), ttl_s.saturating_mul(1000));
             }

@@ -104,6 +104,7 @@ pub(crate) fn patch(body: api::PatchSandbox) -> Patch {
         labels: body.labels,
         metadata: body.metadata,
         ttl_s: body.ttl_s,
+        least_ttl_s: None,
         on_expiry: body.on_expiry.map(on_expiry),
         annotations: None,
     }

@@ -1,16 +1,103 @@
 //! The control plane: makes, finds, changes and ends sandboxes.
+//!
+//! It is answered below `/e2b` on every listener, at the root of `api.DOMAIN`, and at the root of a listener of its own. Its keys are the
+//! service's own keys. Both generations of its endpoints are served, since clients of either are in use.
 
-use axum::Router;
-use axum::extract::Request;
+mod answer;
+mod create;
+mod error;
+mod extract;
+mod fork;
+mod lifecycle;
+mod list;
+mod network_plan;
+mod page;
+mod place;
+mod snapshots;
 
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use http::{Method, StatusCode, Uri};
+use serde_json::{Value, json};
+use warren_core::{SandboxId, SandboxRecord};
+use warren_engine::HealthStatus;
+
+use crate::auth::{self, Caller};
 use crate::state::AppState;
+use crate::{limits, logging, request_id};
 
-/// Whether a request is for the control plane.
-pub(crate) fn is_for(request: &Request) -> bool {
-    request.uri().path().starts_with("/e2b/")
-}
+pub(crate) use answer::{Shown, shown_as};
+pub(crate) use error::E2bError;
+pub(crate) use extract::{Body, Id};
+pub(crate) use lifecycle::wake;
+pub(crate) use place::Place;
 
 /// Every route, behind the layers that all of them share.
-pub(crate) fn router(_state: &AppState) -> Router {
+pub(crate) fn router(state: &AppState) -> Router {
+    let keyed = keyed().layer(middleware::from_fn_with_state(state.clone(), auth::required));
+    let routes = Router::new().merge(keyed).route("/health", get(health));
     Router::new()
+        .nest("/e2b", routes.clone())
+        .merge(routes)
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX)))
+        .layer(middleware::from_fn_with_state(state.clone(), limits::layer))
+        .layer(middleware::from_fn(in_its_own_words))
+        .layer(middleware::from_fn_with_state(state.clone(), logging::layer))
+        .layer(middleware::from_fn(request_id::layer))
+        .with_state(state.clone())
+}
+
+/// What nobody may do without a key.
+fn keyed() -> Router<AppState> {
+    Router::new()
+        .route("/sandboxes", get(list::running).post(create::first_generation))
+        .route("/v2/sandboxes", get(list::list).post(create::create))
+        .route("/sandboxes/{id}", get(lifecycle::get).delete(lifecycle::kill))
+        .route("/sandboxes/{id}/connect", post(lifecycle::connect_first_generation))
+        .route("/v2/sandboxes/{id}/connect", post(lifecycle::connect))
+        .route("/sandboxes/{id}/resume", post(lifecycle::resume))
+        .route("/sandboxes/{id}/pause", post(lifecycle::pause))
+        .route("/sandboxes/{id}/timeout", post(lifecycle::set_timeout))
+        .route("/sandboxes/{id}/refreshes", post(lifecycle::refresh))
+        .route("/sandboxes/{id}/fork", post(fork::fork))
+        .route("/sandboxes/{id}/snapshots", post(snapshots::take))
+        .route("/snapshots", get(snapshots::list))
+}
+
+/// A sandbox that the caller may know of. One that has ended for good is as if it had never been.
+pub(crate) async fn find(
+    state: &AppState,
+    caller: &Caller,
+    id: &SandboxId,
+) -> Result<SandboxRecord, E2bError> {
+    let record = state.engine.sandbox(&caller.owner, id).await?;
+    if shown_as(&record).is_none() {
+        return Err(E2bError::no_sandbox(id));
+    }
+    Ok(record)
+}
+
+/// A layer: whatever goes wrong is told as this protocol tells it.
+async fn in_its_own_words(request: Request, next: Next) -> Response {
+    error::reworded(next.run(request).await).await
+}
+
+async fn health(State(state): State<AppState>) -> (StatusCode, Json<Value>) {
+    match state.engine.health().await.status {
+        HealthStatus::Ok | HealthStatus::Warning => (StatusCode::OK, Json(json!({"status": "ok"}))),
+        HealthStatus::Critical => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "critical"}))),
+    }
+}
+
+async fn no_route(State(_): State<AppState>, method: Method, uri: Uri) -> E2bError {
+    E2bError::not_found(format!("there is no {method} {}", uri.path()))
+}
+
+async fn wrong_method(State(_): State<AppState>, method: Method, uri: Uri) -> E2bError {
+    E2bError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not have {method}", uri.path()))
 }

@@ -13,6 +13,10 @@ const ANNOTATION: &str = "e2b";
 pub(crate) struct Traits {
     /// What its client called the template.
     pub(crate) template: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) alias: Option<String>,
+    /// How long it was to live when it was made.
+    pub(crate) timeout_s: u64,
     /// Whether traffic wakes it while it is paused.
     pub(crate) auto_resume: bool,
     /// Whether a pause because its time is over ends its processes.
@@ -48,11 +52,23 @@ impl Traits {
         written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
+    /// Whether the sandbox was made through E2B, and so is known by its rules.
+    pub(crate) fn are_written(record: &SandboxRecord) -> bool {
+        record.annotations.contains_key(ANNOTATION)
+    }
+
     /// The same annotations with these.
     pub(crate) fn written_to(&self, mut annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
         let text = serde_json::to_string(self).unwrap_or_default();
         annotations.insert(ANNOTATION.to_owned(), text);
         annotations
+    }
+}
+
+impl Traffic {
+    /// The host that the application on a port is told, if not the one that the client asked for.
+    pub(crate) fn host_of(&self, port: u16) -> Option<String> {
+        self.mask_host.as_ref().map(|host| host.replace("${PORT}", &port.to_string()))
     }
 }
 

@@ -23,6 +23,11 @@ impl Address {
         format!("{port}-{sandbox}.{}", self.domain)
     }
 
+    /// What follows the first label in the hosts of all ports, with the port at which they are reached.
+    pub(crate) fn domain(&self) -> String {
+        self.port.map_or_else(|| self.domain.clone(), |port| format!("{}:{port}", self.domain))
+    }
+
     pub(crate) fn url(&self, sandbox: &SandboxId, port: u16) -> String {
         let own = self.port.map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}://{}{own}", self.scheme, self.host(sandbox, port))

@@ -1,0 +1,216 @@
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use warren_core::{OnExpiry, Owner, SandboxId, SandboxRecord};
+use warren_e2b::rest;
+use warren_engine::{EngineError, Patch, StoppedFiles};
+
+use super::create::read_timeout;
+use super::{Body, E2bError, Id, Shown, answer, find, shown_as};
+use crate::auth::Caller;
+use crate::e2b::{Traits, templates};
+use crate::proxy::Address;
+use crate::state::AppState;
+
+const USUAL_TIMEOUT_S: u64 = 300;
+const USUAL_TIMEOUT_OF_RESUME_S: u64 = 15;
+const USUAL_REFRESH_S: u64 = 15;
+const LONGEST_REFRESH_S: u64 = 3600;
+
+/// A sandbox that traffic woke is worth waking for a while.
+const LEAST_TIME_AFTER_WAKE_S: u64 = 300;
+
+/// How long a pause waits for what is under way. What is not done by then goes on when the sandbox does.
+const DRAIN: Duration = Duration::from_millis(500);
+
+type Answer = Result<(StatusCode, Json<rest::Sandbox>), E2bError>;
+
+pub(super) async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    address: Address,
+    Id(id): Id,
+) -> Result<Json<rest::SandboxDetail>, E2bError> {
+    let record = find(&state, &caller, &id).await?;
+    let shown = shown_as(&record).ok_or_else(|| E2bError::no_sandbox(&id))?;
+    Ok(Json(answer::detail(&state, &record, shown, &address)))
+}
+
+pub(super) async fn kill(
+    State(state): State<AppState>,
+    caller: Caller,
+    Id(id): Id,
+) -> Result<StatusCode, E2bError> {
+    find(&state, &caller, &id).await?;
+    state.engine_of(&caller).stop(&caller.owner, &id, StoppedFiles::Delete, &caller.name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn connect(
+    State(state): State<AppState>,
+    caller: Caller,
+    address: Address,
+    Id(id): Id,
+    Body(body): Body<rest::Connect>,
+) -> Answer {
+    let timeout_s = read_timeout(body.timeout, USUAL_TIMEOUT_S, &state)?;
+    go_on(&state, &caller, &id, timeout_s, body.memory, &address).await
+}
+
+pub(super) async fn connect_first_generation(
+    State(state): State<AppState>,
+    caller: Caller,
+    address: Address,
+    Id(id): Id,
+    Body(body): Body<rest::Connect>,
+) -> Answer {
+    if body.timeout.is_none() {
+        return Err(E2bError::bad_request("timeout: say for how many seconds it is to live"));
+    }
+    connect(State(state), caller, address, Id(id), Body(body)).await
+}
+
+/// Connects to a sandbox: one that runs gets more time if it has less, and a paused one goes on.
+async fn go_on(
+    state: &AppState,
+    caller: &Caller,
+    id: &SandboxId,
+    timeout_s: u64,
+    memory: Option<bool>,
+    address: &Address,
+) -> Answer {
+    let record = find(state, caller, id).await?;
+    if shown_as(&record) == Some(Shown::Running) {
+        let patch = Patch { least_ttl_s: Some(timeout_s), ..Patch::default() };
+        let record = state.engine_of(caller).update_sandbox(&caller.owner, id, patch).await?;
+        return Ok((StatusCode::OK, Json(answer::sandbox(state, &record, address))));
+    }
+    let patch = Patch { ttl_s: Some(timeout_s), ..Patch::default() };
+    let record = thaw(state, caller, &record, patch, memory).await?;
+    Ok((StatusCode::CREATED, Json(answer::sandbox(state, &record, address))))
+}
+
+/// Has a paused sandbox go on. Its time is set first, so that it is never there with none left.
+async fn thaw(
+    state: &AppState,
+    caller: &Caller,
+    record: &SandboxRecord,
+    patch: Patch,
+    memory: Option<bool>,
+) -> Result<SandboxRecord, E2bError> {
+    let (engine, owner, id) = (state.engine_of(caller), &caller.owner, &record.id);
+    engine.update_sandbox(owner, id, patch).await?;
+    if memory == Some(false) && shown_as(record) == Some(Shown::Paused) {
+        engine.stop(owner, id, StoppedFiles::Keep, &caller.name).await?;
+    }
+    let cold = memory == Some(false) || shown_as(record) == Some(Shown::PausedCold);
+    let record = engine.resume(owner, id).await?;
+    if cold {
+        templates::start(state, caller, &record).await?;
+    }
+    Ok(record)
+}
+
+pub(super) async fn resume(
+    State(state): State<AppState>,
+    caller: Caller,
+    address: Address,
+    Id(id): Id,
+    Body(body): Body<rest::Resume>,
+) -> Answer {
+    let timeout_s = read_timeout(body.timeout, USUAL_TIMEOUT_OF_RESUME_S, &state)?;
+    let record = find(&state, &caller, &id).await?;
+    if shown_as(&record) == Some(Shown::Running) {
+        return Err(E2bError::conflict(format!("{id} is running already")));
+    }
+    let cold = Traits::of(&record).cold_pause;
+    let on_expiry = body.auto_pause.map(|pauses| match (pauses, cold) {
+        (false, _) => OnExpiry::Delete,
+        (true, false) => OnExpiry::Pause,
+        (true, true) => OnExpiry::Keep,
+    });
+    let patch = Patch { ttl_s: Some(timeout_s), on_expiry, ..Patch::default() };
+    let record = thaw(&state, &caller, &record, patch, body.memory).await?;
+    Ok((StatusCode::CREATED, Json(answer::sandbox(&state, &record, &address))))
+}
+
+pub(super) async fn pause(
+    State(state): State<AppState>,
+    caller: Caller,
+    Id(id): Id,
+    Body(body): Body<rest::Pause>,
+) -> Result<StatusCode, E2bError> {
+    let record = find(&state, &caller, &id).await?;
+    if shown_as(&record) != Some(Shown::Running) {
+        return Err(E2bError::conflict(format!("{id} is paused already")));
+    }
+    let engine = state.engine_of(&caller);
+    if body.memory == Some(false) {
+        engine.stop(&caller.owner, &id, StoppedFiles::Keep, &caller.name).await?;
+    } else {
+        engine.pause_after(&caller.owner, &id, DRAIN).await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What is paused has no time that could be set.
+async fn running(state: &AppState, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
+    let record = find(state, caller, id).await?;
+    if shown_as(&record) == Some(Shown::Running) { Ok(()) } else { Err(E2bError::no_sandbox(id)) }
+}
+
+pub(super) async fn set_timeout(
+    State(state): State<AppState>,
+    caller: Caller,
+    Id(id): Id,
+    Body(body): Body<rest::SetTimeout>,
+) -> Result<StatusCode, E2bError> {
+    let wrong = || E2bError::bad_request("timeout: say for how many seconds from now it is to live");
+    let timeout_s = body.timeout.and_then(|timeout| u64::try_from(timeout).ok()).ok_or_else(wrong)?;
+    running(&state, &caller, &id).await?;
+    let (engine, most_s) = (state.engine_of(&caller), state.settings.most_limits.lifetime_s);
+    if timeout_s == 0 {
+        engine.end_time(&caller.owner, &id).await?;
+    } else {
+        let patch = Patch { ttl_s: Some(timeout_s.min(most_s)), ..Patch::default() };
+        engine.update_sandbox(&caller.owner, &id, patch).await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn refresh(
+    State(state): State<AppState>,
+    caller: Caller,
+    Id(id): Id,
+    Body(body): Body<rest::Refresh>,
+) -> Result<StatusCode, E2bError> {
+    let wrong = || {
+        E2bError::bad_request(format!("duration: it is a number of seconds from 0 to {LONGEST_REFRESH_S}"))
+    };
+    let duration_s = match body.duration {
+        Some(said) => u64::try_from(said).ok().filter(|said| *said <= LONGEST_REFRESH_S).ok_or_else(wrong)?,
+        None => USUAL_REFRESH_S,
+    };
+    running(&state, &caller, &id).await?;
+    let most_s = state.settings.most_limits.lifetime_s;
+    let patch = Patch { least_ttl_s: Some(duration_s.clamp(1, most_s)), ..Patch::default() };
+    state.engine_of(&caller).update_sandbox(&caller.owner, &id, patch).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Has a paused sandbox go on because somebody wants to use it. It gets the time that it was made with.
+pub(crate) async fn wake(
+    state: &AppState,
+    owner: &Owner,
+    record: &SandboxRecord,
+) -> Result<SandboxRecord, EngineError> {
+    let most_s = state.settings.most_limits.lifetime_s;
+    let ttl_s = Traits::of(record).timeout_s.max(LEAST_TIME_AFTER_WAKE_S).min(most_s);
+    if record.spec.limits.lifetime_s != ttl_s {
+        let patch = Patch { ttl_s: Some(ttl_s), ..Patch::default() };
+        state.engine.update_sandbox(owner, &record.id, patch).await?;
+    }
+    state.engine.resume(owner, &record.id).await
+}
