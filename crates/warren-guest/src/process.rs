@@ -66,6 +66,11 @@ pub(crate) struct Process {
     pub(crate) places: Vec<Place>,
     /// Connections that want to know the exit only.
     pub(crate) waiters: Vec<u64>,
+    /// Whether its end is told only once nobody holds its output any more.
+    pub(crate) until_closed: bool,
+    /// How it ended. Its pid is no longer its own from then on.
+    pub(crate) ended: Option<Exit>,
+    /// How it ended, for all to know.
     pub(crate) exit: Option<Exit>,
 }
 
@@ -176,6 +181,11 @@ impl Process {
             Owner::Nobody { .. } => None,
         });
         followers.chain(self.exit.iter().flat_map(|_| &self.waiters).copied()).collect()
+    }
+
+    /// Whether the end has to wait for those who hold the output.
+    pub(crate) fn awaits_output(&self) -> bool {
+        self.until_closed && (self.stdout.is_some() || self.stderr.is_some())
     }
 
     /// Whether a connection still reads from the ring.

@@ -23,11 +23,13 @@ fn requests() -> Vec<Request> {
         tag: Some(text("tag")),
         timeout_ms: Some(1000),
         follow: Some(Reader::Skips),
+        until_closed: None,
     };
     let mut requests = vec![
         Request::Ping,
         Request::Start(start),
         Request::Start(Start { argv: vec![text("true")], ..Start::default() }),
+        Request::Start(Start { argv: vec![text("true")], until_closed: Some(true), ..Start::default() }),
         Request::Attach(Attach {
             process: ProcessSelector::Tag(text("tag")),
             from: 9,

@@ -112,10 +112,10 @@ impl Agent {
     }
 
     fn signal(&mut self, call: &SignalCall) -> Result<(), Failure> {
-        let process = self.processes.find_running(&call.process)?;
+        let id = self.processes.find_running(&call.process)?.id;
         let aim = if call.group { sys::Aim::Group } else { sys::Aim::Process };
-        sys::kill(process.pid, aim, call.signal)
-            .map_err(|errno| kernel(format!("send signal {} to process {}", call.signal, process.id), errno))
+        self.send_signal(id, aim, call.signal)
+            .map_err(|errno| kernel(format!("send signal {} to process {id}", call.signal), errno))
     }
 
     fn resize(&mut self, selector: &ProcessSelector, size: TerminalSize) -> Result<(), Failure> {

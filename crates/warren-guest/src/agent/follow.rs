@@ -69,6 +69,7 @@ impl Agent {
         });
         if known.is_some() {
             self.changed.insert(id);
+            self.complete(id);
         }
     }
 

@@ -172,7 +172,8 @@ impl Agent {
                 }
             }
             Ok(Control::Signal { signal }) => {
-                sys::kill(process.pid, sys::Aim::Group, signal).ok();
+                let id = process.id;
+                self.send_signal(id, sys::Aim::Group, signal).ok();
             }
             Err(_) => {}
         }

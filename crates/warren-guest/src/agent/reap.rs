@@ -7,13 +7,15 @@ use warren_wire::guest::{Exit, ExitCause};
 
 use super::{Agent, Course};
 use crate::poll::Token;
-use crate::process::millis;
+use crate::process::{Filled, millis};
 use crate::ring::Stream;
 use crate::sys;
 use crate::timers::Timer;
 
 /// Pipes of ended processes that are still read; beyond this the oldest is closed.
 const MAX_LEFTOVERS: usize = 1024;
+/// Reads of each pipe when a process has ended, before others get their turn.
+const LAST_READS: usize = 16;
 /// Size of the kernel's record of one signal; its number comes first.
 const SIGNAL_RECORD: usize = 128;
 
@@ -47,36 +49,70 @@ impl Agent {
 
     fn finish(&mut self, id: u64, status: WaitStatus) {
         let now = Instant::now();
-        let sources = self.processes.with(id, |process| {
-            for stream in [Stream::Stdout, Stream::Stderr] {
-                process.fill_at_end(stream);
-            }
+        self.processes.set_limit(id, now);
+        self.processes.with(id, |process| {
             let (code, cause) = match status.terminating_signal() {
                 Some(signal) => (128 + signal, ExitCause::Signalled { signal }),
                 None => (status.exit_status().unwrap_or(0), ExitCause::Exited),
             };
+            let duration_ms = millis(now.saturating_duration_since(process.started));
+            process.ended = Some(Exit { code, cause, duration_ms, output_bytes: 0 });
+            process.stdin = None;
+            if process.until_closed {
+                // Most have no background children, so that this reaches the end of both. Others may write without end.
+                for stream in [Stream::Stdout, Stream::Stderr] {
+                    (0..LAST_READS).take_while(|_| process.fill(stream) == Filled::Some).for_each(drop);
+                }
+                process.rearm(&self.poller);
+            }
+        });
+        self.dismiss_writers(id);
+        self.changed.insert(id);
+        self.complete(id);
+    }
+
+    /// Makes the end of a process known, if it has ended and nothing more is waited for.
+    pub(super) fn complete(&mut self, id: u64) {
+        let now = Instant::now();
+        let sources = self.processes.with(id, |process| {
+            let ended = process.ended.filter(|_| process.exit.is_none() && !process.awaits_output())?;
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                process.fill_at_end(stream);
+            }
             process.exit = Some(Exit {
-                code,
-                cause: if process.timed_out { ExitCause::TimedOut } else { cause },
-                duration_ms: millis(now.saturating_duration_since(process.started)),
+                cause: if process.timed_out { ExitCause::TimedOut } else { ended.cause },
                 output_bytes: process.ring.end(),
+                ..ended
             });
             if let Some(at) = process.deadline {
                 self.timers.cancel(at, Timer::Timeout { process: id });
             }
-            process.stdin = None;
             process.release_held_places();
-            [process.stdout.take(), process.stderr.take()]
+            Some([process.stdout.take(), process.stderr.take()])
         });
-        for source in sources.into_iter().flatten().flatten() {
+        let Some(Some(sources)) = sources else { return };
+        for source in sources.into_iter().flatten() {
             self.keep_reading(source);
         }
-        self.dismiss_writers(id);
         self.processes.finished(id, now);
         if !self.sweeping {
             self.sweep(now);
         }
         self.changed.insert(id);
+    }
+
+    /// Sends a signal on somebody's behalf, who then waits no longer for what holds the output. A process that has ended
+    /// already gets none: its pid may be another's.
+    pub(super) fn send_signal(&mut self, id: u64, aim: sys::Aim, signal: i32) -> Result<(), Errno> {
+        let process = self.processes.get_mut(id).ok_or(Errno::SRCH)?;
+        if process.ended.is_none() {
+            sys::kill(process.pid, aim, signal)?;
+        }
+        if signal != 0 {
+            process.until_closed = false;
+        }
+        self.complete(id);
+        Ok(())
     }
 
     fn keep_reading(&mut self, source: crate::poll::Watched) {
@@ -107,7 +143,7 @@ impl Agent {
         let Some(process) = self.processes.get_mut(id) else { return };
         if process.exit.is_none() && process.deadline.is_some_and(|at| at <= now) {
             process.timed_out = true;
-            sys::kill(process.pid, sys::Aim::Group, libc::SIGKILL).ok();
+            self.send_signal(id, sys::Aim::Group, libc::SIGKILL).ok();
         }
     }
 }

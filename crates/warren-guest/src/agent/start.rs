@@ -68,6 +68,8 @@ impl Agent {
             limit: CAPACITY,
             places: Vec::new(),
             waiters: Vec::new(),
+            until_closed: start.until_closed == Some(true),
+            ended: None,
             exit: None,
         }
     }

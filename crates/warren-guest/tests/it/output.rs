@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use warren_wire::guest::{FrameKind, Start};
+use warren_wire::guest::{ExitCause, FrameKind, Reader, Request, SignalCall, Start};
 
 use crate::support::{Agent, shell, start};
 
@@ -133,5 +133,78 @@ fn streams_that_alternate_with_every_write_keep_flowing() -> Result<()> {
         }
     }
     assert_eq!((out, err), (120_000, 120_000));
+    Ok(())
+}
+
+/// A process that ends at once, with a child that holds its output until somebody writes to the FIFO `go`.
+fn leaves_a_child(agent: &Agent) -> Start {
+    let go = agent.directory.path().join("go");
+    rustix::fs::mknodat(rustix::fs::CWD, &go, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let script = format!("(read word < {}; echo late; echo later >&2) & echo parent; exit 3", go.display());
+    Start { until_closed: Some(true), ..shell(&script) }
+}
+
+fn is_gone(pid: u32) -> bool {
+    !std::fs::exists(format!("/proc/{pid}")).unwrap()
+}
+
+#[test]
+fn a_process_that_runs_until_its_output_is_closed_waits_for_children() -> Result<()> {
+    let agent = Agent::start()?;
+    let mut follower = agent.follow(leaves_a_child(&agent))?;
+    follower.read_until("parent\n")?;
+    let pid = follower.started.pid;
+    agent.eventually("it is reaped", || is_gone(pid))?;
+    assert!(agent.processes()?.iter().all(|row| row.exit.is_none()), "its end is not told yet");
+    std::fs::write(agent.directory.path().join("go"), "now\n")?;
+    let output = follower.finish()?;
+    assert_eq!((output.text().as_str(), output.stderr.as_slice()), ("late\n", &b"later\n"[..]));
+    let exit = output.exit.unwrap();
+    assert_eq!((exit.code, exit.cause, exit.output_bytes), (3, ExitCause::Exited, 18));
+    Ok(())
+}
+
+#[test]
+fn a_signal_by_call_ends_the_waiting_for_children() -> Result<()> {
+    let agent = Agent::start()?;
+    let mut ended = agent.follow(leaves_a_child(&agent))?;
+    ended.read_until("parent\n")?;
+    let pid = ended.started.pid;
+    agent.eventually("it is reaped", || is_gone(pid))?;
+    let signal = |process, signal| SignalCall { process, signal, group: false };
+    agent.ask(&Request::Signal(signal(ended.selector(), 0)))?;
+    assert!(agent.processes()?.iter().all(|row| row.exit.is_none()), "asking whether it lives ends nothing");
+    agent.ask(&Request::Signal(signal(ended.selector(), 9)))?;
+    assert_eq!(ended.finish()?.code(), Some(3));
+    std::fs::write(agent.directory.path().join("go"), "now\n")?;
+
+    let script = "sleep 30 & echo here; exec sleep 30";
+    let mut running = agent.follow(Start { until_closed: Some(true), ..shell(script) })?;
+    running.read_until("here\n")?;
+    agent.ask(&Request::Signal(signal(running.selector(), 9)))?;
+    assert_eq!(running.finish()?.exit.unwrap().cause, ExitCause::Signalled { signal: 9 });
+    Ok(())
+}
+
+#[test]
+fn a_timeout_ends_the_waiting_for_children() -> Result<()> {
+    let agent = Agent::start()?;
+    let start = Start { timeout_ms: Some(300), ..leaves_a_child(&agent) };
+    let output = agent.follow(start)?.finish()?;
+    assert_eq!(output.exit.unwrap().cause, ExitCause::TimedOut);
+    std::fs::write(agent.directory.path().join("go"), "now\n")?;
+    Ok(())
+}
+
+#[test]
+fn children_that_write_without_end_hold_up_nobody() -> Result<()> {
+    let agent = Agent::start()?;
+    let start = Start { until_closed: Some(true), follow: Some(Reader::Skips), ..shell("yes & exit 0") };
+    let follower = agent.follow(start)?;
+    let pid = follower.started.pid;
+    agent.eventually("it is reaped", || is_gone(pid))?;
+    agent.ping()?;
+    agent.ask(&Request::Signal(SignalCall { process: follower.selector(), signal: 15, group: true }))?;
+    assert_eq!(follower.finish()?.code(), Some(0));
     Ok(())
 }

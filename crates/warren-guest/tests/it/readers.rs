@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use warren_wire::guest::{
-    Attach, FailureCode, FrameKind, ProcessId, ProcessSelector, Reader, Reply, Request, Start,
+    Attach, FailureCode, FrameKind, ProcessId, ProcessSelector, Reader, Reply, Request, Start, Stdin,
 };
 
 use crate::support::{Agent, Follower, Output, shell};
@@ -32,6 +32,18 @@ fn an_ended_process_is_replayed_from_any_position() -> Result<()> {
     let beyond = attach(&agent, process, u64::MAX, Reader::Holds)?;
     assert_eq!(beyond.started.position, 14);
     assert_eq!(beyond.finish()?.code(), Some(2));
+    Ok(())
+}
+
+#[test]
+fn attaching_at_the_end_tells_only_what_comes() -> Result<()> {
+    let agent = Agent::start()?;
+    let mut first =
+        agent.follow(Start { stdin: Stdin::Piped, ..shell("echo old; read word; echo new $word") })?;
+    first.read_until("old\n")?;
+    let late = attach(&agent, first.started.process, u64::MAX, Reader::Skips)?;
+    first.connection.send_data(b"one\n")?;
+    assert_eq!((late.started.position, late.finish()?.text().as_str()), (4, "new one\n"));
     Ok(())
 }
 

@@ -69,6 +69,10 @@ pub struct Start {
     /// Present: this connection follows the process until it ends. Absent: it gets [`Started`] and closes.
     #[n(8)]
     pub follow: Option<Reader>,
+    /// The process counts as running until nobody holds its output any more, background children included; a signal
+    /// sent by call ends that waiting. Absent: it ends when it exits, and what others write later is not told.
+    #[n(9)]
+    pub until_closed: Option<bool>,
 }
 
 /// How a follower's pace acts on the process.
