@@ -9,6 +9,7 @@ mod creating;
 mod deaths;
 mod doom;
 mod events;
+mod expiry;
 mod failing;
 mod forks;
 mod going_back;

@@ -3,8 +3,8 @@
 mod expected;
 
 use proptest::prelude::*;
-use warren_core::{NetworkMode, NetworkPolicy, SandboxId, SessionId, SessionState, Status};
-use warren_engine::{Engine, EngineError, Release, StoppedFiles};
+use warren_core::{NetworkMode, NetworkPolicy, OnExpiry, SandboxId, SessionId, SessionState, Status};
+use warren_engine::{Engine, EngineError, Patch, Release, StoppedFiles};
 use warren_testkit::Standing;
 
 use crate::support::*;
@@ -18,6 +18,8 @@ pub(crate) enum Op {
     Pause(usize),
     Resume(usize),
     Stop(usize, bool),
+    /// Its time is over, and this becomes of it.
+    Expire(usize, OnExpiry),
     Exec(usize),
     Die(usize),
     Detach(usize),
@@ -43,6 +45,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         2 => index.clone().prop_map(Op::Pause),
         2 => index.clone().prop_map(Op::Resume),
         2 => (index.clone(), any::<bool>()).prop_map(|(index, keep)| Op::Stop(index, keep)),
+        2 => (index.clone(), any_end()).prop_map(|(index, end)| Op::Expire(index, end)),
         3 => index.clone().prop_map(Op::Exec),
         1 => index.clone().prop_map(Op::Die),
         2 => index.clone().prop_map(Op::Detach),
@@ -56,6 +59,10 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Restart),
         1 => Just(Op::Reboot),
     ]
+}
+
+fn any_end() -> impl Strategy<Value = OnExpiry> {
+    prop_oneof![Just(OnExpiry::Keep), Just(OnExpiry::Delete), Just(OnExpiry::Pause)]
 }
 
 /// The engine under test, and what the model knows by number.
@@ -114,6 +121,13 @@ impl Real {
             Op::Pause(index) => answer(&engine.pause(&me, &sandbox(index)?).await),
             Op::Resume(index) => answer(&engine.resume(&me, &sandbox(index)?).await),
             Op::Stop(index, keep) => answer(&engine.stop(&me, &sandbox(index)?, files(keep), "model").await),
+            Op::Expire(index, end) => {
+                let (id, patch) = (sandbox(index)?, Patch { on_expiry: Some(end), ..Patch::default() });
+                match answer(&engine.update_sandbox(&me, &id, patch).await) {
+                    Answer::Done => answer(&engine.end_time(&me, &id).await),
+                    other => other,
+                }
+            }
             Op::Exec(index) => answer(&exec(&engine, &sandbox(index)?, "write /root/work precious").await),
             Op::Die(index) => {
                 let id = sandbox(index)?;

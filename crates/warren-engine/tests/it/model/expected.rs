@@ -1,4 +1,4 @@
-use warren_core::{PausedBy, SessionRequest, SessionState, SessionVerdict, decide_session};
+use warren_core::{OnExpiry, PausedBy, SessionRequest, SessionState, SessionVerdict, decide_session};
 
 use super::Op;
 use crate::support::{ACTIVE_S, DETACHED_S, SUSPENDED_S};
@@ -65,6 +65,7 @@ impl Model {
             Op::Pause(index) => self.pause(sandbox(index)),
             Op::Resume(index) => self.resume(sandbox(index)),
             Op::Stop(index, keep) => self.stop(sandbox(index), keep),
+            Op::Expire(index, end) => self.expire(sandbox(index), end),
             Op::Exec(index) => self.work(sandbox(index)),
             Op::Die(index) => {
                 let index = sandbox(index);
@@ -134,6 +135,18 @@ impl Model {
         self.sandboxes[index].place = Place::Paused(PausedBy::Request);
         self.sandboxes[index].paused_s = self.now_s;
         Answer::Done
+    }
+
+    /// While somebody has it paused, its time stands still.
+    fn expire(&mut self, index: usize, end: OnExpiry) -> Answer {
+        match (self.sandboxes[index].place, end) {
+            (Place::Gone, _) => Answer::Denied,
+            (Place::Paused(PausedBy::Request) | Place::Stopped, _) => Answer::Done,
+            (Place::Ready | Place::Paused(PausedBy::Idleness), OnExpiry::Pause) => self.pause(index),
+            (Place::Ready | Place::Paused(PausedBy::Idleness), end) => {
+                self.stop(index, end == OnExpiry::Keep)
+            }
+        }
     }
 
     fn work(&mut self, index: usize) -> Answer {
