@@ -43,5 +43,5 @@ pub(crate) use snapshot::{
     ended_session, fork_order, point, promote_order, promoted, rolled_back, session_id, snapshot,
     snapshot_filter, snapshot_name, steps, take_snapshot, taken, turn,
 };
-pub(crate) use time::rfc3339;
+pub(crate) use time::{http_date, rfc3339};
 pub(crate) use tool::{tool, tool_call, tool_progress, tool_result};

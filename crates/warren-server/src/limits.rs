@@ -50,6 +50,11 @@ fn is_unhurried(request: &Request) -> bool {
     found.is_some_and(|route| route.patience == Patience::Own)
 }
 
+/// A body that is cut when it comes too slowly, for requests that do not pass the layer.
+pub(crate) fn flowing(body: Body, pause: Duration) -> Body {
+    Body::new(TimedBody::new(body, pause, Arc::default()))
+}
+
 /// Reads a body that must fit into memory.
 pub(crate) async fn read_body(body: Body, most: usize) -> Result<Bytes, ApiError> {
     let collected = Limited::new(body, most).collect().await.map_err(|error| {

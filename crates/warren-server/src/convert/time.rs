@@ -1,14 +1,30 @@
 const DAY_MS: u64 = 86_400_000;
 
+/// The end of the year 9999.
+const LAST: u64 = 253_402_300_799_999;
+
 /// A moment as RFC 3339 writes it, in UTC with milliseconds. Moments past the year 9999, which it cannot write, are shown as its end.
 pub(crate) fn rfc3339(unix_ms: u64) -> String {
-    const LAST: u64 = 253_402_300_799_999;
     let unix_ms = unix_ms.min(LAST);
     let (year, month, day) = date(unix_ms / DAY_MS);
     let of_day = unix_ms % DAY_MS;
     let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
     let (second, millisecond) = (of_day / 1000 % 60, of_day % 1000);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
+}
+
+/// A moment as HTTP writes it, in whole seconds.
+pub(crate) fn http_date(unix_ms: u64) -> String {
+    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let unix_ms = unix_ms.min(LAST);
+    let (days, of_day) = (unix_ms / DAY_MS, unix_ms % DAY_MS / 1000);
+    let (year, month, day) = date(days);
+    let name = |names: &[&'static str], at: u64| names[usize::try_from(at).unwrap_or(0) % names.len()];
+    let (weekday, month) = (name(&WEEKDAYS, days % 7), name(&MONTHS, month - 1));
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 /// Year, month and day of a number of days since 1970. Years are counted from March, so that the odd day comes last.
@@ -43,6 +59,18 @@ mod tests {
         ];
         for (unix_ms, text) in cases {
             assert_eq!(rfc3339(unix_ms), text);
+        }
+    }
+
+    #[test]
+    fn moments_of_http_have_the_day_of_the_week() {
+        for (unix_ms, text) in [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777_999, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (1_709_164_800_000, "Thu, 29 Feb 2024 00:00:00 GMT"),
+            (u64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ] {
+            assert_eq!(http_date(unix_ms), text);
         }
     }
 

@@ -15,6 +15,11 @@ pub(crate) fn is_access_token(text: &str, keys: &LinkKeys, sandbox: &SandboxId) 
     keys.is_token(&[ACCESS, sandbox.as_str()], text)
 }
 
+/// Every token that opens it: those of older keys do as well.
+pub(crate) fn access_tokens(keys: &LinkKeys, sandbox: &SandboxId) -> Vec<String> {
+    keys.tokens(&[ACCESS, sandbox.as_str()])
+}
+
 /// What opens every other port of a sandbox whose traffic is private.
 pub(crate) fn traffic_token(keys: &LinkKeys, sandbox: &SandboxId) -> String {
     keys.token(&[TRAFFIC, sandbox.as_str()])

@@ -1,7 +1,7 @@
 //! Files of a sandbox.
 
-mod body;
-mod range;
+pub(crate) mod body;
+pub(crate) mod range;
 
 pub(crate) mod change;
 pub(crate) mod look;

@@ -60,6 +60,11 @@ impl LinkKeys {
         hex(&self.first.sign(purpose))
     }
 
+    /// Every token that is believed for such a purpose, the one of today first.
+    pub(crate) fn tokens(&self, purpose: &[&str]) -> Vec<String> {
+        self.all().map(|key| hex(&key.sign(purpose))).collect()
+    }
+
     /// Whether that is the token for such a purpose.
     pub(crate) fn is_token(&self, purpose: &[&str], text: &str) -> bool {
         unhex(text).is_some_and(|tag| self.all().any(|key| key.verify(purpose, &tag)))

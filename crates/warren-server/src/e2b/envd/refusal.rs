@@ -65,14 +65,10 @@ impl Refusal {
         Self::unauthenticated(format!("invalid username: '{name}'"))
     }
 
-    pub(super) fn told(self, sandbox: &SandboxId) -> Response {
-        let of_sandbox = |status: StatusCode, message| {
-            let body = OfSandbox { sandbox_id: sandbox.as_str(), message, code: status.as_u16() };
-            (status, [(SHOULD_RETRY, "false")], Json(body)).into_response()
-        };
+    /// The answer where no sandbox is known.
+    pub(super) fn plain(self) -> Response {
         match self {
-            Self::NoSandbox => of_sandbox(StatusCode::BAD_GATEWAY, "The sandbox was not found"),
-            Self::Internal => of_sandbox(StatusCode::NOT_FOUND, "There is no such route"),
+            Self::NoSandbox | Self::Internal => StatusCode::NOT_FOUND.into_response(),
             Self::Answered(response) => *response,
             Self::Told { status, message, retry_after_s } => {
                 let body = Plain { code: status.as_u16(), message: &message };
@@ -82,6 +78,18 @@ impl Refusal {
                 }
                 response
             }
+        }
+    }
+
+    pub(super) fn told(self, sandbox: &SandboxId) -> Response {
+        let of_sandbox = |status: StatusCode, message| {
+            let body = OfSandbox { sandbox_id: sandbox.as_str(), message, code: status.as_u16() };
+            (status, [(SHOULD_RETRY, "false")], Json(body)).into_response()
+        };
+        match self {
+            Self::NoSandbox => of_sandbox(StatusCode::BAD_GATEWAY, "The sandbox was not found"),
+            Self::Internal => of_sandbox(StatusCode::NOT_FOUND, "There is no such route"),
+            Self::Answered(_) | Self::Told { .. } => self.plain(),
         }
     }
 }

@@ -80,7 +80,8 @@ pub(super) fn detail() -> Detail {
     Detail { resolve: true, attributes: Some(METADATA_PREFIX.into()) }
 }
 
-/// Whether the sandbox knows no such user. Of what is missing the kernel says so; of a user the agent does, in its own name.
+/// Whether the sandbox knows no such user.
 pub(crate) fn is_unknown_user(error: &EngineError) -> bool {
-    matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound && failure.errno.is_none())
+    matches!(error, EngineError::Refused(failure)
+        if failure.code == FailureCode::Invalid && failure.errno.is_none() && failure.message.starts_with("look up user"))
 }

@@ -3,15 +3,13 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use warren_engine::{EngineError, FileReader};
 
-use crate::error::ApiError;
-
 /// What is looked at before the answer's head is written. Files of the kernel's lie about their size, and a file that fits has the
 /// size that was read.
 const PEEK: usize = 64 * 1024;
 
 /// A file's bytes on their way out.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     peeked: Vec<Bytes>,
     peeked_bytes: u64,
     /// Where the rest comes from, if there is more.
@@ -20,7 +18,7 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// Begins to read.
-    pub(super) async fn open(mut reader: FileReader) -> Result<Self, ApiError> {
+    pub(crate) async fn open(mut reader: FileReader) -> Result<Self, EngineError> {
         let (mut peeked, mut peeked_bytes) = (Vec::new(), 0);
         while peeked_bytes < PEEK {
             let Some(bytes) = reader.next().await? else {
@@ -33,7 +31,7 @@ impl Outgoing {
     }
 
     /// How many bytes there are, given how many the file's size promised.
-    pub(super) fn length(&self, promised: u64) -> u64 {
+    pub(crate) fn length(&self, promised: u64) -> u64 {
         match self.rest {
             Some(_) => promised.max(self.peeked_bytes),
             None => self.peeked_bytes,
@@ -41,7 +39,7 @@ impl Outgoing {
     }
 
     /// A body of exactly this many bytes. A file that shrinks meanwhile breaks it off; what one grows by is left out.
-    pub(super) fn into_body(self, length: u64) -> Body {
+    pub(crate) fn into_body(self, length: u64) -> Body {
         let rest = stream::unfold(self.rest, |reader| async {
             let mut reader = reader?;
             match reader.next().await {

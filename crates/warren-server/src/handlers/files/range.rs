@@ -3,7 +3,7 @@ use http::header::{IF_RANGE, RANGE};
 
 /// Which part of a file is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     All,
     /// From a byte on, and up to a byte if one is named.
     From(u64, Option<u64>),
@@ -14,7 +14,7 @@ pub(super) enum Wanted {
 impl Wanted {
     /// What a header asks for. One that cannot be understood, or that asks for several parts, is as good as none; and so is one with
     /// a condition, since files here have no versions to compare.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
         if headers.contains_key(IF_RANGE) {
             return Self::All;
         }
@@ -22,7 +22,7 @@ impl Wanted {
     }
 
     /// First byte and number of bytes, of a file of this size. `None` if there are no such bytes.
-    pub(super) fn within(self, size: u64) -> Option<(u64, u64)> {
+    pub(crate) fn within(self, size: u64) -> Option<(u64, u64)> {
         match self {
             Self::All => Some((0, size)),
             Self::From(first, _) if first >= size => None,

@@ -1,0 +1,79 @@
+use http::HeaderMap;
+use http::header::ACCEPT_ENCODING;
+
+/// How an answer's bytes are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Identity,
+    Gzip,
+}
+
+/// What a client says of one coding: how much it wants it, in thousandths.
+type Weighed<'a> = (&'a str, u32);
+
+impl Coding {
+    /// What the client wants; `None` if nothing that is spoken here will do. Several codings in a list are what libraries send
+    /// unasked, and packing costs more time than it saves on most ways to a sandbox: gzip is for whoever asks for it alone, or
+    /// wants it more than the plain bytes.
+    pub(super) fn wanted(headers: &HeaderMap) -> Option<Self> {
+        let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+        let listed: Vec<Weighed<'_>> =
+            values.flat_map(|value| value.split(',')).filter_map(|item| weigh(item.trim())).collect();
+        let of = |name: &str| listed.iter().find(|(listed, _)| listed.eq_ignore_ascii_case(name));
+        let any = of("*").map(|(_, weight)| *weight);
+        let gzip = of("gzip").map(|(_, weight)| *weight).or(any).unwrap_or(0);
+        let identity = of("identity").map(|(_, weight)| *weight).or(any.filter(|weight| *weight == 0));
+        let alone = listed.len() == 1 && of("gzip").is_some();
+        let preferred = alone || identity.is_some_and(|identity| gzip > identity);
+        match (gzip > 0, identity != Some(0)) {
+            (true, true) if preferred => Some(Self::Gzip),
+            (_, true) => Some(Self::Identity),
+            (true, false) => Some(Self::Gzip),
+            (false, false) => None,
+        }
+    }
+}
+
+fn weigh(item: &str) -> Option<Weighed<'_>> {
+    let (name, rest) = item.split_once(';').unwrap_or((item, ""));
+    let weight = match rest.trim().strip_prefix("q=") {
+        Some(text) => text.trim().parse::<f32>().ok().filter(|weight| (0.0..=1.0).contains(weight))?,
+        None => 1.0,
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is between 0 and 1 thousand"
+    )]
+    let thousandths = (weight * 1000.0) as u32;
+    (!name.trim().is_empty()).then_some((name.trim(), thousandths))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(value: &str) -> Option<Coding> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT_ENCODING, value.parse().unwrap());
+        Coding::wanted(&headers)
+    }
+
+    #[test]
+    fn who_asks_for_gzip_alone_gets_it_and_who_lists_what_it_knows_does_not() {
+        assert_eq!(Coding::wanted(&HeaderMap::new()), Some(Coding::Identity));
+        for value in
+            ["gzip", "GZIP", "gzip;q=1.0", "gzip, identity;q=0", "gzip, identity;q=0.5", "gzip;q=0.5, *;q=0"]
+        {
+            assert_eq!(wanted(value), Some(Coding::Gzip), "{value}");
+        }
+        for value in
+            ["gzip, deflate", "gzip, deflate, br, zstd", "identity", "br", "", "*", "gzip;q=0", "deflate"]
+        {
+            assert_eq!(wanted(value), Some(Coding::Identity), "{value}");
+        }
+        for value in ["identity;q=0", "br, identity;q=0", "gzip;q=0, *;q=0"] {
+            assert_eq!(wanted(value), None, "{value}");
+        }
+    }
+}

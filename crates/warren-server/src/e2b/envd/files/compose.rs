@@ -1,0 +1,99 @@
+use axum::Json;
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use warren_wire::guest::{ByteString, EntryKind, FileOperation};
+
+use super::metadata::Metadata;
+use super::store::{describe, open};
+use crate::e2b::envd::Visitor;
+use crate::e2b::envd::door::user_of;
+use crate::e2b::envd::path::Named;
+use crate::e2b::envd::refusal::Refusal;
+use crate::limits;
+
+/// Files that are put together at once.
+const MOST_SOURCES: usize = 10_000;
+
+const MOST_BODY: usize = 4 << 20;
+
+/// Which files become one.
+#[derive(Debug, Deserialize)]
+struct Compose {
+    source_paths: Vec<String>,
+    destination: String,
+    #[serde(default)]
+    username: Option<String>,
+}
+
+/// Puts files together, one after the other, and takes them away.
+pub(in crate::e2b::envd) async fn compose(
+    mut visitor: Visitor,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let timeout = visitor.state.config.http.read_timeout;
+    let body = limits::read_body(limits::flowing(request.into_body(), timeout), MOST_BODY).await?;
+    let order: Compose = serde_json::from_slice(&body)
+        .map_err(|error| Refusal::bad_request(format!("the body cannot be used: {error}")))?;
+    if let Some(user) = user_of(order.username.as_deref().unwrap_or_default())? {
+        visitor.user = Some(user);
+    }
+    let target = named(&visitor, "destination", &order.destination)?;
+    let sources: Vec<ByteString> = order
+        .source_paths
+        .iter()
+        .map(|path| named(&visitor, "source_paths", path))
+        .collect::<Result<_, _>>()?;
+    if sources.is_empty() || sources.len() > MOST_SOURCES {
+        return Err(Refusal::bad_request(format!("`source_paths` has 1 to {MOST_SOURCES} paths")));
+    }
+    check(&visitor, &sources, &target).await?;
+    put_together(&visitor, &sources, target.clone()).await?;
+    for path in sources {
+        visitor.change(FileOperation::Remove { path, recursive: false }).await?;
+    }
+    Ok(Json(describe(&visitor, target, &Metadata::new()).await?).into_response())
+}
+
+fn named(visitor: &Visitor, field: &str, path: &str) -> Result<ByteString, Refusal> {
+    match Named::read(path)? {
+        Named::Nowhere => Err(Refusal::bad_request(format!("`{field}` has an empty path"))),
+        named => Ok(visitor.place(named)),
+    }
+}
+
+/// Nothing is begun that is known not to end well: every source is a file, and none of them is what they become.
+async fn check(visitor: &Visitor, sources: &[ByteString], target: &ByteString) -> Result<(), Refusal> {
+    let refused = |error| visitor.refusal(error);
+    let existing = match visitor.stat(target.clone(), true).await {
+        Ok(entry) => Some(entry.inode),
+        Err(error) => match Refusal::from(error) {
+            Refusal::Told { status: http::StatusCode::NOT_FOUND, .. } => None,
+            refusal => return Err(refusal),
+        },
+    };
+    for source in sources {
+        let entry = visitor.stat(source.clone(), true).await.map_err(refused)?;
+        if entry.kind != EntryKind::File {
+            return Err(Refusal::bad_request(format!("{} is not a file", source.to_text())));
+        }
+        if source == target || existing == Some(entry.inode) {
+            let path = source.to_text();
+            return Err(Refusal::bad_request(format!("{path} is the destination and a source")));
+        }
+    }
+    Ok(())
+}
+
+async fn put_together(visitor: &Visitor, sources: &[ByteString], target: ByteString) -> Result<(), Refusal> {
+    let mut file = open(visitor, target).await.map_err(|error| visitor.refusal(error))?;
+    for path in sources {
+        let call = visitor.call(FileOperation::Read { path: path.clone(), offset: 0, length: None });
+        let mut source = visitor.engine.read_file(&visitor.owner, &visitor.sandbox, call).await?;
+        while let Some(bytes) = source.next().await? {
+            file.write(bytes).await?;
+        }
+    }
+    file.finish().await?;
+    Ok(())
+}

@@ -1,0 +1,118 @@
+use warren_e2b::filesystem::{
+    EntryInfo, ListDirRequest, ListDirResponse, MakeDirRequest, MakeDirResponse, MoveRequest, MoveResponse,
+    RemoveRequest, RemoveResponse, StatRequest, StatResponse,
+};
+use warren_e2b::rpc::Code;
+use warren_engine::EngineError;
+use warren_wire::guest::{ByteString, EntryKind, FailureCode, FileOperation};
+
+use super::entry::{info, leads_nowhere};
+use super::{fault, place};
+use crate::e2b::envd::Visitor;
+use crate::e2b::envd::path::parent_of;
+use crate::e2b::envd::rpc::RpcError;
+use crate::e2b::envd::visitor::detail;
+
+/// Permission bits of a new directory.
+const PERMISSIONS: u32 = 0o755;
+
+/// Entries of one answer.
+const MOST_ENTRIES: usize = 100_000;
+
+pub(super) async fn stat(visitor: &Visitor, request: StatRequest) -> Result<StatResponse, RpcError> {
+    let path = place(visitor, &request.path)?;
+    Ok(StatResponse { entry: Some(found(visitor, path).await?) })
+}
+
+/// Makes a directory and what it lies in. One that is there already is told from one that was made, whoever else makes it.
+pub(super) async fn make_dir(
+    visitor: &Visitor,
+    request: MakeDirRequest,
+) -> Result<MakeDirResponse, RpcError> {
+    let path = place(visitor, &request.path)?;
+    let mut made = make(visitor, &path, false).await;
+    if made.as_ref().is_err_and(|error| is(error, FailureCode::NotFound)) {
+        make(visitor, &parent_of(&path.to_text()).into(), true)
+            .await
+            .map_err(|error| fault(visitor, error))?;
+        made = make(visitor, &path, false).await;
+    }
+    match made {
+        Ok(()) => Ok(MakeDirResponse { entry: Some(found(visitor, path).await?) }),
+        Err(error) if is(&error, FailureCode::AlreadyExists) => Err(taken(visitor, path).await),
+        Err(error) => Err(fault(visitor, error)),
+    }
+}
+
+/// Moves what is there, and makes the directories that it moves to.
+pub(super) async fn rename(visitor: &Visitor, request: MoveRequest) -> Result<MoveResponse, RpcError> {
+    let (from, to) = (place(visitor, &request.source)?, place(visitor, &request.destination)?);
+    found(visitor, from.clone()).await?;
+    let parent = parent_of(&to.to_text()).into();
+    let moved = match make(visitor, &parent, true).await {
+        Ok(()) => visitor.change(FileOperation::Rename { from, to: to.clone() }).await,
+        Err(error) => Err(error),
+    };
+    moved.map_err(|error| fault(visitor, error))?;
+    Ok(MoveResponse { entry: Some(found(visitor, to).await?) })
+}
+
+/// Removes what is there, and all that is in it. Nothing there is as good as removed.
+pub(super) async fn remove(visitor: &Visitor, request: RemoveRequest) -> Result<RemoveResponse, RpcError> {
+    let path = place(visitor, &request.path)?;
+    match visitor.change(FileOperation::Remove { path, recursive: true }).await {
+        Ok(()) => Ok(RemoveResponse {}),
+        Err(error) => match fault(visitor, error) {
+            RpcError::Told { code: Code::NotFound, .. } => Ok(RemoveResponse {}),
+            error => Err(error),
+        },
+    }
+}
+
+/// What is in a directory, as deep as is wanted. Links that lead nowhere are left out.
+pub(super) async fn list_dir(
+    visitor: &Visitor,
+    request: ListDirRequest,
+) -> Result<ListDirResponse, RpcError> {
+    let path = place(visitor, &request.path)?;
+    let operation = FileOperation::List { path, depth: request.depth.max(1), detail: Some(detail()) };
+    let call = visitor.call(operation);
+    let listing = visitor.engine.entries(&visitor.owner, &visitor.sandbox, call).await;
+    let mut listing = listing.map_err(|error| fault(visitor, error))?;
+    let mut entries = Vec::new();
+    while let Some(part) = listing.next().await? {
+        entries.extend(part.into_iter().filter(|entry| !leads_nowhere(entry)).map(info));
+        if entries.len() > MOST_ENTRIES {
+            let message = format!("there are more than {MOST_ENTRIES} entries: list fewer levels at once");
+            return Err(RpcError::new(Code::ResourceExhausted, message));
+        }
+    }
+    Ok(ListDirResponse { entries })
+}
+
+async fn found(visitor: &Visitor, path: ByteString) -> Result<EntryInfo, RpcError> {
+    let entry = visitor.stat(path, false).await.map_err(|error| fault(visitor, error))?;
+    Ok(info(entry))
+}
+
+async fn make(visitor: &Visitor, path: &ByteString, parents: bool) -> Result<(), EngineError> {
+    let (path, permissions) = (path.clone(), Some(PERMISSIONS));
+    visitor.change(FileOperation::MakeDirectory { path, permissions, parents }).await
+}
+
+/// What is in a new directory's place.
+async fn taken(visitor: &Visitor, path: ByteString) -> RpcError {
+    let name = path.to_text().into_owned();
+    match visitor.stat(path, true).await {
+        Ok(entry) if entry.kind != EntryKind::Directory => {
+            RpcError::invalid(format!("path already exists but it is not a directory: {name}"))
+        }
+        Ok(_) => RpcError::new(Code::AlreadyExists, format!("directory already exists: {name}")),
+        Err(error) => fault(visitor, error),
+    }
+}
+
+/// Whether the sandbox's kernel refused for such a reason.
+fn is(error: &EngineError, code: FailureCode) -> bool {
+    matches!(error, EngineError::Refused(failure) if failure.code == code && failure.errno.is_some())
+}
