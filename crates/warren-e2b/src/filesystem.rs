@@ -244,6 +244,7 @@ pub struct WatchDirResponse {
 }
 
 /// The kinds of messages of a watch.
+#[expect(clippy::large_enum_variant, reason = "one exists at a time, on its way out")]
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
 pub enum WatchEvent {
     /// Everything from here on is told.

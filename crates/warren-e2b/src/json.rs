@@ -148,7 +148,6 @@ pub(crate) mod number {
 pub(crate) mod long {
     use super::{Deserializer, Serializer, number};
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
     pub(crate) fn serialize<S: Serializer>(value: &i64, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(value)
     }
@@ -239,7 +238,6 @@ macro_rules! json_enum {
         }
 
         mod $module {
-            #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
             pub(super) fn serialize<S: serde::Serializer>(value: &i32, serializer: S) -> Result<S::Ok, S::Error> {
                 crate::json::write_enum::<super::$type, S>(*value, serializer)
             }

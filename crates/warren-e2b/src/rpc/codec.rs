@@ -24,6 +24,8 @@ pub enum Form {
 /// Why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
+    #[error("the message is not a JSON object")]
+    NoObject,
     #[error("the message cannot be read as JSON: {0}")]
     Json(#[source] serde_json::Error),
     #[error("the message cannot be read as protobuf: {0}")]
@@ -54,6 +56,8 @@ impl Codec {
     /// Reads a message. Fields that are not known are passed over.
     pub fn decode<M: Message>(self, bytes: Bytes) -> Result<M, DecodeError> {
         match self {
+            // Records would be read from lists as well.
+            Self::Json if bytes.trim_ascii_start().first() != Some(&b'{') => Err(DecodeError::NoObject),
             Self::Json => serde_json::from_slice(&bytes).map_err(DecodeError::Json),
             Self::Binary => M::decode(bytes).map_err(DecodeError::Binary),
         }

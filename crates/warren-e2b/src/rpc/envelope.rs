@@ -156,6 +156,6 @@ mod tests {
         write_end(Some(&error), &mut bytes);
         assert_eq!(bytes[0], END_OF_STREAM);
         assert_eq!(&bytes[5..], br#"{"error":{"code":"not_found","message":"gone"}}"#);
-        assert_eq!(usize::try_from(bytes[4]), Ok(bytes.len() - 5));
+        assert_eq!(usize::from(bytes[4]), bytes.len() - 5);
     }
 }
