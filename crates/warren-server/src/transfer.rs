@@ -149,8 +149,8 @@ impl<R: Read, C: Fn() -> Result<(), EngineError>> Read for Incoming<R, C> {
 }
 
 impl Outcome {
-    /// The body's own failure goes before what it looked like to the engine.
-    pub(crate) fn blame(self, error: EngineError) -> ApiError {
+    /// The body's own failure goes before what it looked like to whoever read it.
+    pub(crate) fn blame(self, error: impl Into<ApiError>) -> ApiError {
         let broke = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         broke.unwrap_or_else(|| error.into())
     }

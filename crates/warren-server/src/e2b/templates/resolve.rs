@@ -47,6 +47,7 @@ pub(crate) async fn resolve(state: &AppState, caller: &Caller, text: &str) -> Re
     let reference = Reference::parse(text)?;
     let book = Books::of(state, &caller.owner).await?;
     if let Some(found) = of_book(&book, &caller.owner, &reference)? {
+        state.books.count_use(&caller.owner, &found.id, state.clock.unix_ms());
         return Ok(found);
     }
     of_server(&state.engine.templates().await?, &reference)

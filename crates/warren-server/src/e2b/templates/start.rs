@@ -75,6 +75,7 @@ pub(super) fn in_shell(command: &str, around: &Surroundings) -> ProcessSpec {
         tag: None,
         timeout_ms: None,
         follow: None,
+        until_closed: None,
     }
 }
 

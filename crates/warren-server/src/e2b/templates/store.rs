@@ -12,6 +12,7 @@ use warren_core::{Owner, PageRequest, Random, SandboxRecord, SnapshotId, Snapsho
 use warren_engine::{EngineError, StoppedFiles};
 
 use super::book::Book;
+use super::contexts::Contexts;
 use super::jobs::Jobs;
 use super::reference::build_id;
 use crate::e2b::control::E2bError;
@@ -34,6 +35,8 @@ pub(super) const BUILD_NOTE: &str = "e2b_build";
 pub(crate) struct Books {
     owners: Mutex<HashMap<Owner, Arc<OnceCell<Pages>>>>,
     pub(super) jobs: Jobs,
+    /// How often templates were used since the server began, and when last.
+    uses: Mutex<HashMap<(Owner, String), (u64, u64)>>,
 }
 
 /// One owner's book.
@@ -76,6 +79,21 @@ impl Books {
     pub(super) async fn snapshot_name(state: &AppState, owner: &Owner) -> Result<String, E2bError> {
         Self::of(state, owner).await?;
         Ok(snapshot_name(state.random.as_ref()))
+    }
+
+    /// A sandbox is made of a template.
+    pub(super) fn count_use(&self, owner: &Owner, template: &str, now: u64) {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = uses.entry((owner.clone(), template.to_owned())).or_default();
+        *count = (count.0 + 1, now);
+    }
+
+    pub(super) fn uses_of(&self, owner: &Owner, template: &str) -> (u64, Option<u64>) {
+        let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        match uses.get(&(owner.clone(), template.to_owned())) {
+            Some((count, last)) => (*count, Some(*last)),
+            None => (0, None),
+        }
     }
 
     fn cell(&self, owner: &Owner) -> Arc<OnceCell<Pages>> {
@@ -126,7 +144,11 @@ fn snapshot_name(random: &dyn Random) -> String {
 /// empty, all that it names would be lost.
 async fn open(state: &AppState, owner: &Owner) -> Result<Pages, E2bError> {
     let (catalog, name) = (Arc::clone(&state.catalog), note(owner));
-    let read = tokio::task::spawn_blocking(move || catalog.setting(&name));
+    let contexts = Contexts::of(&state.config, owner);
+    let read = tokio::task::spawn_blocking(move || {
+        contexts.clear();
+        catalog.setting(&name)
+    });
     let text = read.await.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
     let mut book: Book = match text {
         Some(text) => serde_json::from_str(&text).map_err(ApiError::internal)?,

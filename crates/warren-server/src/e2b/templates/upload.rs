@@ -1,0 +1,156 @@
+//! How files for a build come to the server: to an address that only it can have written, since clients send no key there.
+
+use std::io;
+
+use axum::body::Body;
+use axum::extract::{OriginalUri, Path, State};
+use futures_util::TryStreamExt as _;
+use http::header::HOST;
+use http::request::Parts;
+use http::{StatusCode, Uri};
+use tokio_util::io::{StreamReader, SyncIoBridge};
+use warren_core::Owner;
+use warren_e2b::rest::templates::FileUpload;
+
+use super::book::missing;
+use super::contexts::Contexts;
+use super::steps::is_hash;
+use super::store::Books;
+use crate::auth::Caller;
+use crate::e2b::control::E2bError;
+use crate::error::ApiError;
+use crate::extract::Params;
+use crate::listener::Arrival;
+use crate::proxy::LinkKeys;
+use crate::state::AppState;
+use crate::transfer::Incoming;
+
+/// Nothing that is signed for another purpose is good for this one.
+const PURPOSE: &str = "e2b build context";
+
+/// How long an address is good.
+const LIFE_MS: u64 = 2 * 3_600_000;
+
+/// What an address is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Ticket<'a> {
+    owner: &'a str,
+    template: &'a str,
+    hash: &'a str,
+    until_unix_ms: u64,
+}
+
+impl Ticket<'_> {
+    fn signature(&self, keys: &LinkKeys) -> String {
+        keys.token(&[PURPOSE, self.owner, self.template, self.hash, &self.until_unix_ms.to_string()])
+    }
+
+    fn is_signed(&self, keys: &LinkKeys, signature: &str) -> bool {
+        let until = self.until_unix_ms.to_string();
+        keys.is_token(&[PURPOSE, self.owner, self.template, self.hash, &until], signature)
+    }
+}
+
+/// Says whether files are there already, and where to send them.
+pub(super) async fn ask(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path((template, hash)): Path<(String, String)>,
+    OriginalUri(uri): OriginalUri,
+    parts: Parts,
+) -> Result<(StatusCode, axum::Json<FileUpload>), E2bError> {
+    check_hash(&hash)?;
+    let book = Books::of(&state, &caller.owner).await?;
+    let (id, _) = book.find(&template).ok_or_else(|| missing(&template))?;
+    let until_unix_ms = state.clock.unix_ms() + LIFE_MS;
+    let ticket = Ticket { owner: caller.owner.as_str(), template: id, hash: &hash, until_unix_ms };
+    let signature = ticket.signature(&state.ports.keys);
+    let (before, _) = uri.path().rsplit_once("/templates/").unwrap_or_default();
+    let url = format!(
+        "{}{before}/templates/{id}/files/{hash}?owner={}&until={until_unix_ms}&signature={signature}",
+        origin(&state, &parts, &uri),
+        caller.owner
+    );
+    let (contexts, wanted) = (Contexts::of(&state.config, &caller.owner), hash.clone());
+    let present =
+        tokio::task::spawn_blocking(move || contexts.has(&wanted)).await.map_err(ApiError::internal)?;
+    Ok((StatusCode::CREATED, axum::Json(FileUpload { present, url: Some(url) })))
+}
+
+fn check_hash(hash: &str) -> Result<(), E2bError> {
+    let wrong = || E2bError::bad_request("hash: files are named by 64 hexadecimal digits, in lower case");
+    is_hash(hash).then_some(()).ok_or_else(wrong)
+}
+
+/// How whoever asks reaches the server.
+fn origin(state: &AppState, parts: &Parts, uri: &Uri) -> String {
+    let secure = parts.extensions.get::<Arrival>().is_some_and(|arrival| arrival.secure);
+    let scheme = if secure || state.config.ports.behind_tls { "https" } else { "http" };
+    let header = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let authority = uri.authority().map(|authority| authority.as_str()).or(header);
+    format!("{scheme}://{}", authority.unwrap_or("localhost"))
+}
+
+/// Takes files in. Whoever comes with the right address may, for as long as it is good.
+pub(super) async fn receive(
+    State(state): State<AppState>,
+    Path((template, hash)): Path<(String, String)>,
+    params: Params,
+    body: Body,
+) -> Result<StatusCode, E2bError> {
+    check_hash(&hash)?;
+    let owner = admitted(&state, &template, &hash, &params)?;
+    let book = Books::of(&state, &owner).await?;
+    if !book.templates.contains_key(&template) {
+        return Err(missing(&template));
+    }
+    let room = state.transfers.begin()?;
+    let stream = body.into_data_stream().map_err(io::Error::other);
+    let bytes = SyncIoBridge::new(StreamReader::new(Box::pin(stream)));
+    let engine = state.engine.clone();
+    let most = state.config.http.max_upload.0;
+    let (source, outcome) = Incoming::new(bytes, most, move || engine.check_disk(), room);
+    let keeping = state.clone();
+    let kept = tokio::task::spawn_blocking(move || {
+        Contexts::of(&keeping.config, &owner).keep(&hash, keeping.random.as_ref(), source)
+    });
+    let kept = kept.await.map_err(ApiError::internal)?;
+    kept.map_err(|error| outcome.blame(ApiError::internal(error)))?;
+    Ok(StatusCode::OK)
+}
+
+/// Whose address it is, if it is one.
+fn admitted(state: &AppState, template: &str, hash: &str, params: &Params) -> Result<Owner, E2bError> {
+    let text = |name: &str| params.text(name).unwrap_or_default();
+    let until_unix_ms = text("until").parse().unwrap_or(0);
+    let ticket = Ticket { owner: text("owner"), template, hash, until_unix_ms };
+    let good = ticket.is_signed(&state.ports.keys, text("signature"));
+    let owner = ticket.owner.parse().ok().filter(|_| good && state.clock.unix_ms() < until_unix_ms);
+    owner.ok_or_else(|| {
+        E2bError::new(StatusCode::FORBIDDEN, "this address is not good, or not any more: ask for another one")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_testkit::FakeRandom;
+
+    use super::*;
+
+    #[test]
+    fn an_address_is_good_for_one_thing() {
+        let keys = LinkKeys::random(&FakeRandom::new(1));
+        let ticket = Ticket { owner: "me", template: "t", hash: "h", until_unix_ms: 5 };
+        let signature = ticket.signature(&keys);
+        assert!(ticket.is_signed(&keys, &signature));
+        for other in [
+            Ticket { owner: "you", ..ticket.clone() },
+            Ticket { template: "u", ..ticket.clone() },
+            Ticket { hash: "i", ..ticket.clone() },
+            Ticket { until_unix_ms: 6, ..ticket.clone() },
+        ] {
+            assert!(!other.is_signed(&keys, &signature), "{other:?}");
+        }
+        assert!(!ticket.is_signed(&LinkKeys::random(&FakeRandom::new(2)), &signature));
+    }
+}
