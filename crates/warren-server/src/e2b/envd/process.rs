@@ -1,0 +1,120 @@
+//! The service `process.Process`: commands and terminals.
+
+mod exit;
+mod follow;
+mod input;
+mod order;
+
+use axum::extract::Request;
+use axum::response::Response;
+use http::StatusCode;
+use warren_e2b::process::{
+    CloseStdinRequest, ConnectRequest, ListRequest, ListResponse, ProcessInfo, ProcessSelector, Selector,
+    SendInputRequest, SendSignalRequest, SendSignalResponse, Signal, StartRequest, UpdateRequest,
+    UpdateResponse,
+};
+use warren_e2b::rpc::Code;
+use warren_engine::{EngineError, Missing, Process};
+use warren_wire::guest::{self, FailureCode};
+
+use super::Visitor;
+use super::refusal::Refusal;
+use super::rpc::{self, RpcError};
+
+/// Answers a call of the service.
+pub(crate) async fn answer(visitor: Visitor, method: &str, request: Request) -> Response {
+    let (at, timeout) = (&visitor, rpc::timeout_of(request.headers()));
+    match method {
+        "Start" => {
+            let start = |ask: StartRequest| follow::start(at, ask, timeout);
+            rpc::server_stream_until(at, request, follow::GRACE, start).await
+        }
+        "Connect" => rpc::server_stream(at, request, |ask: ConnectRequest| follow::connect(at, ask)).await,
+        "List" => rpc::unary(at, request, |_: ListRequest| list(at)).await,
+        "Update" => rpc::unary(at, request, |ask: UpdateRequest| update(at, ask)).await,
+        "SendSignal" => rpc::unary(at, request, |ask: SendSignalRequest| signal(at, ask)).await,
+        "SendInput" => rpc::unary(at, request, |ask: SendInputRequest| input::send(at, ask)).await,
+        "StreamInput" => rpc::client_stream(at, request, |asks| input::stream(at, asks)).await,
+        "CloseStdin" => rpc::unary(at, request, |ask: CloseStdinRequest| input::close(at, ask)).await,
+        _ => {
+            let message = format!("process.Process has no method {method}");
+            Refusal::new(StatusCode::NOT_FOUND, message).told(&visitor.sandbox)
+        }
+    }
+}
+
+async fn list(visitor: &Visitor) -> Result<ListResponse, RpcError> {
+    let processes = visitor.engine.processes(&visitor.owner, &visitor.sandbox).await?;
+    let running = processes.into_iter().filter(|process| process.exit.is_none());
+    Ok(ListResponse { processes: running.map(shown).collect() })
+}
+
+fn shown(process: Process) -> ProcessInfo {
+    ProcessInfo {
+        pid: process.pid,
+        tag: process.tag.as_ref().map(|tag| tag.to_text().into_owned()),
+        config: Some(order::shown(&process)),
+    }
+}
+
+async fn update(visitor: &Visitor, ask: UpdateRequest) -> Result<UpdateResponse, RpcError> {
+    let process = selected(ask.process)?;
+    let Some(size) = ask.pty.and_then(|pty| pty.size) else { return Ok(UpdateResponse {}) };
+    let size = order::terminal_size(size)?;
+    let resized = visitor.engine.resize(&visitor.owner, &visitor.sandbox, process.clone(), size).await;
+    resized.map(|()| UpdateResponse {}).map_err(|error| match error {
+        EngineError::Refused(failure) if failure.code == FailureCode::WrongKind => {
+            RpcError::new(Code::Internal, failure.message)
+        }
+        error => about(&process, error),
+    })
+}
+
+async fn signal(visitor: &Visitor, ask: SendSignalRequest) -> Result<SendSignalResponse, RpcError> {
+    let process = selected(ask.process)?;
+    let number = match Signal::try_from(ask.signal) {
+        Ok(signal @ (Signal::Sigkill | Signal::Sigterm)) => i32::from(signal),
+        _ => return Err(RpcError::invalid("signal: SIGNAL_SIGKILL and SIGNAL_SIGTERM can be sent")),
+    };
+    let sent = visitor.engine.signal(&visitor.owner, &visitor.sandbox, process.clone(), number, false).await;
+    sent.map(|()| SendSignalResponse {}).map_err(|error| about(&process, error))
+}
+
+/// Whom a request is about.
+fn selected(selector: Option<ProcessSelector>) -> Result<guest::ProcessSelector, RpcError> {
+    match selector.and_then(|selector| selector.selector) {
+        Some(Selector::Pid(pid)) => Ok(guest::ProcessSelector::Pid(pid)),
+        Some(Selector::Tag(tag)) => Ok(guest::ProcessSelector::Tag(tag.into())),
+        None => Err(RpcError::invalid("process: say which, by `pid` or by `tag`")),
+    }
+}
+
+/// What is known of the one who is meant.
+async fn find(visitor: &Visitor, process: &guest::ProcessSelector) -> Result<Process, RpcError> {
+    let found = visitor.engine.process(&visitor.owner, &visitor.sandbox, process.clone()).await;
+    found.map_err(|error| about(process, error))
+}
+
+/// As [`find`], for one who must still run.
+async fn find_running(visitor: &Visitor, process: &guest::ProcessSelector) -> Result<Process, RpcError> {
+    let found = find(visitor, process).await?;
+    if found.exit.is_some() { Err(missing(process)) } else { Ok(found) }
+}
+
+/// A process that has ended is none to these clients.
+fn about(process: &guest::ProcessSelector, error: EngineError) -> RpcError {
+    match error {
+        EngineError::NotFound { what: Missing::Process, .. } => missing(process),
+        EngineError::Refused(failure) if failure.code == FailureCode::Ended => missing(process),
+        error => error.into(),
+    }
+}
+
+fn missing(process: &guest::ProcessSelector) -> RpcError {
+    let message = match process {
+        guest::ProcessSelector::Id(id) => format!("process {} not found", id.0),
+        guest::ProcessSelector::Pid(pid) => format!("process with pid {pid} not found"),
+        guest::ProcessSelector::Tag(tag) => format!("process with tag {} not found", tag.to_text()),
+    };
+    RpcError::new(Code::NotFound, message)
+}
