@@ -10,7 +10,6 @@ mod extract;
 mod fork;
 mod lifecycle;
 mod list;
-mod network_plan;
 mod page;
 mod place;
 mod snapshots;
@@ -25,20 +24,21 @@ use serde_json::{Value, json};
 use warren_core::{SandboxId, SandboxRecord};
 use warren_engine::HealthStatus;
 
+use super::{logs, metrics, network, templates};
 use crate::auth::{self, Caller};
 use crate::state::AppState;
 use crate::{limits, logging, request_id};
 
 pub(crate) use answer::{Shown, shown_as};
 pub(crate) use error::E2bError;
-pub(crate) use extract::{Body, Id};
+pub(crate) use extract::{Body, Id, parse_id};
 pub(crate) use lifecycle::wake;
 pub(crate) use place::Place;
 
 /// Every route, behind the layers that all of them share.
 pub(crate) fn router(state: &AppState) -> Router {
     let keyed = keyed().layer(middleware::from_fn_with_state(state.clone(), auth::required));
-    let routes = Router::new().merge(keyed).route("/health", get(health));
+    let routes = Router::new().merge(keyed).merge(templates::uploads()).route("/health", get(health));
     Router::new()
         .nest("/e2b", routes.clone())
         .merge(routes)
@@ -67,6 +67,10 @@ fn keyed() -> Router<AppState> {
         .route("/sandboxes/{id}/fork", post(fork::fork))
         .route("/sandboxes/{id}/snapshots", post(snapshots::take))
         .route("/snapshots", get(snapshots::list))
+        .merge(network::routes())
+        .merge(metrics::routes())
+        .merge(logs::routes())
+        .merge(templates::routes())
 }
 
 /// A sandbox that the caller may know of. One that has ended for good is as if it had never been.

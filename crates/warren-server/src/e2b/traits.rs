@@ -57,6 +57,27 @@ impl Traits {
         record.annotations.contains_key(ANNOTATION)
     }
 
+    /// Variables that tell the processes of a sandbox where they run. They are not in its spec: a fork has another id.
+    pub(crate) fn own_env(record: &SandboxRecord) -> [(&'static str, String); 3] {
+        let template = Self::of(record).template_of(record);
+        [
+            ("E2B_SANDBOX", "true".to_owned()),
+            ("E2B_SANDBOX_ID", record.id.to_string()),
+            ("E2B_TEMPLATE_ID", template),
+        ]
+    }
+
+    /// All variables that every process of a sandbox has.
+    pub(crate) fn env(record: &SandboxRecord) -> BTreeMap<String, String> {
+        let own = Self::own_env(record).map(|(name, value)| (name.to_owned(), value));
+        record.spec.env.clone().into_iter().chain(own).collect()
+    }
+
+    /// As the sandbox's client called the template; of a sandbox that was made in another way, the template's name.
+    pub(crate) fn template_of(&self, record: &SandboxRecord) -> String {
+        if self.template.is_empty() { record.spec.template.to_string() } else { self.template.clone() }
+    }
+
     /// The same annotations with these.
     pub(crate) fn written_to(&self, mut annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -74,7 +95,20 @@ impl Traffic {
 
 #[cfg(test)]
 mod tests {
+    use warren_core::Owner;
+    use warren_testkit::sample_sandbox;
+
     use super::*;
+
+    #[test]
+    fn processes_are_told_where_they_run_whatever_the_spec_says() {
+        let mut record = sample_sandbox(&"ann".parse::<Owner>().unwrap(), 1);
+        record.spec.env = [("A", "1"), ("E2B_SANDBOX_ID", "other")].map(|(k, v)| (k.into(), v.into())).into();
+        let env = Traits::env(&record);
+        assert_eq!((env["A"].as_str(), env["E2B_SANDBOX"].as_str()), ("1", "true"));
+        assert_eq!(env["E2B_SANDBOX_ID"], record.id.as_str());
+        assert_eq!(env["E2B_TEMPLATE_ID"], record.spec.template.as_str());
+    }
 
     #[test]
     fn traits_are_read_as_they_were_written() {

@@ -57,7 +57,7 @@ impl Shown {
 pub(super) fn sandbox(state: &AppState, record: &SandboxRecord, address: &Address) -> rest::Sandbox {
     let (traits, keys) = (Traits::of(record), &state.ports.keys);
     rest::Sandbox {
-        template_id: template(record, &traits),
+        template_id: traits.template_of(record),
         sandbox_id: record.id.to_string(),
         client_id: CLIENT_ID.to_owned(),
         alias: traits.alias,
@@ -71,7 +71,7 @@ pub(super) fn sandbox(state: &AppState, record: &SandboxRecord, address: &Addres
 pub(super) fn listed(record: &SandboxRecord, shown: Shown) -> rest::ListedSandbox {
     let (traits, limits) = (Traits::of(record), &record.spec.limits);
     rest::ListedSandbox {
-        template_id: template(record, &traits),
+        template_id: traits.template_of(record),
         sandbox_id: record.id.to_string(),
         client_id: CLIENT_ID.to_owned(),
         alias: traits.alias,
@@ -110,11 +110,6 @@ pub(super) fn detail(
     }
 }
 
-/// As its client called the template; of a sandbox that was made in another way, the template's name.
-fn template(record: &SandboxRecord, traits: &Traits) -> String {
-    if traits.template.is_empty() { record.spec.template.to_string() } else { traits.template.clone() }
-}
-
 /// When its time is or was over; of a paused one, since when it is.
 fn end_unix_ms(record: &SandboxRecord, shown: Shown) -> u64 {
     let since = match shown {
@@ -128,5 +123,5 @@ fn end_unix_ms(record: &SandboxRecord, shown: Shown) -> u64 {
 /// Whether a sandbox was made of what a client calls so.
 pub(super) fn is_made_of(record: &SandboxRecord, name: &str) -> bool {
     let traits = Traits::of(record);
-    template(record, &traits) == name || traits.alias.as_deref() == Some(name)
+    traits.template_of(record) == name || traits.alias.as_deref() == Some(name)
 }

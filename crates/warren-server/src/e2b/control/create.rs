@@ -4,15 +4,16 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use warren_core::{
-    Automatic, Limits, OnExpiry, Profile, SandboxKind, SandboxRecord, SandboxSpec, Timeouts, check_labels,
+    Automatic, Limits, OnExpiry, Profile, SandboxId, SandboxKind, SandboxRecord, SandboxSpec, Timeouts,
+    check_labels,
 };
 use warren_e2b::rest;
 use warren_engine::{Acquire, Expected, NewSandbox, StoppedFiles};
 
-use super::network_plan::{self, Plan};
 use super::{Body, E2bError, answer};
 use crate::auth::Caller;
 use crate::e2b::Traits;
+use crate::e2b::network::{self, Plan};
 use crate::e2b::templates::{self, Choice};
 use crate::extract::IdempotencyKey;
 use crate::proxy::Address;
@@ -62,7 +63,7 @@ async fn make(
     check(body)?;
     let reference = body.template_id.as_deref().unwrap_or_default();
     let choice = templates::resolve(state, caller, reference).await?;
-    let plan = network_plan::plan(state, caller, body.network.as_ref(), body.allow_internet_access).await?;
+    let plan = network::plan(state, caller, body.network.as_ref(), body.allow_internet_access).await?;
     let request = acquire(state, caller, body, Parts { end, timeout_s, choice: &choice, plan: &plan });
     let acquired =
         match state.engine_of(caller).acquire(&caller.owner, Acquire { idempotency, ..request }).await {
@@ -72,7 +73,9 @@ async fn make(
                 return Err(error.into());
             }
         };
-    if !acquired.repeated {
+    if acquired.repeated {
+        plan.discard(state, caller).await;
+    } else {
         started(state, caller, &acquired.sandbox).await?;
     }
     Ok(acquired.sandbox)
@@ -81,8 +84,16 @@ async fn make(
 /// Starts what the template has started in every sandbox. A new sandbox in which that fails is of no use to anybody.
 pub(super) async fn started(state: &AppState, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
     let Err(error) = templates::start(state, caller, new).await else { return Ok(()) };
-    state.engine_of(caller).stop(&caller.owner, &new.id, StoppedFiles::Delete, &caller.name).await?;
+    end(state, caller, &new.id).await?;
     Err(error)
+}
+
+/// Ends a sandbox for good, with everything that was made for it alone.
+pub(super) async fn end(state: &AppState, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
+    let engine = state.engine_of(caller);
+    let ended = engine.stop(&caller.owner, id, StoppedFiles::Delete, &caller.name).await?;
+    network::forget(state, &ended).await;
+    Ok(())
 }
 
 /// What a new sandbox is put together from.
@@ -183,7 +194,7 @@ fn check(body: &rest::NewSandbox) -> Result<(), E2bError> {
     if body.volume_mounts.as_ref().is_some_and(|mounts| !mounts.is_empty()) {
         return Err(E2bError::bad_request("volumeMounts: there are no volumes here: leave this out"));
     }
-    Ok(())
+    network::refuse_iam(body.iam.as_ref())
 }
 
 /// Seconds to live, as a body says it.

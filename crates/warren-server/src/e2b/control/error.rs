@@ -1,6 +1,7 @@
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, StatusCode};
+use warren_core::DenyReason;
 use warren_e2b::rest::Failure;
 use warren_engine::EngineError;
 use warren_wire::api::Problem;
@@ -104,8 +105,14 @@ impl From<ApiError> for E2bError {
 }
 
 impl From<EngineError> for E2bError {
+    /// A sandbox that ended meanwhile is as if it had never been.
     fn from(error: EngineError) -> Self {
-        ApiError::from(error).into()
+        match error {
+            EngineError::Denied { id, reason: DenyReason::Stopped | DenyReason::Failed, .. } => {
+                Self::no_sandbox(id)
+            }
+            error => ApiError::from(error).into(),
+        }
     }
 }
 

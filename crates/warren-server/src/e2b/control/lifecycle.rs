@@ -7,7 +7,7 @@ use warren_core::{OnExpiry, Owner, SandboxId, SandboxRecord};
 use warren_e2b::rest;
 use warren_engine::{EngineError, Patch, StoppedFiles};
 
-use super::create::read_timeout;
+use super::create::{end, read_timeout};
 use super::{Body, E2bError, Id, Shown, answer, find, shown_as};
 use crate::auth::Caller;
 use crate::e2b::{Traits, templates};
@@ -44,7 +44,7 @@ pub(super) async fn kill(
     Id(id): Id,
 ) -> Result<StatusCode, E2bError> {
     find(&state, &caller, &id).await?;
-    state.engine_of(&caller).stop(&caller.owner, &id, StoppedFiles::Delete, &caller.name).await?;
+    end(&state, &caller, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -81,11 +81,14 @@ async fn go_on(
     memory: Option<bool>,
     address: &Address,
 ) -> Answer {
-    let record = find(state, caller, id).await?;
+    let mut record = find(state, caller, id).await?;
     if shown_as(&record) == Some(Shown::Running) {
         let patch = Patch { least_ttl_s: Some(timeout_s), ..Patch::default() };
-        let record = state.engine_of(caller).update_sandbox(&caller.owner, id, patch).await?;
-        return Ok((StatusCode::OK, Json(answer::sandbox(state, &record, address))));
+        record = state.engine_of(caller).update_sandbox(&caller.owner, id, patch).await?;
+        // Unless its time was over before it got more.
+        if shown_as(&record) == Some(Shown::Running) {
+            return Ok((StatusCode::OK, Json(answer::sandbox(state, &record, address))));
+        }
     }
     let patch = Patch { ttl_s: Some(timeout_s), ..Patch::default() };
     let record = thaw(state, caller, &record, patch, memory).await?;
