@@ -233,7 +233,7 @@ mod tests {
         world.on_host(|| {
             let mut stock = Stock::start(maker(), 3).unwrap();
             let full = |stock: &Stock| {
-                let deadline = Instant::now() + Duration::from_secs(10);
+                let deadline = Instant::now() + Duration::from_secs(60);
                 while stock.ready() < 3 && Instant::now() < deadline {
                     std::thread::sleep(Duration::from_millis(5));
                 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::groups;
 
 /// Removal goes on in the background; a test waits this long for it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// One count. See the module's documentation.

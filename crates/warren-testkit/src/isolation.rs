@@ -48,7 +48,7 @@ pub struct FakeIsolation {
 }
 
 /// How long a call that is under way on another thread is waited for. None takes longer than that thread needs to run.
-const CALL_PATIENCE: Duration = Duration::from_secs(5);
+const CALL_PATIENCE: Duration = Duration::from_secs(60);
 
 type Before = dyn Fn(Call) + Send + Sync;
 type Bar = dyn Fn() -> bool + Send + Sync;

@@ -1,6 +1,5 @@
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
@@ -141,9 +140,12 @@ async fn the_end_of_a_process_that_nobody_follows_is_noticed() {
     let handle = engine.start(&owner(), &id, program("sleep 0.05")).await.unwrap();
     drop(handle);
     assert_eq!(code(&until_ended(&engine, &id).await), Some(0));
-    let me = owner();
-    let exec = engine.exec(&me, &id, program("sleep 0.1"), Bytes::new(), CAPS);
-    assert!(tokio::time::timeout(Duration::from_millis(30), exec).await.is_err());
+    let (executing, sandbox) = (engine.clone(), id.clone());
+    let exec = tokio::spawn(async move {
+        drop(executing.exec(&owner(), &sandbox, program("sleep 0.5"), Bytes::new(), CAPS).await);
+    });
+    eventually(|| async { newest(&engine, &id).await.number == 3 }).await;
+    exec.abort();
     assert_eq!(code(&until_ended(&engine, &id).await), Some(0));
     assert_eq!(newest(&engine, &id).await.number, 3);
     let ends = |events: Vec<warren_core::EventRecord>| {
@@ -170,12 +172,12 @@ async fn a_process_that_ends_with_its_sandbox_is_written_down_so() {
 async fn processes_that_outlive_a_server_are_seen_by_the_next() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    engine.spawn(&owner(), &id, program("sleep 0.1")).await.unwrap();
     engine.spawn(&owner(), &id, program("sleep 0.5")).await.unwrap();
-    assert!(log(&engine, &id).await.iter().all(|entry| entry.ended_unix_ms.is_none()));
+    engine.spawn(&owner(), &id, program("sleep 1.5")).await.unwrap();
+    assert_eq!(log(&engine, &id).await.len(), 2);
     engine.shutdown(ShutdownPolicy::Leave).await;
     drop(engine);
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    eventually(|| async { world.isolation.running(&id) < 2 }).await;
     let engine = world.open().await;
     eventually(|| async { log(&engine, &id).await.iter().all(|entry| code(entry) == Some(0)) }).await;
 }
@@ -254,8 +256,9 @@ async fn the_command_that_last_wrote_a_path_is_to_blame() {
 async fn commands_that_overlap_are_blamed_together() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    let mut long = engine.start(&owner(), &id, program("sleep 0.1")).await.unwrap();
+    let mut long = engine.start(&owner(), &id, program("sleep 1000")).await.unwrap();
     world.exec(&engine, &id, "write /tmp/a one").await;
+    long.signal(15).await.unwrap();
     while long.next().await.unwrap().is_some() {}
     drop(long);
     world.clock.advance_ms(10);
@@ -334,12 +337,13 @@ async fn a_tool_call_is_an_entry_and_its_snapshot_is_its_state() {
 async fn a_snapshot_that_somebody_asks_for_tells_the_state_after() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    let mut busy = engine.start(&owner(), &id, program("sleep 0.2")).await.unwrap();
+    let mut busy = engine.start(&owner(), &id, program("sleep 1000")).await.unwrap();
     world.exec(&engine, &id, "write /tmp/a one").await;
     assert_eq!(newest(&engine, &id).await.after, None);
     let taken = engine.take_snapshot(&owner(), &id, TakeSnapshot::default()).await.unwrap();
     let entries = log(&engine, &id).await;
     assert_eq!(entries[0].after, Some(taken.snapshot.id));
     assert_eq!(entries[1].after, None, "it goes on");
+    busy.signal(15).await.unwrap();
     while busy.next().await.unwrap().is_some() {}
 }

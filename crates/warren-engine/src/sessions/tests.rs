@@ -97,11 +97,11 @@ pub(crate) fn field<T: std::fmt::Debug>(result: Result<T, EngineError>) -> Strin
 
 /// Asks until it is so, since something goes on in the background.
 pub(crate) async fn eventually<F: Future<Output = bool>>(mut so: impl FnMut() -> F) {
-    for _ in 0..500 {
+    for _ in 0..6000 {
         if so().await {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    panic!("it did not come to pass within five seconds");
+    panic!("it did not come to pass within a minute");
 }

@@ -15,7 +15,6 @@ use crate::doom::{Doom, End};
 use crate::support::*;
 
 const ROUNDS: u64 = 400;
-const PATIENCE: Duration = Duration::from_secs(10);
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()

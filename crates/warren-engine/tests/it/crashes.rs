@@ -128,7 +128,7 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
         });
     };
     let process = std::thread::Builder::new().name(name.to_owned()).spawn(process).unwrap();
-    let patience = Instant::now() + Duration::from_secs(30);
+    let patience = Instant::now() + 2 * PATIENCE;
     while !doom.is_dead() && !process.is_finished() {
         assert!(Instant::now() < patience, "the tour neither ended nor reached {end:?}");
         std::thread::sleep(Duration::from_micros(200));

@@ -182,7 +182,7 @@ async fn a_background_create_answers_at_once_and_finishes_later() {
     let error = exec(&engine, &made.sandbox.id, "true").await.unwrap_err();
     assert!(matches!(error, EngineError::Denied { status: Status::Creating, .. }), "{error:?}");
     drop(hold);
-    let ready = engine.changed(&owner(), &made.sandbox.id, made.sandbox.generation, 5000).await.unwrap();
+    let ready = engine.changed(&owner(), &made.sandbox.id, made.sandbox.generation, 60_000).await.unwrap();
     assert_eq!(ready.status, Status::Ready);
     output(&engine, &made.sandbox.id, "true").await;
 }

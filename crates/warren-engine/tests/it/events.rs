@@ -75,7 +75,7 @@ async fn who_follows_gets_what_was_and_what_comes_without_a_gap() {
     engine.stop(&owner(), &id, StoppedFiles::Delete, "last").await.unwrap();
     let mut heard = Vec::new();
     loop {
-        let next = tokio::time::timeout(Duration::from_secs(5), follower.next()).await.expect("an event");
+        let next = tokio::time::timeout(PATIENCE, follower.next()).await.expect("an event");
         let record = next.expect("the engine lives");
         let died = matches!(record.event, Event::SandboxDied { .. });
         heard.push(record);
@@ -90,7 +90,7 @@ async fn who_follows_gets_what_was_and_what_comes_without_a_gap() {
     assert!(nothing.is_err(), "another owner heard {nothing:?}");
     let middle = heard[heard.len() / 2].number;
     let mut later = engine.follow_events(&owner(), middle).await.unwrap();
-    let next = tokio::time::timeout(Duration::from_secs(5), later.next()).await.unwrap().unwrap();
+    let next = tokio::time::timeout(PATIENCE, later.next()).await.unwrap().unwrap();
     assert_eq!(next.number, heard[heard.len() / 2 + 1].number, "it goes on where one left off");
 }
 
@@ -101,8 +101,7 @@ async fn numbers_grow_over_restarts_and_streams_end_with_the_engine() {
     make(&engine).await;
     let mut follower = engine.follow_events(&owner(), engine.last_event()).await.unwrap();
     engine.shutdown(ShutdownPolicy::Leave).await;
-    let ended =
-        tokio::time::timeout(Duration::from_secs(5), async { while follower.next().await.is_some() {} });
+    let ended = tokio::time::timeout(PATIENCE, async { while follower.next().await.is_some() {} });
     ended.await.expect("the stream ends with the engine");
     let last = engine.last_event();
     world.isolation.owner_ended();
@@ -131,7 +130,7 @@ async fn a_follower_that_falls_far_behind_misses_nothing() {
     }
     let (mut heard, mut last) = (0, 0);
     while heard < 2 * rounds {
-        let next = tokio::time::timeout(Duration::from_secs(10), follower.next()).await;
+        let next = tokio::time::timeout(PATIENCE, follower.next()).await;
         let record = next.unwrap_or_else(|_| panic!("only {heard} of {} were heard", 2 * rounds));
         let record = record.expect("the engine lives");
         assert!(record.number > last, "{} after {last}", record.number);

@@ -154,11 +154,11 @@ async fn an_end_that_cannot_be_written_down_happens_and_is_written_later() {
         world.catalog.fail_next_call("update_sandbox", CatalogErrorKind::Busy);
     }
     world.isolation.die(&made.sandbox.id, false);
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    try_again(&world, &engine).await;
-    try_again(&world, &engine).await;
-    eventually("it is written down", async || status(&engine, &made.sandbox.id).await == Status::Stopped)
-        .await;
+    eventually("it is written down", async || {
+        try_again(&world, &engine).await;
+        status(&engine, &made.sandbox.id).await == Status::Stopped
+    })
+    .await;
     assert_eq!(world.isolation.standing(&made.sandbox.id), Some(Standing::Halted));
     assert!(!state(&engine, &made.session.id).await.is_open());
     assert_consistent(&world, &engine).await;

@@ -310,9 +310,9 @@ async fn what_cannot_be_moved_is_copied_and_cleared() {
 async fn a_pause_waits_for_those_who_work_and_not_for_those_who_look_on() {
     let (world, engine, id) = quiet().await;
     let (working, busy) = (engine.clone(), id.clone());
-    let tool = tokio::spawn(async move { exec(&working, &busy, "sleep 0.3").await });
-    eventually("it runs", async || world.isolation.running(&id) == 1).await;
-    engine.pause_after(&owner(), &id, Duration::from_secs(10)).await.unwrap();
+    let tool = tokio::spawn(async move { exec(&working, &busy, "sleep 1").await });
+    eventually("it runs", async || world.isolation.running(&id) == 1 || tool.is_finished()).await;
+    engine.pause_after(&owner(), &id, PATIENCE).await.unwrap();
     assert_eq!(tool.await.unwrap().unwrap().exit.code, 0, "it was let finish");
     engine.resume(&owner(), &id).await.unwrap();
     let running = engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
@@ -320,8 +320,8 @@ async fn a_pause_waits_for_those_who_work_and_not_for_those_who_look_on() {
     let reader = warren_wire::guest::Reader::Skips;
     let follower = engine.follow(&owner(), &id, selector, 0, reader).await.unwrap();
     let began = std::time::Instant::now();
-    engine.pause_after(&owner(), &id, Duration::from_secs(10)).await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(5), "a follower is not waited for");
+    engine.pause_after(&owner(), &id, PATIENCE).await.unwrap();
+    assert!(began.elapsed() < PATIENCE / 2, "a follower is not waited for");
     drop(follower);
     let engine = Arc::new(engine);
     engine.resume(&owner(), &id).await.unwrap();

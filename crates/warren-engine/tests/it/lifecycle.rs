@@ -118,7 +118,7 @@ async fn a_stop_ends_what_runs_and_tells_those_who_listen() {
     eventually("both run", async || world.isolation.running(&id) == 2).await;
     let me = owner();
     let stop = engine.stop(&me, &id, StoppedFiles::Delete, "tester");
-    tokio::time::timeout(Duration::from_secs(5), stop).await.expect("a stop does not wait for work").unwrap();
+    tokio::time::timeout(PATIENCE, stop).await.expect("a stop does not wait for work").unwrap();
     let error = follower.next().await.unwrap_err();
     assert!(matches!(error, EngineError::SandboxEnded { .. }), "{error:?}");
     let error = waiting.await.unwrap().unwrap_err();
@@ -210,7 +210,7 @@ async fn who_waits_for_a_change_is_told() {
     assert_eq!(unchanged.generation, seen);
     let waiting = {
         let (engine, id) = (engine.clone(), id.clone());
-        tokio::spawn(async move { engine.changed(&owner(), &id, seen, 10_000).await })
+        tokio::spawn(async move { engine.changed(&owner(), &id, seen, 60_000).await })
     };
     tokio::time::sleep(Duration::from_millis(10)).await;
     engine.pause(&owner(), &id).await.unwrap();

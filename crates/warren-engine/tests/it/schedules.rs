@@ -17,8 +17,6 @@ use crate::travel::{layers, snapshots_of};
 
 /// Orders tried with one engine.
 const BATCH: u64 = 25;
-/// Longer than any schedule takes by far.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What may be said to one who came too late.
 fn is_fair(error: &EngineError) -> bool {
@@ -148,7 +146,7 @@ fn whatever_happens_at_once_to_a_sandbox_ends_well() {
     if let Some(seed) = number("WARREN_SCHEDULE_SEED") {
         return run_batch(seed..seed + 1);
     }
-    let schedules = number("WARREN_SCHEDULES").unwrap_or(10_000);
+    let schedules = number("WARREN_SCHEDULES").unwrap_or(3000);
     let next = std::sync::atomic::AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -1,7 +1,7 @@
 //! A small world with an engine in it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use warren_core::catalog::{SandboxFilter, SessionFilter};
@@ -22,6 +22,9 @@ pub(crate) const DETACHED_S: u64 = 3600;
 pub(crate) const SUSPENDED_S: u64 = 86_400;
 /// So long that no other limit is hidden by it.
 pub(crate) const LIFETIME_S: u64 = 300 * 86_400;
+
+/// Longer than anything takes on the busiest machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What an engine stands on, and what is left when it is gone.
 #[derive(Clone)]
@@ -164,7 +167,8 @@ pub(crate) async fn state(engine: &Engine, id: &SessionId) -> SessionState {
 
 /// Waits for something that happens in the background.
 pub(crate) async fn eventually(what: &str, mut happened: impl AsyncFnMut() -> bool) {
-    for _ in 0..2000 {
+    let patience = Instant::now() + PATIENCE;
+    while Instant::now() < patience {
         if happened().await {
             return;
         }
@@ -217,7 +221,8 @@ pub(crate) fn tasks() -> usize {
 /// As [`assert_consistent`], once everything that was begun is over: `idle` are the tasks of an engine without sandboxes.
 pub(crate) async fn assert_comes_to_rest(world: &World, engine: &Engine, idle: usize) {
     let mut last = String::new();
-    for _ in 0..4000 {
+    let patience = Instant::now() + PATIENCE;
+    while Instant::now() < patience {
         let live = all_sandboxes(engine, &owner()).await.iter().filter(|record| record.is_live()).count();
         let busy = tasks();
         last = match compare(world, engine).await {

@@ -203,7 +203,7 @@ fn write(operation: FileOperation, content: &[u8]) -> Result<u64, Failure> {
 
 /// Waits for something that happens after the connection closed.
 fn eventually(mut holds: impl FnMut() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..6000 {
         if holds() {
             return;
         }

@@ -51,15 +51,16 @@ fn a_holding_reader_gets_megabytes_unharmed() -> Result<()> {
 #[test]
 fn a_background_child_holding_the_pipe_delays_nothing_and_lives_on() -> Result<()> {
     let agent = Agent::start()?;
-    let done = agent.directory.path().join("done");
+    let (go, done) = (agent.directory.path().join("go"), agent.directory.path().join("done"));
     let script = format!(
-        "(sleep 2; n=0; while [ $n -lt 3000 ]; do echo 0123456789012345678901234567890123456789; n=$((n+1)); done; echo fine > {}) & echo parent; exit 3",
+        "(while [ ! -e {} ]; do sleep 0.1; done; n=0; while [ $n -lt 3000 ]; do echo 0123456789012345678901234567890123456789; n=$((n+1)); done; echo fine > {}) & echo parent; exit 3",
+        go.display(),
         done.display()
     );
-    let began = Instant::now();
+    // It ends although the child has the pipe until it is told to go on.
     let output = agent.run(&script)?;
-    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
     assert_eq!((output.text().as_str(), output.code()), ("parent\n", Some(3)));
+    std::fs::write(&go, "")?;
     // More than a pipe holds, so the child would block or be killed if nobody read.
     agent.eventually("the child has written everything", || std::fs::exists(&done).unwrap())
 }
@@ -112,7 +113,7 @@ fn a_reader_of_one_process_does_not_hold_up_another() -> Result<()> {
     for _ in 0..20 {
         assert_eq!(agent.run("echo quick")?.text(), "quick\n");
     }
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < Duration::from_secs(60));
     drop(stalled);
     Ok(())
 }

@@ -130,7 +130,7 @@ impl Drop for Agent {
         if let Some(pid) = rustix::process::Pid::from_raw(self.child.id().cast_signed()) {
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
         }
-        for _ in 0..200 {
+        for _ in 0..2000 {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return;
             }

@@ -29,6 +29,8 @@ use crate::book::Guest;
 
 /// Excepted from what is closed, for the tests' servers to be there.
 const WORLD: &str = "127.0.1.0/24";
+/// Longer than anything takes on the busiest machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 const GATEWAY: &str = "169.254.77.1";
 
 /// A proxy with everything around it.
@@ -147,7 +149,7 @@ impl Stage {
     }
 
     async fn assert_told(&self, verdict: NetworkVerdict, host: Option<&str>, rule: &str) {
-        for _ in 0..300 {
+        for _ in 0..6000 {
             let told = self.told_yet();
             if told
                 .iter()
@@ -160,15 +162,20 @@ impl Stage {
         panic!("{verdict:?} {host:?} {rule}: {:?}", self.told_yet());
     }
 
-    /// Every place is free again.
-    async fn assert_idle(&self, guest: &Guest) {
-        for _ in 0..300 {
-            if guest.figures.proxied.load(Ordering::Relaxed) == 0 {
+    /// Waits until so many connections of the sandbox are being passed on.
+    async fn assert_proxied(&self, guest: &Guest, expected: u64) {
+        for _ in 0..6000 {
+            if guest.figures.proxied.load(Ordering::Relaxed) == expected {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("{} connections are still there", guest.figures.proxied.load(Ordering::Relaxed));
+        panic!("{} connections and not {expected}", guest.figures.proxied.load(Ordering::Relaxed));
+    }
+
+    /// Every place is free again.
+    async fn assert_idle(&self, guest: &Guest) {
+        self.assert_proxied(guest, 0).await;
     }
 }
 
@@ -217,7 +224,7 @@ fn gateway(port: u16) -> SocketAddr {
 async fn read_all(stream: &mut TcpStream) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     let reading = stream.read_to_end(&mut bytes);
-    let ended = tokio::time::timeout(Duration::from_secs(5), reading).await.expect("it ends in time");
+    let ended = tokio::time::timeout(PATIENCE, reading).await.expect("it ends in time");
     (bytes, ended.is_ok())
 }
 
@@ -232,9 +239,6 @@ async fn exchange(stream: &mut TcpStream, said: &[u8], expected: usize) -> Vec<u
     stream.write_all(said).await.unwrap();
     let mut answer = vec![0; expected];
     let reading = stream.read_exact(&mut answer);
-    tokio::time::timeout(Duration::from_secs(5), reading)
-        .await
-        .expect("an answer in time")
-        .expect("an answer");
+    tokio::time::timeout(PATIENCE, reading).await.expect("an answer in time").expect("an answer");
     answer
 }

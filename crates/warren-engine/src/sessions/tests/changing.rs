@@ -178,9 +178,12 @@ async fn a_release_whose_caller_went_away_is_finished() {
     let bench = Bench::new().await;
     let acquired = bench.acquire().await;
     let hold = bench.backend.hold(Call::Destroy);
-    let owner = owner();
-    let release = bench.engine.release(&owner, &acquired.session.id, Release::Destroy);
-    assert!(tokio::time::timeout(std::time::Duration::from_millis(50), release).await.is_err());
+    let (engine, session) = (bench.engine.clone(), acquired.session.id.clone());
+    let caller =
+        tokio::spawn(async move { drop(engine.release(&owner(), &session, Release::Destroy).await) });
+    eventually(async || bench.backend.held(Call::Destroy) == 1).await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
     drop(hold);
     eventually(async || bench.standing(&acquired.sandbox).is_none()).await;
     eventually(async || bench.state(&acquired.session).await == SessionState::Released).await;

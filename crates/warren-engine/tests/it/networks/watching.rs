@@ -1,7 +1,5 @@
 //! What sandboxes were seen to do.
 
-use std::time::Duration;
-
 use futures_util::StreamExt;
 use warren_core::network::GrantEffect;
 use warren_core::{Event, NetworkMode, NetworkPolicy, NetworkVerdict, Status};
@@ -36,7 +34,7 @@ async fn a_log_is_read_and_followed() {
     engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
     assert_eq!(engine.network_log(&owner(), &id, 0, 100).await.unwrap().len(), 3, "it can still be read");
     engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(5), all.next()).await;
+    let ended = tokio::time::timeout(PATIENCE, all.next()).await;
     assert_eq!(ended, Ok(None), "there is nothing to follow any more");
     world.networks.act(&id, entry(NetworkVerdict::Denied, "late.example", 443));
     assert!(engine.network_log(&owner(), &id, 0, 100).await.unwrap().is_empty());

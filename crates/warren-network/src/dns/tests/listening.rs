@@ -17,7 +17,7 @@ use crate::dns::exchange::framed;
 use crate::dns::serve;
 
 const MOMENT: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_secs(5);
+const LONG: Duration = Duration::from_secs(60);
 
 /// A proxy that listens on all addresses, as behind a redirection.
 struct Served {
@@ -198,16 +198,17 @@ async fn a_sandbox_that_floods_is_slowed_and_others_are_not() {
     let flood = tokio::spawn({
         let (socket, asked) = (Arc::clone(&socket), asked.clone());
         async move {
-            while start.elapsed() < Duration::from_secs(2) {
+            let mut sent = 0;
+            while sent < 1500 || start.elapsed() < Duration::from_secs(2) {
                 // The socket may be full: that is the flood.
-                drop(socket.try_send(&asked));
+                sent += usize::from(socket.try_send(&asked).is_ok());
                 tokio::time::sleep(Duration::from_micros(100)).await;
             }
         }
     });
     let count = tokio::spawn(async move {
         let (mut answers, mut buffer) = (0_u32, [0; 4096]);
-        while let Ok(Ok(_)) = timeout(Duration::from_millis(1500), socket.recv(&mut buffer)).await {
+        while let Ok(Ok(_)) = timeout(Duration::from_secs(3), socket.recv(&mut buffer)).await {
             answers += 1;
         }
         answers
@@ -217,6 +218,7 @@ async fn a_sandbox_that_floods_is_slowed_and_others_are_not() {
     ask([127, 0, 0, 2], [127, 0, 0, 1], served.port, &asked).await;
     flood.await.unwrap();
     let answers = count.await.unwrap();
-    // A burst of 400, 200 in each of two seconds, and a second's worth that waits.
-    assert!((400..=1020).contains(&answers), "{answers} answers");
+    // A burst of 400, 200 in each second, and a second's worth that waits.
+    let most = 400.0 + 200.0 * start.elapsed().as_secs_f64() + 220.0;
+    assert!(answers >= 400 && f64::from(answers) <= most, "{answers} answers, and at most {most}");
 }

@@ -11,7 +11,7 @@ async fn until(stream: &mut (impl tokio::io::AsyncRead + Unpin), end: &str) -> S
             all.push(byte);
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), read).await.expect("it arrives");
+    tokio::time::timeout(Duration::from_secs(60), read).await.expect("it arrives");
     String::from_utf8(all).unwrap()
 }
 

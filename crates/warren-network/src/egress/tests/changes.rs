@@ -14,8 +14,7 @@ async fn what_is_no_longer_allowed_is_cut_and_the_rest_goes_on() {
     let mut to_b = tls::greet(stage.connect(&guest, b.address).await, "b.example").await.unwrap();
     set(&guest, ONLY_B);
     let mut rest = Vec::new();
-    let ended =
-        tokio::time::timeout(Duration::from_secs(2), to_a.read_to_end(&mut rest)).await.expect("cut at once");
+    let ended = tokio::time::timeout(PATIENCE, to_a.read_to_end(&mut rest)).await.expect("cut at once");
     assert!(ended.is_err(), "and not as if it had ended well");
     to_b.write_all(b"still here").await.unwrap();
     let mut back = [0; 10];
@@ -72,8 +71,7 @@ async fn a_connection_on_which_nobody_has_spoken_is_cut_too() {
     let guest = stage.guest(1, BOTH);
     pin(&guest, "a.example", server.address.ip());
     let mut client = stage.connect(&guest, server.address).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(server.visitors(), 1, "dialled before a word");
+    server.visited_by(1).await;
     set(&guest, ONLY_B);
     assert!(is_reset(&mut client).await);
 }

@@ -24,7 +24,7 @@ async fn answer(stream: &mut TcpStream) -> Answer {
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Answer { status, head, body: String::from_utf8(body).unwrap() }
     };
-    tokio::time::timeout(Duration::from_secs(5), reading).await.expect("an answer in time")
+    tokio::time::timeout(PATIENCE, reading).await.expect("an answer in time")
 }
 
 async fn ask(stream: &mut TcpStream, request: &str) -> Answer {

@@ -51,7 +51,7 @@ async fn every_stream_is_judged_by_its_own_authority() {
 async fn streams_run_side_by_side() {
     let stage = Stage::new();
     let server = servers::http_by(|_| async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         ::http::Response::new(http_body_util::Full::<bytes::Bytes>::from("late"))
     })
     .await;
@@ -66,7 +66,7 @@ async fn streams_run_side_by_side() {
     for answer in futures_util::future::join_all(asking).await {
         assert_eq!(answer.unwrap(), (200, "late".to_owned()));
     }
-    assert!(before.elapsed() < Duration::from_millis(1500), "{:?}", before.elapsed());
+    assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
 }
 
 #[tokio::test]

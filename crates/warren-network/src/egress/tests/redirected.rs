@@ -30,7 +30,7 @@ fn ask(sandbox: &OwnedFd, address: &str, host: &str) -> String {
     let (ip, port) = address.rsplit_once(':').unwrap();
     let request = format!(r"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let script = format!(
-        "exec 3<>/dev/tcp/{ip}/{port}; printf '{request}' >&3; read -t 5 -d '' -u 3 answer; echo \"$answer\""
+        "exec 3<>/dev/tcp/{ip}/{port}; printf '{request}' >&3; read -t 60 -d '' -u 3 answer; echo \"$answer\""
     );
     let network = format!("--net=/proc/{}/fd/{}", std::process::id(), sandbox.as_raw_fd());
     let output = Command::new("nsenter").args([&network, "bash", "-c", &script]).output().unwrap();
@@ -69,14 +69,18 @@ fn a_program_is_told_why_and_is_told_of() {
         network.set(&id, &[policy(r#"{"mode": "allow", "allow": ["203.0.113.9"]}"#)]).unwrap();
         let answer = ask(&sandbox, "203.0.113.9:8080", "shop.example");
         assert!(answer.starts_with("HTTP/1.1 200") && answer.trim().ends_with("hello"), "{answer}");
-        std::thread::sleep(Duration::from_millis(400));
-        let entries = heard.0.lock().unwrap().clone();
+        let heard = || heard.0.lock().unwrap().clone();
+        let patience = std::time::Instant::now() + PATIENCE;
+        while !heard().iter().any(|entry| entry.verdict == NetworkVerdict::Allowed) {
+            assert!(std::time::Instant::now() < patience, "{:?}", heard());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let entries = heard();
         let first = entries.iter().find(|entry| entry.host.as_deref() == Some("shop.example")).unwrap();
         assert_eq!(
             (first.verdict, first.port, first.process.as_deref()),
             (NetworkVerdict::Denied, 8080, Some("bash"))
         );
-        assert!(entries.iter().any(|entry| entry.verdict == NetworkVerdict::Allowed), "{entries:?}");
         network.detach(&id).unwrap();
     });
 }

@@ -95,7 +95,7 @@ async fn a_host_that_a_secret_is_for_gets_it_and_others_are_passed_on() {
         .await
         .unwrap();
     let mut answer = Vec::new();
-    tokio::time::timeout(Duration::from_secs(10), client.read_to_end(&mut answer)).await.unwrap().ok();
+    tokio::time::timeout(PATIENCE, client.read_to_end(&mut answer)).await.unwrap().ok();
     let answer = String::from_utf8(answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("given"), "{answer}");
     let mut passed = tls::greet(stage.connect(&guest, other.address).await, "other.example").await.unwrap();
@@ -125,10 +125,7 @@ async fn a_connection_with_a_secret_is_cut_like_any_other() {
     let mut client = tls::greet(stage.connect(&guest, server.address).await, "api.example").await.unwrap();
     set(&guest, r#"{"mode": "public", "deny": ["api.example"], "secrets": ["key"]}"#);
     let mut rest = Vec::new();
-    tokio::time::timeout(Duration::from_secs(2), client.read_to_end(&mut rest))
-        .await
-        .expect("cut at once")
-        .ok();
+    tokio::time::timeout(PATIENCE, client.read_to_end(&mut rest)).await.expect("cut at once").ok();
     stage.assert_idle(&guest).await;
     let denied = tls::greet(stage.connect(&guest, server.address).await, "api.example").await.unwrap_err();
     assert!(denied.to_string().contains("AccessDenied"), "{denied}");

@@ -25,6 +25,16 @@ impl Server {
     pub(super) fn visitors(&self) -> usize {
         self.visitors.load(Ordering::SeqCst)
     }
+
+    /// Waits until so many have come.
+    pub(super) async fn visited_by(&self, count: usize) {
+        let coming = async {
+            while self.visitors() < count {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, coming).await.expect("they come");
+    }
 }
 
 /// Every server has an address of its own.

@@ -212,8 +212,7 @@ async fn a_greeting_that_comes_slowly_is_still_heard_and_one_that_stops_is_not_w
     stopped.write_all(&greeting[..20]).await.unwrap();
     let before = std::time::Instant::now();
     let mut bytes = Vec::new();
-    let ended =
-        tokio::time::timeout(Duration::from_secs(8), stopped.read_to_end(&mut bytes)).await.expect("in time");
+    let ended = tokio::time::timeout(PATIENCE, stopped.read_to_end(&mut bytes)).await.expect("in time");
     assert!(ended.is_err() && before.elapsed() > Duration::from_secs(4));
     drop(client);
     stage.assert_idle(&guest).await;
