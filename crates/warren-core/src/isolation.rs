@@ -188,6 +188,9 @@ pub enum Sealed {
 pub struct Usage {
     pub memory_bytes: u64,
     pub memory_peak_bytes: u64,
+    /// What of the memory holds pages of files, which the kernel gives back when somebody needs it.
+    #[serde(default)]
+    pub memory_cache_bytes: u64,
     pub cpu_ns: u64,
     pub pids: u64,
     /// Bytes and inodes the sandbox alone holds on disk.

@@ -32,11 +32,6 @@ impl Registry {
         self.cells().get(id).filter(|cell| cell.owner == *owner).cloned()
     }
 
-    /// Whose a sandbox is that has a driver.
-    pub(crate) fn owner_of(&self, id: &SandboxId) -> Option<Owner> {
-        self.cells().get(id).map(|cell| cell.owner.clone())
-    }
-
     /// Whosever it is. For what the machine tells, not for callers.
     pub(crate) fn get(&self, id: &SandboxId) -> Option<Arc<Cell>> {
         self.cells().get(id).cloned()

@@ -1,5 +1,7 @@
 //! Owners' secrets: kept here by name, told to nobody, and put into requests by whoever links sandboxes to the world.
 
+mod nameless;
+
 use warren_core::network::{Secret, SecretName, SecretRecord};
 use warren_core::{Event, Owner};
 
@@ -8,18 +10,26 @@ use crate::{Engine, EngineError, Missing};
 /// How many an owner may have.
 const MOST: usize = 256;
 
+/// What names begin with that nobody has chosen.
+const NAMELESS: &str = "nameless-";
+
 impl Engine {
     /// Makes or replaces a secret. Sandboxes whose policies name it use the new value from their next request on. The times in its
     /// record are the engine's to say.
     pub async fn put_secret(&self, owner: &Owner, mut secret: Secret) -> Result<SecretRecord, EngineError> {
         self.may_change()?;
         secret.validate().map_err(|error| EngineError::invalid(error.field(), error.to_string()))?;
+        if secret.record.name.as_str().starts_with(NAMELESS) || secret.record.is_nameless() {
+            let message = format!("names that begin with `{NAMELESS}` are the server's own");
+            return Err(EngineError::invalid("name", message));
+        }
         let now_unix_ms = self.shared.parts.clock.unix_ms();
         secret.record.created_unix_ms = now_unix_ms;
         secret.record.changed_unix_ms = now_unix_ms;
         let (whose, name) = (owner.clone(), secret.record.name.clone());
         let kept = self.catalog(move |catalog| {
-            let known = catalog.secrets(&whose)?;
+            let mut known = catalog.secrets(&whose)?;
+            known.retain(|record| !record.is_nameless());
             if known.len() >= MOST && known.iter().all(|record| record.name != secret.record.name) {
                 let message = format!("there are {MOST} secrets, and no more may be: remove one");
                 return Err(EngineError::invalid("name", message));
@@ -36,7 +46,9 @@ impl Engine {
     /// By name, without their values.
     pub async fn secrets(&self, owner: &Owner) -> Result<Vec<SecretRecord>, EngineError> {
         let owner = owner.clone();
-        Ok(self.catalog(move |catalog| catalog.secrets(&owner)).await?)
+        let mut known = self.catalog(move |catalog| catalog.secrets(&owner)).await?;
+        known.retain(|record| !record.is_nameless());
+        Ok(known)
     }
 
     /// All about one but its value.
@@ -48,6 +60,7 @@ impl Engine {
     /// It is put into no further request. Policies may go on naming it, to no effect.
     pub async fn remove_secret(&self, owner: &Owner, name: &SecretName) -> Result<(), EngineError> {
         self.may_change()?;
+        self.secret(owner, name).await?;
         let (whose, which) = (owner.clone(), name.clone());
         if !self.catalog(move |catalog| catalog.remove_secret(&whose, &which)).await? {
             return Err(missing(name));

@@ -57,6 +57,7 @@ impl Engine {
         self.see_to_sightings().await;
         self.sweep_sessions().await;
         self.sweep_snapshots().await;
+        self.sweep_nameless_secrets().await;
         self.forget().await;
     }
 

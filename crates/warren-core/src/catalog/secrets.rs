@@ -7,6 +7,9 @@ pub trait SecretCatalog: Send + Sync {
     /// Makes or replaces a secret; the time of its making stays. Durable when it returns.
     fn put_secret(&self, owner: &Owner, secret: &Secret) -> Result<(), CatalogError>;
 
+    /// Everybody who has one.
+    fn owners_of_secrets(&self) -> Result<Vec<Owner>, CatalogError>;
+
     /// By name.
     fn secrets(&self, owner: &Owner) -> Result<Vec<SecretRecord>, CatalogError>;
 

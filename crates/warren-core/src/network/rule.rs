@@ -69,6 +69,38 @@ impl Cidr {
         (prefix <= whole.bits() && whole.first() == address).then_some(whole)
     }
 
+    /// The network of this size that an address lies in; `None` unless the prefix fits.
+    pub fn around(address: IpAddr, prefix: u8) -> Option<Self> {
+        let whole = Self { address: unmapped(address), prefix };
+        (prefix <= whole.bits()).then(|| Self { address: whole.first(), prefix })
+    }
+
+    /// What is left of it without another: at most as many networks as the two prefixes are apart.
+    pub fn without(self, hole: Self) -> Vec<Self> {
+        if hole.prefix <= self.prefix && hole.contains(self.address) {
+            return Vec::new();
+        }
+        if !self.contains(hole.address) {
+            return vec![self];
+        }
+        let halves = self.prefix + 1..=hole.prefix;
+        halves.filter_map(|prefix| Self::around(hole.address, prefix).map(Self::other_half)).collect()
+    }
+
+    /// The one that makes the next larger network together with this one.
+    fn other_half(self) -> Self {
+        let bit = u32::from(self.bits() - self.prefix);
+        let address = match self.address {
+            IpAddr::V4(address) => {
+                Ipv4Addr::from_bits(address.to_bits() ^ 1_u32.checked_shl(bit).unwrap_or(0)).into()
+            }
+            IpAddr::V6(address) => {
+                Ipv6Addr::from_bits(address.to_bits() ^ 1_u128.checked_shl(bit).unwrap_or(0)).into()
+            }
+        };
+        Self { address, ..self }
+    }
+
     /// For constants of the program: panics at compile time where they are wrong.
     pub(super) const fn v4(address: [u8; 4], prefix: u8) -> Self {
         assert!(prefix <= 32);

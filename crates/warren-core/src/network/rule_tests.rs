@@ -111,3 +111,47 @@ proptest! {
         prop_assert_eq!(Cidr::new(Ipv4Addr::from_bits(bits).into(), prefix).is_some(), bits & mask == bits);
     }
 }
+
+fn cidr(text: &str) -> Cidr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_network_without_a_part_of_it_is_what_lies_around_that() {
+    let left = |whole: &str, hole: &str| -> Vec<String> {
+        cidr(whole).without(cidr(hole)).iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(left("10.0.0.0/8", "10.128.0.0/10"), ["10.0.0.0/9", "10.192.0.0/10"]);
+    assert_eq!(left("192.0.2.0/30", "192.0.2.1"), ["192.0.2.2/31", "192.0.2.0"]);
+    assert_eq!(left("192.0.2.0/24", "192.0.2.0/24"), [""; 0]);
+    assert_eq!(left("192.0.2.0/24", "0.0.0.0/0"), [""; 0]);
+    assert_eq!(left("192.0.2.0/24", "198.51.100.0/24"), ["192.0.2.0/24"]);
+    assert_eq!(left("192.0.2.0/24", "2001:db8::/32"), ["192.0.2.0/24"]);
+    assert_eq!(cidr("0.0.0.0/0").without(cidr("1.1.1.1")).len(), 32);
+    assert_eq!(cidr("::/0").without(cidr("2001:db8::1")).len(), 128);
+    let around =
+        |text: &str, prefix| Cidr::around(text.parse().unwrap(), prefix).map(|cidr| cidr.to_string());
+    assert_eq!(around("10.1.2.3", 8).as_deref(), Some("10.0.0.0/8"));
+    assert_eq!((around("10.1.2.3", 33), around("2001:db8::1", 0).as_deref()), (None, Some("::/0")));
+}
+
+proptest! {
+    #[test]
+    fn an_address_is_left_if_it_is_in_the_whole_and_not_in_the_hole(
+        (whole, hole, address) in (any::<u32>(), any::<u32>(), any::<u32>()),
+        (outer, inner) in (0_u8..=32, 0_u8..=32),
+        near in any::<bool>(),
+    ) {
+        // Half of the holes lie in the whole, and half of the addresses in the hole's neighbourhood.
+        let whole = Cidr::around(std::net::Ipv4Addr::from_bits(whole).into(), outer).unwrap();
+        let shift = |bits: u32, by: u8| bits.checked_shr(by.into()).unwrap_or(0);
+        let IpAddr::V4(base) = whole.address() else { unreachable!() };
+        let hole = if near { base.to_bits() | shift(hole, outer) } else { hole };
+        let hole = Cidr::around(std::net::Ipv4Addr::from_bits(hole).into(), inner).unwrap();
+        let IpAddr::V4(base) = hole.address() else { unreachable!() };
+        let address: IpAddr = std::net::Ipv4Addr::from_bits(base.to_bits() ^ shift(address, inner.saturating_sub(2))).into();
+        let left = whole.without(hole);
+        let held = left.iter().filter(|cidr| cidr.contains(address)).count();
+        prop_assert_eq!(held, usize::from(whole.contains(address) && !hole.contains(address)));
+    }
+}

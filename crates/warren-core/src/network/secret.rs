@@ -36,6 +36,10 @@ pub enum Injection {
     Header { header: String, template: String },
     /// This text, wherever it stands in a header's value, is replaced. It is what programs in the sandbox are given.
     Placeholder { placeholder: String },
+    /// These headers are set, whatever the client sent in them. The value has theirs, a line for each in this order. Of several secrets of this
+    /// kind for one host the one counts that names it most closely. Nobody calls such a secret by its name: it is there for as long as
+    /// policies are that name it.
+    Transform { headers: Vec<String> },
 }
 
 /// A secret that cannot be.
@@ -55,6 +59,12 @@ pub enum SecretError {
     Template,
     #[error("placeholder: 8 to 128 letters, digits, `-`, `_` and `.`")]
     Placeholder,
+    #[error("headers: at least one and 20 at most, each of them once")]
+    Headers,
+    #[error(
+        "headers: the value of `{header}` is not at most 2048 printable ASCII characters with no spaces at the ends"
+    )]
+    HeaderValue { header: String },
 }
 
 impl SecretError {
@@ -67,6 +77,7 @@ impl SecretError {
             Self::Header { .. } => "header",
             Self::Template => "template",
             Self::Placeholder => "placeholder",
+            Self::Headers | Self::HeaderValue { .. } => "headers",
         }
     }
 }
@@ -94,6 +105,11 @@ impl SecretName {
 }
 
 impl SecretRecord {
+    /// Whether it goes when no policy names it any more.
+    pub fn is_nameless(&self) -> bool {
+        matches!(self.injection, Injection::Transform { .. })
+    }
+
     pub fn validate(&self) -> Result<(), SecretError> {
         if !(1..=32).contains(&self.hosts.len()) {
             return Err(SecretError::Hosts);
@@ -116,24 +132,31 @@ fn is_narrow(rule: &NetworkRule) -> bool {
 
 impl Secret {
     pub fn validate(&self) -> Result<(), SecretError> {
-        let printable = self.value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        if !(1..=16_384).contains(&self.value.len()) || !printable || self.value.trim() != self.value {
+        self.record.validate()?;
+        let Injection::Transform { headers } = &self.record.injection else {
+            let whole = (1..=16_384).contains(&self.value.len()) && is_plain(&self.value);
+            return if whole { Ok(()) } else { Err(SecretError::Value) };
+        };
+        let values: Vec<&str> = self.value.split('\n').collect();
+        if values.len() != headers.len() {
             return Err(SecretError::Value);
         }
-        self.record.validate()
+        match headers.iter().zip(&values).find(|(_, value)| value.len() > 2048 || !is_plain(value)) {
+            Some((header, _)) => Err(SecretError::HeaderValue { header: header.clone() }),
+            None => Ok(()),
+        }
     }
+}
+
+fn is_plain(value: &str) -> bool {
+    value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && value.trim() == value
 }
 
 impl Injection {
     fn validate(&self) -> Result<(), SecretError> {
         match self {
             Self::Header { header, template } => {
-                let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-                let lower = header.to_ascii_lowercase();
-                let valid = (1..=64).contains(&header.len()) && header.bytes().all(token);
-                if !valid || NOT_OURS_TO_SET.contains(&lower.as_str()) {
-                    return Err(SecretError::Header { header: header.escape_default().take(80).collect() });
-                }
+                check_header(header)?;
                 let printable = template.bytes().all(|byte| (b' '..=b'~').contains(&byte));
                 if printable && template.len() <= 256 && template.matches("{}").count() == 1 {
                     Ok(())
@@ -149,8 +172,26 @@ impl Injection {
                     Err(SecretError::Placeholder)
                 }
             }
+            Self::Transform { headers } => {
+                let twice = |(index, header): (usize, &String)| {
+                    headers[..index].iter().any(|other| other.eq_ignore_ascii_case(header))
+                };
+                if !(1..=20).contains(&headers.len()) || headers.iter().enumerate().any(twice) {
+                    return Err(SecretError::Headers);
+                }
+                headers.iter().try_for_each(|header| check_header(header))
+            }
         }
     }
+}
+
+fn check_header(header: &str) -> Result<(), SecretError> {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    let valid = (1..=64).contains(&header.len()) && header.bytes().all(token);
+    if valid && !NOT_OURS_TO_SET.contains(&header.to_ascii_lowercase().as_str()) {
+        return Ok(());
+    }
+    Err(SecretError::Header { header: header.escape_default().take(80).collect() })
 }
 
 impl FromStr for SecretName {
@@ -248,6 +289,25 @@ mod tests {
             let placeholder = Injection::Placeholder { placeholder: placeholder.to_owned() };
             assert_eq!(wrong(&record(&["api.example"], placeholder)), Some("placeholder"));
         }
+    }
+
+    #[test]
+    fn a_transform_has_a_value_for_each_of_its_headers() {
+        let transform = |headers: &[&str], value: &str| {
+            let headers = headers.iter().map(ToString::to_string).collect();
+            let record = record(&["api.example"], Injection::Transform { headers });
+            Secret { record, value: value.to_owned() }.validate().map_err(|error| error.field())
+        };
+        assert_eq!(transform(&["X-A", "x-b"], "1\n"), Ok(()));
+        for value in ["1", "1\n2\n3", ""] {
+            assert_eq!(transform(&["X-A", "x-b"], value), Err("value"), "{value}");
+        }
+        for value in ["a\rb", " a", "ä", &"x".repeat(2049)] {
+            assert_eq!(transform(&["X-A"], value), Err("headers"), "{value}");
+        }
+        assert_eq!(transform(&["X-A", "x-a"], "1\n2"), Err("headers"));
+        assert_eq!(transform(&[], ""), Err("headers"));
+        assert_eq!(transform(&["Host"], "a"), Err("header"));
     }
 
     #[test]

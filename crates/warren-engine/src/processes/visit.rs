@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use warren_core::{Owner, Request, SandboxId};
+use warren_core::{Owner, Request, SandboxId, SandboxRecord};
 
 use super::PortStream;
 use crate::cell::Life;
@@ -27,9 +27,15 @@ impl Engine {
         Ok(Visit { entry: Arc::new(entry) })
     }
 
-    /// Whose sandbox it is, if it lives: for those who come with something else than their owner's key.
-    pub fn owner_of(&self, id: &SandboxId) -> Option<Owner> {
-        self.shared.registry.owner_of(id)
+    /// A sandbox that lives, whosever it is: for those who come with something else than their owner's key.
+    pub fn live(&self, id: &SandboxId) -> Option<Arc<SandboxRecord>> {
+        self.shared.registry.get(id).map(|cell| cell.record()).filter(|record| record.is_live())
+    }
+
+    /// All sandboxes that live, whosever they are: for whoever looks after the machine.
+    pub fn living(&self) -> Vec<Arc<SandboxRecord>> {
+        let records = self.shared.registry.all().into_iter().map(|cell| cell.record());
+        records.filter(|record| record.is_live()).collect()
     }
 
     /// A connection to a TCP port on the sandbox's loopback. The sandbox counts as used while it exists.

@@ -1,6 +1,7 @@
 //! Links of sandboxes: made before they start, changed while they run, gone when they end.
 
 mod changing;
+mod transforms;
 mod watching;
 
 use warren_core::catalog::CatalogErrorKind;

@@ -50,7 +50,7 @@ async fn a_port_on_which_nobody_listens_is_said_to_be_closed() {
     );
     let error = engine.connect(&stranger(), &id, port).await.unwrap_err();
     assert!(matches!(error, EngineError::NotFound { .. }), "{error}");
-    assert_eq!(engine.owner_of(&id), Some(owner()));
+    assert_eq!(engine.live(&id).map(|record| record.owner.clone()), Some(owner()));
 }
 
 #[tokio::test]

@@ -26,7 +26,14 @@ const MOST_BYTES: usize = 64 << 10;
 
 /// The secrets of one request.
 pub(super) struct Injections {
-    secrets: Vec<Secret>,
+    /// Headers that are set, with their values.
+    set: Vec<(String, String)>,
+    /// What is replaced, and with what.
+    replaced: Vec<(String, String)>,
+    /// What must not come back.
+    blotted: Vec<String>,
+    /// Whether we say who the client is, so that it does not say so itself.
+    identify: bool,
 }
 
 /// The headers cannot have the secrets in them.
@@ -40,17 +47,45 @@ pub(super) enum InjectError {
 
 impl Injections {
     pub(super) fn new(secrets: Vec<Secret>) -> Self {
-        Self { secrets }
+        let mut injections = Self { set: vec![], replaced: vec![], blotted: vec![], identify: false };
+        for Secret { record, value } in secrets {
+            match record.injection {
+                Injection::Header { header, template } => {
+                    injections.set.push((header, template.replace("{}", &value)));
+                    injections.protect(value);
+                }
+                Injection::Placeholder { placeholder } => {
+                    injections.replaced.push((placeholder, value.clone()));
+                    injections.protect(value);
+                }
+                Injection::Transform { headers } => injections.transform(headers, &value),
+            }
+        }
+        injections
+    }
+
+    fn protect(&mut self, value: String) {
+        self.identify = true;
+        self.blotted.push(value);
+    }
+
+    /// Of headers that somebody has set, those that say who the client is are no more to come back than other secrets. The rest may well
+    /// be words that stand in answers anyway.
+    fn transform(&mut self, headers: Vec<String>, values: &str) {
+        for (header, value) in headers.into_iter().zip(values.split('\n')) {
+            if CREDENTIALS.contains(&dashed(&header).as_str()) {
+                self.blotted.extend(value.split_ascii_whitespace().last().map(str::to_owned));
+            }
+            self.set.push((header, value.to_owned()));
+        }
     }
 
     /// Takes out what the client says of itself, and puts the secrets in.
     pub(super) fn apply(&self, headers: &mut HeaderMap) -> Result<(), InjectError> {
         self.replace_placeholders(headers)?;
-        for secret in &self.secrets {
-            if let Injection::Header { header, template } = &secret.record.injection {
-                let name = HeaderName::try_from(header.as_str()).map_err(|_| InjectError::NotAHeader)?;
-                headers.insert(name, sensitive(&template.replace("{}", &secret.value))?);
-            }
+        for (header, value) in &self.set {
+            let name = HeaderName::try_from(header.as_str()).map_err(|_| InjectError::NotAHeader)?;
+            headers.insert(name, sensitive(value)?);
         }
         let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
         if bytes > MOST_BYTES { Err(InjectError::TooLong) } else { Ok(()) }
@@ -61,7 +96,8 @@ impl Injections {
         let mut kept = HeaderMap::with_capacity(headers.len());
         for (name, value) in headers.iter() {
             let replaced = self.replaced(name, value)?;
-            let is_ours = self.is_set(name) || (is_credential(name) && replaced.is_none());
+            let says_who = self.identify && is_credential(name) && replaced.is_none();
+            let is_ours = self.is_set(name) || says_who;
             if !is_ours {
                 kept.append(name, replaced.unwrap_or_else(|| value.clone()));
             }
@@ -93,15 +129,14 @@ impl Injections {
 
     fn replace_in(&self, text: &str) -> Result<Option<String>, InjectError> {
         let mut replaced: Option<String> = None;
-        for secret in &self.secrets {
-            let Injection::Placeholder { placeholder } = &secret.record.injection else { continue };
+        for (placeholder, value) in &self.replaced {
             let current = replaced.as_deref().unwrap_or(text);
             let found = current.matches(placeholder.as_str()).count();
-            if found.saturating_mul(secret.value.len()) > MOST_BYTES {
+            if found.saturating_mul(value.len()) > MOST_BYTES {
                 return Err(InjectError::TooLong);
             }
             if found > 0 {
-                replaced = Some(current.replace(placeholder.as_str(), &secret.value));
+                replaced = Some(current.replace(placeholder.as_str(), value));
             }
         }
         Ok(replaced)
@@ -109,10 +144,7 @@ impl Injections {
 
     /// Whether a secret is set in this header, or in one that some servers do not tell from it.
     fn is_set(&self, name: &HeaderName) -> bool {
-        self.secrets.iter().any(|secret| match &secret.record.injection {
-            Injection::Header { header, .. } => dashed(header) == dashed(name.as_str()),
-            Injection::Placeholder { .. } => false,
-        })
+        self.set.iter().any(|(header, _)| dashed(header) == dashed(name.as_str()))
     }
 
     /// Blots out every value in an answer's headers.
@@ -128,7 +160,7 @@ impl Injections {
 
     /// What is blotted out of answers.
     pub(super) fn blotted(&self) -> impl Iterator<Item = &[u8]> {
-        self.secrets.iter().map(|secret| secret.value.as_bytes()).filter(|value| is_long_enough(value))
+        self.blotted.iter().map(String::as_bytes).filter(|value| is_long_enough(value))
     }
 }
 

@@ -116,3 +116,23 @@ fn an_answers_headers_are_blotted() {
     assert_eq!(headers["x-echo"], "got Bearer *****************!");
     assert_eq!(headers["x-other"], "s3cr3t-value");
 }
+
+#[test]
+fn a_transform_sets_headers_and_leaves_the_others_to_the_client() {
+    let headers = vec!["X-Env".to_owned(), "X-Api-Key".to_owned()];
+    let mut transform = secret(Injection::Transform { headers });
+    transform.value = format!("production\n{VALUE}");
+    let injections = Injections::new(vec![transform]);
+    let sent =
+        [("x_env", "mine"), ("authorization", "Bearer its-own"), ("accept", "*/*"), ("x-api-key", "wrong")];
+    let mut got = applied(&injections, &sent);
+    got.sort();
+    let expected = [
+        ("accept", "*/*"),
+        ("authorization", "Bearer its-own"),
+        ("x-api-key", VALUE),
+        ("x-env", "production"),
+    ];
+    assert_eq!(got, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(injections.blotted().collect::<Vec<_>>(), [VALUE.as_bytes()]);
+}

@@ -34,6 +34,8 @@ pub(crate) fn secret(record: &SecretRecord) -> api::Secret {
     let (header, template, placeholder) = match record.injection.clone() {
         Injection::Header { header, template } => (Some(header), Some(template), None),
         Injection::Placeholder { placeholder } => (None, None, Some(placeholder)),
+        // Nobody is told of one.
+        Injection::Transform { .. } => (None, None, None),
     };
     api::Secret {
         name: record.name.to_string(),

@@ -23,6 +23,15 @@ impl SecretCatalog for SqliteCatalog {
         self.writer.write(&action, Durability::Disk, |connection| self.put(connection, owner, secret))
     }
 
+    fn owners_of_secrets(&self) -> Result<Vec<Owner>, CatalogError> {
+        self.readers.read("list who has secrets", |connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT DISTINCT owner FROM secrets ORDER BY owner")?;
+            let rows = statement.query_map([], text)?;
+            rows.map(|owner| Ok(owner?.parse::<Owner>().map_err(|_| KeyError::Damaged)?)).collect()
+        })
+    }
+
     fn secrets(&self, owner: &Owner) -> Result<Vec<SecretRecord>, CatalogError> {
         self.readers.read("list secrets", |connection| {
             let mut statement =

@@ -18,6 +18,7 @@ pub(super) fn usage(layout: &Layout, group: impl Fn(&Path) -> PathBuf) -> Usage 
         };
         usage.memory_bytes = number(&group.join(names.0));
         usage.memory_peak_bytes = number(&group.join(names.1));
+        usage.memory_cache_bytes = field(&group.join("memory.stat"), if v1 { "total_cache" } else { "file" });
         usage.oom_kills = field(&group.join(names.2), "oom_kill");
     }
     if let Some(root) = layout.pids() {

@@ -13,6 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
 fn a_secret_is_read_back_by_its_owner_alone(catalog: &dyn Catalog) {
     let (first, second) = (sample_secret("b-first", 1), sample_secret("a_second", 2));
     assert_eq!(catalog.secrets(&ann()).expect("a query"), []);
+    assert_eq!(catalog.owners_of_secrets().expect("a query"), []);
     assert_eq!(catalog.secret(&ann(), &first.record.name).expect("a query"), None);
     for secret in [&first, &second] {
         catalog.put_secret(&ann(), secret).expect("it is new");
@@ -21,6 +22,7 @@ fn a_secret_is_read_back_by_its_owner_alone(catalog: &dyn Catalog) {
     assert_eq!(catalog.secrets(&ann()).expect("a query"), records, "by name");
     assert_eq!(catalog.secret(&ann(), &first.record.name).expect("a query"), Some(first.clone()));
     assert_eq!(catalog.secrets(&bob()).expect("a query"), []);
+    assert_eq!(catalog.owners_of_secrets().expect("a query"), [ann()]);
     assert_eq!(catalog.secret(&bob(), &first.record.name).expect("a query"), None);
     let theirs = Secret { value: "another value".to_owned(), ..first.clone() };
     catalog.put_secret(&bob(), &theirs).expect("names are each owner's own");

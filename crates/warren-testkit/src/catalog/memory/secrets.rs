@@ -17,6 +17,13 @@ impl SecretCatalog for MemoryCatalog {
         Ok(())
     }
 
+    fn owners_of_secrets(&self) -> Result<Vec<Owner>, CatalogError> {
+        let records = self.enter("owners_of_secrets")?;
+        let mut owners: Vec<Owner> = records.secrets.keys().map(|(owner, _)| owner.clone()).collect();
+        owners.dedup();
+        Ok(owners)
+    }
+
     fn secrets(&self, owner: &Owner) -> Result<Vec<SecretRecord>, CatalogError> {
         let records = self.enter("secrets")?;
         let own = records.secrets.iter().filter(|((whose, _), _)| whose == owner);
