@@ -5,6 +5,8 @@
 
 mod filter;
 mod network;
+mod observe;
+pub mod templates;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +15,9 @@ use serde_json::Value;
 
 pub use filter::{MetadataFilterError, metadata_filter};
 pub use network::{EgressProxy, EgressTls, NetworkConfig, NetworkUpdate, Rule, Transform};
+pub use observe::{
+    LogEntry, LogLevel, LogLine, SandboxLogLines, SandboxLogs, SandboxMetric, SandboxesMetrics, Team,
+};
 
 /// What a sandbox is made of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

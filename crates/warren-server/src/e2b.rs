@@ -7,6 +7,9 @@
 
 pub(crate) mod control;
 pub(crate) mod envd;
+mod logs;
+pub(crate) mod metrics;
+pub(crate) mod network;
 pub(crate) mod templates;
 pub(crate) mod tokens;
 mod traits;

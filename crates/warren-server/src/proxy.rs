@@ -19,6 +19,7 @@ mod link;
 mod pool;
 mod refusal;
 mod route;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -86,7 +87,7 @@ impl Proxy {
     pub(crate) async fn answer(&self, request: Request) -> Result<Response, Box<Request>> {
         let reader = Reader::of(request.headers());
         let target = match route::destination(&request, &self.domains) {
-            Ok(Destination::Api) => return Err(Box::new(request)),
+            Ok(Destination::Api) => return e2b::envd::shared(&self.state, request).await,
             Ok(Destination::Port(target)) => target,
             Err(wrong) => return Ok(Refusal::misdirected(wrong).told(reader)),
         };
@@ -112,17 +113,29 @@ impl Proxy {
             Admission::Granted(admitted) => admitted,
             Admission::Welcome(redirect) => return Ok(redirect.into_response()),
         };
-        let visit = self.visit(&admitted.owner, target).await?;
+        let Admitted { owner, traffic, guard } = admitted;
+        let visit = self.visit(&owner, target).await.map_err(|wrong| Refusal::of(target, wrong))?;
         let permit = self.pool.permit(&target.sandbox, &visit.life());
         let permit = permit.ok_or_else(|| Refusal::of(target, Wrong::TooMany))?;
-        let Admitted { guard, .. } = admitted;
         let stay = exchange::Stay { visit, permit, guard };
-        exchange::Exchange { proxy: self, target }.run(request, stay).await
+        exchange::Exchange { proxy: self, target, traffic }.run(request, stay).await
     }
 
-    async fn visit(&self, owner: &Owner, target: &Target) -> Result<Visit, Refusal> {
-        let visit = self.state.engine.visit(owner, &target.sandbox).await;
-        visit.map_err(|error| Refusal::of(target, Wrong::from_engine(error)))
+    /// Comes in, waking a sandbox that wakes for visitors.
+    async fn visit(&self, owner: &Owner, target: &Target) -> Result<Visit, Wrong> {
+        let engine = &self.state.engine;
+        let refused = match engine.visit(owner, &target.sandbox).await {
+            Ok(visit) => return Ok(visit),
+            Err(error) => Wrong::from_engine(error),
+        };
+        let record = engine.live(&target.sandbox).filter(|record| e2b::Traits::are_written(record));
+        match (refused, record) {
+            (Wrong::Paused, Some(record)) => {
+                e2b::wake::rouse(&self.state, owner, &record).await?;
+                engine.visit(owner, &target.sandbox).await.map_err(Wrong::from_engine)
+            }
+            (refused, _) => Err(refused),
+        }
     }
 
     fn settings(&self, sandbox: &SandboxId, port: u16) -> PortSettings {

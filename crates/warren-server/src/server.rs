@@ -11,6 +11,8 @@ use warren_store::TemplateStore;
 use crate::app::Front;
 use crate::auth::{Attempts, Keyring, KeyringError, NewKey, Secret};
 use crate::config::Config;
+use crate::e2b::envd::Watchers;
+use crate::e2b::metrics::{self, Samples};
 use crate::e2b::templates::Books;
 use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
@@ -60,6 +62,8 @@ impl Server {
             transfers: Transfers::default(),
             books: Books::default(),
             ports,
+            samples: Samples::default(),
+            watchers: Watchers::default(),
             tls_port: OnceLock::new(),
         });
         Ok(Self { state })
@@ -95,6 +99,7 @@ impl Server {
         if let Some((Ok(address), _)) = sockets.tls.as_ref().map(|(socket, tls)| (socket.local_addr(), tls)) {
             self.state.tls_port.get_or_init(|| address.port());
         }
+        tokio::spawn(metrics::keep_sampling(self.state.clone()));
         let listener = Listener {
             front: Front::new(self.state.clone()),
             http: self.state.config.http.clone(),

@@ -10,6 +10,8 @@ use warren_store::TemplateStore;
 
 use crate::auth::{Attempts, Caller, Keyring};
 use crate::config::Config;
+use crate::e2b::envd::Watchers;
+use crate::e2b::metrics::Samples;
 use crate::e2b::templates::Books;
 use crate::metrics::Metrics;
 use crate::proxy::PortsOf;
@@ -40,6 +42,9 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) transfers: Transfers,
     pub(crate) ports: PortsOf,
+    pub(crate) watchers: Watchers,
+    /// What sandboxes used lately.
+    pub(crate) samples: Samples,
     /// Templates that clients built by the E2B protocol.
     pub(crate) books: Books,
     /// The port on which TLS is spoken, if there is one.

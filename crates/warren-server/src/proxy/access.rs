@@ -1,4 +1,4 @@
-//! Who may use a port: whoever shows an API key of the sandbox's owner, the port's token, or a link to it; and everybody, if the owner
+//! Who may use a port: whoever shows an API key of the sandbox's owner, a token, or a link to it; and everybody, if the owner
 //! said so. What is shown must be right: a wrong key beside a right link is refused, and so is any credential that was sent twice.
 //! A cookie is no such thing, since browsers send it unasked: it counts only where nothing else is shown. None of it reaches the
 //! application.
@@ -15,11 +15,13 @@ use super::link::{self, Link};
 use super::refusal::{Refusal, Wrong};
 use super::{LINK_PARAMETER, Target, head};
 use crate::auth::{self, Caller, Peer, Secret, StreamGuard};
+use crate::e2b::{Traffic, Traits, tokens};
 use crate::listener::Arrival;
 use crate::state::AppState;
 
-/// Headers that carry a port's token.
-pub(super) const TOKEN_HEADERS: [&str; 1] = ["warren-traffic-token"];
+/// Headers that carry a token: a port's own, and one for all ports of a sandbox that E2B's clients are told.
+pub(super) const TOKEN_HEADERS: [&str; 2] = ["warren-traffic-token", E2B_TOKEN_HEADER];
+const E2B_TOKEN_HEADER: &str = "e2b-traffic-access-token";
 
 /// The cookie that a link becomes.
 pub(super) const COOKIE_NAME: &str = "warren-port";
@@ -38,6 +40,8 @@ pub(super) enum Admission {
 pub(super) struct Admitted {
     /// Whose sandbox it is.
     pub(super) owner: Owner,
+    /// How the sandbox's ports are used.
+    pub(super) traffic: Traffic,
     /// Says when what they have open must end, if that depends on a key.
     pub(super) guard: Option<StreamGuard>,
 }
@@ -56,16 +60,18 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
     let tokened = by_token(state, target, request.headers_mut(), peer)?;
     let (linked, query) = by_link(state, target, request, peer)?;
     let cookie = take_cookie(request.headers_mut()).map_err(|()| refuse(Wrong::Link))?;
-    let owner = state.engine.owner_of(&target.sandbox).ok_or_else(|| refuse(Wrong::NoSandbox))?;
+    let record = state.engine.live(&target.sandbox).ok_or_else(|| refuse(Wrong::NoSandbox))?;
+    let (owner, traffic) = (record.owner.clone(), Traits::of(&record).traffic);
+    let public = traffic.public || state.ports.book.of(&target.sandbox, target.port).public;
     if let Some(caller) = caller {
         // Another owner's sandbox is answered like none.
         if caller.owner != owner {
             return Err(refuse(Wrong::NoSandbox));
         }
         let guard = Some(caller.guard());
-        return Ok(Admission::Granted(Admitted { owner, guard }));
+        return Ok(Admission::Granted(Admitted { owner, traffic, guard }));
     }
-    let granted = Admission::Granted(Admitted { owner, guard: None });
+    let granted = Admission::Granted(Admitted { owner, traffic, guard: None });
     if let Some((link, text)) = linked {
         if target.own_host && is_navigation(request) {
             let secure = is_secure(state, request);
@@ -74,7 +80,7 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
         }
         return Ok(granted);
     }
-    if tokened || state.ports.book.of(&target.sandbox, target.port).public {
+    if tokened || public {
         return Ok(granted);
     }
     let Some(cookie) = cookie.filter(|_| target.own_host) else { return Err(refuse(Wrong::Private)) };
@@ -124,12 +130,14 @@ fn by_token(
     headers: &mut HeaderMap,
     peer: Option<Peer>,
 ) -> Result<bool, Refusal> {
+    let keys = &state.ports.keys;
     let mut shown = false;
     for name in TOKEN_HEADERS {
         for value in head::drain(headers, &HeaderName::from_static(name)) {
-            let right = value
-                .to_str()
-                .is_ok_and(|text| link::is_token(text, &state.ports.keys, &target.sandbox, target.port));
+            let right = value.to_str().is_ok_and(|text| match name {
+                E2B_TOKEN_HEADER => tokens::is_traffic_token(text, keys, &target.sandbox),
+                _ => link::is_token(text, keys, &target.sandbox, target.port),
+            });
             if !right || shown {
                 return Err(failed(state, target, peer, Wrong::Token));
             }

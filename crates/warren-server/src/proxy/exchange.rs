@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use warren_engine::Visit;
@@ -15,8 +16,9 @@ use warren_engine::Visit;
 use super::body::{Progress, Upload};
 use super::head::{self, Circumstances};
 use super::refusal::{Refusal, Wrong};
-use super::{Lingering, Proxy, Target, carry};
+use super::{Lingering, Proxy, Target, carry, tls};
 use crate::auth::{CutBody, StreamGuard};
+use crate::e2b::Traffic;
 use crate::held::Held;
 use crate::listener::Arrival;
 
@@ -33,6 +35,8 @@ pub(super) struct Stay {
 pub(super) struct Exchange<'a> {
     pub(super) proxy: &'a Proxy,
     pub(super) target: &'a Target,
+    /// How the sandbox's ports are used.
+    pub(super) traffic: Traffic,
 }
 
 type Asked = http::Request<Body>;
@@ -76,6 +80,7 @@ impl Exchange<'_> {
         let (config, target) = (&self.proxy.state.config.ports, self.target);
         let arrival = Arrival::of(&request);
         let host = self.proxy.settings(&target.sandbox, target.port).host;
+        let host = host.or_else(|| self.traffic.host_of(target.port));
         let circumstances = Circumstances {
             target,
             secure: arrival.secure || config.behind_tls,
@@ -117,6 +122,17 @@ impl Exchange<'_> {
 
     async fn open(&self, visit: &Visit, waiting: Waiting) -> Result<SendRequest<Body>, Wrong> {
         let stream = visit.connect(self.target.port).await.map_err(Wrong::from_engine)?;
+        if self.traffic.https_ports.contains(&self.target.port) {
+            return self.greet(tls::speak(stream).await.map_err(silenced)?, waiting).await;
+        }
+        self.greet(stream, waiting).await
+    }
+
+    /// Begins to speak HTTP on a new connection.
+    async fn greet<S>(&self, stream: S, waiting: Waiting) -> Result<SendRequest<Body>, Wrong>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let http = &self.proxy.state.config.http;
         let header_bytes = usize::try_from(http.max_header_bytes.0).unwrap_or(usize::MAX);
         let handshake = http1::Builder::new()
@@ -198,6 +214,11 @@ fn copy_of(request: &Asked) -> Option<Asked> {
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
     Some(copy)
+}
+
+fn silenced(error: std::io::Error) -> Wrong {
+    tracing::debug!(%error, "an application does not speak TLS");
+    Wrong::Garbled
 }
 
 fn garbled(error: hyper::Error) -> Wrong {

@@ -7,6 +7,7 @@ use warren_engine::EngineError;
 
 use super::route::Misdirected;
 use super::{Target, is_closed};
+use crate::e2b::wake::Asleep;
 use crate::error::ApiError;
 
 /// Why there is nothing to pass on.
@@ -24,6 +25,8 @@ pub(super) enum Wrong {
     /// It is unknown, ended, or another owner's: the three cannot be told apart.
     NoSandbox,
     Paused,
+    /// It does not wake, for some other reason than that nobody would wake it.
+    Asleep(Asleep),
     Closed,
     /// Nothing was shown that opens it.
     Private,
@@ -101,6 +104,9 @@ impl Refusal {
             CONTENT_SECURITY_POLICY,
             HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'"),
         );
+        if matches!(self.wrong, Wrong::NoSandbox) {
+            headers.insert("should-retry", HeaderValue::from_static("false"));
+        }
         if let Some(seconds) = self.wrong.retry_after_s() {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -152,6 +158,7 @@ impl Wrong {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::NoSandbox | Self::Closed | Self::Garbled => StatusCode::BAD_GATEWAY,
             Self::Paused => StatusCode::CONFLICT,
+            Self::Asleep(asleep) => asleep.status(),
             Self::Private | Self::Token | Self::Foreign => StatusCode::FORBIDDEN,
             Self::Link => StatusCode::UNAUTHORIZED,
             Self::Key(error) => error.status(),
@@ -167,6 +174,7 @@ impl Wrong {
             Self::Method => "This method is not passed on",
             Self::NoSandbox => "The sandbox was not found",
             Self::Paused => "The sandbox is paused",
+            Self::Asleep(asleep) => asleep.sentence(),
             Self::Closed => "The sandbox is running but port is not open",
             Self::Private => "This port is private",
             Self::Token => "The traffic access token is not valid for this port",
@@ -199,10 +207,19 @@ impl Wrong {
 
     fn retry_after_s(&self) -> Option<u64> {
         match self {
-            Self::TooMany => Some(1),
+            Self::TooMany | Self::Asleep(_) => Some(1),
             Self::Server(StatusCode::SERVICE_UNAVAILABLE) => Some(1),
             Self::Key(error) => error.problem().retry_after_s,
             _ => None,
+        }
+    }
+}
+
+impl From<Asleep> for Wrong {
+    fn from(asleep: Asleep) -> Self {
+        match asleep {
+            Asleep::Gone => Self::NoSandbox,
+            asleep => Self::Asleep(asleep),
         }
     }
 }

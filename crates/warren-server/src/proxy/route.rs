@@ -59,7 +59,8 @@ pub(crate) const SANDBOX_HEADER: &str = ROUTING_HEADERS[0].0;
 pub(crate) const PORT_HEADER: &str = ROUTING_HEADERS[0].1;
 
 /// Pairs of headers that name a sandbox and a port.
-pub(super) const ROUTING_HEADERS: [(&str, &str); 1] = [("warren-sandbox-id", "warren-sandbox-port")];
+pub(super) const ROUTING_HEADERS: [(&str, &str); 2] =
+    [("warren-sandbox-id", "warren-sandbox-port"), ("e2b-sandbox-id", "e2b-sandbox-port")];
 
 /// The domains below which sandboxes have names: the configured one, and the one that every machine has for itself.
 pub(super) fn domains(configured: &HostName) -> Arc<[HostName]> {
@@ -109,7 +110,7 @@ fn by_host(domains: &[HostName]) -> impl Fn(&str) -> Result<Option<Named>, Misdi
             return Ok(None);
         }
         let (port, sandbox) = below.split_once('-').ok_or(Misdirected::Label)?;
-        let sandbox = sandbox.parse().map_err(|_| Misdirected::Label)?;
+        let sandbox = parse_sandbox(sandbox).ok_or(Misdirected::Label)?;
         Ok(Some((sandbox, parse_port(port).ok_or(Misdirected::Port)?)))
     }
 }
@@ -134,7 +135,7 @@ fn by_header(headers: &HeaderMap) -> Result<Option<Named>, Misdirected> {
             (Some(sandbox), Some(port)) => (sandbox, port),
             _ => return Err(Misdirected::OneHeader),
         };
-        let sandbox = sandbox.parse().map_err(|_| Misdirected::Sandbox)?;
+        let sandbox = parse_sandbox(sandbox).ok_or(Misdirected::Sandbox)?;
         let named = (sandbox, parse_port(port).ok_or(Misdirected::Port)?);
         if found.as_ref().is_some_and(|other| *other != named) {
             return Err(Misdirected::Disagreeing);
@@ -156,6 +157,13 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Misdi
 
 fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// An id. Clients of E2B that are old write the id of a client behind it, which says nothing.
+fn parse_sandbox(text: &str) -> Option<SandboxId> {
+    let (sandbox, client) = text.split_once('-').unwrap_or((text, "any"));
+    let plain = !client.is_empty() && client.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    sandbox.parse().ok().filter(|_| plain)
 }
 
 /// A port as it is written in one way only.
@@ -201,6 +209,7 @@ mod tests {
             (format!("8000-{ID}.localhost:7777"), 8000),
             (format!("1-{ID}.preview.example"), 1),
             (format!("65535-{}.LocalHost.", ID.to_uppercase()), 65535),
+            (format!("49983-{ID}-6532622b.localhost"), 49983),
         ] {
             assert_eq!(port_of(by_host(&host)), Some((port, true)), "{host}");
         }
@@ -228,7 +237,8 @@ mod tests {
             format!("8000-{ID}x.localhost"),
             format!("8000-{ID}.8000-{ID}.localhost"),
             format!("x.8000-{ID}.localhost"),
-            format!("8000-{ID}-x.localhost"),
+            format!("8000-{ID}-x-y.localhost"),
+            format!("8000-{ID}-x_y.localhost"),
         ] {
             assert!(by_host(&host).is_err(), "{host}");
         }
@@ -256,6 +266,21 @@ mod tests {
             );
         }
         assert_eq!(find("/", &[both[0], ("warren-sandbox-id", "other"), both[2]]), Err(Misdirected::Sandbox));
+    }
+
+    #[test]
+    fn headers_of_e2b_clients_are_read_too() {
+        let both = [("host", "127.0.0.1:7777"), ("E2b-Sandbox-Id", ID), ("E2b-Sandbox-Port", "49999")];
+        assert_eq!(port_of(find("/", &both)), Some((49999, false)));
+        assert_eq!(
+            port_of(find("/", &[("host", "sandbox.localhost"), both[1], both[2]])),
+            Some((49999, false))
+        );
+        assert_eq!(find("/", &both[..2]), Err(Misdirected::OneHeader));
+        let old = format!("{ID}-6532622b");
+        assert_eq!(port_of(find("/", &[both[0], (both[1].0, &old), both[2]])), Some((49999, false)));
+        let ours = [("warren-sandbox-id", ID), ("warren-sandbox-port", "80")];
+        assert_eq!(find("/", &[both[0], both[1], both[2], ours[0], ours[1]]), Err(Misdirected::Disagreeing));
     }
 
     #[test]

@@ -1,0 +1,110 @@
+//! Sandboxes that are paused and go on because somebody comes: those whose owner said so, for those who show what they have to.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+use warren_core::{DenyReason, Owner, SandboxId, SandboxRecord};
+use warren_engine::EngineError;
+
+use super::control;
+use super::traits::Traits;
+use crate::state::AppState;
+
+/// How long somebody who comes waits until the sandbox has gone to sleep, if it is about to, and is awake again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a sandbox is not awake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asleep {
+    /// It does not wake for visitors, or is gone: the two cannot be told apart.
+    Gone,
+    /// What was shown does not wake it.
+    Forbidden,
+    /// Something else is done with it for so long.
+    Busy,
+    /// There are as many sandboxes as may be.
+    Full,
+    /// The server could not.
+    Failed,
+}
+
+/// Has a sandbox that somebody paused go on, if it does so for visitors. `shown` says whether what the visitor showed is right. The
+/// error is the answer.
+pub(crate) async fn wake(
+    state: &AppState,
+    owner: &Owner,
+    record: &SandboxRecord,
+    shown: bool,
+) -> Result<(), Response> {
+    let woken = if !shown && Traits::of(record).auto_resume {
+        Err(Asleep::Forbidden)
+    } else {
+        rouse(state, owner, record).await
+    };
+    woken.map_err(|asleep| told(&record.id, asleep.status(), asleep.sentence()))
+}
+
+/// As [`wake`], for a visitor who may.
+pub(crate) async fn rouse(state: &AppState, owner: &Owner, record: &SandboxRecord) -> Result<(), Asleep> {
+    if !Traits::of(record).auto_resume {
+        return Err(Asleep::Gone);
+    }
+    // Whoever pauses it is waited for: it goes on after that.
+    match tokio::time::timeout(PATIENCE, control::wake(state, owner, record)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(Asleep::because(&error)),
+        Err(_) => Err(Asleep::Busy),
+    }
+}
+
+/// What a visitor is told where there is nobody to answer, in the words that E2B's clients know.
+pub(crate) fn told(sandbox: &SandboxId, status: StatusCode, message: &str) -> Response {
+    let body = json!({"sandboxId": sandbox, "message": message, "code": status.as_u16()});
+    let mut response = (status, Json(body)).into_response();
+    if status == StatusCode::BAD_GATEWAY {
+        response.headers_mut().insert("should-retry", HeaderValue::from_static("false"));
+    }
+    response
+}
+
+impl Asleep {
+    fn because(error: &EngineError) -> Self {
+        match error {
+            EngineError::MaxSandboxes { .. } => Self::Full,
+            EngineError::Denied {
+                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
+                ..
+            } => Self::Busy,
+            EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {
+                Self::Gone
+            }
+            error => {
+                tracing::error!(error = crate::error::chain(error), "a paused sandbox does not wake");
+                Self::Failed
+            }
+        }
+    }
+
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::Gone => StatusCode::BAD_GATEWAY,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::Busy => StatusCode::CONFLICT,
+            Self::Full => StatusCode::TOO_MANY_REQUESTS,
+            Self::Failed => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    pub(crate) fn sentence(self) -> &'static str {
+        match self {
+            Self::Gone => "The sandbox was not found",
+            Self::Forbidden => "The sandbox is paused, and does not go on for who shows no valid token",
+            Self::Busy => "The sandbox is still changing its state: try again",
+            Self::Full => "The sandbox cannot go on now: there are as many sandboxes as may be",
+            Self::Failed => "The server could not reach the sandbox",
+        }
+    }
+}
