@@ -39,6 +39,7 @@ const MOST_RESETS: usize = 32;
 const DEAD_PEER: Duration = Duration::from_secs(60);
 
 /// Where connections come in.
+#[derive(Debug)]
 pub struct Sockets {
     pub main: TcpListener,
     /// Where TLS is spoken. What is answered is the same.

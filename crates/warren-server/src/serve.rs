@@ -1,6 +1,7 @@
 //! The whole service on one machine: bind, open, answer, end.
 
 mod crash;
+mod environment;
 mod link_keys;
 mod local_key;
 mod notify;
@@ -21,6 +22,7 @@ use warren_isolate::{Native, NativeOptions};
 use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
 
 pub use crash::{CrashAt, CrashAtError};
+pub use environment::E2bAddress;
 
 use crate::auth::KeyringError;
 use crate::config::Config;
@@ -43,7 +45,7 @@ const LAST_TASKS: Duration = Duration::from_secs(5);
 /// How the service is to be run, beyond its configuration.
 #[derive(Debug, Default)]
 pub struct ServeOptions {
-    /// Gets `WARREN_URL` and `WARREN_API_KEY` once requests are answered.
+    /// Gets `WARREN_URL` and `WARREN_API_KEY` once requests are answered, and what clients of the E2B protocol read.
     pub env_file: Option<PathBuf>,
     /// Replaces the local administrator's key.
     pub reset_key: bool,
@@ -59,6 +61,7 @@ pub struct ServeOptions {
 #[derive(Debug, Clone)]
 pub struct Announcement {
     pub url: String,
+    pub e2b: E2bAddress,
     pub data_dir: PathBuf,
     pub key: AnnouncedKey,
     /// Why the server only answers questions, if it does.
@@ -157,7 +160,7 @@ pub fn serve(
     tracing::subscriber::set_global_default(logging::subscriber(&config.log, io::stderr))
         .map_err(ServeError::Log)?;
     // First of all, so that a taken port changes nothing.
-    let (socket, address) = bind(config.server.listen)?;
+    let doors = Doors { main: bind(config.server.listen)?, e2b: config.e2b.listen.map(bind).transpose()? };
     raise_open_files();
     let machine = Machine::open(&config, &options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -165,7 +168,7 @@ pub fn serve(
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(ServeError::Runtime)?;
-    let ended = runtime.block_on(run(machine, config, &options, (socket, address), announce));
+    let ended = runtime.block_on(run(machine, config, &options, doors, announce));
     if matches!(ended, Err(ServeError::Interrupted)) {
         runtime.shutdown_background();
     } else {
@@ -173,6 +176,20 @@ pub fn serve(
         runtime.shutdown_timeout(LAST_TASKS);
     }
     ended
+}
+
+/// Sockets that are bound, with their addresses.
+struct Doors {
+    main: (TcpListener, SocketAddr),
+    e2b: Option<(TcpListener, SocketAddr)>,
+}
+
+impl Doors {
+    /// As requests are answered on them, where TLS may be spoken on another one.
+    fn open(self, tls: Option<(tokio::net::TcpListener, Tls)>) -> io::Result<Sockets> {
+        let open = |(socket, _)| tokio::net::TcpListener::from_std(socket);
+        Ok(Sockets { main: open(self.main)?, tls, e2b: self.e2b.map(open).transpose()? })
+    }
 }
 
 fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
@@ -242,7 +259,7 @@ async fn run(
     machine: Machine,
     config: Config,
     options: &ServeOptions,
-    (socket, address): (TcpListener, SocketAddr),
+    doors: Doors,
     announce: impl FnOnce(&Announcement),
 ) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
@@ -259,10 +276,11 @@ async fn run(
         link_keys,
         networks: Arc::clone(&machine.networks),
     })?;
-    let announcement = announcement(&server, &engine, address, options)?;
-    let socket = tokio::net::TcpListener::from_std(socket).map_err(ServeError::Runtime)?;
+    let tls_port = secure.as_ref().and_then(|(socket, _)| socket.local_addr().ok()).map(|bound| bound.port());
+    let announcement = announcement(&server, &engine, (&doors, tls_port), options)?;
+    let sockets = doors.open(secure).map_err(ServeError::Runtime)?;
     let shutdown = server.shutdown();
-    let served = tokio::spawn(server.run_on(Sockets { main: socket, tls: secure, e2b: None }));
+    let served = tokio::spawn(server.run_on(sockets));
     announce(&announcement);
     notify::tell(options.notify_socket.as_deref(), "READY=1");
     signals.next().await;
@@ -298,15 +316,17 @@ fn secure_door(config: &Config) -> Result<Option<(tokio::net::TcpListener, Tls)>
 fn announcement(
     server: &Server,
     engine: &Engine,
-    address: SocketAddr,
+    (doors, tls_port): (&Doors, Option<u16>),
     options: &ServeOptions,
 ) -> Result<Announcement, ServeError> {
     let config = &server.state().config;
-    let url = format!("http://{}", reachable(address));
-    if !address.ip().is_loopback() {
+    let (main, own) = (doors.main.1, doors.e2b.as_ref().map(|(_, address)| *address));
+    let url = format!("http://{}", reachable(main));
+    for address in [Some(main), own].into_iter().flatten().filter(|address| !address.ip().is_loopback()) {
         tracing::warn!(%address, "keys and data travel in the clear: put something that speaks TLS in front");
     }
-    let key = local_key::settle(server, &url, options)?;
+    let e2b = E2bAddress::new(config, &url, own.map(reachable), tls_port);
+    let key = local_key::settle(server, &url, &e2b, options)?;
     let read_only = match engine.mode() {
         Mode::Normal => None,
         Mode::ReadOnly { reason } => Some(reason),
@@ -315,7 +335,7 @@ fn announcement(
     if let Some(reason) = &no_network {
         tracing::warn!(reason, "sandboxes can have no network");
     }
-    Ok(Announcement { url, data_dir: config.server.data_dir.clone(), key, read_only, no_network })
+    Ok(Announcement { url, e2b, data_dir: config.server.data_dir.clone(), key, read_only, no_network })
 }
 
 /// An address at which this machine reaches itself.

@@ -108,6 +108,11 @@ pub fn init_tls(data_dir: &Path, domain: &HostName, anew: bool) -> Result<TlsFil
     authority::init(&directory(data_dir), domain, anew)
 }
 
+/// The local authority's certificate, to be trusted.
+pub(crate) fn authority_file(data_dir: &Path) -> PathBuf {
+    authority::certificate(&directory(data_dir))
+}
+
 fn directory(data_dir: &Path) -> PathBuf {
     data_dir.join("tls")
 }

@@ -168,6 +168,11 @@ impl Secret {
         format!("{}{}", PREFIXES[0], self.0)
     }
 
+    /// The same key as clients of the E2B protocol want it.
+    pub(crate) fn shown_to_e2b(&self) -> String {
+        format!("{}{}", PREFIXES[1], self.0)
+    }
+
     fn hash(&self) -> Hash {
         Sha256::digest(self.0.as_bytes()).into()
     }

@@ -280,6 +280,11 @@ sections! {
         /// How long an application may take to begin its answer, and a client to go on with what it sends.
         timeout: Duration = "5m";
     }
+    /// The E2B protocol, which is spoken below `/e2b` in any case ([guide](guide/e2b.md)).
+    e2b: E2b {
+        /// The address of a listener for it alone, or `off`: everything there that is for no port of a sandbox is the protocol's, at the root.
+        listen: Option<SocketAddr> = "off";
+    }
     /// The server's own log, on standard error.
     log: Log {
         /// Lines for people, or one JSON object each.

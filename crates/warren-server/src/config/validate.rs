@@ -44,13 +44,15 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn listen(&self, config: &Config) -> Result<(), ConfigError> {
-        if config.auth.enabled || config.server.listen.ip().is_loopback() {
-            return Ok(());
+        let addresses = [("server.listen", Some(config.server.listen)), ("e2b.listen", config.e2b.listen)];
+        let open = |address: &std::net::SocketAddr| !config.auth.enabled && !address.ip().is_loopback();
+        match addresses.into_iter().find(|(_, address)| address.as_ref().is_some_and(open)) {
+            None => Ok(()),
+            Some((key, _)) => Err(self.wrong(
+                key,
+                "without keys (auth.enabled = false) only a loopback address may be served, such as 127.0.0.1",
+            )),
         }
-        Err(self.wrong(
-            "server.listen",
-            "without keys (auth.enabled = false) only a loopback address may be served, such as 127.0.0.1",
-        ))
     }
 
     fn http(&self, config: &Config) -> Result<(), ConfigError> {

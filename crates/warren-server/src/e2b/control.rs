@@ -37,19 +37,36 @@ pub(crate) use place::Place;
 
 /// Every route, behind the layers that all of them share.
 pub(crate) fn router(state: &AppState) -> Router {
-    let keyed = keyed().layer(middleware::from_fn_with_state(state.clone(), auth::required));
-    let routes = Router::new().merge(keyed).merge(templates::uploads()).route("/health", get(health));
+    let mut keyed = keyed().layer(middleware::from_fn_with_state(state.clone(), auth::required));
+    if !state.config.auth.enabled {
+        keyed = keyed.layer(middleware::from_fn(without_key));
+    }
+    let hurried = keyed
+        .route("/health", get(health))
+        .layer(middleware::from_fn_with_state(state.clone(), limits::layer));
+    let unhurried = templates::uploads().layer(middleware::from_fn_with_state(state.clone(), flowing));
+    let routes = Router::new().merge(hurried).merge(unhurried);
     Router::new()
         .nest("/e2b", routes.clone())
         .merge(routes)
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX)))
-        .layer(middleware::from_fn_with_state(state.clone(), limits::layer))
         .layer(middleware::from_fn(in_its_own_words))
         .layer(middleware::from_fn_with_state(state.clone(), logging::layer))
         .layer(middleware::from_fn(request_id::layer))
         .with_state(state.clone())
+}
+
+/// A layer for a server that asks for no key: clients of this protocol show one all the same.
+async fn without_key(mut request: Request, next: Next) -> Response {
+    request.headers_mut().remove("x-api-key");
+    next.run(request).await
+}
+
+/// A layer for what may take its time, as long as something comes.
+async fn flowing(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    next.run(request.map(|body| limits::flowing(body, state.config.http.read_timeout))).await
 }
 
 /// What nobody may do without a key.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use warren_core::{Owner, Scope};
 
-use super::{AnnouncedKey, ServeError, ServeOptions, private_file};
+use super::{AnnouncedKey, E2bAddress, ServeError, ServeOptions, private_file};
 use crate::auth::{NewKey, Secret};
 use crate::server::Server;
 
@@ -25,7 +25,12 @@ struct Written {
 
 /// Sees to it that there is a key, that local commands find the server, and that the environment file is written if one was
 /// asked for.
-pub(super) fn settle(server: &Server, url: &str, options: &ServeOptions) -> Result<AnnouncedKey, ServeError> {
+pub(super) fn settle(
+    server: &Server,
+    url: &str,
+    e2b: &E2bAddress,
+    options: &ServeOptions,
+) -> Result<AnnouncedKey, ServeError> {
     let config = &server.state().config;
     let path = config.server.data_dir.join(FILE);
     let (announced, key) =
@@ -37,8 +42,9 @@ pub(super) fn settle(server: &Server, url: &str, options: &ServeOptions) -> Resu
         if announced == AnnouncedKey::Lost {
             return Err(ServeError::KeyLost);
         }
-        let key = key.map(|key| format!("WARREN_API_KEY={key}\n")).unwrap_or_default();
-        private_file::write(path, &format!("WARREN_URL={url}\n{key}"))
+        let own = key.as_ref().map(|key| format!("WARREN_API_KEY={key}\n")).unwrap_or_default();
+        let e2b = e2b.variables(key.as_deref());
+        private_file::write(path, &format!("WARREN_URL={url}\n{own}{e2b}"))
             .map_err(|source| ServeError::Write { path: path.clone(), source })?;
     }
     Ok(announced)

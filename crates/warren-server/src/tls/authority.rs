@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -21,6 +21,11 @@ const CERT: &str = "ca.pem";
 const KEY: &str = "ca-key.pem";
 
 const LOCALHOST: &str = "localhost";
+
+/// Where in its directory the certificate is.
+pub(super) fn certificate(directory: &Path) -> PathBuf {
+    directory.join(CERT)
+}
 
 /// Certificates that are kept. Whoever asks for more names than that waits for each a little.
 const MOST_NAMES: usize = 1024;

@@ -125,6 +125,7 @@ fn announce(announcement: &Announcement) {
     match &announcement.key {
         AnnouncedKey::New(key) => {
             ui::print(&format!("\n  export WARREN_URL={url}\n  export WARREN_API_KEY={key}\n"));
+            ui::print(&e2b(announcement, Some(key)));
             ui::print(
                 "This key may do everything, and is not shown again. Commands on this machine find it by themselves.",
             );
@@ -136,7 +137,10 @@ fn announce(announcement: &Announcement) {
                 path.display()
             ));
         }
-        AnnouncedKey::None => ui::print("It asks for no key."),
+        AnnouncedKey::None => {
+            ui::print("It asks for no key.\n");
+            ui::print(&e2b(announcement, None));
+        }
         AnnouncedKey::Lost => {
             ui::print(
                 "The local key is not in server.json any more: `warren serve --reset-key` makes another one.",
@@ -154,6 +158,14 @@ fn announce(announcement: &Announcement) {
         "\nIn another terminal:\n  {warren} create                a sandbox; prints its id\n  \
          {warren} exec ID -- uname -a   a command in it\n  {warren} ls                    all of them\n"
     ));
+}
+
+/// What clients of the E2B protocol read.
+fn e2b(announcement: &Announcement, key: Option<&str>) -> String {
+    let variables = announcement.e2b.variables(key);
+    let set = variables.lines().filter(|line| !line.starts_with('#'));
+    let lines: String = set.map(|line| format!("  export {line}\n")).collect();
+    format!("Clients of the E2B protocol take the same key:\n\n{lines}")
 }
 
 /// This program as it was called here, for the data directory that is served.

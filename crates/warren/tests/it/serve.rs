@@ -111,7 +111,14 @@ fn the_first_start_shows_a_key_once_and_keeps_it_for_commands_on_the_machine() {
     let key = first.key.clone().expect("the first start shows a key");
     assert_eq!((mode(&file), mode(&variables)), (0o600, 0o600));
     let written = std::fs::read_to_string(&variables).unwrap();
-    assert_eq!(written, format!("WARREN_URL={}\nWARREN_API_KEY={key}\n", first.url));
+    let (url, digits) = (&first.url, &key["wrn_".len()..]);
+    assert_eq!(
+        written,
+        format!(
+            "WARREN_URL={url}\nWARREN_API_KEY={key}\n\
+             E2B_API_URL={url}/e2b\nE2B_SANDBOX_URL={url}\nE2B_API_KEY=e2b_{digits}\n"
+        )
+    );
     assert!(output(data.path(), &["ls"]).status.success(), "commands find the server");
     assert!(first.end().success());
 

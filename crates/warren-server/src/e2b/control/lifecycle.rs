@@ -25,6 +25,9 @@ const LEAST_TIME_AFTER_WAKE_S: u64 = 300;
 /// How long a pause waits for what is under way. What is not done by then goes on when the sandbox does.
 const DRAIN: Duration = Duration::from_millis(500);
 
+/// How long whoever is inside may take to show that it is there.
+const GUEST_PATIENCE: Duration = Duration::from_secs(10);
+
 type Answer = Result<(StatusCode, Json<rest::Sandbox>), E2bError>;
 
 pub(super) async fn get(
@@ -150,12 +153,25 @@ pub(super) async fn pause(
         return Err(E2bError::conflict(format!("{id} is paused already")));
     }
     let engine = state.engine_of(&caller);
+    if body.require_healthy_guest == Some(true) {
+        check_guest(&state, &caller, &id).await?;
+    }
     if body.memory == Some(false) {
         engine.stop(&caller.owner, &id, StoppedFiles::Keep, &caller.name).await?;
     } else {
         engine.pause_after(&caller.owner, &id, DRAIN).await?;
     }
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Whether somebody inside answers.
+async fn check_guest(state: &AppState, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
+    let asked = tokio::time::timeout(GUEST_PATIENCE, state.engine.processes(&caller.owner, id)).await;
+    if matches!(asked, Ok(Ok(_))) {
+        return Ok(());
+    }
+    let message = format!("{id} does not answer: pause it without `requireHealthyGuest`, or kill it");
+    Err(E2bError::conflict(message).slug("sandbox_snapshot_guest_agent_unresponsive"))
 }
 
 /// What is paused has no time that could be set.
