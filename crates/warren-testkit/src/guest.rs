@@ -7,6 +7,7 @@ mod line;
 mod process;
 mod programs;
 mod tree;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Shutdown;

@@ -51,6 +51,7 @@ async fn serve(state: &AppState, sandbox: &SandboxId, request: Request) -> Resul
     let request = Request::from_parts(head, body);
     match route {
         Route::Health => Ok(status::health()),
+        Route::Metrics => status::metrics(&visitor).await,
         Route::Envs => Ok(status::envs(&visitor)),
         Route::Download => files::download(visitor, request.into_parts().0).await,
         Route::Upload => files::upload(visitor, request).await,

@@ -69,7 +69,10 @@ fn open(guest: &Arc<Guest>, connection: u64, mut line: Line, request: Request) -
             }
             line.send(guest, FrameKind::End, &[])
         }
-        Request::File(call) => files::serve(guest, line, call.operation),
+        Request::File(call) => match files::check_user(call.user.as_ref()) {
+            Ok(()) => files::serve(guest, line, call.operation),
+            Err(failure) => line.fail(guest, failure),
+        },
         Request::Connect { port } => connect(guest, line, port),
     }
 }

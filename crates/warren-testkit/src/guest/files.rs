@@ -4,7 +4,19 @@ use warren_wire::guest::{
 
 use super::calls::refuse;
 use super::line::Line;
-use super::{Gone, Guest};
+use super::{Gone, Guest, watch};
+
+/// Who is known in a fake sandbox beside those who are named by numbers.
+const USERS: [&str; 2] = ["root", "user"];
+
+/// Denies users whom a fake sandbox does not know, in the agent's words.
+pub(super) fn check_user(user: Option<&ByteString>) -> Result<(), Failure> {
+    let Some(name) = user.map(ByteString::to_text) else { return Ok(()) };
+    if USERS.contains(&&*name) || name.starts_with(|first: char| first.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err(refuse(FailureCode::Invalid, format!("look up user `{name}`: a fake sandbox has none of that name")))
+}
 
 /// Serves a call on the files in memory.
 pub(super) fn serve(guest: &Guest, mut line: Line, operation: FileOperation) -> Result<(), Gone> {
@@ -31,12 +43,14 @@ pub(super) fn serve(guest: &Guest, mut line: Line, operation: FileOperation) -> 
         FileOperation::SetPermissions { path, permissions } => {
             line.answer(guest, done(tree.set_permissions(&path, permissions)))
         }
+        FileOperation::SetAttributes { path, prefix, attributes } => {
+            line.answer(guest, done(tree.set_attributes(&path, &prefix, attributes)))
+        }
+        FileOperation::Watch { path, recursive } => watch::watch(guest, line, &path, recursive),
         FileOperation::SetOwner { .. }
         | FileOperation::MakeSymlink { .. }
         | FileOperation::Glob { .. }
-        | FileOperation::Grep(_)
-        | FileOperation::Watch { .. }
-        | FileOperation::SetAttributes { .. } => {
+        | FileOperation::Grep(_) => {
             line.fail(guest, refuse(FailureCode::Unsupported, "a fake sandbox does not know the call"))
         }
     }

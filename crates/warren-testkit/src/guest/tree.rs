@@ -1,9 +1,13 @@
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use warren_wire::guest::{ByteString, EntryKind, Failure, FailureCode, FileEntry, WriteMode};
+use warren_wire::guest::{
+    Attribute, ByteString, EntryKind, Failure, FailureCode, FileEntry, WatchKind, WriteMode,
+};
 
+use super::watch::Log;
 use crate::delta::{Delta, Node, Nodes, Written};
 
 /// The files of a fake sandbox. They outlive its processes, as on a disk.
@@ -12,16 +16,29 @@ pub(crate) struct Tree {
     written: Mutex<Written>,
     /// Somebody may write at any moment.
     lively: AtomicBool,
+    /// Extended attributes by path. They are no part of what layers hold.
+    attributes: Mutex<HashMap<PathBuf, Vec<Attribute>>>,
+    /// What was changed, for those who watch.
+    pub(super) log: Log,
 }
 
 impl Tree {
     pub(crate) fn on(below: Nodes, upper: Delta) -> Self {
-        Self { written: Mutex::new(Written::on(below, upper)), lively: AtomicBool::new(false) }
+        Self::of(Written::on(below, upper))
     }
 
     /// The same files, out of the reach of those who had this one.
     pub(crate) fn at_rest(&self) -> Self {
-        Self { written: Mutex::new(self.lock().clone()), lively: AtomicBool::new(false) }
+        Self::of(self.lock().clone())
+    }
+
+    fn of(written: Written) -> Self {
+        Self {
+            written: Mutex::new(written),
+            lively: AtomicBool::new(false),
+            attributes: Mutex::default(),
+            log: Log::default(),
+        }
     }
 
     pub(crate) fn set_lively(&self, lively: bool) {
@@ -59,7 +76,27 @@ impl Tree {
     pub(super) fn stat(&self, path: &ByteString) -> Result<FileEntry, Failure> {
         let path = absolute(path);
         let written = self.lock();
-        written.nodes().get(&path).map(|node| entry(node, &path)).ok_or_else(|| missing(&path))
+        let entry =
+            written.nodes().get(&path).map(|node| entry(node, &path)).ok_or_else(|| missing(&path))?;
+        Ok(FileEntry { attributes: self.attributes().get(&path).cloned(), ..entry })
+    }
+
+    /// Replaces those that begin with a prefix.
+    pub(super) fn set_attributes(
+        &self,
+        path: &ByteString,
+        prefix: &ByteString,
+        new: Vec<Attribute>,
+    ) -> Result<(), Failure> {
+        let path = absolute(path);
+        if !self.lock().nodes().contains_key(&path) {
+            return Err(missing(&path));
+        }
+        let mut attributes = self.attributes();
+        let here = attributes.entry(path).or_default();
+        here.retain(|attribute| !attribute.name.as_bytes().starts_with(prefix.as_bytes()));
+        here.extend(new);
+        Ok(())
     }
 
     pub(super) fn read(&self, path: &ByteString) -> Result<(FileEntry, Vec<u8>), Failure> {
@@ -94,6 +131,11 @@ impl Tree {
         let path = absolute(path);
         let mut written = self.lock();
         make_parents(&mut written, &path)?;
+        if !written.nodes().contains_key(&path) {
+            self.log.note(&path, WatchKind::Created);
+            self.log.note(&path, WatchKind::AttributesChanged);
+        }
+        self.log.note(&path, WatchKind::Written);
         let new = || Node { content: None, permissions: permissions.unwrap_or(0o644) };
         let mut node = written.nodes().get(&path).cloned().unwrap_or_else(new);
         let content = node.content.get_or_insert_default();
@@ -132,6 +174,7 @@ impl Tree {
             None if parents => make_parents(&mut written, &path)?,
             None => parent_exists(written.nodes(), &path)?,
         }
+        self.log.note(&path, WatchKind::Created);
         written.put(path, Node::directory());
         Ok(())
     }
@@ -143,6 +186,7 @@ impl Tree {
             return Err(missing(&from));
         }
         parent_exists(written.nodes(), &to)?;
+        self.log.note_renamed(&from, &to);
         for path in below(&written, &from) {
             if let (Some(node), Ok(rest)) = (written.take(&path), path.strip_prefix(&from)) {
                 let target = if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) };
@@ -161,6 +205,7 @@ impl Tree {
             2.. if !recursive => return Err(wrong_kind(&path, "is not empty")),
             _ => {}
         }
+        self.log.note(&path, WatchKind::Removed);
         for each in doomed {
             written.take(&each);
         }
@@ -171,8 +216,13 @@ impl Tree {
         let path = absolute(path);
         let mut written = self.lock();
         let node = written.nodes().get(&path).cloned().ok_or_else(|| missing(&path))?;
+        self.log.note(&path, WatchKind::AttributesChanged);
         written.put(path, Node { permissions, ..node });
         Ok(())
+    }
+
+    fn attributes(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<Attribute>>> {
+        self.attributes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Written> {
@@ -204,7 +254,7 @@ fn below(written: &Written, path: &Path) -> Vec<PathBuf> {
     written.nodes().keys().filter(|each| each.starts_with(path)).cloned().collect()
 }
 
-fn absolute(path: &ByteString) -> PathBuf {
+pub(super) fn absolute(path: &ByteString) -> PathBuf {
     Path::new("/root").join(path.as_path())
 }
 

@@ -9,6 +9,7 @@ use super::refusal::Refusal;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
     Health,
+    Metrics,
     Envs,
     Download,
     Upload,
@@ -38,11 +39,12 @@ impl Route {
         }
         match path.as_str() {
             "/health" if get => Ok(Self::Health),
+            "/metrics" if get => Ok(Self::Metrics),
             "/envs" if get => Ok(Self::Envs),
             "/files" if get => Ok(Self::Download),
             "/files" if post => Ok(Self::Upload),
             "/files/compose" if post => Ok(Self::Compose),
-            "/health" | "/envs" | "/files" | "/files/compose" => {
+            "/health" | "/metrics" | "/envs" | "/files" | "/files/compose" => {
                 let message = format!("{path} does not have {}", head.method);
                 Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message))
             }
