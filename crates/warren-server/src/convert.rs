@@ -1,6 +1,7 @@
 //! Between the engine's records and the bodies of the interface, in both directions. What comes in is checked here as far as it can be
 //! without the engine, so that a refusal names the field as the caller wrote it.
 
+mod code;
 mod cursor;
 mod diff;
 mod event;
@@ -19,6 +20,7 @@ mod snapshot;
 mod time;
 mod tool;
 
+pub(crate) use code::{CODE_END, Collected, code_message, code_order, new_code_context};
 pub(crate) use cursor::{page, read_cursor};
 pub(crate) use diff::{MOST_CHANGES, conflict, diff, diff_options, inside, inside_or_root};
 pub(crate) use event::event;

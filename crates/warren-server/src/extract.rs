@@ -9,6 +9,6 @@ pub(crate) use idempotency::IdempotencyKey;
 pub(crate) use json::{Json, JsonOrNothing};
 pub(crate) use params::Params;
 pub(crate) use path::{
-    AskPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath, SnapshotPath, TemplatePath,
+    AskPath, CodeContextPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath, SnapshotPath, TemplatePath,
     ToolPath,
 };

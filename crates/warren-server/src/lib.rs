@@ -8,6 +8,7 @@
 mod app;
 mod auth;
 mod chat;
+mod code;
 pub mod config;
 mod convert;
 mod e2b;

@@ -1,6 +1,7 @@
 //! The one table of routes. The router, the check of every query, the OpenAPI document and the tests that try each route as a stranger
 //! are all made from its rows, so that none of them can forget one.
 
+mod code;
 mod files;
 mod history;
 mod network;
@@ -34,6 +35,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let parts = [
         sandboxes::rows(),
         processes::rows(),
+        code::rows(),
         files::rows(),
         sessions::rows(),
         history::rows(),

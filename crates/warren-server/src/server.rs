@@ -10,6 +10,7 @@ use warren_store::TemplateStore;
 
 use crate::app::Front;
 use crate::auth::{Attempts, Keyring, KeyringError, NewKey, Secret};
+use crate::code::Starts;
 use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::{self, Samples};
@@ -64,6 +65,7 @@ impl Server {
             ports,
             samples: Samples::default(),
             watchers: Watchers::default(),
+            code_starts: Starts::default(),
             tls_port: OnceLock::new(),
         });
         Ok(Self { state })

@@ -9,6 +9,7 @@ use warren_engine::{Engine, Settings};
 use warren_store::TemplateStore;
 
 use crate::auth::{Attempts, Caller, Keyring};
+use crate::code::Starts;
 use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::Samples;
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) transfers: Transfers,
     pub(crate) ports: PortsOf,
     pub(crate) watchers: Watchers,
+    pub(crate) code_starts: Starts,
     /// What sandboxes used lately.
     pub(crate) samples: Samples,
     /// Templates that clients built by the E2B protocol.

@@ -4,6 +4,7 @@
 //! fields they do not know. Answers may gain fields, so readers ignore those they do not know. What is documented here is what the
 //! OpenAPI document says, through the feature `schema`.
 
+mod code;
 mod diff;
 mod event;
 mod file;
@@ -26,6 +27,9 @@ mod stream;
 mod template;
 mod tool;
 
+pub use code::{
+    CodeContext, CodeContextList, CodeEnd, CodeError, CodeOutput, CodeResult, CodeText, NewCodeContext, RunCode,
+};
 pub use diff::{Conflict, Diff, DiffKind, FileDiff, FileState};
 pub use event::{Event, EventPage};
 pub use file::{

@@ -4,6 +4,7 @@
 //! signals.
 
 mod calls;
+mod code;
 mod error;
 mod events;
 mod network;

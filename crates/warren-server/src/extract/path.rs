@@ -10,6 +10,7 @@ use crate::error::{ApiError, Code};
 use crate::proxy::parse_port;
 
 const LONGEST_TOOL: usize = 64;
+const LONGEST_CONTEXT: usize = 64;
 
 /// `{sandbox_id}` of the path. What cannot be an id is answered like one that nobody has.
 #[derive(Debug, Clone)]
@@ -26,6 +27,10 @@ pub(crate) struct SnapshotPath(pub(crate) SnapshotId);
 /// `{tool}` of the path.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolPath(pub(crate) String);
+
+/// `{context}` of the path.
+#[derive(Debug, Clone)]
+pub(crate) struct CodeContextPath(pub(crate) String);
 
 /// `{number}` of the path: what a sandbox waits for.
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +106,19 @@ impl<S: Send + Sync> FromRequestParts<S> for ToolPath {
             return Ok(Self(text));
         }
         Err(EngineError::NotFound { what: Missing::Tool, id: shorten(&text) }.into())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for CodeContextPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let text = part(parts, state, "context").await?;
+        let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if (1..=LONGEST_CONTEXT).contains(&text.len()) && text.bytes().all(word) {
+            return Ok(Self(text));
+        }
+        Err(ApiError::new(Code::CodeContextNotFound, format!("there is no context `{}`", shorten(&text))))
     }
 }
 

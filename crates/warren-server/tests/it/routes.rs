@@ -55,6 +55,7 @@ impl Things {
             .replace("{number}", "1")
             .replace("{port}", "80")
             .replace("{tool}", "ls")
+            .replace("{context}", "python")
             .replace("{name}", "python")
             .replace("{secret}", "token")
             .replace("{key_id}", "key-00000000-0000-4000-8000-000000000000");
@@ -89,6 +90,7 @@ fn body(route: &Route) -> Option<Value> {
         "make_template" => json!({"name": "made"}),
         "call_tool" => json!({"params": {"path": "/"}}),
         "set_default_sandbox" => json!({"sandbox_id": "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa"}),
+        "run_code" => json!({"code": "1"}),
         "exec" | "start_process" => json!({"command": ["true"]}),
         "signal_process" => json!({"signal": "TERM"}),
         "resize_process" => json!({"columns": 80, "rows": 24}),

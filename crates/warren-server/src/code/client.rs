@@ -1,0 +1,147 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+use warren_core::{Owner, SandboxId};
+use warren_e2b::CODE_PORT;
+use warren_engine::{PortStream, Visit};
+use warren_wire::api;
+
+use super::{CodeError, Lines, ensure};
+use crate::proxy;
+use crate::state::AppState;
+
+/// How long an answer may be that is not a stream.
+const MOST_ANSWER: usize = 1 << 20;
+
+/// How long the service may take to answer. Restarting a kernel takes the longest.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The service of one sandbox, on behalf of its owner.
+pub(crate) struct Service<'a> {
+    pub(crate) state: &'a AppState,
+    pub(crate) owner: &'a Owner,
+    pub(crate) sandbox: &'a SandboxId,
+}
+
+/// An answer and what it comes over.
+struct Asked {
+    response: Response<Incoming>,
+    connection: AbortOnDropHandle<()>,
+    visit: Visit,
+}
+
+impl Service<'_> {
+    /// Begins an execution.
+    pub(crate) async fn execute(&self, order: &api::RunCode) -> Result<Lines, CodeError> {
+        let body = json!({
+            "code": order.code, "context_id": order.context, "language": order.language,
+            "env_vars": order.env, "timeout_s": order.timeout_s,
+        });
+        let asked = self.ask(Method::POST, "/execute", Some(&body)).await?;
+        if asked.response.status() != StatusCode::OK {
+            return Err(self.refused(asked).await);
+        }
+        let Asked { response, connection, visit } = asked;
+        Ok(Lines::new(self.sandbox.clone(), response.into_body(), connection, visit))
+    }
+
+    pub(crate) async fn contexts(&self) -> Result<Vec<api::CodeContext>, CodeError> {
+        self.answer(Method::GET, "/contexts", None).await
+    }
+
+    pub(crate) async fn create_context(
+        &self,
+        wanted: &api::NewCodeContext,
+    ) -> Result<api::CodeContext, CodeError> {
+        let body = json!({ "language": wanted.language, "cwd": wanted.cwd });
+        self.answer(Method::POST, "/contexts", Some(&body)).await
+    }
+
+    /// The context's state is lost, and what runs in it ends.
+    pub(crate) async fn restart_context(&self, context: &str) -> Result<(), CodeError> {
+        self.answer::<Value>(Method::POST, &format!("/contexts/{context}/restart"), None).await.map(drop)
+    }
+
+    /// Ends what runs in the context; its state stays.
+    pub(crate) async fn interrupt_context(&self, context: &str) -> Result<(), CodeError> {
+        self.answer::<Value>(Method::POST, &format!("/contexts/{context}/interrupt"), None).await.map(drop)
+    }
+
+    pub(crate) async fn remove_context(&self, context: &str) -> Result<(), CodeError> {
+        self.answer::<Value>(Method::DELETE, &format!("/contexts/{context}"), None).await.map(drop)
+    }
+
+    async fn answer<T: serde::de::DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<T, CodeError> {
+        let asked = self.ask(method, path, body).await?;
+        if asked.response.status() != StatusCode::OK {
+            return Err(self.refused(asked).await);
+        }
+        let bytes = self.whole(asked).await?;
+        serde_json::from_slice(&bytes).map_err(|error| self.garbled(error))
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Asked, CodeError> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, "application/json")
+            .header(CONTENT_LENGTH, body.len())
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| self.garbled(error))?;
+        let (stream, visit) = self.connect().await?;
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|error| self.garbled(error))?;
+        // How it ends is told to whoever asks over it.
+        let connection = AbortOnDropHandle::new(tokio::spawn(async { drop(connection.await) }));
+        let response = tokio::time::timeout(PATIENCE, sender.send_request(request)).await;
+        let response = response.map_err(|_| CodeError::Silent { sandbox: self.sandbox.clone() })?;
+        Ok(Asked { response: response.map_err(|error| self.garbled(error))?, connection, visit })
+    }
+
+    /// A connection with the service, which is started if it is not there.
+    async fn connect(&self) -> Result<(PortStream, Visit), CodeError> {
+        let visit = self.state.engine.visit(self.owner, self.sandbox).await?;
+        match visit.connect(CODE_PORT).await {
+            Err(error) if proxy::is_closed(&error) => {
+                ensure(self.state, self.owner, self.sandbox).await?;
+                Ok((visit.connect(CODE_PORT).await?, visit))
+            }
+            stream => Ok((stream?, visit)),
+        }
+    }
+
+    async fn refused(&self, asked: Asked) -> CodeError {
+        let status = asked.response.status().as_u16();
+        match self.whole(asked).await {
+            Ok(said) => CodeError::Refused { status, said: String::from_utf8_lossy(&said).into_owned() },
+            Err(error) => error,
+        }
+    }
+
+    async fn whole(&self, asked: Asked) -> Result<Bytes, CodeError> {
+        let Asked { response, connection: _connection, visit: _visit } = asked;
+        let body = Limited::new(response.into_body(), MOST_ANSWER).collect();
+        let body = tokio::time::timeout(PATIENCE, body).await;
+        let body = body.map_err(|_| CodeError::Silent { sandbox: self.sandbox.clone() })?;
+        Ok(body.map_err(|error| self.garbled(error))?.to_bytes())
+    }
+
+    fn garbled(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> CodeError {
+        CodeError::Garbled { sandbox: self.sandbox.clone(), source: Some(source.into()) }
+    }
+}

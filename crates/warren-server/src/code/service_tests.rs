@@ -1,0 +1,73 @@
+//! Runs the service's own tests against it, started as a sandbox starts it. They need Debian's python3-ipykernel, python3-matplotlib,
+//! python3-pandas and nodejs.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::bundle;
+
+/// The distribution's own: others do not have its packages.
+const PYTHON: &str = "/usr/bin/python3";
+
+struct Running {
+    process: Child,
+    port: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// Whether there is all that the tests need. Where tests must not be left out, it is insisted on.
+fn can_run() -> bool {
+    let needed = "import ipykernel, jupyter_client, matplotlib, pandas";
+    let python = Command::new(PYTHON).args(["-c", needed]).stderr(Stdio::null()).status();
+    let node = Command::new("node").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let can = [python, node].into_iter().all(|status| status.is_ok_and(|status| status.success()));
+    let must = std::env::var_os("CI").is_some_and(|value| value == "true");
+    assert!(can || !must, "install python3-ipykernel, python3-matplotlib, python3-pandas and nodejs");
+    if !can {
+        eprintln!("left out: there is no {PYTHON} with ipykernel, matplotlib and pandas, or no node");
+    }
+    can
+}
+
+fn start() -> Running {
+    let home = std::env::temp_dir();
+    let mut process = Command::new(PYTHON)
+        .args(["-u", "-", "0"])
+        .current_dir("/")
+        .env("HOME", &home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    process.stdin.take().unwrap().write_all(&bundle::script()).unwrap();
+    let mut port = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    Running { process, port: port.trim().to_owned() }
+}
+
+fn run(tests: &str) {
+    if !can_run() {
+        return;
+    }
+    let running = start();
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/code/service");
+    let output = Command::new(PYTHON).arg("-B").arg(place.join(tests)).arg(&running.port).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_service_runs_cells_in_contexts_and_streams_what_they_do() {
+    run("test_service.py");
+}
+
+#[test]
+fn the_service_tells_figures_and_tables_as_data() {
+    run("test_figures.py");
+}
