@@ -7,6 +7,7 @@ mod bodies;
 mod chat;
 mod config;
 mod contract;
+mod e2b;
 mod events;
 mod exec;
 mod files;

@@ -20,6 +20,7 @@ use warren_wire::guest::{self, FailureCode};
 use super::Visitor;
 use super::refusal::Refusal;
 use super::rpc::{self, RpcError};
+use crate::e2b::Traits;
 
 /// Answers a call of the service.
 pub(crate) async fn answer(visitor: Visitor, method: &str, request: Request) -> Response {
@@ -46,15 +47,13 @@ pub(crate) async fn answer(visitor: Visitor, method: &str, request: Request) -> 
 async fn list(visitor: &Visitor) -> Result<ListResponse, RpcError> {
     let processes = visitor.engine.processes(&visitor.owner, &visitor.sandbox).await?;
     let running = processes.into_iter().filter(|process| process.exit.is_none());
-    Ok(ListResponse { processes: running.map(shown).collect() })
-}
-
-fn shown(process: Process) -> ProcessInfo {
-    ProcessInfo {
+    let whereabouts = Traits::own_env(&visitor.record);
+    let shown = |process: Process| ProcessInfo {
         pid: process.pid,
         tag: process.tag.as_ref().map(|tag| tag.to_text().into_owned()),
-        config: Some(order::shown(&process)),
-    }
+        config: Some(order::shown(&process, &whereabouts)),
+    };
+    Ok(ListResponse { processes: running.map(shown).collect() })
 }
 
 async fn update(visitor: &Visitor, ask: UpdateRequest) -> Result<UpdateResponse, RpcError> {

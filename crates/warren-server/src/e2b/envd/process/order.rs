@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use warren_e2b::process::{ProcessConfig, PtySize, StartRequest};
@@ -8,8 +9,8 @@ use warren_wire::guest::{ByteString, Reader, Stdin, TerminalSize};
 use super::super::path::Named;
 use super::super::rpc::RpcError;
 
-/// Variables that say where a process runs. What a request says of them is passed over.
-const FIXED: [&str; 3] = ["E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID"];
+/// Variables by which a process learns where it runs. What a request says of them is passed over.
+pub(super) type Whereabouts = [(&'static str, String); 3];
 
 /// The size of a terminal that is given none.
 const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
@@ -18,10 +19,11 @@ const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 pub(super) fn order(
     ask: StartRequest,
     user: Option<ByteString>,
+    whereabouts: Whereabouts,
     timeout: Option<Duration>,
 ) -> Result<ProcessSpec, RpcError> {
     let StartRequest { process, pty, tag, stdin } = ask;
-    let ProcessConfig { cmd, args, envs, cwd } = process
+    let ProcessConfig { cmd, args, mut envs, cwd } = process
         .filter(|process| !process.cmd.is_empty())
         .ok_or_else(|| RpcError::invalid("process.cmd: say what is to be run"))?;
     let argv: Vec<String> = [cmd].into_iter().chain(args).collect();
@@ -32,14 +34,11 @@ pub(super) fn order(
         Some(pty) => Some(pty.size.map_or(Ok(USUAL_SIZE), terminal_size)?),
         None => None,
     };
+    envs.extend(whereabouts.map(|(name, value)| (name.to_owned(), value)));
     let piped = terminal.is_some() || stdin.unwrap_or(true);
     Ok(ProcessSpec {
         argv: argv.into_iter().map(ByteString::from).collect(),
-        env: envs
-            .into_iter()
-            .filter(|(name, _)| !FIXED.contains(&name.as_str()))
-            .map(variable)
-            .collect::<Result<_, _>>()?,
+        env: envs.into_iter().map(variable).collect::<Result<_, _>>()?,
         cwd: cwd.map(directory).transpose()?.flatten(),
         user,
         stdin: if piped { Stdin::Piped } else { Stdin::Null },
@@ -76,21 +75,21 @@ pub(super) fn terminal_size(size: PtySize) -> Result<TerminalSize, RpcError> {
 }
 
 /// How a process was asked for, as far as it is known.
-pub(super) fn shown(process: &Process) -> ProcessConfig {
+pub(super) fn shown(process: &Process, whereabouts: &Whereabouts) -> ProcessConfig {
     let mut words = process.argv.iter().map(|word| word.to_text().into_owned());
     let cmd = words.next().unwrap_or_default();
     let variables = process.env.iter().map(ByteString::to_text);
     let split = |variable: Cow<'_, str>| {
         variable.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
     };
+    let mut envs: BTreeMap<_, _> = variables.filter_map(split).collect();
+    envs.retain(|name, _| whereabouts.iter().all(|(known, _)| known != name));
     let cwd = process.cwd.to_text().into_owned();
-    ProcessConfig { cmd, args: words.collect(), envs: variables.filter_map(split).collect(), cwd: Some(cwd) }
+    ProcessConfig { cmd, args: words.collect(), envs, cwd: Some(cwd) }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use warren_e2b::process::Pty;
     use warren_e2b::rpc::Code;
 
@@ -104,8 +103,13 @@ mod tests {
         ProcessConfig { cmd: cmd.to_owned(), ..ProcessConfig::default() }
     }
 
+    fn whereabouts() -> Whereabouts {
+        [("E2B_SANDBOX", "true"), ("E2B_SANDBOX_ID", "sbx1"), ("E2B_TEMPLATE_ID", "base")]
+            .map(|(name, value)| (name, value.to_owned()))
+    }
+
     fn spec(ask: StartRequest) -> Result<ProcessSpec, Code> {
-        order(ask, None, None).map_err(|error| error.into_body().code)
+        order(ask, None, whereabouts(), None).map_err(|error| error.into_body().code)
     }
 
     #[test]
@@ -122,11 +126,11 @@ mod tests {
 
     #[test]
     fn a_request_does_not_say_where_it_runs() {
-        let envs =
-            [("A", "1"), ("E2B_SANDBOX_ID", "forged"), ("E2B_SANDBOX", "false"), ("E2B_TEMPLATE_ID", "")];
+        let envs = [("A", "1"), ("E2B_SANDBOX_ID", "forged"), ("E2B_SANDBOX", "false")];
         let envs: BTreeMap<_, _> = envs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let spec = spec(ask(ProcessConfig { envs, ..command("env") })).unwrap();
-        assert_eq!(spec.env, [ByteString::from("A=1")]);
+        let expected = ["A=1", "E2B_SANDBOX=true", "E2B_SANDBOX_ID=sbx1", "E2B_TEMPLATE_ID=base"];
+        assert_eq!(spec.env, expected.map(ByteString::from));
     }
 
     #[test]
@@ -180,9 +184,9 @@ mod tests {
             kept_from: 0,
             kept_to: 0,
             cwd: "/home/user".into(),
-            env: vec!["A=b=c".into()],
+            env: vec!["A=b=c".into(), "E2B_SANDBOX_ID=sbx1".into()],
         };
-        let config = shown(&process);
+        let config = shown(&process, &whereabouts());
         assert_eq!(
             (config.cmd.as_str(), config.args),
             ("/bin/bash", vec!["-c".to_owned(), "true".to_owned()])

@@ -133,3 +133,120 @@ where
         self.state == State::Over
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::stream;
+    use http_body_util::BodyExt as _;
+    use warren_e2b::process::StartResponse;
+    use warren_e2b::rpc::{Code, Envelopes};
+
+    use super::*;
+
+    const PULSE: Duration = Duration::from_secs(50);
+
+    fn message() -> Result<StartResponse, RpcError> {
+        Ok(StartResponse { event: None })
+    }
+
+    fn body<S>(messages: S, deadline: Option<Instant>) -> (StreamBody<S>, CancellationToken)
+    where
+        S: Stream<Item = Result<StartResponse, RpcError>>,
+    {
+        let shutdown = CancellationToken::new();
+        (StreamBody::new(Codec::Json, messages, PULSE, deadline, &shutdown), shutdown)
+    }
+
+    /// The next frame, as the texts of its messages.
+    async fn frame<S>(body: &mut StreamBody<S>) -> Option<io::Result<Vec<String>>>
+    where
+        S: Stream<Item = Result<StartResponse, RpcError>>,
+    {
+        let frame = match body.frame().await? {
+            Ok(frame) => frame,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut envelopes = Envelopes::new(1 << 20);
+        envelopes.push(&frame.into_data().unwrap());
+        let mut texts = Vec::new();
+        while let Some(envelope) = envelopes.next_envelope().unwrap() {
+            texts.push(String::from_utf8(envelope.payload.to_vec()).unwrap());
+        }
+        envelopes.finish().unwrap();
+        Some(Ok(texts))
+    }
+
+    #[tokio::test]
+    async fn what_is_there_goes_out_together_and_nothing_follows_the_end() {
+        let (mut body, _) = body(stream::iter([message(), message()]), None);
+        assert_eq!(frame(&mut body).await.unwrap().unwrap(), ["{}", "{}", "{}"]);
+        assert!(body.is_end_stream());
+        assert!(frame(&mut body).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_made_before_somebody_wants_it() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&made);
+        let endless = stream::repeat_with(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            message()
+        });
+        let (mut body, _) = body(endless, None);
+        assert_eq!(made.load(Ordering::Relaxed), 0);
+        let first = frame(&mut body).await.unwrap().unwrap();
+        assert_eq!(made.load(Ordering::Relaxed), first.len());
+        assert!(first.len() <= TOGETHER, "{}", first.len());
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_told_after_what_was_said() {
+        let failure = Err(RpcError::new(Code::NotFound, "gone"));
+        let (mut body, _) = body(stream::iter([message(), failure, message()]), None);
+        let end = r#"{"error":{"code":"not_found","message":"gone"}}"#;
+        assert_eq!(frame(&mut body).await.unwrap().unwrap(), ["{}", end]);
+        assert!(frame(&mut body).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_sandbox_breaks_the_connection_after_what_was_said() {
+        let (mut body, _) = body(stream::iter([message(), Err(RpcError::Gone)]), None);
+        assert_eq!(frame(&mut body).await.unwrap().unwrap(), ["{}"]);
+        assert!(!body.is_end_stream(), "that would be an orderly end");
+        assert!(frame(&mut body).await.unwrap().is_err());
+        assert!(frame(&mut body).await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pulse_comes_when_nothing_else_did() {
+        let slow = stream::unfold(0, |number| async move {
+            tokio::time::sleep(Duration::from_secs(if number == 0 { 30 } else { 1000 })).await;
+            Some((message(), number + 1))
+        });
+        let (mut body, _) = body(slow, None);
+        let began = Instant::now();
+        let pulse = r#"{"event":{"keepalive":{}}}"#;
+        assert_eq!(frame(&mut body).await.unwrap().unwrap(), ["{}"]);
+        assert_eq!(began.elapsed().as_secs(), 30);
+        assert_eq!(frame(&mut body).await.unwrap().unwrap(), [pulse]);
+        assert_eq!(began.elapsed().as_secs(), 80);
+        assert_eq!(frame(&mut body).await.unwrap().unwrap(), [pulse]);
+        assert_eq!(began.elapsed().as_secs(), 130);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_and_the_server_end_a_stream_whatever_it_has_to_say() {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let (mut late, _) = body(stream::pending(), Some(deadline));
+        assert!(frame(&mut late).await.unwrap().unwrap()[0].contains("deadline_exceeded"));
+        assert!(late.is_end_stream());
+        let (mut cut, shutdown) = body(stream::repeat_with(message), None);
+        assert!(frame(&mut cut).await.unwrap().is_ok());
+        shutdown.cancel();
+        assert!(frame(&mut cut).await.unwrap().unwrap()[0].contains("unavailable"));
+        assert!(frame(&mut cut).await.is_none());
+    }
+}
