@@ -1,6 +1,5 @@
 //! Builds that go on, or ended a short while ago, and what they have to tell.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,18 +87,19 @@ impl Jobs {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Job>, E2bError> {
         let mut known = locked(&self.known);
+        let key = (owner.clone(), build.to_owned());
+        if known.jobs.contains_key(&key) {
+            return Err(E2bError::conflict(format!("the build {build} has begun already")));
+        }
         let active = known.jobs.keys().filter(|key| key.0 == *owner && !known.ended.contains(key)).count();
         if active >= MOST_OF_OWNER {
             let message =
                 format!("{MOST_OF_OWNER} builds of yours go on or wait already: wait for one of them");
             return Err(E2bError::new(http::StatusCode::TOO_MANY_REQUESTS, message));
         }
-        match known.jobs.entry((owner.clone(), build.to_owned())) {
-            Entry::Occupied(_) => Err(E2bError::conflict(format!("the build {build} has begun already"))),
-            Entry::Vacant(place) => {
-                Ok(Arc::clone(place.insert(Arc::new(Job { state: Mutex::default(), clock }))))
-            }
-        }
+        let job = Arc::new(Job { state: Mutex::default(), clock });
+        known.jobs.insert(key, Arc::clone(&job));
+        Ok(job)
     }
 
     pub(super) fn find(&self, owner: &Owner, build: &str) -> Option<Arc<Job>> {

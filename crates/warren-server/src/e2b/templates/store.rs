@@ -219,3 +219,7 @@ pub(super) fn discard(state: &AppState, owner: &Owner, snapshots: Vec<SnapshotId
         }
     });
 }
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;
