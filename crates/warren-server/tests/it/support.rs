@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use warren_core::{Owner, Scope};
 use warren_engine::{Engine, Parts, Settings};
 use warren_server::config::Config;
-use warren_server::{LinkKeys, Server, ServerParts};
+use warren_server::{LinkKeys, Server, ServerParts, Sockets};
 use warren_store::TemplateStore;
 use warren_testkit::{
     FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
@@ -29,6 +29,7 @@ pub(crate) struct TestServer {
     pub(crate) isolation: Arc<FakeIsolation>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) networks: Arc<FakeNetworks>,
+    pub(crate) catalog: Arc<MemoryCatalog>,
     server: Server,
     /// Dropped last: everything above lives in it.
     runtime: Option<Runtime>,
@@ -42,13 +43,23 @@ impl TestServer {
 
     /// With settings of the test's own.
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::over(FakeNetworks::new(), change)
+    }
+
+    /// On a machine on which no sandbox can have a network.
+    pub(crate) fn without_networks() -> Self {
+        let networks = FakeNetworks::new();
+        networks.break_down("a test");
+        Self::over(networks, |_| {})
+    }
+
+    fn over(networks: Arc<FakeNetworks>, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
         change(&mut config);
         let directory = tempfile::tempdir().unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (isolation, catalog) = (FakeIsolation::new(), Arc::new(MemoryCatalog::new()));
-        let networks = FakeNetworks::new();
         let (clock, random) = (Arc::new(FakeClock::new()), Arc::new(FakeRandom::new(1)));
         let parts = Parts {
             backends: vec![isolation.clone()],
@@ -65,7 +76,7 @@ impl TestServer {
         let engine = runtime.block_on(Engine::open(parts, settings)).unwrap();
         let server = Server::new(ServerParts {
             engine,
-            catalog,
+            catalog: catalog.clone(),
             templates: TemplateStore::open(directory.path()).unwrap(),
             clock: clock.clone(),
             link_keys: LinkKeys::random(&FakeRandom::new(2)),
@@ -84,6 +95,7 @@ impl TestServer {
             isolation,
             clock,
             networks,
+            catalog,
             server,
             runtime: Some(runtime),
             _templates: directory,
@@ -120,6 +132,16 @@ impl TestServer {
         stream
     }
 
+    /// Has the server listen in another place too, for the E2B protocol alone.
+    pub(crate) fn listen_for_e2b(&self) -> SocketAddr {
+        let runtime = self.runtime.as_ref().unwrap();
+        let bind = || runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let (main, e2b) = (bind(), bind());
+        let address = e2b.local_addr().unwrap();
+        runtime.spawn(self.server.clone().run_on(Sockets { main, tls: None, e2b: Some(e2b) }));
+        address
+    }
+
     /// Begins to shut down, and does not wait.
     pub(crate) fn begin_shutdown(&self) {
         self.server.shutdown().cancel();
@@ -144,6 +166,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// The same to another listener.
+    pub(crate) fn at(mut self, address: SocketAddr) -> Self {
+        self.address = address;
+        self
+    }
+
     pub(crate) fn key(self, key: &str) -> Self {
         self.header("Authorization", &format!("Bearer {key}"))
     }

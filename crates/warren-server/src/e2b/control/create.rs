@@ -12,6 +12,7 @@ use warren_engine::{Acquire, Expected, NewSandbox, StoppedFiles};
 
 use super::{Body, E2bError, answer};
 use crate::auth::Caller;
+use crate::code;
 use crate::e2b::Traits;
 use crate::e2b::network::{self, Plan};
 use crate::e2b::templates::{self, Choice};
@@ -83,6 +84,7 @@ async fn make(
 
 /// Starts what the template has started in every sandbox. A new sandbox in which that fails is of no use to anybody.
 pub(super) async fn started(state: &AppState, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
+    code::warm(state, &caller.owner, &new.id);
     let Err(error) = templates::start(state, caller, new).await else { return Ok(()) };
     end(state, caller, &new.id).await?;
     Err(error)

@@ -10,6 +10,7 @@ use warren_engine::{EngineError, Patch, StoppedFiles};
 use super::create::{end, read_timeout};
 use super::{Body, E2bError, Id, Shown, answer, find, shown_as};
 use crate::auth::Caller;
+use crate::code;
 use crate::e2b::{Traits, templates};
 use crate::proxy::Address;
 use crate::state::AppState;
@@ -114,6 +115,7 @@ async fn thaw(
     let cold = memory == Some(false) || shown_as(record) == Some(Shown::PausedCold);
     let record = engine.resume(owner, id).await?;
     if cold {
+        code::warm(state, owner, id);
         templates::start(state, caller, &record).await?;
     }
     Ok(record)
