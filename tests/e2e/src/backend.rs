@@ -154,7 +154,7 @@ impl<'env> Backend<'env> {
     /// Ends a sandbox and waits until nothing is left of it.
     pub fn destroy(&self, id: &SandboxId) {
         self.port.destroy(id).expect("the sandbox is destroyed");
-        assert!(self.port.settle(Duration::from_secs(30)), "the clean-up takes too long");
+        assert!(self.port.settle(Duration::from_secs(60)), "the clean-up takes too long");
     }
 }
 

@@ -22,7 +22,7 @@ pub struct TestEnv {
 }
 
 /// No run of `warren` in a test takes longer.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 impl TestEnv {
     #[expect(clippy::new_without_default, reason = "it touches the machine, which a default should not")]
@@ -149,10 +149,10 @@ impl TestEnv {
         if !self.data_dir().join("instance").exists() {
             return;
         }
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         let mut left = self.census();
         while !left.is_empty() && Instant::now() < deadline {
-            crate::backend::open(&self.data_dir()).settle(Duration::from_secs(10));
+            crate::backend::open(&self.data_dir()).settle(Duration::from_secs(60));
             left = self.census();
         }
         assert!(left.is_empty(), "left behind: {left:#?}");
@@ -176,7 +176,7 @@ impl Drop for TestEnv {
             for found in backend.list().unwrap_or_default() {
                 drop(backend.destroy(&found.id));
             }
-            backend.settle(Duration::from_secs(10));
+            backend.settle(Duration::from_secs(60));
         } else {
             self.assert_clean();
         }

@@ -102,7 +102,7 @@ impl Internet {
         let words = [python("internet.py"), internet.place.clone()];
         let world = internet.world();
         internet.spawn(&world, &words);
-        eventually(Duration::from_secs(20), "the world is there", || {
+        eventually(Duration::from_secs(60), "the world is there", || {
             internet.path("ready").exists()
                 && fs::read_to_string(&capture).is_ok_and(|text| text.contains("began"))
         });

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::wait::eventually;
 
 /// A start takes a moment; with sandboxes to take over and two processors, a few.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+const START_PATIENCE: Duration = Duration::from_secs(90);
 
 /// How a server is to be started.
 #[derive(Debug)]
@@ -306,7 +306,7 @@ impl<'env> TestServer<'env> {
     /// Waits until the machine holds what the records say, no more and no less.
     #[track_caller]
     pub fn assert_agreement(&self) {
-        let deadline = Instant::now() + Duration::from_secs(15);
+        let deadline = Instant::now() + Duration::from_secs(60);
         let mut odd = self.disagreements();
         while !odd.is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(50));
@@ -346,7 +346,7 @@ impl<'env> TestServer<'env> {
             client.delete_sandbox(&sandbox.sandbox_id).expect("sandboxes can be removed");
         }
         let data_dir = &self.setup.data_dir;
-        eventually(Duration::from_secs(20), "nothing is left of any sandbox", || {
+        eventually(Duration::from_secs(60), "nothing is left of any sandbox", || {
             census::census(data_dir).is_empty()
         });
         self.terminate();
@@ -389,7 +389,7 @@ fn remove_all(data_dir: &Path) {
     for found in backend.list().unwrap_or_default() {
         drop(backend.destroy(&found.id));
     }
-    backend.settle(Duration::from_secs(10));
+    backend.settle(Duration::from_secs(60));
     census::remove_parents(data_dir);
 }
 

@@ -21,7 +21,7 @@ fn two_hundred_sandboxes_live_at_once() {
     let started = Instant::now();
     ids.iter().for_each(|id| backend.port().destroy(id).unwrap());
     assert!(backend.port().settle(Duration::from_secs(60)));
-    assert!(started.elapsed() < Duration::from_secs(30), "removal took {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(60), "removal took {:?}", started.elapsed());
     assert!(backend.port().list().unwrap().is_empty());
 }
 
@@ -43,7 +43,7 @@ fn a_frozen_sandbox_stands_still_and_goes_on() {
     backend.port().thaw(&id).unwrap();
     backend.port().thaw(&id).unwrap();
     let (first, _) = (count(), std::thread::sleep(Duration::from_millis(300)));
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while count() <= first {
         assert!(Instant::now() < deadline, "it does not go on");
     }
@@ -101,7 +101,7 @@ fn what_a_failed_create_made_is_gone() {
     spec.mounts = vec![warren_core::Mount { source: "/no/such".into(), ..mount("/x") }];
     let error = backend.port().create(backend.request(spec, OwnerBond::Outlives)).unwrap_err();
     assert_eq!(error.kind, IsolationErrorKind::Invalid);
-    assert!(backend.port().settle(Duration::from_secs(10)));
+    assert!(backend.port().settle(Duration::from_secs(60)));
     assert!(env.census().is_empty(), "{:?}", env.census());
 }
 

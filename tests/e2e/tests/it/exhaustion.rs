@@ -69,7 +69,7 @@ fn check_43_a_huge_directory_and_a_deep_path_are_removed() {
     env.warren(["ls"]).ok();
     let started = Instant::now();
     env.remove(&id).ok();
-    assert!(started.elapsed() < Duration::from_secs(30), "removal took {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(120), "removal took {:?}", started.elapsed());
     env.assert_clean();
 }
 

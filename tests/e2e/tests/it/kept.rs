@@ -29,7 +29,7 @@ fn resume(backend: &Backend<'_>, id: &SandboxId, spec: SandboxSpec) {
 /// Nothing is left but one sandbox's files.
 #[track_caller]
 fn assert_only_files(env: &TestEnv, id: &SandboxId, when: &str) {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let left: Vec<String> =
             env.census().into_iter().filter(|line| *line != format!("  sandbox: {id}")).collect();
@@ -129,7 +129,7 @@ fn a_sandbox_that_died_is_started_again_without_a_halt() {
     let running = resume_request(&backend, &id, root_spec());
     assert_eq!(backend.port().create(running).unwrap_err().kind, IsolationErrorKind::AlreadyExists);
     backend.kill_first_process(&id);
-    assert!(has_ended(&watched, Duration::from_secs(5)));
+    assert!(has_ended(&watched, Duration::from_secs(60)));
     assert!(!backend.port().list().unwrap()[0].alive);
     resume(&backend, &id, root_spec());
     assert_eq!(backend.exec(&id, ["cat", "/root/file"]).line(), "work");
@@ -156,7 +156,7 @@ fn another_process_finds_halts_and_resumes_it() {
     assert!(has_ended(&watched, Duration::ZERO));
     drop(second);
     let third = env.backend();
-    third.port().settle(Duration::from_secs(10));
+    third.port().settle(Duration::from_secs(60));
     resume(&third, &id, root_spec());
     assert_eq!(third.exec(&id, ["cat", "/root/file"]).line(), "work");
     third.destroy(&id);
@@ -228,7 +228,7 @@ fn a_crash_at_any_step_of_a_halt_or_a_resume_loses_no_work() {
         crash(&env, action, point, &id);
         // The next process to open the data directory puts right what was left.
         let next = env.backend();
-        assert!(next.port().settle(Duration::from_secs(20)));
+        assert!(next.port().settle(Duration::from_secs(60)));
         let listed = next.port().list().unwrap();
         assert_eq!(listed.len(), 1, "{}", point.name());
         let complete = point == CrashPoint::CreateRecord;
@@ -268,7 +268,7 @@ fn a_halted_sandbox_that_dies_with_its_maker_is_its_maker_s_alone() {
         id
     };
     let next = env.backend();
-    assert!(next.port().settle(Duration::from_secs(10)));
+    assert!(next.port().settle(Duration::from_secs(60)));
     assert!(next.port().list().unwrap().is_empty(), "{id} is an orphan");
 }
 
@@ -285,7 +285,7 @@ fn a_record_that_cannot_be_read_is_no_reason_to_remove_files() {
     let directory = env.data_dir().join("sandboxes").join(id.as_str());
     std::fs::write(directory.join("record.json"), "{\"format\": 1000}").unwrap();
     let backend = env.backend();
-    assert!(backend.port().settle(Duration::from_secs(10)));
+    assert!(backend.port().settle(Duration::from_secs(60)));
     assert_eq!(std::fs::read_to_string(directory.join("upper-0/root/file")).unwrap(), "work\n");
     assert_eq!(backend.port().halt(&id).unwrap_err().kind, IsolationErrorKind::NotFound);
     backend.destroy(&id);

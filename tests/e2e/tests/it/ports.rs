@@ -18,7 +18,7 @@ fn start(server: &TestServer<'_>, id: &str, name: &str, port: u16) {
     let port_text = port.to_string();
     let words = ["exec", id, "--detach", "--", "python3", "-c", APPLICATION, name, &port_text];
     server.warren(words).ok();
-    eventually(Duration::from_secs(20), "the application listens", || {
+    eventually(Duration::from_secs(60), "the application listens", || {
         ask(server, id, port, "/", &key(server)).status == 200
     });
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use warren_e2e::{TestEnv, not_tested, probe, probe_file, processes_of};
+use warren_e2e::{TestEnv, eventually, not_tested, probe, probe_file, processes_of};
 
 #[test]
 fn check_16_set_id_programs_gain_nothing() {
@@ -108,8 +108,10 @@ fn check_18_background_processes_stay_in_the_group_and_end_with_it() {
     // A daemon as they are made: forked twice, a session of its own, no stream left.
     let daemon = "(setsid sh -c 'sleep 1000 & exec sleep 1000' </dev/null >/dev/null 2>&1 &) &";
     env.exec(&id, ["sh", "-c", daemon]).ok();
-    let running = env.exec(&id, ["sh", "-c", "grep -al 1000 /proc/[0-9]*/cmdline | wc -l"]).ok().line();
-    assert!(running.parse::<u32>().unwrap() >= 2, "{running} are still there");
+    eventually(Duration::from_secs(60), "both run on", || {
+        let running = env.exec(&id, ["sh", "-c", "grep -al 1000 /proc/[0-9]*/cmdline | wc -l"]).ok().line();
+        running.parse::<u32>().unwrap() >= 2
+    });
     let sleeping = processes_of(&id);
     assert!(sleeping.len() >= 3, "{sleeping:?}");
     env.remove(&id).ok();
@@ -121,7 +123,7 @@ fn a_run_ends_with_what_it_left_in_the_background() {
     let env = TestEnv::new();
     let started = Instant::now();
     env.run(["sh", "-c", "setsid sleep 1000 & exit 0"]).ok();
-    assert!(started.elapsed() < Duration::from_secs(10), "it is not waited for");
+    assert!(started.elapsed() < Duration::from_secs(60), "it is not waited for");
     assert!(processes_of(&env.instance()).is_empty());
 }
 
@@ -151,7 +153,7 @@ fn check_19_no_core_handler_of_the_host_runs() {
     let outside =
         std::process::Command::new("sh").args(["-c", "ulimit -c 0; kill -SEGV $$"]).status().unwrap();
     assert!(!outside.success());
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while ran().is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
     }

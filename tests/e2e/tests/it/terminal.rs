@@ -67,7 +67,7 @@ fn signals_to_warren_reach_the_command() {
             let output = child.wait_with_output().unwrap();
             assert_eq!(output.status.signal(), None, "{name} ended warren itself");
             assert_eq!(output.status.code(), Some(expected), "{name}: {output:?}");
-            assert!(sent.elapsed() < Duration::from_secs(10), "{name}");
+            assert!(sent.elapsed() < Duration::from_secs(60), "{name}");
         }
     }
 }

@@ -28,7 +28,7 @@ fn threads_make_use_and_end_sandboxes_at_once() {
         scope.spawn(|| while_busy(&done, || look_for_orphans(&env)));
         scope.spawn(|| while_busy(&done, || begin_elsewhere(&env)));
     });
-    assert!(backend.port().settle(Duration::from_secs(30)));
+    assert!(backend.port().settle(Duration::from_secs(60)));
     assert!(backend.port().list().unwrap().is_empty());
 }
 
@@ -81,7 +81,7 @@ fn look_for_orphans(env: &TestEnv) {
     let options =
         NativeOptions { data_dir: env.data_dir(), prepared_networks: 0, subvolumes: false, crash_at: None };
     let other = Native::open(options).expect("the data directory opens again");
-    assert!(other.settle(Duration::from_secs(30)));
+    assert!(other.settle(Duration::from_secs(60)));
 }
 
 /// A data directory that nobody has used, and the first sandbox in it.
@@ -99,5 +99,5 @@ fn begin_elsewhere(env: &TestEnv) {
     let request = backend.request(SandboxSpec::new(TemplateName::host()), OwnerBond::DiesWithOwner);
     port.create(request.clone()).unwrap_or_else(|error| panic!("{}", causes(&error)));
     port.destroy(&request.id).expect("it is destroyed");
-    assert!(port.settle(Duration::from_secs(30)));
+    assert!(port.settle(Duration::from_secs(60)));
 }

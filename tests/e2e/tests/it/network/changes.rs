@@ -99,18 +99,18 @@ fn what_stays_allowed_goes_on_and_what_does_not_is_cut() {
         std::thread::sleep(Duration::from_millis(400));
         size() > before
     };
-    eventually(Duration::from_secs(5), "both drip", || grows("web") && grows("other"));
+    eventually(Duration::from_secs(60), "both drip", || grows("web") && grows("other"));
     server.warren(["net", "set", &id, "allow=web.test"]).ok();
-    eventually(Duration::from_secs(5), "one is cut", || !grows("other"));
-    assert!(grows("web"), "what stays allowed was cut");
+    eventually(Duration::from_secs(60), "one is cut", || !grows("other"));
+    eventually(Duration::from_secs(60), "what stays allowed goes on", || grows("web"));
     server.warren(["net", "set", &id, "public"]).ok();
-    assert!(grows("web"), "what stays allowed was cut");
+    eventually(Duration::from_secs(60), "what stays allowed goes on", || grows("web"));
     assert_open(&server, &id, &["http", "other.test", "80"]);
     // From the open net to a list: what went straight out is cut unless it is listed.
     server.shell(&id, "curl -s -N http://other.test/drip > /tmp/straight 2>/dev/null &");
-    eventually(Duration::from_secs(5), "it drips", || grows("straight"));
+    eventually(Duration::from_secs(60), "it drips", || grows("straight"));
     server.warren(["net", "set", &id, "allow=web.test"]).ok();
-    eventually(Duration::from_secs(10), "it is cut", || !grows("straight"));
+    eventually(Duration::from_secs(60), "it is cut", || !grows("straight"));
     finish(server, &internet);
 }
 
@@ -127,7 +127,7 @@ fn f32_a_table_that_somebody_flushes_is_restored_and_opens_nothing_meanwhile() {
         "nft flush ruleset",
     ] {
         internet.shell(harm);
-        eventually(Duration::from_secs(15), "rules are back", || {
+        eventually(Duration::from_secs(60), "rules are back", || {
             reach(&server, &listed, &["http", "web.test", "80"]).0 == "open"
                 && reach(&server, &public, &["http", "other.test", "80"]).0 == "open"
         });

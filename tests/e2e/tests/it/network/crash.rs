@@ -33,7 +33,7 @@ fn f30_a_run_that_is_killed_leaves_nothing_to_whoever_comes_next() {
     let internet = Internet::new(&env);
     let command = env.run_command(&["--net", "public"], ["sleep", "60"]);
     let mut child = internet.on_machine(&command).spawn().unwrap();
-    warren_e2e::eventually(std::time::Duration::from_secs(10), "it runs", || {
+    warren_e2e::eventually(std::time::Duration::from_secs(60), "it runs", || {
         internet.shell("ip -o link | grep -c wrn || true") != "0"
     });
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -54,7 +54,7 @@ fn a_change_that_is_cut_short_is_made_or_not_and_never_wider() {
         server.kill();
         server.start_again_with(|setup| setup.crash_at(step));
         server.warren(["net", "set", &id, "allow=other.test"]);
-        let status = server.ended(std::time::Duration::from_secs(20));
+        let status = server.ended(std::time::Duration::from_secs(60));
         assert!(!status.success(), "{step}: {status}");
         server.start_again();
         let policy = json(&server, &["net", "show", &id, "--json"]);

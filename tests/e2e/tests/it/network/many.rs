@@ -74,7 +74,7 @@ fn bandwidth_is_held_both_ways() {
     assert!((1.5..12.0).contains(&down), "3 MB came in {down} s");
     assert!((1.5..12.0).contains(&up), "3 MB went in {up} s");
     let free = server.create();
-    eventually(Duration::from_secs(10), "others are not slowed down", || {
+    eventually(Duration::from_secs(60), "others are not slowed down", || {
         server
             .shell(&free, "curl -s -m 30 -o /dev/null -w '%{time_total}' http://web.test/bytes/3000000")
             .parse::<f64>()

@@ -121,7 +121,7 @@ fn f33_the_machines_resolver_and_route_may_change() {
     assert_closed(&server, &listed, &["http", "web.test", "80"]);
     internet.shell("ip route add default via 203.0.113.2");
     for id in [&public, &listed] {
-        eventually(Duration::from_secs(10), "the way out is back", || {
+        eventually(Duration::from_secs(60), "the way out is back", || {
             super::reach(&server, id, &["http", "web.test", "80"]).0 == "open"
         });
         assert_closed(&server, id, &["http", "10.7.7.7", "80"]);

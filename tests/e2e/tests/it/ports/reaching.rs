@@ -100,7 +100,7 @@ fn a_sandbox_that_fell_asleep_is_woken_by_a_request() {
     assert_eq!(server.status(&id), "ready", "somebody has a connection");
     echo(&mut stream, "still here");
     drop(stream);
-    eventually(Duration::from_secs(30), "it falls asleep", || server.status(&id) == "paused");
+    eventually(Duration::from_secs(60), "it falls asleep", || server.status(&id) == "paused");
     assert_eq!(told(&ask(&server, &id, 8000, "/", &key(&server)))["name"], "one");
     server.warren(["pause", &id]).ok();
     assert_eq!(ask(&server, &id, 8000, "/", &key(&server)).status, 409, "who paused it has to resume it");

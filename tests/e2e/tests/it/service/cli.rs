@@ -50,7 +50,7 @@ fn processes_are_listed_followed_and_ended() {
         server.warren(["exec", &id, "--detach", "--tag", "job", "--", "sh", "-c", counting]).ok().line();
     let listed = server.warren(["ps", &id, "--json"]).ok().json();
     assert_eq!((&listed[0]["process_id"].to_string(), &listed[0]["tag"]), (&number, &Value::from("job")));
-    eventually(Duration::from_secs(5), "all is written", || {
+    eventually(Duration::from_secs(60), "all is written", || {
         server.warren(["logs", &id, "tag:job"]).ok().text() == "line 1\nline 2\nline 3\n"
     });
     let follower = server.command(["logs", &id, "--follow"]).spawn().unwrap();
@@ -183,7 +183,7 @@ fn a_server_says_where_it_is_and_local_commands_find_it() {
     let mode = fs::metadata(server.env_file()).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
     assert!(server.key().starts_with("wrn_") && server.key().len() == 44, "{}", server.key());
-    eventually(Duration::from_secs(5), "the first start shows the key", || {
+    eventually(Duration::from_secs(60), "the first start shows the key", || {
         server.announcements().contains(server.key())
     });
     let mut id = env.warren(["create"]).ok().line();

@@ -11,7 +11,7 @@ use warren_wire::client::{ClientError, SandboxQuery};
 use crate::travel::is_of_history;
 
 const SIGKILL: i32 = 9;
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a client asks for, so that the server comes past a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

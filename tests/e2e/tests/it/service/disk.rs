@@ -70,6 +70,6 @@ fn a_full_disk_loses_nothing() {
         server.warren(["resume", &id]).ok();
     }
     assert_eq!(server.shell(&id, "cat file"), "work");
-    eventually(Duration::from_secs(10), "it is well again", || server.warren(["health"]).code == Some(0));
+    eventually(Duration::from_secs(60), "it is well again", || server.warren(["health"]).code == Some(0));
     server.finish();
 }

@@ -93,7 +93,7 @@ fn a_locked_catalog_is_said_and_never_answered_wrongly() {
     std::io::Write::write_all(&mut orders, b"ROLLBACK;\n").unwrap();
     drop(orders);
     sqlite.wait().unwrap();
-    eventually(Duration::from_secs(10), "it works again", || {
+    eventually(Duration::from_secs(60), "it works again", || {
         server.ask("POST", "/v1/sandboxes", Some(&serde_json::json!({}))).status == 201
     });
     server.assert_agreement();

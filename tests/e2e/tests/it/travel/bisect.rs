@@ -59,7 +59,7 @@ fn a_search_that_is_interrupted_leaves_no_fork() {
     take(&server, &id, &["--name", "works"]);
     server.shell(&id, "echo 2 > a");
     let child = server.command(["bisect", &id, "--good", "works", "--", "sleep", "60"]).spawn().unwrap();
-    eventually(Duration::from_secs(10), "a fork runs", || count(&server) == 2);
+    eventually(Duration::from_secs(60), "a fork runs", || count(&server) == 2);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
     rustix::process::kill_process(pid, Signal::INT).unwrap();
     Output::from(child.wait_with_output().unwrap()).ended(130);

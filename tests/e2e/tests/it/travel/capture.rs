@@ -37,7 +37,7 @@ fn a_busy_sandbox_is_copied_while_it_stands_still() {
         &id,
         "i=0; while :; do i=$((i+1)); echo $i > a.new; mv a.new a; echo $i > b.new; mv b.new b; done",
     );
-    eventually(Duration::from_secs(5), "it writes", || {
+    eventually(Duration::from_secs(60), "it writes", || {
         server.warren(["exec", &id, "--", "test", "-e", "b"]).code == Some(0)
     });
     for _ in 0..3 {
@@ -53,7 +53,7 @@ fn a_busy_sandbox_is_copied_while_it_stands_still() {
     // It goes on, and was not restarted.
     let count = || server.shell(&id, "cat a").parse::<u64>().unwrap_or(0);
     let before = count();
-    eventually(Duration::from_secs(5), "it goes on", || count() > before);
+    eventually(Duration::from_secs(60), "it goes on", || count() > before);
     assert_eq!(server.shell(&id, "pgrep -cf 'mv a.new|while :' || true").lines().count(), 1);
     server.finish();
 }
@@ -92,7 +92,7 @@ fn a_rollback_waits_for_nobody_and_ends_nothing_unless_it_is_forced() {
     let waiting =
         server.command(["exec", &id, "--", "sh", "-c", "echo two > file; exec sleep 60"]).spawn().unwrap();
     let file = format!("{id}:/home/user/file");
-    eventually(Duration::from_secs(5), "it runs", || server.warren(["cp", &file, "-"]).text() == "two\n");
+    eventually(Duration::from_secs(60), "it runs", || server.warren(["cp", &file, "-"]).text() == "two\n");
     let body = json!({"snapshot_id": point});
     let refused = server.ask("POST", &format!("/v1/sandboxes/{id}/rollback"), Some(&body));
     assert_eq!((refused.status, refused.code().as_str()), (409, "tools_in_flight"));

