@@ -63,6 +63,8 @@ impl Remains {
 
 /// After this many attempts, about a minute, the remains are left to the next process.
 const MOST_ATTEMPTS: u32 = 200;
+/// After this many, about a second, a process that wants to end does not wait any longer.
+const LAST_ATTEMPTS: u32 = 30;
 
 impl Reaper {
     /// Starts the thread, which first looks for orphans.
@@ -117,7 +119,8 @@ impl Queue {
             let mut state = self.lock();
             state.busy -= 1;
             remains.attempts += 1;
-            if !gone && remains.attempts < MOST_ATTEMPTS && !state.closed {
+            let most = if state.closed { LAST_ATTEMPTS } else { MOST_ATTEMPTS };
+            if !gone && remains.attempts < most {
                 remains.not_before = Instant::now() + retry_delay(remains.attempts);
                 state.waiting.push_back(remains);
             }
@@ -126,7 +129,7 @@ impl Queue {
         }
     }
 
-    /// The next remains that are due, waiting for some if need be. `None`: the queue is closed and has nothing due.
+    /// The next remains that are due, waiting for some if need be. `None`: the queue is closed and empty.
     fn next(&self) -> Option<Remains> {
         let mut state = self.lock();
         loop {
@@ -136,7 +139,7 @@ impl Queue {
                 state.busy += 1;
                 return Some(remains);
             }
-            if state.closed {
+            if state.closed && state.waiting.is_empty() {
                 return None;
             }
             let soonest = state.waiting.iter().map(|remains| remains.not_before - now).min();
