@@ -41,7 +41,7 @@ use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use warren_core::HostName;
 use warren_core::catalog::{CatalogError, SecretCatalog};
-use warren_core::network::{Secret, SecretName, Target};
+use warren_core::network::{Secret, SecretName};
 
 use crate::book::{Book, Guest};
 use crate::ca::{Authority, AuthorityError};
@@ -192,25 +192,9 @@ impl Edge {
             }
             whole.push(secret.ok_or(EdgeError::Gone(name))?);
         }
-        keep_closest(&mut whole, &close_to);
+        inject::keep_closest(&mut whole, &close_to);
         if whole.is_empty() { Err(EdgeError::Unbound) } else { Ok(whole) }
     }
-}
-
-/// Of transforms only those stay that name the host most closely: by its own name, or else by the longest that it is below.
-fn keep_closest(secrets: &mut Vec<Secret>, host: &HostName) {
-    let closeness = |secret: &Secret| {
-        let rules = secret.record.hosts.iter().filter(|rule| rule.names(host));
-        rules
-            .map(|rule| match &rule.target {
-                Target::Name(_) => usize::MAX,
-                Target::Below(parent) => parent.as_str().len(),
-                Target::Network(_) | Target::Any => 0,
-            })
-            .max()
-    };
-    let closest = secrets.iter().filter(|secret| secret.record.is_nameless()).filter_map(closeness).max();
-    secrets.retain(|secret| !secret.record.is_nameless() || closeness(secret) == closest);
 }
 
 /// Every secret that some policy of the guest names.

@@ -118,7 +118,7 @@ impl Proxy {
         let permit = self.pool.permit(&target.sandbox, &visit.life());
         let permit = permit.ok_or_else(|| Refusal::of(target, Wrong::TooMany))?;
         let stay = exchange::Stay { visit, permit, guard };
-        exchange::Exchange { proxy: self, target, traffic }.run(request, stay).await
+        exchange::Exchange { proxy: self, target, owner, traffic }.run(request, stay).await
     }
 
     /// Comes in, waking a sandbox that wakes for visitors.

@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use warren_core::network::{Injection, Secret};
+use warren_core::HostName;
+use warren_core::network::{Injection, Secret, Target};
 
 use super::scrub::{blot, is_long_enough};
 
@@ -162,6 +163,22 @@ impl Injections {
     pub(super) fn blotted(&self) -> impl Iterator<Item = &[u8]> {
         self.blotted.iter().map(String::as_bytes).filter(|value| is_long_enough(value))
     }
+}
+
+/// Of transforms only those stay that name the host most closely: by its own name, or else by the longest that it is below.
+pub(super) fn keep_closest(secrets: &mut Vec<Secret>, host: &HostName) {
+    let closeness = |secret: &Secret| {
+        let rules = secret.record.hosts.iter().filter(|rule| rule.names(host));
+        rules
+            .map(|rule| match &rule.target {
+                Target::Name(_) => usize::MAX,
+                Target::Below(parent) => parent.as_str().len(),
+                Target::Network(_) | Target::Any => 0,
+            })
+            .max()
+    };
+    let closest = secrets.iter().filter(|secret| secret.record.is_nameless()).filter_map(closeness).max();
+    secrets.retain(|secret| !secret.record.is_nameless() || closeness(secret) == closest);
 }
 
 fn is_credential(name: &HeaderName) -> bool {

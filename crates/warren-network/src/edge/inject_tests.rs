@@ -136,3 +136,27 @@ fn a_transform_sets_headers_and_leaves_the_others_to_the_client() {
     assert_eq!(got, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     assert_eq!(injections.blotted().collect::<Vec<_>>(), [VALUE.as_bytes()]);
 }
+
+#[test]
+fn of_transforms_the_closest_counts() {
+    let transform = |host: &str| {
+        let mut secret = secret(Injection::Transform { headers: vec!["x-a".to_owned()] });
+        secret.record.hosts = vec![host.parse().unwrap()];
+        secret
+    };
+    let all = ["*.example.com", "api.example.com", "*.api.example.com"];
+    let closest = |host: &str| {
+        let host = host.parse().unwrap();
+        let mut secrets: Vec<Secret> = all.iter().map(|host| transform(host)).collect();
+        secrets.retain(|secret| secret.record.hosts[0].names(&host));
+        // One that somebody has named is put in whatever else is.
+        secrets.push(secret(Injection::Placeholder { placeholder: "placeholder".to_owned() }));
+        keep_closest(&mut secrets, &host);
+        let hosts = secrets.iter().map(|secret| secret.record.hosts[0].to_string());
+        hosts.collect::<Vec<_>>()
+    };
+    assert_eq!(closest("api.example.com"), ["api.example.com", "api.example"]);
+    assert_eq!(closest("v1.api.example.com"), ["*.api.example.com", "api.example"]);
+    assert_eq!(closest("www.example.com"), ["*.example.com", "api.example"]);
+    assert_eq!(closest("elsewhere.example"), ["api.example"]);
+}

@@ -11,13 +11,16 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
-use warren_engine::Visit;
+use warren_core::Owner;
+use warren_e2b::CODE_PORT;
+use warren_engine::{EngineError, PortStream, Visit};
 
 use super::body::{Progress, Upload};
 use super::head::{self, Circumstances};
 use super::refusal::{Refusal, Wrong};
-use super::{Lingering, Proxy, Target, carry, tls};
+use super::{Lingering, Proxy, Target, carry, is_closed, tls};
 use crate::auth::{CutBody, StreamGuard};
+use crate::code;
 use crate::e2b::Traffic;
 use crate::held::Held;
 use crate::listener::Arrival;
@@ -35,6 +38,8 @@ pub(super) struct Stay {
 pub(super) struct Exchange<'a> {
     pub(super) proxy: &'a Proxy,
     pub(super) target: &'a Target,
+    /// Whose sandbox it is.
+    pub(super) owner: Owner,
     /// How the sandbox's ports are used.
     pub(super) traffic: Traffic,
 }
@@ -121,11 +126,27 @@ impl Exchange<'_> {
     }
 
     async fn open(&self, visit: &Visit, waiting: Waiting) -> Result<SendRequest<Body>, Wrong> {
-        let stream = visit.connect(self.target.port).await.map_err(Wrong::from_engine)?;
+        let stream = self.dial(visit).await.map_err(Wrong::from_engine)?;
         if self.traffic.https_ports.contains(&self.target.port) {
             return self.greet(tls::speak(stream).await.map_err(silenced)?, waiting).await;
         }
         self.greet(stream, waiting).await
+    }
+
+    /// Connects to the port. Where code is run, whoever listens is started for the first who comes.
+    async fn dial(&self, visit: &Visit) -> Result<PortStream, EngineError> {
+        let Target { sandbox, port, .. } = self.target;
+        match visit.connect(*port).await {
+            Err(closed) if *port == CODE_PORT && is_closed(&closed) => {
+                if let Err(error) = code::ensure(&self.proxy.state, &self.owner, sandbox).await {
+                    let error = crate::error::chain(&error);
+                    tracing::debug!(sandbox.id = %sandbox, error, "the code service does not start");
+                    return Err(closed);
+                }
+                visit.connect(*port).await
+            }
+            dialled => dialled,
+        }
     }
 
     /// Begins to speak HTTP on a new connection.

@@ -2,13 +2,18 @@
 
 mod client;
 mod control;
+mod envd;
+mod files;
+mod filesystem;
 mod lifecycle;
 mod listing;
+mod made;
 mod network;
 mod observe;
 mod processes;
 mod states;
 mod streams;
+mod templates;
 mod traffic;
 
 use serde_json::{Value, json};

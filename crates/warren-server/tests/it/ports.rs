@@ -1,7 +1,7 @@
 //! Ports of sandboxes from outside. The fake machine's sandboxes all have the loopback of this process, on which the tests listen.
 
 mod access;
-mod application;
+pub(crate) mod application;
 mod hostile;
 mod passing;
 mod tunnel;

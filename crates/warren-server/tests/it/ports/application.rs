@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 /// A small HTTP server by hand, so that it sees the very bytes, and may say whatever it likes.
-pub(super) struct Application {
-    pub(super) port: u16,
+pub(crate) struct Application {
+    pub(crate) port: u16,
     seen: Arc<Seen>,
 }
 
@@ -21,13 +21,13 @@ struct Seen {
 
 /// A request's head as it arrived.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Head {
-    pub(super) line: String,
-    pub(super) headers: BTreeMap<String, String>,
+pub(crate) struct Head {
+    pub(crate) line: String,
+    pub(crate) headers: BTreeMap<String, String>,
 }
 
 impl Application {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::<Seen>::default();
@@ -48,19 +48,19 @@ impl Application {
     }
 
     /// The last request.
-    pub(super) fn last(&self) -> Head {
+    pub(crate) fn last(&self) -> Head {
         self.seen.heads.lock().unwrap().last().cloned().expect("a request")
     }
 
-    pub(super) fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.seen.heads.lock().unwrap().len()
     }
 
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
-    pub(super) fn open(&self) -> usize {
+    pub(crate) fn open(&self) -> usize {
         self.seen.open.load(Ordering::SeqCst)
     }
 }
