@@ -19,7 +19,7 @@ fn sent(headers: &[(&str, &str)], upgrades: bool, host: Option<&str>) -> HeaderM
     let (parts, _) = request.body(Body::empty()).unwrap().into_parts();
     let circumstances = Circumstances {
         target: &target(),
-        arrival: Arrival { address: Some([192, 0, 2, 1].into()), secure: false },
+        arrival: Arrival { address: Some([192, 0, 2, 1].into()), secure: false, ..Arrival::default() },
         secure: true,
         host: host.map(|host| HeaderValue::from_str(host).unwrap()),
         upgrades,
