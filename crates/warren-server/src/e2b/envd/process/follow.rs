@@ -14,8 +14,8 @@ use warren_wire::guest::{Exit, ExitCause, Failure, FailureCode, ProcessSelector,
 use super::super::Visitor;
 use super::super::rpc::RpcError;
 use super::super::visitor::is_unknown_user;
+use super::order::Surroundings;
 use super::{about, exit, find, missing, order, selected};
-use crate::e2b::Traits;
 
 /// How long after its time a process may take to end before its follower is told that the time is over all the same.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
@@ -39,8 +39,7 @@ pub(super) async fn start(
     timeout: Option<Duration>,
 ) -> Result<impl Stream<Item = Result<StartResponse, RpcError>> + use<>, RpcError> {
     let cwd = ask.process.as_ref().and_then(|process| process.cwd.clone());
-    let whereabouts = Traits::own_env(&visitor.record);
-    let order = order::order(ask, visitor.user.clone(), whereabouts, timeout)?;
+    let order = order::order(ask, Surroundings::of(visitor), timeout)?;
     let terminal = order.terminal.is_some();
     let started = visitor.engine.start(&visitor.owner, &visitor.sandbox, order).await;
     let handle = started.map_err(|error| not_started(visitor, cwd, error))?;

@@ -6,11 +6,36 @@ use warren_e2b::process::{ProcessConfig, PtySize, StartRequest};
 use warren_engine::{Process, ProcessSpec};
 use warren_wire::guest::{ByteString, Reader, Stdin, TerminalSize};
 
+use super::super::Visitor;
 use super::super::path::Named;
 use super::super::rpc::RpcError;
+use crate::e2b::Traits;
 
 /// Variables by which a process learns where it runs. What a request says of them is passed over.
 pub(super) type Whereabouts = [(&'static str, String); 3];
+
+/// What a process has without asking for it.
+pub(super) struct Surroundings {
+    /// Absent: the sandbox's default user.
+    user: Option<ByteString>,
+    whereabouts: Whereabouts,
+    /// Where the sandbox was told to work. Absent: at the home of whoever asks, whatever the template says.
+    workdir: Option<ByteString>,
+}
+
+impl Surroundings {
+    pub(super) fn of(visitor: &Visitor) -> Self {
+        let workdir = visitor.record.spec.workdir.as_ref();
+        Self {
+            user: visitor.user.clone(),
+            whereabouts: Traits::own_env(&visitor.record),
+            workdir: workdir.map(|path| ByteString::from(path.as_path())),
+        }
+    }
+}
+
+/// The user's home, from where the agent takes paths that are not absolute.
+const HOME: &str = ".";
 
 /// The size of a terminal that is given none.
 const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
@@ -18,10 +43,10 @@ const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 /// What the agent is asked for. The process ends in its time whether or not anybody follows it by then.
 pub(super) fn order(
     ask: StartRequest,
-    user: Option<ByteString>,
-    whereabouts: Whereabouts,
+    around: Surroundings,
     timeout: Option<Duration>,
 ) -> Result<ProcessSpec, RpcError> {
+    let Surroundings { user, whereabouts, workdir } = around;
     let StartRequest { process, pty, tag, stdin } = ask;
     let ProcessConfig { cmd, args, mut envs, cwd } = process
         .filter(|process| !process.cmd.is_empty())
@@ -39,7 +64,7 @@ pub(super) fn order(
     Ok(ProcessSpec {
         argv: argv.into_iter().map(ByteString::from).collect(),
         env: envs.into_iter().map(variable).collect::<Result<_, _>>()?,
-        cwd: cwd.map(directory).transpose()?.flatten(),
+        cwd: cwd.map(directory).transpose()?.flatten().or(workdir).or_else(|| Some(HOME.into())),
         user,
         stdin: if piped { Stdin::Piped } else { Stdin::Null },
         terminal,
@@ -63,7 +88,7 @@ fn variable((name, value): (String, String)) -> Result<ByteString, RpcError> {
 fn directory(cwd: String) -> Result<Option<ByteString>, RpcError> {
     match Named::read(&cwd).map_err(|error| RpcError::invalid(format!("process.cwd: {error}")))? {
         Named::Nowhere => Ok(None),
-        named => Ok(Some(named.or(".").into())),
+        named => Ok(Some(named.or(HOME).into())),
     }
 }
 
@@ -84,7 +109,8 @@ pub(super) fn shown(process: &Process, whereabouts: &Whereabouts) -> ProcessConf
     };
     let mut envs: BTreeMap<_, _> = variables.filter_map(split).collect();
     envs.retain(|name, _| whereabouts.iter().all(|(known, _)| known != name));
-    let cwd = process.cwd.to_text().into_owned();
+    let cwd = process.cwd.to_text();
+    let cwd = cwd.strip_suffix("/.").unwrap_or(&cwd).to_owned();
     ProcessConfig { cmd, args: words.collect(), envs, cwd: Some(cwd) }
 }
 
@@ -109,7 +135,13 @@ mod tests {
     }
 
     fn spec(ask: StartRequest) -> Result<ProcessSpec, Code> {
-        order(ask, None, whereabouts(), None).map_err(|error| error.into_body().code)
+        spec_at(ask, None)
+    }
+
+    fn spec_at(ask: StartRequest, workdir: Option<&str>) -> Result<ProcessSpec, Code> {
+        let workdir = workdir.map(ByteString::from);
+        order(ask, Surroundings { user: None, whereabouts: whereabouts(), workdir }, None)
+            .map_err(|error| error.into_body().code)
     }
 
     #[test]
@@ -141,7 +173,9 @@ mod tests {
         assert_eq!(text("src"), Some("src".to_owned()));
         assert_eq!(text("~/src"), Some("src".to_owned()));
         assert_eq!(text("~"), Some(".".to_owned()));
-        assert_eq!(text(""), None);
+        assert_eq!(text(""), Some(".".to_owned()));
+        let at = |workdir| spec_at(ask(command("pwd")), workdir).unwrap().cwd;
+        assert_eq!((at(None), at(Some("/code"))), (Some(".".into()), Some("/code".into())));
         assert_eq!(cwd("~root"), Err(Code::InvalidArgument));
         assert_eq!(cwd("a\0b"), Err(Code::InvalidArgument));
     }
@@ -183,7 +217,7 @@ mod tests {
             age_ms: 0,
             kept_from: 0,
             kept_to: 0,
-            cwd: "/home/user".into(),
+            cwd: "/home/user/.".into(),
             env: vec!["A=b=c".into(), "E2B_SANDBOX_ID=sbx1".into()],
         };
         let config = shown(&process, &whereabouts());
