@@ -60,6 +60,8 @@ pub enum ImportSource<'a> {
     Path(PathBuf),
     /// An archive or image that arrives as bytes. It is stored first, because images are not in reading order.
     Stream(Box<dyn Read + 'a>),
+    /// An archive of a root file system that arrives as bytes, with what an image would say of its processes.
+    Root(Box<dyn Read + 'a>, TemplateConfig),
 }
 
 /// What happens to an earlier template of the name.
@@ -104,6 +106,7 @@ impl std::fmt::Debug for ImportSource<'_> {
         match self {
             Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
             Self::Stream(_) => f.write_str("Stream"),
+            Self::Root(_, config) => f.debug_tuple("Root").field(config).finish(),
         }
     }
 }
@@ -177,6 +180,11 @@ impl<'m> Job<'_, 'm> {
             ImportSource::Stream(mut stream) => {
                 let spooled = self.spool(&mut stream)?;
                 self.archive(spooled)
+            }
+            ImportSource::Root(mut stream, config) => {
+                let spooled = Section::whole(Rc::new(self.spool(&mut stream)?)).map_err(ImportError::Read)?;
+                examine(&spooled)?;
+                Ok(Content { config, ..self.rootfs(spooled)? })
             }
             ImportSource::Path(path) => {
                 let opened = |source| ImportError::Open { path: path.clone(), source };

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attempt, bench, bisect, completions, config, copy, create, diff, doctor, events, exec, fork, forward,
+    attempt, bench, bisect, code, completions, config, copy, create, diff, doctor, events, exec, fork, forward,
     history, keys, list, logs, net, pause, port, processes, promote, remove, run, secret, serve, sessions,
     shell, snapshot, stats, storage, template, tls, tool, transfer, why,
 };
@@ -82,6 +82,8 @@ pub(crate) enum Command {
     Export(transfer::Export),
     Import(transfer::Import),
     Tool(tool::Tool),
+    #[command(subcommand)]
+    Code(code::Code),
     Net(net::Net),
     Secret(secret::Secrets),
     Sessions(sessions::Sessions),

@@ -1,6 +1,7 @@
 pub(crate) mod attempt;
 pub(crate) mod bench;
 pub(crate) mod bisect;
+pub(crate) mod code;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod copy;
@@ -79,6 +80,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Export(args) => args.run(global),
         Command::Import(args) => args.run(global),
         Command::Tool(args) => args.run(global),
+        Command::Code(args) => args.run(global),
         Command::Net(args) => args.run(global),
         Command::Secret(args) => args.run(global),
         Command::Sessions(args) => args.run(global),

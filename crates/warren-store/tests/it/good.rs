@@ -228,3 +228,27 @@ fn a_template_knows_the_name_of_its_sandboxes() {
         Some("127.0.0.1 localhost sandbox")
     );
 }
+
+#[test]
+fn a_root_that_is_streamed_has_the_configuration_it_came_with() {
+    let test = TestStore::new();
+    let config = warren_store::TemplateConfig {
+        user: "user".to_owned(),
+        workdir: "/home/user".to_owned(),
+        ..warren_store::TemplateConfig::default()
+    };
+    let import = |name: &str, bytes: &[u8]| {
+        test.store.import(warren_store::ImportRequest {
+            name: name.parse().unwrap(),
+            source: warren_store::ImportSource::Root(Box::new(bytes), config.clone()),
+            replace: Replace::Never,
+            limits: limits(),
+            progress: &mut |_| {},
+        })
+    };
+    let imported = import("built", &Tar::new().file("etc/issue", b"built\n").end()).unwrap();
+    assert_eq!(imported.template.manifest.config, config);
+    assert_eq!(fs::read_to_string(root(&imported.template).join("etc/issue")).unwrap(), "built\n");
+    import("none", b"not an archive").unwrap_err();
+    assert_eq!(test.names(), ["built"]);
+}

@@ -1,10 +1,13 @@
+mod bootstrap;
+mod build;
+
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use warren_core::{ByteSize, Isolation, TemplateName};
-use warren_store::{ImportLimits, ImportRequest, ImportSource, Progress, Replace, Skipped};
+use warren_store::{ImportLimits, ImportRequest, ImportSource, Imported, Progress, Replace, Skipped};
 use warren_wire::api::MakeTemplate;
 
 use crate::cli::Global;
@@ -17,6 +20,7 @@ use crate::ui;
 /// `host` is built in: this machine's own /usr, read-only, under a generated skeleton.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Template {
+    Build(build::Build),
     Import(Import),
     Make(Make),
     Ls(List),
@@ -74,6 +78,7 @@ pub(crate) struct Remove {
 impl Template {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         match self {
+            Self::Build(args) => args.run(global),
             Self::Import(args) => args.run(&Local::open(global)?),
             Self::Make(args) => args.run(global),
             Self::Ls(args) => args.run(&Local::open(global)?),
@@ -107,23 +112,27 @@ impl Import {
         let imported = local.templates.import(request);
         bar.clear();
         let imported = imported.map_err(CliError::new)?;
-        let manifest = &imported.template.manifest;
-        if self.json {
-            ui::print_json(manifest);
-            return Ok(ExitCode::SUCCESS);
-        }
-        let size = ByteSize(manifest.size_bytes);
-        ui::print(&format!("imported {}: {} entries, {size}", self.name, manifest.entries));
-        let skipped = imported.skipped;
-        if skipped != Skipped::default() {
-            ui::say(&format!(
-                "left out: {} device nodes, {} sockets, {} mounted file systems",
-                skipped.devices, skipped.sockets, skipped.mounts
-            ));
-        }
-        ui::print(&format!("try it: warren run --template {} -- ls /", self.name));
+        told("imported", &self.name, &imported, self.json);
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Says what there is now.
+fn told(done: &str, name: &TemplateName, imported: &Imported, json: bool) {
+    let manifest = &imported.template.manifest;
+    if json {
+        return ui::print_json(manifest);
+    }
+    let size = ByteSize(manifest.size_bytes);
+    ui::print(&format!("{done} {name}: {} entries, {size}", manifest.entries));
+    let skipped = imported.skipped;
+    if skipped != Skipped::default() {
+        ui::say(&format!(
+            "left out: {} device nodes, {} sockets, {} mounted file systems",
+            skipped.devices, skipped.sockets, skipped.mounts
+        ));
+    }
+    ui::print(&format!("try it: warren run --template {name} -- ls /"));
 }
 
 impl Make {

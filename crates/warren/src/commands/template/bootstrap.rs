@@ -1,0 +1,149 @@
+//! Runs the program that makes a root file system of packages, and reads what it makes.
+
+use std::cell::RefCell;
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::thread::{self, JoinHandle};
+
+use crate::error::CliError;
+use crate::ui;
+
+const PROGRAM: &str = "mmdebstrap";
+
+/// Lines of complaint that are told.
+const MOST_COMPLAINTS: usize = 12;
+
+/// What to make.
+#[derive(Debug)]
+pub(super) struct Bootstrap {
+    pub(super) suite: String,
+    pub(super) mirrors: Vec<String>,
+    pub(super) packages: Vec<String>,
+    /// Run when the packages are there, with the root as `$1`.
+    pub(super) hooks: Vec<&'static str>,
+}
+
+/// A root file system that is being made. Dropping it ends the making.
+#[derive(Debug)]
+pub(super) struct Made {
+    child: RefCell<Child>,
+    root: RefCell<Option<ChildStdout>>,
+    told: RefCell<Option<JoinHandle<Vec<String>>>>,
+}
+
+/// The archive as it grows.
+#[derive(Debug)]
+pub(super) struct Root<'a> {
+    made: &'a Made,
+    archive: Option<ChildStdout>,
+}
+
+impl Bootstrap {
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![
+            "--variant=minbase".to_owned(),
+            "--format=tar".to_owned(),
+            "--aptopt=APT::Install-Recommends \"false\"".to_owned(),
+            format!("--include={}", self.packages.join(",")),
+        ];
+        arguments.extend(self.hooks.iter().map(|hook| format!("--customize-hook={hook}")));
+        arguments.extend([self.suite.clone(), "-".to_owned()]);
+        arguments.extend(self.mirrors.iter().cloned());
+        arguments
+    }
+
+    pub(super) fn begin(&self) -> Result<Made, CliError> {
+        let mut command = Command::new(PROGRAM);
+        command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => CliError::new(format!("there is no `{PROGRAM}` on this machine"))
+                .hint(format!("install it: apt install {PROGRAM}")),
+            _ => CliError::new(error),
+        })?;
+        let root = child.stdout.take();
+        let told = child.stderr.take().map(|stream| thread::spawn(|| follow(stream)));
+        Ok(Made { child: RefCell::new(child), root: RefCell::new(root), told: RefCell::new(told) })
+    }
+}
+
+impl Made {
+    /// What it makes, to be read once.
+    pub(super) fn root(&self) -> Root<'_> {
+        Root { made: self, archive: self.root.borrow_mut().take() }
+    }
+
+    /// Whether the program has made what it was to make.
+    pub(super) fn finish(&self) -> Result<(), CliError> {
+        let status = self.child.borrow_mut().wait().map_err(CliError::new)?;
+        let complaints = self.told.borrow_mut().take().and_then(|told| told.join().ok()).unwrap_or_default();
+        if status.success() {
+            return Ok(());
+        }
+        let error = CliError::new(format!("{PROGRAM} ended with {status}\n{}", complaints.join("\n")));
+        Err(error.hint("are the packages within reach? --mirror names another place for them"))
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // It has ended before, unless what it makes could not be used.
+        self.child.borrow_mut().kill().ok();
+        self.child.borrow_mut().wait().ok();
+    }
+}
+
+impl Read for Root<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(archive) = &mut self.archive else { return Ok(0) };
+        let count = archive.read(buffer)?;
+        if count > 0 || buffer.is_empty() {
+            return Ok(count);
+        }
+        self.archive = None;
+        // An archive is whole only if its maker says so.
+        if self.made.child.borrow_mut().wait()?.success() {
+            return Ok(0);
+        }
+        Err(io::Error::other(format!("{PROGRAM} failed")))
+    }
+}
+
+/// Shows how far it is, and keeps the last of what is wrong.
+fn follow(stream: ChildStderr) -> Vec<String> {
+    let terminal = io::stderr().is_terminal();
+    let mut complaints: Vec<String> = Vec::new();
+    for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        match line.trim_end().strip_prefix("I: ") {
+            Some(step) if terminal => ui::status(step),
+            Some(step) => ui::say(step),
+            None if line.trim().is_empty() => {}
+            None => {
+                if complaints.len() == MOST_COMPLAINTS {
+                    complaints.remove(0);
+                }
+                complaints.push(line.trim_end().to_owned());
+            }
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_told_everything() {
+        let bootstrap = Bootstrap {
+            suite: "bookworm".to_owned(),
+            mirrors: vec!["/etc/apt/sources.list".to_owned()],
+            packages: vec!["bash".to_owned(), "curl".to_owned()],
+            hooks: vec!["true"],
+        };
+        let arguments = bootstrap.arguments();
+        assert!(arguments.contains(&"--include=bash,curl".to_owned()));
+        assert!(arguments.contains(&"--customize-hook=true".to_owned()));
+        assert_eq!(arguments[arguments.len() - 3..], ["bookworm", "-", "/etc/apt/sources.list"]);
+    }
+}

@@ -1,0 +1,260 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use warren_core::TemplateName;
+use warren_store::{ImportLimits, ImportRequest, ImportSource, Progress, Replace, TemplateConfig};
+
+use super::bootstrap::Bootstrap;
+use super::{Bar, in_use, told};
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::local::{Local, require_root};
+use crate::ui;
+
+/// Build a template of Debian packages.
+///
+/// `base` is a small Debian with what programs for sandboxes expect: a user `user` who may use sudo, Python, Node.js, git and curl.
+/// `code-interpreter` has a Python kernel with numpy, pandas, matplotlib and their kind as well. Needs root and `mmdebstrap`; packages
+/// come from where this machine has its own, unless you name a mirror.
+#[derive(Debug, Args)]
+pub(crate) struct Build {
+    /// What to build
+    #[arg(value_enum)]
+    recipe: Recipe,
+    /// The template's name, if it is not the recipe's
+    #[arg(long)]
+    name: Option<TemplateName>,
+    /// The release of Debian, such as bookworm; this machine's own if it runs Debian
+    #[arg(long)]
+    suite: Option<String>,
+    /// Where packages come from: an address, a line of sources.list or a file of them; may be given more than once
+    #[arg(long, value_name = "MIRROR")]
+    mirror: Vec<String>,
+    /// A package to install as well; may be given more than once
+    #[arg(long, value_name = "PACKAGE")]
+    include: Vec<String>,
+    /// Replace a template of the same name
+    #[arg(long)]
+    replace: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Recipe {
+    Base,
+    CodeInterpreter,
+}
+
+/// What every recipe has.
+const BASE: &[&str] = &[
+    "bash",
+    "ca-certificates",
+    "coreutils",
+    "curl",
+    "file",
+    "git",
+    "iproute2",
+    "jq",
+    "less",
+    "ncurses-bin",
+    "netbase",
+    "nodejs",
+    "openssh-client",
+    "passwd",
+    "procps",
+    "python-is-python3",
+    "python3",
+    "python3-pip",
+    "python3-venv",
+    "tzdata",
+    "unzip",
+    "wget",
+    "xz-utils",
+];
+
+/// What runs code, and what most code wants.
+const INTERPRETER: &[&str] = &[
+    "fonts-dejavu-core",
+    "node-typescript",
+    "python3-bs4",
+    "python3-ipykernel",
+    "python3-jupyter-client",
+    "python3-matplotlib",
+    "python3-numpy",
+    "python3-openpyxl",
+    "python3-pandas",
+    "python3-pil",
+    "python3-requests",
+    "python3-scipy",
+    "python3-seaborn",
+    "python3-sklearn",
+    "python3-sympy",
+];
+
+/// What makes a Debian a template; `$1` is its root. Passwords are asked of nobody, and no program greets whoever logs in.
+const FURNISH: &str = r#"set -e
+chroot "$1" useradd --uid 1000 --user-group --create-home --shell /bin/bash --groups sudo user
+mkdir -p "$1/code"
+chmod 0777 "$1/code"
+find "$1/usr/local" -type d -exec chmod 0777 {} +
+touch "$1/root/.hushlogin" "$1/home/user/.hushlogin"
+chroot "$1" chown user:user /home/user/.hushlogin
+rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED
+: > "$1/etc/motd"
+"#;
+
+/// The first figure would wait for a list of fonts.
+const FONTS: &str =
+    r#"chroot "$1" runuser -u user -- env HOME=/home/user python3 -c 'import matplotlib.pyplot'"#;
+
+impl Recipe {
+    fn name(self) -> Result<TemplateName, CliError> {
+        let name = match self {
+            Self::Base => "base",
+            Self::CodeInterpreter => "code-interpreter",
+        };
+        name.parse().map_err(CliError::new)
+    }
+
+    fn packages(self) -> Vec<&'static str> {
+        match self {
+            Self::Base => BASE.to_vec(),
+            Self::CodeInterpreter => [BASE, INTERPRETER].concat(),
+        }
+    }
+
+    fn hooks(self) -> Vec<&'static str> {
+        match self {
+            Self::Base => vec![FURNISH],
+            Self::CodeInterpreter => vec![FURNISH, FONTS],
+        }
+    }
+}
+
+impl Build {
+    pub(super) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        require_root()?;
+        let name = self.name.clone().map_or_else(|| self.recipe.name(), Ok)?;
+        let local = Local::open(global)?;
+        if !self.replace && local.templates.get(&name).is_ok() {
+            let error = CliError::new(format!("there is a template `{name}`"));
+            return Err(error.hint("--replace builds it anew, --name gives the new one another name"));
+        }
+        let bootstrap = self.bootstrap()?;
+        ui::say(&format!("building {name} of Debian {}: this takes a few minutes", bootstrap.suite));
+        let made = bootstrap.begin()?;
+        let busy = |name: &TemplateName| in_use(&local, name);
+        let mut bar = Bar::default();
+        let mut progress = |progress: Progress| bar.show(progress);
+        let request = ImportRequest {
+            name: name.clone(),
+            source: ImportSource::Root(Box::new(made.root()), config()),
+            replace: if self.replace { Replace::Unless(&busy) } else { Replace::Never },
+            limits: ImportLimits::default(),
+            progress: &mut progress,
+        };
+        let imported = local.templates.import(request);
+        bar.clear();
+        // What the builder says explains more than an archive that is none.
+        made.finish()?;
+        let imported = imported.map_err(CliError::new)?;
+        told("built", &name, &imported, self.json);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn bootstrap(&self) -> Result<Bootstrap, CliError> {
+        let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let own = own_suite(&release);
+        let suite = self.suite.clone().or_else(|| own.clone()).ok_or_else(|| {
+            CliError::new("this machine does not run Debian")
+                .hint("name a release and where its packages are: --suite bookworm --mirror URL")
+        })?;
+        let is_own = own.as_deref() == Some(&suite);
+        let mirrors = if self.mirror.is_empty() && is_own { own_sources() } else { self.mirror.clone() };
+        let packages = self.recipe.packages().into_iter().map(str::to_owned);
+        Ok(Bootstrap {
+            suite,
+            mirrors,
+            packages: packages.chain(self.include.iter().cloned()).collect(),
+            hooks: self.recipe.hooks(),
+        })
+    }
+}
+
+/// The release of Debian that an `os-release` file names.
+fn own_suite(release: &str) -> Option<String> {
+    let value = |name: &str| {
+        let line = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        line.map(|value| value.trim_matches('"').to_owned())
+    };
+    value("VERSION_CODENAME").filter(|_| value("ID").as_deref() == Some("debian"))
+}
+
+/// Where this machine has its packages from. Empty: wherever the builder thinks.
+fn own_sources() -> Vec<String> {
+    let places = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"].map(PathBuf::from);
+    let found = places.iter().find(|place| is_in_use(place));
+    found.map(|place| place.display().to_string()).into_iter().collect()
+}
+
+fn is_in_use(sources: &Path) -> bool {
+    let text = fs::read_to_string(sources).unwrap_or_default();
+    text.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+}
+
+/// How processes start in a template that was built.
+fn config() -> TemplateConfig {
+    let env = [
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME=/home/user",
+        "USER=user",
+        "LOGNAME=user",
+        "LANG=C.UTF-8",
+        "TERM=xterm-256color",
+        "SHELL=/bin/bash",
+    ];
+    TemplateConfig {
+        env: env.map(str::to_owned).to_vec(),
+        user: "user".to_owned(),
+        workdir: "/home/user".to_owned(),
+        command: vec!["/bin/bash".to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_debian_has_a_release_of_its_own() {
+        let debian = "NAME=\"Debian GNU/Linux\"\nVERSION_CODENAME=bookworm\nID=debian\n";
+        assert_eq!(own_suite(debian).as_deref(), Some("bookworm"));
+        assert_eq!(own_suite("ID=ubuntu\nVERSION_CODENAME=noble\n"), None);
+        assert_eq!(own_suite("ID=debian\n"), None);
+        assert_eq!(own_suite(""), None);
+    }
+
+    #[test]
+    fn recipes_have_names_and_no_package_twice() {
+        for recipe in [Recipe::Base, Recipe::CodeInterpreter] {
+            assert!(recipe.name().is_ok());
+            let packages: std::collections::BTreeSet<_> = recipe.packages().into_iter().collect();
+            assert_eq!(packages.len(), recipe.packages().len());
+        }
+    }
+
+    #[test]
+    fn sources_without_a_word_are_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("sources.list");
+        assert!(!is_in_use(&place));
+        fs::write(&place, "# moved\n\n").unwrap();
+        assert!(!is_in_use(&place));
+        fs::write(&place, "# moved\ndeb x y main\n").unwrap();
+        assert!(is_in_use(&place));
+    }
+}
