@@ -47,13 +47,22 @@ pub(super) fn script(guest: &Guest, start: &Start) -> Script {
         "listen" => listen(start, word(0)),
         "write" => write(guest, word(0), &rest.get(1..).unwrap_or_default().join(" ")),
         "read" => read(guest, word(0)),
+        "warren-user" => Script::exit(0),
+        "warren-copy" => copy(guest, word(0), word(2)),
         other => Script::complain(127, format!("{other}: not found\n")),
     }
 }
 
-/// A shell's text is cut at spaces, and that is all that is known of shells.
+/// A shell's text is cut at spaces, and a script with a name is the program of that name: that is all that is known of shells.
 fn words(argv: &[ByteString]) -> Vec<String> {
     let mut words: Vec<String> = argv.iter().map(|word| word.to_text().into_owned()).collect();
+    if let [shell, flag, _, named @ ..] = words.as_slice()
+        && shell.ends_with("sh")
+        && flag == "-c"
+        && !named.is_empty()
+    {
+        return named.to_vec();
+    }
     if let [shell, flag, text] = words.as_slice()
         && shell.ends_with("sh")
         && matches!(flag.as_str(), "-c" | "-lc")
@@ -91,6 +100,17 @@ fn listen(start: &Start, word: &str) -> Script {
 
 fn write(guest: &Guest, path: &str, text: &str) -> Script {
     match guest.tree.write(&ByteString::from(path), WriteMode::Replace, None, true, text.as_bytes()) {
+        Ok(()) => Script::exit(0),
+        Err(failure) => Script::complain(1, format!("{failure}\n")),
+    }
+}
+
+/// An archive is one file here, and is copied as it is.
+fn copy(guest: &Guest, from: &str, to: &str) -> Script {
+    let copied = guest.tree.read(&ByteString::from(from)).and_then(|(_, bytes)| {
+        guest.tree.write(&ByteString::from(to), WriteMode::Replace, None, true, &bytes)
+    });
+    match copied {
         Ok(()) => Script::exit(0),
         Err(failure) => Script::complain(1, format!("{failure}\n")),
     }
