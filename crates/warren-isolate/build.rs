@@ -14,7 +14,9 @@ fn main() {
     }
     let target_dir = out_dir.join("guest");
     build_guest(&crates.join("warren-guest/Cargo.toml"), &target_dir, &target);
-    let binary = target_dir.join(target).join("guest/warren-guest");
+    let binaries = target_dir.join(target).join("guest");
+    let binary = binaries.join("warren-guest");
+    println!("cargo::rustc-env=WARREN_SUDO={}", binaries.join("warren-sudo").display());
     println!("cargo::rustc-env=WARREN_GUEST={}", binary.display());
     println!("cargo::rustc-env=WARREN_GUEST_DIGEST={:016x}", fingerprint(&binary));
 }

@@ -6,6 +6,7 @@
 //! which block, are the only ones that leave the thread.
 
 mod calls;
+mod elevate;
 mod follow;
 mod input;
 mod machine;
@@ -23,6 +24,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use warren_wire::guest::{AgentConfig, FailureCode, FileCall};
 
+use self::elevate::Elevations;
 use crate::connection::{Connection, Phase};
 use crate::failure::refuse;
 use crate::machine::Machine;
@@ -44,15 +46,20 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 const SCRATCH: usize = 64 * 1024;
 
 /// Serves calls until the lifeline breaks or, outside a sandbox, the process is told to stop.
-pub(crate) fn serve(
-    listener: OwnedFd,
-    lifeline: Option<OwnedFd>,
-    config: AgentConfig,
-    machine: Option<Machine>,
-) -> Result<(), Errno> {
-    let mut agent = Agent::create(listener, lifeline, config)?;
+pub(crate) fn serve(doors: Doors, config: AgentConfig, machine: Option<Machine>) -> Result<(), Errno> {
+    let mut agent = Agent::create(doors, config)?;
     agent.machine = machine;
     agent.run()
+}
+
+/// The descriptors by which the world reaches an agent.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    pub(crate) listener: OwnedFd,
+    /// When it breaks, the agent ends.
+    pub(crate) lifeline: Option<OwnedFd>,
+    /// Where `sudo` inside knocks.
+    pub(crate) sudo: Option<OwnedFd>,
 }
 
 struct Agent {
@@ -78,6 +85,7 @@ struct Agent {
     /// Present in a sandbox whose `/proc` is to tell of itself.
     machine: Option<Machine>,
     file_calls: Arc<AtomicUsize>,
+    elevations: Elevations,
     scratch: Vec<u8>,
     began: Instant,
     is_init: bool,
@@ -91,7 +99,7 @@ enum Course {
 }
 
 impl Agent {
-    fn create(listener: OwnedFd, lifeline: Option<OwnedFd>, config: AgentConfig) -> Result<Self, Errno> {
+    fn create(doors: Doors, config: AgentConfig) -> Result<Self, Errno> {
         let is_init = rustix::process::getpid().is_init();
         sys::take_signals()?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -105,9 +113,10 @@ impl Agent {
             watched.watch(&poller, flags).map(|()| watched)
         };
         Ok(Self {
-            listener: arm(listener, Token::Listener, EventFlags::IN)?,
+            listener: arm(doors.listener, Token::Listener, EventFlags::IN)?,
             signals: arm(sys::signal_descriptor(reported)?, Token::Signals, EventFlags::IN)?,
-            _lifeline: lifeline.map(|fd| arm(fd, Token::Lifeline, EventFlags::RDHUP)).transpose()?,
+            _lifeline: doors.lifeline.map(|fd| arm(fd, Token::Lifeline, EventFlags::RDHUP)).transpose()?,
+            elevations: Elevations::new(doors.sudo, &poller)?,
             config: Arc::new(config),
             poller,
             timers: Timers::default(),
@@ -151,6 +160,8 @@ impl Agent {
                 Token::Stdout(id) => self.read_output(id, Stream::Stdout, flags),
                 Token::Stderr(id) => self.read_output(id, Stream::Stderr, flags),
                 Token::Leftover(id) => self.read_leftover(id),
+                Token::ElevationListener => self.accept_elevation(),
+                Token::Elevation(id) => self.serve_elevation(id),
             }
         }
         // After those who are in: what one has sent before it left arrives before what the next one brings.
@@ -275,8 +286,10 @@ impl Agent {
                 }
                 Timer::Sweep => self.sweep(now),
                 Timer::Machine => self.renew_machine(now),
+                Timer::Elevation { session } => self.drop_silent_elevation(session),
                 Timer::Accept => {
-                    if self.listener.watch(&self.poller, EventFlags::IN).is_err() {
+                    let listening = self.listener.watch(&self.poller, EventFlags::IN);
+                    if listening.and(self.elevations.listen(&self.poller)).is_err() {
                         self.timers.set(now + ACCEPT_REST, Timer::Accept);
                     }
                 }

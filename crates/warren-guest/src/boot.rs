@@ -17,21 +17,21 @@ mod overlay;
 mod privileges;
 mod report;
 mod root;
+mod sudo;
 mod sys;
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
 
 use warren_wire::guest::{AgentConfig, BootPlan};
 
 use self::report::{Refusal, StepResult};
+use crate::agent::Doors;
 use crate::machine::Machine;
 
 /// What is left of the plan for the agent's life.
 #[derive(Debug)]
 pub(crate) struct Booted {
-    pub(crate) listener: OwnedFd,
-    pub(crate) lifeline: Option<OwnedFd>,
+    pub(crate) doors: Doors,
     pub(crate) config: AgentConfig,
     pub(crate) machine: Option<Machine>,
 }
@@ -53,11 +53,11 @@ fn follow(plan: BootPlan) -> Result<Booted, Refusal> {
     enter_network(&plan)?;
     rustix::system::sethostname(plan.hostname.as_bytes()).step("hostname", "set the host name")?;
     let began = plan.machine.as_ref().map(machine::set_clocks).transpose()?;
-    let machine = root::build(&plan, began)?;
+    let (machine, sudo) = root::build(&plan, began)?;
     privileges::limit(&plan)?;
     identity::enter(&plan)?;
     privileges::drop_for_good(&plan)?;
-    Ok(Booted { listener, lifeline, config: plan.agent, machine })
+    Ok(Booted { doors: Doors { listener, lifeline, sudo }, config: plan.agent, machine })
 }
 
 /// Writing `0` moves the writer itself, which spares the kernel the lock that moving another process takes.

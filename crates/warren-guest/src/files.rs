@@ -78,7 +78,13 @@ impl Task {
             }
             FileOperation::Read { path, offset, length } => read::read(self, &place(path)?, offset, length),
             FileOperation::Write { path, mode, permissions, parents } => {
-                let options = write::Options { mode, permissions, parents, uid: self.acts_as(identity), heir: self.heir };
+                let options = write::Options {
+                    mode,
+                    permissions,
+                    parents,
+                    uid: self.acts_as(identity),
+                    heir: self.heir,
+                };
                 write::write(self, place(path)?, options)
             }
             FileOperation::List { path, depth, detail } => list::list(self, &place(path)?, depth, detail),

@@ -36,6 +36,16 @@ pub(crate) fn resolve(user: Option<&ByteString>, config: &AgentConfig) -> Result
     Accounts::load().identity(named.map(ByteString::as_bytes))
 }
 
+/// Whoever has this id.
+pub(crate) fn of(uid: u32) -> Identity {
+    Accounts::load().by_uid(uid)
+}
+
+/// Whether somebody may have programs started as anybody: root, and the members of the group `sudo`.
+pub(crate) fn may_act_as_others(identity: &Identity) -> bool {
+    Accounts::load().may_act_as_others(identity)
+}
+
 /// The owner a call names, and the group if it names one.
 pub(crate) fn resolve_owner(owner: &ByteString) -> Result<(u32, Option<u32>), Failure> {
     let accounts = Accounts::load();
@@ -110,6 +120,11 @@ impl Accounts {
     fn gid_of(&self, name: &[u8]) -> Result<u32, Failure> {
         let group = self.groups().find(|group| group.name == name);
         group.map(|group| group.gid).ok_or_else(|| unknown("group", name, "/etc/group"))
+    }
+
+    fn may_act_as_others(&self, identity: &Identity) -> bool {
+        let in_group = || self.gid_of(b"sudo").is_ok_and(|gid| identity.groups.contains(&gid));
+        identity.uid == 0 || (identity.name.is_some() && in_group())
     }
 
     fn identity_of(&self, user: &User<'_>) -> Identity {
@@ -328,6 +343,17 @@ mod tests {
         ] {
             assert_eq!(ids(text), Err(FailureCode::Invalid), "{text:?}");
         }
+    }
+
+    #[test]
+    fn root_and_the_members_of_one_group_may_act_as_others() {
+        let group = "users:x:100:\nsudo:x:27:alice\nwheel:x:10:bare\n";
+        let accounts = Accounts { passwd: PASSWD.into(), group: group.into() };
+        let may = |uid| accounts.may_act_as_others(&accounts.by_uid(uid));
+        assert_eq!([0, 1000, 1001, 27, 4242].map(may), [true, true, false, false, false]);
+        let without = Accounts::default();
+        assert!(without.may_act_as_others(&without.by_uid(0)));
+        assert!(!without.may_act_as_others(&accounts.by_uid(1000)), "there is no such group");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
 
+use agent::Doors;
 use warren_wire::guest::AgentConfig;
 
 const USAGE: &str = "usage: warren-guest (serve SOCKET_PATH | boot CONTROL_DESCRIPTOR)";
@@ -47,14 +48,15 @@ fn main() -> ExitCode {
 fn serve(path: &Path) -> Result<(), String> {
     let listener =
         UnixListener::bind(path).map_err(|error| format!("listen on `{}`: {error}", path.display()))?;
-    agent::serve(OwnedFd::from(listener), None, AgentConfig::default(), None)
+    let doors = Doors { listener: OwnedFd::from(listener), lifeline: None, sudo: None };
+    agent::serve(doors, AgentConfig::default(), None)
         .map_err(|errno| format!("serve calls: {}", std::io::Error::from(errno)))
 }
 
 /// Becomes PID 1 of a sandbox as the plan on the control socket says.
 fn boot(control: &OsStr) -> Result<(), String> {
     let booted = boot::run(control).ok_or("the boot plan could not be carried out")?;
-    agent::serve(booted.listener, booted.lifeline, booted.config, booted.machine)
+    agent::serve(booted.doors, booted.config, booted.machine)
         .map_err(|errno| format!("serve calls: {}", std::io::Error::from(errno)))
 }
 

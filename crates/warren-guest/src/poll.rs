@@ -29,6 +29,9 @@ pub(crate) enum Token {
     Stderr(u64),
     /// An output pipe that outlived its process.
     Leftover(u64),
+    /// Where `sudo` knocks.
+    ElevationListener,
+    Elevation(u64),
 }
 
 impl Token {
@@ -43,6 +46,8 @@ impl Token {
             Self::Stdout(id) => (6, id),
             Self::Stderr(id) => (7, id),
             Self::Leftover(id) => (8, id),
+            Self::ElevationListener => (9, 0),
+            Self::Elevation(id) => (10, id),
         };
         (kind << KIND_SHIFT) | (id & ID_MASK)
     }
@@ -59,6 +64,8 @@ impl Token {
             6 => Self::Stdout(id),
             7 => Self::Stderr(id),
             8 => Self::Leftover(id),
+            9 => Self::ElevationListener,
+            10 => Self::Elevation(id),
             _ => return None,
         })
     }

@@ -1,8 +1,9 @@
 //! Starts processes: pipes or a terminal, the environment and the user's ids, all prepared before the child
 //! exists, and every refusal on the way told in the words of the call.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -15,7 +16,7 @@ use warren_wire::guest::{AgentConfig, Failure, FailureCode, Start, Stdin, Termin
 use crate::failure::{kernel, kernel_as};
 use crate::identity::{self, Identity};
 use crate::program::{self, Environment, WorkingDirectory};
-use crate::sys::{Ids, Launch, LaunchError, LaunchStep, Stack, launch};
+use crate::sys::{Ids, Launch, LaunchError, LaunchStep, Launched, Stack, launch};
 
 /// The agent's own limit of open files, where the sandbox allows as many.
 const OPEN_FILES: u64 = 65_536;
@@ -24,7 +25,7 @@ const OPEN_FILES: u64 = 65_536;
 #[derive(Debug)]
 pub(crate) struct Spawner {
     stack: Stack,
-    null: Option<OwnedFd>,
+    null: Option<Rc<OwnedFd>>,
     ids: (u32, u32, Vec<u32>),
     open_files: Option<(u64, u64)>,
 }
@@ -75,8 +76,41 @@ impl Spawner {
             None => pipes(start.stdin),
         };
         let stdio = stdio.map_err(|errno| kernel("make the process's pipes", errno))?;
-        let ids = self.changes_to(&identity);
-        let null = open_null(&mut self.null).map_err(|errno| kernel("open /dev/null", errno))?;
+        let null = self.null().map_err(|errno| kernel("open /dev/null", errno))?;
+        let ends = [
+            stdio.child_stdin.as_ref().unwrap_or(&null).as_fd(),
+            stdio.child_stdout.as_fd(),
+            stdio.child_stderr.as_ref().unwrap_or(&stdio.child_stdout).as_fd(),
+        ];
+        let launched = self.launch(start, &environment, &identity, &directory, ends)?;
+        let cwd = if launched.elsewhere { PathBuf::from("/") } else { directory.path };
+        let Stdio { stdin, stdout, stderr, .. } = stdio;
+        Ok(Child { pid: launched.pid, cwd, stdin, stdout, stderr })
+    }
+
+    /// Starts a process with input and output that are there already, and gives its pid.
+    pub(crate) fn start_on(
+        &mut self,
+        start: &Start,
+        config: &AgentConfig,
+        ends: [BorrowedFd<'_>; 3],
+    ) -> Result<i32, Failure> {
+        program::check(start)?;
+        let identity = identity::resolve(start.user.as_ref(), config)?;
+        let environment = Environment::assemble(start, config, &identity);
+        let directory =
+            WorkingDirectory { replaceable: true, ..WorkingDirectory::choose(start, config, &identity) };
+        Ok(self.launch(start, &environment, &identity, &directory, ends)?.pid)
+    }
+
+    fn launch(
+        &mut self,
+        start: &Start,
+        environment: &Environment<'_>,
+        identity: &Identity,
+        directory: &WorkingDirectory,
+        stdio: [BorrowedFd<'_>; 3],
+    ) -> Result<Launched, Failure> {
         let argv: Result<_, _> =
             start.argv.iter().map(|text| program::c_string(text.as_bytes().to_vec())).collect();
         let plan = Launch {
@@ -85,21 +119,24 @@ impl Spawner {
             env: environment.to_strings()?,
             cwd: program::path_string(&directory.path)?,
             other_cwd: directory.replaceable.then(|| c"/".to_owned()),
-            stdio: [
-                stdio.child_stdin.as_ref().unwrap_or(null).as_fd(),
-                stdio.child_stdout.as_fd(),
-                stdio.child_stderr.as_ref().unwrap_or(&stdio.child_stdout).as_fd(),
-            ],
+            stdio,
             terminal: start.terminal.is_some(),
-            ids,
+            ids: self.changes_to(identity),
             open_files: self.open_files,
         };
         let launched =
-            launch(&plan, &mut self.stack).map_err(|error| explain(error, start, &directory, &identity))?;
+            launch(&plan, &mut self.stack).map_err(|error| explain(error, start, directory, identity))?;
         prefer_as_victim(launched.pid);
-        let cwd = if launched.elsewhere { PathBuf::from("/") } else { directory.path };
-        let Stdio { stdin, stdout, stderr, .. } = stdio;
-        Ok(Child { pid: launched.pid, cwd, stdin, stdout, stderr })
+        Ok(launched)
+    }
+
+    /// `/dev/null`, opened when first needed.
+    fn null(&mut self) -> Result<Rc<OwnedFd>, Errno> {
+        if let Some(opened) = &self.null {
+            return Ok(Rc::clone(opened));
+        }
+        let opened = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Rc::clone(self.null.insert(Rc::new(opened))))
     }
 
     /// Which ids are not right already.
@@ -119,16 +156,6 @@ fn prefer_as_victim(pid: i32) {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     if let Ok(score) = rustix::fs::open(format!("/proc/{pid}/oom_score_adj"), flags, Mode::empty()) {
         rustix::io::write(&score, b"500").ok();
-    }
-}
-
-/// `/dev/null`, opened when first needed.
-fn open_null(null: &mut Option<OwnedFd>) -> Result<&OwnedFd, Errno> {
-    match null {
-        Some(opened) => Ok(opened),
-        None => {
-            Ok(null.insert(rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?))
-        }
     }
 }
 

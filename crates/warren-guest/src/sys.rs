@@ -9,7 +9,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
-pub(crate) use launch::{Ids, Launch, LaunchError, LaunchStep, Stack, launch};
+pub(crate) use launch::{Ids, Launch, LaunchError, LaunchStep, Launched, Stack, launch};
 
 /// Blocks every signal for this thread and all threads it will start, and sets every disposition back to
 /// its default. A process started later then only needs to unblock.

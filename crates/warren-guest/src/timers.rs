@@ -14,6 +14,8 @@ pub(crate) enum Timer {
     Sweep,
     /// Accepting failed for want of descriptors and may work again.
     Accept,
+    /// One that `sudo` sent has not said what it wants.
+    Elevation { session: u64 },
     /// The figures of the sandbox's machine are due for renewal.
     Machine,
 }

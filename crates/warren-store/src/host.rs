@@ -136,7 +136,7 @@ fn config(survey: &Survey) -> TemplateConfig {
     let shell = survey.shell;
     TemplateConfig {
         env: [
-            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PATH=/opt/warren/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME=/home/user",
             "USER=user",
             "LOGNAME=user",

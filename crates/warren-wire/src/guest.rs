@@ -11,6 +11,7 @@ mod files;
 mod frame;
 mod process;
 mod request;
+mod sudo;
 
 pub use boot::{
     AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Machine, Rlimit, TreeMount,
@@ -28,6 +29,7 @@ pub use process::{
     Started, Stdin, TerminalSize,
 };
 pub use request::{Failure, FailureCode, GuestUsage, Pong, Reply, Request};
+pub use sudo::{Elevate, Runs, SUDO_SOCKET};
 
 /// The newest protocol generation this build speaks.
 pub const GENERATION: u32 = 1;

@@ -36,8 +36,10 @@ impl Agent {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
-                    if let Some(id) = self.processes.reaped(pid.as_raw_nonzero().get()) {
-                        self.finish(id, status);
+                    let pid = pid.as_raw_nonzero().get();
+                    match self.processes.reaped(pid) {
+                        Some(id) => self.finish(id, status),
+                        None => self.end_elevation(pid, status),
                     }
                 }
                 // All processes of a sandbox descend from the agent, so without a child it is alone.

@@ -13,10 +13,13 @@ use warren_wire::guest::{FdNumber, Machine as Plan};
 
 use super::report::{Refusal, StepResult};
 use super::root::{attach, new_file_system};
-use super::sys;
+use super::{sudo, sys};
 use crate::machine::{Cover, Covers, Gauges, Machine, Size, boot_clock};
 
 const STEP: &str = "machine";
+const BOOT_ID: &CStr = c"sys/kernel/random/boot_id";
+/// Tells another number each time it is read.
+const NEW_ID: &str = "sys/kernel/random/uuid";
 /// In the old root, which the process still has as its own.
 const OLD_DEV: &str = "/dev";
 
@@ -60,7 +63,10 @@ pub(super) fn mount(proc: &OwnedFd, plan: &Plan, began: Duration) -> Result<Mach
     let take = |number: FdNumber| sys::inherit(number).step(STEP, "take a descriptor");
     let take_gauge = |number: Option<FdNumber>| number.map(take).transpose();
     stow(&take(plan.tree)?).step(STEP, "attach the prepared tree")?;
-    for (name, at) in [("cpuinfo", "proc/cpuinfo"), ("vmstat", "proc/vmstat"), ("sys", "sys")] {
+    let sudo = sudo::make_place()?;
+    for (name, at) in
+        [("cpuinfo", "proc/cpuinfo"), ("vmstat", "proc/vmstat"), ("sys", "sys"), ("sudo", &sudo)]
+    {
         bind(name, at).step(STEP, format!("cover {at}"))?;
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -85,6 +91,7 @@ pub(super) fn mount(proc: &OwnedFd, plan: &Plan, began: Duration) -> Result<Mach
         uptime: cover(c"uptime")?,
         loadavg: cover(c"loadavg")?,
     };
+    cover_boot_id(&place, proc).step(STEP, "cover the boot id")?;
     let size = Size { memory_bytes: plan.memory_bytes, cpus: plan.cpus };
     Ok(Machine::new(size, gauges, covers, began))
 }
@@ -108,6 +115,18 @@ fn cover(place: &OwnedFd, proc: &OwnedFd, name: &CStr) -> Result<Cover, Errno> {
     bind(&text, &format!("proc/{text}"))?;
     sys::make_read_only(proc, name)?;
     Ok(Cover::new(file))
+}
+
+/// A number of this start alone, where programs look for one that changes with every start of the machine.
+fn cover_boot_id(place: &OwnedFd, proc: &OwnedFd) -> Result<(), Errno> {
+    let random = rustix::fs::openat(proc, NEW_ID, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut text = [0; 64];
+    let count = rustix::io::read(&random, &mut text)?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(place, "boot_id", flags, Mode::from_raw_mode(0o444))?;
+    rustix::io::write(&file, &text[..count])?;
+    bind("boot_id", &format!("proc/{}", BOOT_ID.to_string_lossy()))?;
+    sys::make_read_only(proc, BOOT_ID)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use warren_wire::guest::BootPlan;
 
 use super::overlay::Layers;
 use super::report::{Refusal, StepResult};
-use super::{files, identity, machine, sys};
+use super::{files, identity, machine, sudo, sys};
 use crate::machine::Machine;
 
 /// Files of `/proc` that tell of the host or act on it. Covered by the null device.
@@ -52,7 +52,11 @@ const SYSCTLS: [(&str, &str); 2] =
 const EMPTY_DIRECTORY: &str = "dev/mqueue";
 
 /// Builds everything under a new root and makes it the root. `began` is when the sandbox's own machine was switched on.
-pub(super) fn build(plan: &BootPlan, began: Option<Duration>) -> Result<Option<Machine>, Refusal> {
+/// Answers that machine, and where its `sudo` knocks.
+pub(super) fn build(
+    plan: &BootPlan,
+    began: Option<Duration>,
+) -> Result<(Option<Machine>, Option<OwnedFd>), Refusal> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step("mount namespace", "make every mount private")?;
     identity::assume_file_ids(plan.id_base).step("overlay", "take the sandbox's file ids")?;
@@ -64,9 +68,10 @@ pub(super) fn build(plan: &BootPlan, began: Option<Duration>) -> Result<Option<M
     files::system_directory(&root, "sys").step("/sys", "make it an empty directory")?;
     let machine = plan.machine.as_ref().zip(began);
     let machine = machine.map(|(plan, began)| machine::mount(&proc, plan, began)).transpose()?;
+    let sudo = machine.as_ref().map(|_| sudo::listen(&root)).transpose()?;
     bind_mounts(&root, plan)?;
     pivot(&root)?;
-    Ok(machine)
+    Ok((machine, sudo))
 }
 
 /// The overlay at `/`, with the others attached below it.

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use warren_wire::guest::{
-    AgentConfig, Attribute, ByteString, CallError, Connection, Failure, FailureCode, FileCall, Detail, EntryKind, FileEntry, FileOperation,
-    FrameDecoder, FrameKind, Reply, Request, Resolved, WriteMode,
+    AgentConfig, Attribute, ByteString, CallError, Connection, Detail, EntryKind, Failure, FailureCode,
+    FileCall, FileEntry, FileOperation, FrameDecoder, FrameKind, Reply, Request, Resolved, WriteMode,
 };
 
 /// A user none of whose rights come from being root.

@@ -1,6 +1,6 @@
 //! The machine that a sandbox sees. What the agent measures it writes itself; what is the same for all sandboxes with as many
 //! processors (`/proc/cpuinfo`, `/proc/vmstat` and the little of `/sys` that counts processors) is prepared here once and
-//! cloned.
+//! cloned. So is the program `sudo`, which has to be somewhere.
 
 mod cpuinfo;
 
@@ -20,6 +20,8 @@ const PROCESSORS: &str = "sys/devices/system/cpu";
 
 /// `/proc/vmstat`: what programs divide by the uptime. Nobody counts paging for one sandbox, and there is no swap.
 const PAGING: &str = "pgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\npgmajfault 0\noom_kill 0\n";
+
+static SUDO: &[u8] = include_bytes!(env!("WARREN_SUDO"));
 
 /// Makes machines.
 #[derive(Debug)]
@@ -65,9 +67,7 @@ impl Machines {
 /// A tmpfs that is filled here and never changes again.
 fn prepare(cpus: u32) -> Result<OwnedFd, Errno> {
     let cpuinfo = cpuinfo::of_host(cpus);
-    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
-        | MountAttrFlags::MOUNT_ATTR_NODEV
-        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let tree = layers::small_tmpfs("4m", flags)?;
     let mut directory = String::new();
     for part in PROCESSORS.split('/') {
@@ -75,21 +75,22 @@ fn prepare(cpus: u32) -> Result<OwnedFd, Errno> {
         rustix::fs::mkdirat(&tree, directory.as_str(), Mode::from_raw_mode(0o755))?;
         directory.push('/');
     }
-    write(&tree, "cpuinfo", &cpuinfo)?;
-    write(&tree, "vmstat", PAGING)?;
+    write(&tree, "cpuinfo", 0o444, cpuinfo.as_bytes())?;
+    write(&tree, "vmstat", 0o444, PAGING.as_bytes())?;
+    write(&tree, "sudo", 0o555, SUDO)?;
     for name in ["online", "possible", "present"] {
-        write(&tree, &format!("{PROCESSORS}/{name}"), &range(cpus))?;
+        write(&tree, &format!("{PROCESSORS}/{name}"), 0o444, range(cpus).as_bytes())?;
     }
     clones::outwait(Errno::BUSY, || sys::set_mount(tree.as_fd(), libc::MOUNT_ATTR_RDONLY, None))?;
     Ok(tree)
 }
 
-fn write(tree: &OwnedFd, path: &str, text: &str) -> Result<(), Errno> {
-    let mode = Mode::from_raw_mode(0o444);
+fn write(tree: &OwnedFd, path: &str, mode: u32, content: &[u8]) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(mode);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(tree, path, flags, mode)?;
     rustix::fs::fchmod(&file, mode)?;
-    let mut rest = text.as_bytes();
+    let mut rest = content;
     while !rest.is_empty() {
         rest = &rest[rustix::io::write(&file, rest)?..];
     }

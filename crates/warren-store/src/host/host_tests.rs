@@ -99,6 +99,7 @@ fn lays_out_a_machine_with_a_normal_user() {
         ("tmp", 0o41777, 0),
         ("var/tmp", 0o41777, 0),
         ("home/user", 0o40755, 1000),
+        ("code", 0o40777, 1000),
         ("home/user/.bashrc", 0o100_644, 1000),
         ("etc/passwd", 0o100_644, 0),
         ("proc", 0o40755, 0),
@@ -110,10 +111,25 @@ fn lays_out_a_machine_with_a_normal_user() {
     for (path, target) in [("bin", "usr/bin"), ("var/run", "/run"), ("var/lock", "/run/lock")] {
         assert_eq!(fs::read_link(root.join(path)).unwrap(), Path::new(target));
     }
+    let sudo = fs::read_link(root.join("opt/warren/bin/sudo")).unwrap();
+    assert_eq!(sudo, Path::new("/run/warren/sudo"));
+    assert!(fs::read_to_string(root.join("etc/group")).unwrap().contains("\nsudo:x:27:user\n"));
     let passwd = fs::read_to_string(root.join("etc/passwd")).unwrap();
     assert!(passwd.contains("user:x:1000:1000:user:/home/user:/bin/bash"));
     assert!(!root.join("etc/shadow").exists());
     assert_eq!(template.manifest.config.user, "user");
+}
+
+#[test]
+fn python_has_its_plain_name() {
+    let (machine, data) = (machine(), tempfile::tempdir().unwrap());
+    let store = TemplateStore::open_for_machine(data.path(), machine.path()).unwrap();
+    let link = || fs::read_link(skeleton(&store.host().unwrap()).join("opt/warren/bin/python")).ok();
+    assert_eq!(link(), None, "there is none on this machine");
+    fs::write(machine.path().join("usr/bin/python3"), "").unwrap();
+    assert_eq!(link().as_deref(), Some(Path::new("/usr/bin/python3")));
+    fs::write(machine.path().join("usr/bin/python"), "").unwrap();
+    assert_eq!(link(), None, "the machine's own will do");
 }
 
 #[test]

@@ -22,6 +22,8 @@ const DIRECTORIES: &[(&str, u32)] = &[
     ("var/log", 0o755),
     ("var/tmp", 0o1777),
     ("opt", 0o755),
+    ("opt/warren", 0o755),
+    ("opt/warren/bin", 0o755),
     ("srv", 0o755),
     ("mnt", 0o755),
     ("media", 0o755),
@@ -32,13 +34,21 @@ const DIRECTORIES: &[(&str, u32)] = &[
     ("usr", 0o755),
 ];
 
-const LINKS: &[(&str, &str)] =
-    &[("var/run", "/run"), ("var/lock", "/run/lock"), ("etc/mtab", "../proc/self/mounts")];
+const LINKS: &[(&str, &str)] = &[
+    ("var/run", "/run"),
+    ("var/lock", "/run/lock"),
+    ("etc/mtab", "../proc/self/mounts"),
+    // Put there when the sandbox starts. One of the machine's own would want rights by its mode, and have none.
+    ("opt/warren/bin/sudo", "/run/warren/sudo"),
+];
+
+const PYTHON: &str = "opt/warren/bin/python";
 
 const GROUP: &str = "root:x:0:
 daemon:x:1:
 tty:x:5:
 mail:x:8:
+sudo:x:27:user
 utmp:x:43:
 staff:x:50:
 users:x:100:
@@ -55,7 +65,7 @@ protocols: files
 services: files
 ";
 
-const PROFILE: &str = r#"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+const PROFILE: &str = r#"PATH=/opt/warren/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 [ -d "$HOME/.local/bin" ] && PATH="$HOME/.local/bin:$PATH"
 export PATH
 if [ -n "$BASH_VERSION" ] && [ -r /etc/bash.bashrc ]; then . /etc/bash.bashrc; fi
@@ -89,10 +99,15 @@ pub(super) fn write(
     for (path, mode) in DIRECTORIES {
         directory(&mut writer, path, Attributes::root(*mode)).map_err(failed(path))?;
     }
-    directory(&mut writer, "home/user", owned_by_user(0o755)).map_err(failed("home/user"))?;
+    for (path, mode) in [("home/user", 0o755), ("code", 0o777)] {
+        directory(&mut writer, path, owned_by_user(mode)).map_err(failed(path))?;
+    }
     let links = LINKS.iter().map(|(path, target)| (*path, target.as_bytes()));
     for (path, target) in links.chain(survey.links.iter().map(|(path, target)| (*path, target.as_slice()))) {
         link(&mut writer, path, target).map_err(failed(path))?;
+    }
+    if let Some(python) = survey.python {
+        link(&mut writer, PYTHON, python.as_bytes()).map_err(failed(PYTHON))?;
     }
     let mut copier = Copier::new(machine, &mut writer)?;
     for name in &survey.allowed {

@@ -14,7 +14,7 @@ use crate::given::Given;
 use crate::tree;
 
 /// Raise it when the generated part changes, so that every machine makes its skeleton anew.
-const SKELETON_FORMAT: u32 = 3;
+const SKELETON_FORMAT: u32 = 4;
 
 /// What of `/etc` a sandbox gets: public configuration of the programs in `/usr`. Parents are named with their
 /// children (`ssl/certs`, not `ssl`), because next to them lie private keys.
@@ -65,6 +65,8 @@ pub(super) struct Survey {
     /// What to copy, relative to `/etc`.
     pub(super) allowed: Vec<String>,
     pub(super) shell: &'static str,
+    /// Where Python is, on a machine that knows it by no plainer name.
+    pub(super) python: Option<&'static str>,
     /// Names the time since the kernel started.
     pub(super) boot: String,
 }
@@ -77,11 +79,13 @@ impl Survey {
         let allowed = allowed(etc.as_fd(), machine)?;
         let has_bash = rustix::fs::statat(&root, "usr/bin/bash", AtFlags::empty()).is_ok();
         let shell = if has_bash { "/bin/bash" } else { "/bin/sh" };
+        let python = unnamed_python(root.as_fd());
         let boot = boot()?;
 
         let mut hash = Sha256::new();
         hash.update(SKELETON_FORMAT.to_le_bytes());
         hash.update(shell);
+        hash.update(python.unwrap_or_default());
         given.add_to(&mut hash);
         for (name, target) in &links {
             hash.update(name);
@@ -92,8 +96,15 @@ impl Survey {
                 add_stat(&mut hash, name, &stat);
             }
         }
-        Ok(Self { fingerprint: Digest::finish(hash), links, allowed, shell, boot })
+        Ok(Self { fingerprint: Digest::finish(hash), links, allowed, shell, python, boot })
     }
+}
+
+/// The programs of many are written for `python`, which not every machine that has Python calls so.
+fn unnamed_python(root: BorrowedFd<'_>) -> Option<&'static str> {
+    let has = |path: &&str| rustix::fs::statat(root, &path[1..], AtFlags::empty()).is_ok();
+    let named = ["/usr/local/bin/python", "/usr/bin/python"].iter().any(has);
+    ["/usr/local/bin/python3", "/usr/bin/python3"].into_iter().find(has).filter(|_| !named)
 }
 
 /// Names the time since the kernel started.

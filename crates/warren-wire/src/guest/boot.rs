@@ -109,7 +109,7 @@ pub struct Machine {
     #[n(2)]
     pub began_ns: u64,
     /// A detached mount, read-only, that holds what is the same for all such machines: the files `cpuinfo` and `vmstat`, for
-    /// `/proc`, and the directory `sys`.
+    /// `/proc`, the directory `sys`, and the program `sudo`.
     #[n(3)]
     pub tree: FdNumber,
     /// The control group's `memory.current`, or `memory.usage_in_bytes` on v1.
