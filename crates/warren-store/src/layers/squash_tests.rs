@@ -80,7 +80,7 @@ fn a_tree_deeper_than_any_path_is_squashed() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(crate::layers::content::fixture::cases(24))]
 
     #[test]
     fn the_kernel_sees_the_same_in_one_layer_as_in_many(

@@ -178,7 +178,7 @@ fn whole(fixture: &Fixture, stack: &Stack) -> BTreeMap<PathBuf, (String, bool)> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(crate::layers::content::fixture::cases(64))]
 
     #[test]
     fn a_diff_is_what_two_whole_listings_differ_in(

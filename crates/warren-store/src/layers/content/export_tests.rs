@@ -182,7 +182,7 @@ fn git_applies_a_patch_of_everything_that_can_change() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(crate::layers::content::fixture::cases(16))]
 
     #[test]
     fn git_applies_any_patch(base in things(), from in things(), to in things()) {

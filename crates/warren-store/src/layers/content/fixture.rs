@@ -13,6 +13,12 @@ use warren_core::{LayerId, LayerStore as _, MountAccess, NewLayer, RootTree, Sta
 use crate::TemplateStore;
 use crate::layers::LayerDirectory;
 
+/// So many random cases, other ones each time, unless `PROPTEST_CASES` asks for more: each makes mounts of the kernel's.
+pub(crate) fn cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(usual), ..ProptestConfig::default() }
+}
+
 /// A store of layers over a template's root.
 pub(crate) struct Fixture {
     pub(crate) data: tempfile::TempDir,

@@ -336,7 +336,7 @@ fn a_tar_file_becomes_one_layer_on_top_of_the_template() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(crate::layers::content::fixture::cases(32))]
 
     #[test]
     fn any_history_comes_back(base in things(), layers in prop::collection::vec(things(), 1..3)) {

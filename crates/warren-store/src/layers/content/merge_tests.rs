@@ -166,7 +166,7 @@ fn nothing_to_take_makes_no_layer() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(crate::layers::content::fixture::cases(40))]
 
     #[test]
     fn merging_into_an_unchanged_side_gives_the_other(base in things(), side in things()) {

@@ -177,7 +177,7 @@ fn operation() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(crate::layers::content::fixture::cases(12))]
 
     #[test]
     fn the_kernel_and_we_follow_the_same_renames(
