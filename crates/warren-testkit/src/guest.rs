@@ -1,6 +1,7 @@
 //! What answers in a fake sandbox: the guest protocol with real frames, a few scripted programs, and files in memory.
 
 mod calls;
+mod code;
 mod files;
 mod follow;
 mod line;

@@ -5,6 +5,7 @@
 mod auth;
 mod bodies;
 mod chat;
+mod code;
 mod config;
 mod contract;
 mod e2b;

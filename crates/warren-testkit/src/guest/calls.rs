@@ -8,7 +8,7 @@ use warren_wire::guest::{
 
 use super::line::Line;
 use super::process::Process;
-use super::{Gone, Guest, files, follow, programs};
+use super::{Gone, Guest, code, files, follow, programs};
 
 /// Takes one request and serves it to its end.
 pub(super) fn serve(guest: &Arc<Guest>, connection: u64, stream: Arc<UnixStream>) -> Result<(), Gone> {
@@ -164,15 +164,18 @@ fn resize(
     }))
 }
 
-/// Whoever listens in a fake sandbox sends back what it gets.
-fn connect(guest: &Guest, mut line: Line, port: u16) -> Result<(), Gone> {
-    let listens =
-        guest.awake()?.processes.values().any(|process| process.exit.is_none() && process.port == Some(port));
-    if !listens {
+/// Whoever listens in a fake sandbox sends back what it gets, unless it is the code service.
+fn connect(guest: &Arc<Guest>, mut line: Line, port: u16) -> Result<(), Gone> {
+    let listener = |process: &&Process| process.exit.is_none() && process.port == Some(port);
+    let found = guest.awake()?.processes.values().find(listener).map(|process| process.start.argv[0].clone());
+    let Some(program) = found else {
         return line
             .fail(guest, refuse(FailureCode::NotFound, format!("connect to port {port}: nobody listens")));
-    }
+    };
     line.reply(guest, &Reply::Done)?;
+    if program.as_bytes() == b"python3" {
+        return code::serve(guest, line);
+    }
     while let Some(frame) = line.receive()? {
         match frame.kind {
             FrameKind::Data => line.send(guest, FrameKind::Data, &frame.payload)?,

@@ -45,6 +45,7 @@ pub(super) fn script(guest: &Guest, start: &Start) -> Script {
         "cat" => Script { echoes: true, ..Script::default() },
         "env" => Script::say(environment(guest, start)),
         "listen" => listen(start, word(0)),
+        "python3" if rest.iter().any(|word| word == "-") => serve_code(rest),
         "write" => write(guest, word(0), &rest.get(1..).unwrap_or_default().join(" ")),
         "read" => read(guest, word(0)),
         "warren-user" => Script::exit(0),
@@ -95,6 +96,17 @@ fn listen(start: &Start, word: &str) -> Script {
     match told.or_else(found) {
         Some(port) => Script { port: Some(port), ..Script::default() },
         None => Script::complain(2, "listen: which port?\n".to_owned()),
+    }
+}
+
+/// Says on which port it listens, whatever the script is that it reads.
+fn serve_code(words: &[String]) -> Script {
+    match words.last().and_then(|word| word.parse::<u16>().ok()) {
+        Some(port) => {
+            let output = vec![(FrameKind::Stdout, format!("{port}\n").into_bytes())];
+            Script { output, port: Some(port), ..Script::default() }
+        }
+        None => Script::complain(1, "Traceback:\nNameError: no port\n".to_owned()),
     }
 }
 

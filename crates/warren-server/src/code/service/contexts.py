@@ -104,11 +104,13 @@ class Context:
             await self.kernel.run(execution.code, execution.env, execution.emit)
         except Unavailable as error:
             execution.emit(results.error("Unavailable", str(error)))
-        except Ended as error:
-            await self.kernel.stop()
-            execution.emit(results.error("KernelEnded", f"{error}; its state is lost, and the next execution starts anew"))
         except Exception as error:
-            execution.emit(results.error(type(error).__name__, str(error)))
+            if not isinstance(error, Ended) and await self.kernel.is_alive():
+                execution.emit(results.error(type(error).__name__, str(error)))
+            else:
+                # One that was stopped meanwhile fails in many ways.
+                await self.kernel.stop()
+                execution.emit(results.error("KernelEnded", "the kernel has ended; its state is lost, and the next execution starts anew"))
         finally:
             if insisting is not None:
                 insisting.cancel()

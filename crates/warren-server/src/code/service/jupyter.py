@@ -135,9 +135,10 @@ class JupyterKernel:
             if event is not None:
                 told.add(kind)
                 emit(event)
-        while reply is None:
-            reply = await self._reply_to(asked)
-        content = reply["content"]
+        for _ in range(PATIENCE):
+            reply = reply or await self._reply_to(asked)
+        # One that is interrupted in the midst of its reply gives none.
+        content = reply["content"] if reply else {"status": "aborted"}
         if content["status"] == "error" and "error" not in told and not silent:
             emit(results.error(content.get("ename", ""), content.get("evalue", ""), "\n".join(content.get("traceback", []))))
         return content["status"]

@@ -131,38 +131,42 @@ const imported = (code) =>
   );
 
 const busy = new Int32Array(new SharedArrayBuffer(4));
-let interrupted = () => {};
-
-const evaluated = async (code) => {
-  const expression = imported(language === 'typescript' ? untyped(code) : code);
-  const left = new Promise((_, fail) => (interrupted = fail));
-  const evaluation = ask('Runtime.evaluate', { expression, replMode: true, awaitPromise: true });
-  const answer = await Promise.race([evaluation, left]);
-  if (answer.exceptionDetails) return { error: failed(await taken(answer.exceptionDetails.exception)) };
-  if (answer.result.type === 'undefined') return {};
-  return shown(await taken(answer.result), answer.result);
-};
+// The order that is being followed, and the variables to put back after it.
+let current = null;
 
 const put = (name, value) => {
   if (value === undefined) delete process.env[name];
   else process.env[name] = value;
 };
 
-const run = async ({ code, env }) => {
-  const before = Object.keys(env).map((name) => [name, process.env[name]]);
-  let done;
+// May be stopped anywhere and called again: then a report is sent twice, and known by its number.
+const finish = (number, done) => {
+  if (current?.number !== number) return;
+  Atomics.store(busy, 0, 0);
+  for (const [name, value] of current.before) put(name, value);
+  fs.writeSync(Number(reports), `${JSON.stringify({ number, done })}\n`);
+  current = null;
+};
+
+const evaluated = async (code) => {
+  const expression = imported(language === 'typescript' ? untyped(code) : code);
+  const answer = await ask('Runtime.evaluate', { expression, replMode: true, awaitPromise: true });
+  if (answer.exceptionDetails) return { error: failed(await taken(answer.exceptionDetails.exception)) };
+  if (answer.result.type === 'undefined') return {};
+  return shown(await taken(answer.result), answer.result);
+};
+
+const stopped = { error: { name: 'Interrupted', value: 'the cell was interrupted', traceback: '' } };
+
+const run = async ({ number, code, env }) => {
+  current = { number, before: Object.keys(env).map((name) => [name, process.env[name]]) };
   Atomics.store(busy, 0, 1);
   try {
     for (const [name, value] of Object.entries(env)) put(name, value);
-    done = await evaluated(code);
+    finish(number, await evaluated(code));
   } catch (error) {
-    const stopped = error.code === 'ERR_INSPECTOR_COMMAND' || error.code === 'INTERRUPTED';
-    done = { error: stopped ? { name: 'Interrupted', value: 'the cell was interrupted', traceback: '' } : failed(error) };
-  } finally {
-    Atomics.store(busy, 0, 0);
-    for (const [name, value] of before) put(name, value);
+    finish(number, error.code === 'ERR_INSPECTOR_COMMAND' ? stopped : { error: failed(error) });
   }
-  fs.writeSync(Number(reports), `${JSON.stringify({ done })}\n`);
 };
 
 const control = () => {
@@ -174,8 +178,8 @@ const control = () => {
 
   const passOn = (order) => {
     if (!order.interrupt) return parentPort.postMessage(order);
-    if (Atomics.load(workerData.busy, 0) === 0) return undefined;
-    // A cell that runs is ended by the first, and one that waits is left by the second.
+    if (Atomics.load(workerData.busy, 0) === 0) return parentPort.postMessage(order);
+    // A cell that runs is ended by the first, and one that waits is left by the second. What is in its way is told again.
     session.post('Runtime.terminateExecution');
     return parentPort.postMessage(order);
   };
@@ -194,6 +198,6 @@ const control = () => {
 const worker = new Worker(`(${control})()`, { eval: true, workerData: { orders: Number(orders), busy } });
 worker.on('message', (order) => {
   if (order.ready) fs.writeSync(Number(reports), '{}\n');
-  else if (order.interrupt) interrupted(Object.assign(new Error('interrupted'), { code: 'INTERRUPTED' }));
+  else if (order.interrupt) finish(order.interrupt, stopped);
   else run(order);
 });

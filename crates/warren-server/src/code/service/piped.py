@@ -97,9 +97,11 @@ class PipedKernel:
         self._emit, self.running = emit, True
         try:
             await self._order(self._written(code, env))
-            report = await self._next_report()
+            # An execution that was interrupted may have been reported more than once.
+            while (report := self._read_number(await self._next_report()))[0] != self.count:
+                pass
             self._drain()
-            self._conclude(report, emit)
+            self._conclude(report[1], emit)
         finally:
             self._emit, self.running = None, False
 
@@ -160,10 +162,13 @@ class NodeKernel(PipedKernel):
         return self._popen(arguments, (orders, reports), stdin=subprocess.DEVNULL)
 
     def _written(self, code, env):
-        return json.dumps({"code": code, "env": env}) + "\n"
+        return json.dumps({"number": self.count, "code": code, "env": env}) + "\n"
 
-    def _conclude(self, report, emit):
-        done = json.loads(report)["done"]
+    def _read_number(self, report):
+        fields = json.loads(report)
+        return fields.get("number"), fields.get("done")
+
+    def _conclude(self, done, emit):
         if "error" in done:
             error = done["error"]
             emit(results.error(error["name"], error["value"], error["traceback"]))
@@ -175,7 +180,7 @@ class NodeKernel(PipedKernel):
 
     async def interrupt(self):
         if self.running and await self.is_alive():
-            await self._order('{"interrupt": true}\n')
+            await self._order(json.dumps({"interrupt": self.count}) + "\n")
 
 
 class BashKernel(PipedKernel):
@@ -201,11 +206,22 @@ class BashKernel(PipedKernel):
             kept = f"__warren_{name}"
             before.append(f"[ -n \"${{{name}+x}}\" ] && {kept}=${name}; export {name}={shlex.quote(value)}; ")
             after.append(f"if [ -n \"${{{kept}+x}}\" ]; then export {name}=\"${kept}\"; unset {kept}; else unset {name}; fi; ")
-        status = "__warren_status=$?; "
-        end = f"echo $__warren_status >&{self._done}; unset __warren_status"
-        return f"{''.join(before)}\neval {shlex.quote(code)} </dev/null\n{status}{''.join(after)}{end}\n"
+        # It may be interrupted as well, and is then done once more.
+        restored = f"if [ -n \"${{__warren_open+x}}\" ]; then {''.join(after)}unset __warren_open; fi; "
+        self._end = f"{restored}echo {self.count} $__warren_status >&{self._done}\n"
+        begin = f"__warren_open=1; __warren_status=130; {''.join(before)}"
+        return f"{begin}\neval {shlex.quote(code)} </dev/null\n__warren_status=$?\n{self._end}"
 
-    def _conclude(self, report, emit):
-        status = report.decode("ascii", "replace").strip()
-        if status != "0":
-            emit(results.error("ExitStatus", status))
+    def _read_number(self, report):
+        number, _, status = report.decode("ascii", "replace").partition(" ")
+        return (int(number) if number.isdecimal() else None), status
+
+    def _conclude(self, status, emit):
+        if status.strip() != "0":
+            emit(results.error("ExitStatus", status.strip()))
+
+    async def interrupt(self):
+        await super().interrupt()
+        # The shell may have been at the end of the cell, which it then gives up too.
+        if self.running:
+            await self._order(self._end)
