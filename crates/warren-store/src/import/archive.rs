@@ -214,9 +214,10 @@ impl<R: Input> Archive<R> {
         mut header: Header,
         name: Option<Vec<u8>>,
         link: Option<Vec<u8>>,
-        pax: Pax,
+        mut pax: Pax,
     ) -> Result<Entry, ArchiveError> {
         let start = header.offset;
+        let name = pax.take_name().or(name);
         let map = header.sparse.take();
         let mut entry = header.into_entry(name, link, pax.size)?;
         if !matches!(entry.kind, Kind::File | Kind::Other(_)) && entry.content.1 != 0 {

@@ -252,3 +252,13 @@ fn a_root_that_is_streamed_has_the_configuration_it_came_with() {
     import("none", b"not an archive").unwrap_err();
     assert_eq!(test.names(), ["built"]);
 }
+
+#[test]
+fn a_file_is_none_the_less_for_a_header_that_cuts_its_name_at_a_slash() {
+    let test = TestStore::new();
+    let directory = "d".repeat(99) + "/";
+    let path = format!("{directory}file");
+    let bytes = Tar::new().pax(&[("path", path.as_bytes())]).file(&directory, b"content").end();
+    let imported = test.import("cut", &bytes).unwrap();
+    assert_eq!(fs::read(root(&imported.template).join(&path)).unwrap(), b"content");
+}

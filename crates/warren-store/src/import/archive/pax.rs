@@ -44,16 +44,17 @@ impl Pax {
         if changes { Err(ArchiveError::Pax { offset }) } else { Ok(()) }
     }
 
-    /// Applies it, all but the size. Answers the real size of a sparse file.
+    /// The entry's name, if it is told here: what stands in the entry's header is then only the beginning of it.
+    pub(super) fn take_name(&mut self) -> Option<Vec<u8>> {
+        let name = self.name.take();
+        self.sparse_name.take().or(name)
+    }
+
+    /// Applies it, all but the name and the size. Answers the real size of a sparse file.
     pub(super) fn apply(self, entry: &mut Entry) -> Option<u64> {
-        let replace = |place: &mut Vec<u8>, value: Option<Vec<u8>>| {
-            if let Some(value) = value {
-                *place = value;
-            }
-        };
-        replace(&mut entry.name, self.name);
-        replace(&mut entry.name, self.sparse_name);
-        replace(&mut entry.link, self.link);
+        if let Some(link) = self.link {
+            entry.link = link;
+        }
         entry.uid = self.uid.unwrap_or(entry.uid);
         entry.gid = self.gid.unwrap_or(entry.gid);
         entry.modified = self.modified.unwrap_or(entry.modified);
