@@ -5,6 +5,8 @@ mod follow;
 mod input;
 mod order;
 
+use std::time::Duration;
+
 use axum::extract::Request;
 use axum::response::Response;
 use http::StatusCode;
@@ -21,6 +23,9 @@ use super::Visitor;
 use super::refusal::Refusal;
 use super::rpc::{self, RpcError};
 use crate::e2b::Traits;
+
+/// How long a process that was killed may take to end.
+const LONGEST_DEATH: Duration = Duration::from_secs(5);
 
 /// Answers a call of the service.
 pub(crate) async fn answer(visitor: Visitor, method: &str, request: Request) -> Response {
@@ -76,7 +81,13 @@ async fn signal(visitor: &Visitor, ask: SendSignalRequest) -> Result<SendSignalR
         _ => return Err(RpcError::invalid("signal: SIGNAL_SIGKILL and SIGNAL_SIGTERM can be sent")),
     };
     let sent = visitor.engine.signal(&visitor.owner, &visitor.sandbox, process.clone(), number, false).await;
-    sent.map(|()| SendSignalResponse {}).map_err(|error| about(&process, error))
+    sent.map_err(|error| about(&process, error))?;
+    if number == i32::from(Signal::Sigkill) {
+        // Clients look at once whether it is gone. One that the kernel does not let go is not waited for.
+        let ended = visitor.engine.wait(&visitor.owner, &visitor.sandbox, process);
+        tokio::time::timeout(LONGEST_DEATH, ended).await.ok();
+    }
+    Ok(SendSignalResponse {})
 }
 
 /// Whom a request is about.
