@@ -21,6 +21,9 @@ def main(arguments):
         # Whoever has the port is the service.
         sys.exit(f"cannot listen on port {arguments[0]}: {error}")
     os.environ.update(ENVIRONMENT)
+    if not os.path.exists("/etc/matplotlibrc"):
+        # Debian's matplotlib insists on a file that only its package brings; an empty one will do.
+        os.environ.setdefault("MATPLOTLIBRC", os.devnull)
     # Kernels inherit what is ignored here, and could then not be interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print(listener.getsockname()[1], flush=True)
