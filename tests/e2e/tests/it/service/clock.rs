@@ -30,8 +30,8 @@ fn jumps_of_the_wall_clock_neither_end_a_sandbox_nor_spare_it() {
     let setup = TestServer::setup(&env).variable("LD_PRELOAD", build(&env)).variable("CLOCK_SHIFT", &shift);
     let server = setup.set("timeouts.sweep", "1s").start();
     let create = |flags: &[&str]| server.warren([&["create"], flags].concat()).ok().line();
-    let (mortal, lasting, kept) = (create(&["--ttl", "16s"]), create(&["--idle", "10m"]), create(&[]));
     let made = Instant::now();
+    let (mortal, lasting, kept) = (create(&["--ttl", "12s"]), create(&["--idle", "10m"]), create(&[]));
     for id in [&mortal, &kept] {
         server.shell(id, "echo work > file");
     }
@@ -43,11 +43,13 @@ fn jumps_of_the_wall_clock_neither_end_a_sandbox_nor_spare_it() {
             "it did not jump"
         );
         std::thread::sleep(Duration::from_millis(1500));
-        assert_eq!(server.status(&mortal), "ready", "after a jump of {seconds} s");
+        // A busy machine may take all of its time for the commands in between.
+        let lives = server.status(&mortal) == "ready";
+        assert!(lives || made.elapsed() > Duration::from_secs(11), "after a jump of {seconds} s");
         assert_eq!(server.shell(&lasting, "echo alive"), "alive");
     }
     eventually(Duration::from_secs(60), "its time is over", || server.status(&mortal) == "stopped");
-    assert!(made.elapsed() > Duration::from_secs(15), "{:?}", made.elapsed());
+    assert!(made.elapsed() > Duration::from_secs(11), "{:?}", made.elapsed());
     assert_eq!(server.status(&lasting), "ready");
     // Ten years are more than any history; what has files is no history.
     for id in [&mortal, &kept] {

@@ -93,9 +93,9 @@ fn a_frozen_sandbox_is_stopped_after_a_while_and_keeps_its_files() {
 fn a_life_has_an_end_and_files_outlive_it_unless_told_otherwise() {
     let env = TestEnv::new();
     let mut server = server(&env);
+    let made = Instant::now();
     let kept = create(&server, &["--ttl", "8s"]);
     let deleted = create(&server, &["--ttl", "8s", "--delete-on-expiry"]);
-    let made = Instant::now();
     server.shell(&kept, "echo work > file");
     server.warren(["exec", &kept, "--detach", "--", "sleep", "1000"]).ok();
     // The time that a server is away counts.
