@@ -18,16 +18,15 @@ run: build ## Build, show what a sandbox is, and start the server (needs root)
 
 test: ## Install what the tests need (as root), then run all of them
 	@scripts/install-test-deps
-	$(CARGO) test --workspace --locked --no-fail-fast
-	@scripts/test-cgroup-v2 $(TARGET_DIR)/debug/warren
-	@scripts/test-api $(TARGET_DIR)/debug/warren
-	@scripts/soak $(TARGET_DIR)/debug/warren
+	@scripts/test
+	@scripts/side-by-side "scripts/test-cgroup-v2 $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" \
+		"scripts/soak $(TARGET_DIR)/debug/warren"
 
 check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
-	$(CARGO) test --quiet --locked --package warren-testkit --test tidy
+	$(CARGO) test --quiet --locked --workspace --test tidy
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --log-level warn check; fi
 
 bench: build ## Measure this machine, side by side with what else is installed (needs root)
