@@ -54,7 +54,8 @@ fn a_cell_is_run_to_its_end() {
 fn a_cell_can_be_followed() {
     let site = Site::start();
     let call = site.server.call("POST", &site.path("/code")).header("Accept", "text/event-stream");
-    let text = String::from_utf8(call.json(&json!({"code": "x"})).send().expect(200).body).unwrap();
+    let text = call.clone().json(&json!({"code": "x"})).send().expect(200).body;
+    let text = String::from_utf8(text).unwrap();
     let names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
     assert_eq!(names, ["started", "stdout", "stderr", "result", "end"]);
     assert!(text.contains("data: {\"text\":\"out\\n\"}"), "{text}");
