@@ -87,6 +87,33 @@ impl Drop for TestEnv {
 }
 
 #[test]
+fn each_start_has_a_boot_id_of_its_own() {
+    const SHOW: [&str; 2] = ["cat", "/proc/sys/kernel/random/boot_id"];
+    let env = TestEnv::new();
+    let (id, _) = env.keep(&["true"]);
+    let show = || env.warren(&[&["exec", &id, "--"], &SHOW[..]].concat());
+    let first = show();
+    assert_eq!(first.len(), 36, "{first}");
+    assert_eq!(show(), first);
+    let host = std::fs::read_to_string(SHOW[1]).expect("the host has one");
+    let other = env.warren(&[&["run", "--"], &SHOW[..]].concat());
+    assert!(first != other && first != host.trim() && other != host.trim());
+    let written = env.output(&[
+        "exec",
+        &id,
+        "--user",
+        "root",
+        "--",
+        "sh",
+        "-c",
+        "echo x > /proc/sys/kernel/random/boot_id",
+    ]);
+    assert!(!written.status.success());
+    assert_eq!(show(), first);
+    env.warren(&["rm", &id]);
+}
+
+#[test]
 fn sizes_are_those_of_the_limits() {
     let env = TestEnv::new();
     let script = "free -m | awk '/^Mem:/ { print $2 }'; nproc; nproc --all

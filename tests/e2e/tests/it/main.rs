@@ -22,6 +22,7 @@ mod run;
 mod sealed;
 mod server;
 mod service;
+mod sudo;
 mod templates;
 mod terminal;
 mod together;
