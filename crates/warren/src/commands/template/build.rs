@@ -98,6 +98,7 @@ const INTERPRETER: &[&str] = &[
 /// What makes a Debian a template; `$1` is its root. Passwords are asked of nobody, and no program greets whoever logs in.
 const FURNISH: &str = r#"set -e
 chroot "$1" useradd --uid 1000 --user-group --create-home --shell /bin/bash --groups sudo user
+ln -s /run/warren/sudo "$1/usr/local/bin/sudo"
 mkdir -p "$1/code"
 chmod 0777 "$1/code"
 find "$1/usr/local" -type d -exec chmod 0777 {} +
