@@ -5,6 +5,7 @@ use warren_e2b::rest::templates::StartBuild;
 
 use super::book::Context;
 use super::resolve::resolve;
+use super::start::Start;
 use crate::auth::Caller;
 use crate::e2b::control::E2bError;
 use crate::state::AppState;
@@ -21,6 +22,8 @@ const USER: &str = "user";
 pub(super) struct Base {
     pub(super) from: Option<SnapshotId>,
     pub(super) context: Context,
+    /// What runs in its sandboxes, and in those of what is built on it unless that says otherwise.
+    pub(super) start: Option<Start>,
     /// Changes whenever what it stands for does.
     pub(super) mark: String,
 }
@@ -41,6 +44,7 @@ async fn of_template(state: &AppState, caller: &Caller, name: &str) -> Result<Ba
     let from = choice.from.as_ref().map(ToString::to_string).unwrap_or_default();
     Ok(Base {
         mark: format!("{} {} {from}", choice.template, digest.unwrap_or_default()),
+        start: Start::read(&choice.annotations),
         from: choice.from,
         context: Context {
             template: choice.template,

@@ -36,7 +36,6 @@ pub(super) struct Book {
 pub(super) struct Template {
     pub(super) name: Option<String>,
     pub(super) kind: Kind,
-    pub(super) public: bool,
     pub(super) created_unix_ms: u64,
     pub(super) updated_unix_ms: u64,
     /// Processors and memory of sandboxes, where a client said so.
@@ -138,7 +137,6 @@ impl Template {
         Self {
             name,
             kind,
-            public: false,
             created_unix_ms: now,
             updated_unix_ms: now,
             cpus: None,

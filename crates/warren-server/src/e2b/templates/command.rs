@@ -38,7 +38,7 @@ impl Lines<'_> {
     fn push(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map(|place| place + 1);
-        let end = whole.or((self.rest.len() >= PIECE).then_some(self.rest.len()));
+        let end = whole.or_else(|| (self.rest.len() >= PIECE).then_some(self.rest.len()));
         if let Some(end) = end {
             let lines: Vec<u8> = self.rest.drain(..end).collect();
             self.output.job.log(self.level, self.output.step, &String::from_utf8_lossy(&lines));

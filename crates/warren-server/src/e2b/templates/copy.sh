@@ -6,7 +6,7 @@ set -euo pipefail
 archive=$1 pattern=$2 target=$3 owner=$4 mode=$5
 
 work=$(mktemp -d "${archive%/*}/files.XXXXXX")
-trap 'rm -rf -- "$work" "$archive"' EXIT
+trap 'rm -rf -- "$work" "$archive"; rmdir -- "${archive%/*}" 2> /dev/null || true' EXIT
 tar --no-same-owner -xf "$archive" -C "$work"
 cd -- "$work"
 

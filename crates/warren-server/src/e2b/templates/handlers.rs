@@ -128,8 +128,8 @@ pub(super) async fn alias(
     Path(alias): Path<String>,
 ) -> Result<Json<rest::AliasInfo>, E2bError> {
     let book = Books::of(&state, &caller.owner).await?;
-    if let Ok((id, template)) = find(&book, &caller.owner, &alias) {
-        return Ok(Json(rest::AliasInfo { template_id: id.clone(), public: template.public }));
+    if let Ok((id, _)) = find(&book, &caller.owner, &alias) {
+        return Ok(Json(rest::AliasInfo { template_id: id.clone(), public: false }));
     }
     let choice = resolve::resolve(&state, &caller, &alias).await?;
     Ok(Json(rest::AliasInfo { template_id: choice.id, public: true }))

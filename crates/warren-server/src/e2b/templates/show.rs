@@ -50,7 +50,8 @@ impl<'a> Shown<'a> {
             cpu_count: resolve::cpus(template).unwrap_or(limits.cpus).visible(),
             memory_mb: template.memory_mb.unwrap_or(limits.memory.0 >> 20),
             disk_size_mb: limits.disk.0 >> 20,
-            public: template.public,
+            // Owners are apart from one another.
+            public: false,
             aliases: template.name.iter().cloned().collect(),
             names: template.name.iter().map(|name| format!("{}/{name}", self.owner)).collect(),
             created_at: rfc3339(template.created_unix_ms),

@@ -44,7 +44,11 @@ impl Start {
     }
 
     pub(super) fn of(record: &SandboxRecord) -> Option<Self> {
-        serde_json::from_str(record.annotations.get(ANNOTATION)?).ok()
+        Self::read(&record.annotations)
+    }
+
+    pub(super) fn read(annotations: &BTreeMap<String, String>) -> Option<Self> {
+        serde_json::from_str(annotations.get(ANNOTATION)?).ok()
     }
 
     /// What a sandbox's record has to say, so that it is known when the sandbox is started again.
@@ -146,7 +150,6 @@ mod tests {
         assert_eq!(Start::new(Some(" ".to_owned()), None), None);
         let start = Start::new(Some("serve".to_owned()), Some(String::new())).unwrap();
         assert_eq!(start, Start { command: Some("serve".to_owned()), ready: None });
-        let text = start.annotations().remove(ANNOTATION).unwrap();
-        assert_eq!(serde_json::from_str::<Start>(&text).unwrap(), start);
+        assert_eq!(Start::read(&start.annotations()), Some(start));
     }
 }

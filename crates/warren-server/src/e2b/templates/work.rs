@@ -100,7 +100,7 @@ impl Work<'_> {
 
     /// A path as the build sees it, with its variables filled in.
     fn path(&self, text: &str) -> String {
-        let directory = self.context.workdir.as_deref().unwrap_or(Path::new("/"));
+        let directory = self.context.workdir.as_deref().unwrap_or_else(|| Path::new("/"));
         from_directory(&expand(text, &self.context.env), directory)
     }
 

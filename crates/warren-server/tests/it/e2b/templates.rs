@@ -398,10 +398,17 @@ fn a_start_command_runs_in_every_sandbox_and_is_waited_for() {
     let body = json!({"fromTemplate": "base", "startCmd": "listen 8000", "readyCmd": "true"});
     let status = world.outcome(&world.begin("web", &body));
     assert_eq!(status["status"], "ready", "{status}");
-    let id = world.made("web");
-    let call = world.server.stranger("GET", &format!("/v1/sandboxes/{id}/processes")).key(&world.key);
-    let list = call.send().expect(200).json().to_string();
-    assert!(list.contains("listen 8000"), "{list}");
+    let begun = world.begin("more", &json!({"fromTemplate": "web", "steps": [run("true")]}));
+    assert_eq!(world.outcome(&begun)["status"], "ready");
+    for name in ["web", "more"] {
+        let id = world.made(name);
+        let call = world.server.stranger("GET", &format!("/v1/sandboxes/{id}/processes")).key(&world.key);
+        let list = call.send().expect(200).json().to_string();
+        assert!(list.contains("listen 8000"), "{name}: {list}");
+    }
+    let never = json!({"fromTemplate": "base", "startCmd": "not-a-program", "readyCmd": "true"});
+    world.outcome(&world.begin("odd", &never));
+    world.made("odd");
 }
 
 #[test]
