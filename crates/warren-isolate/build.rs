@@ -12,7 +12,8 @@ fn main() {
     for part in ["warren-guest/src", "warren-guest/Cargo.toml", "warren-wire/src", "warren-wire/Cargo.toml"] {
         println!("cargo::rerun-if-changed={}", crates.join(part).display());
     }
-    let target_dir = out_dir.join("guest");
+    // `<target directory>/<profile>/build/<package>/out`: linting, documenting and testing have an `out` each, and share one agent.
+    let target_dir = out_dir.ancestors().nth(4).expect("cargo makes the directories").join("agent");
     build_guest(&crates.join("warren-guest/Cargo.toml"), &target_dir, &target);
     let binaries = target_dir.join(target).join("guest");
     let binary = binaries.join("warren-guest");
