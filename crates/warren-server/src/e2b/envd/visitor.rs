@@ -48,7 +48,7 @@ impl Visitor {
     /// As the agent takes a path that a client wrote.
     pub(super) fn place(&self, named: Named) -> ByteString {
         let workdir = self.record.spec.workdir.as_ref();
-        named.or(&workdir.map(|path| path.to_string_lossy()).unwrap_or(".".into())).into()
+        named.or(&workdir.map(|path| path.to_string_lossy()).unwrap_or_else(|| ".".into())).into()
     }
 
     /// What is at a path, with what clients want to know of it.

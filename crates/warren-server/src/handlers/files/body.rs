@@ -30,6 +30,11 @@ impl Outgoing {
         Ok(Self { peeked, peeked_bytes: peeked_bytes as u64, rest: Some(reader) })
     }
 
+    /// Whether all of it has been read already.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.rest.is_none()
+    }
+
     /// How many bytes there are, given how many the file's size promised.
     pub(crate) fn length(&self, promised: u64) -> u64 {
         match self.rest {

@@ -22,7 +22,8 @@ impl Coding {
         let of = |name: &str| listed.iter().find(|(listed, _)| listed.eq_ignore_ascii_case(name));
         let any = of("*").map(|(_, weight)| *weight);
         let gzip = of("gzip").map(|(_, weight)| *weight).or(any).unwrap_or(0);
-        let identity = of("identity").map(|(_, weight)| *weight).or(any.filter(|weight| *weight == 0));
+        let identity =
+            of("identity").map(|(_, weight)| *weight).or_else(|| any.filter(|weight| *weight == 0));
         let alone = listed.len() == 1 && of("gzip").is_some();
         let preferred = alone || identity.is_some_and(|identity| gzip > identity);
         match (gzip > 0, identity != Some(0)) {
@@ -37,16 +38,22 @@ impl Coding {
 fn weigh(item: &str) -> Option<Weighed<'_>> {
     let (name, rest) = item.split_once(';').unwrap_or((item, ""));
     let weight = match rest.trim().strip_prefix("q=") {
-        Some(text) => text.trim().parse::<f32>().ok().filter(|weight| (0.0..=1.0).contains(weight))?,
-        None => 1.0,
+        Some(text) => thousandths(text.trim())?,
+        None => 1000,
     };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is between 0 and 1 thousand"
-    )]
-    let thousandths = (weight * 1000.0) as u32;
-    (!name.trim().is_empty()).then_some((name.trim(), thousandths))
+    (!name.trim().is_empty()).then_some((name.trim(), weight))
+}
+
+/// `1`, `0.5` and the like, with up to three digits behind the point.
+fn thousandths(text: &str) -> Option<u32> {
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    let digits = rest.len() <= 3 && rest.bytes().all(|byte| byte.is_ascii_digit());
+    let part = digits.then(|| format!("{rest:0<3}").parse::<u32>().ok()).flatten()?;
+    match whole {
+        "0" => Some(part),
+        "1" if part == 0 => Some(1000),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use warren_wire::guest::{ByteString, EntryKind, FileOperation};
+use warren_wire::guest::{ByteString, EntryKind, FileEntry, FileOperation};
 
 use super::metadata::Metadata;
 use super::store::{describe, open};
@@ -39,17 +41,11 @@ pub(in crate::e2b::envd) async fn compose(
         visitor.user = Some(user);
     }
     let target = named(&visitor, "destination", &order.destination)?;
-    let sources: Vec<ByteString> = order
-        .source_paths
-        .iter()
-        .map(|path| named(&visitor, "source_paths", path))
-        .collect::<Result<_, _>>()?;
-    if sources.is_empty() || sources.len() > MOST_SOURCES {
-        return Err(Refusal::bad_request(format!("`source_paths` has 1 to {MOST_SOURCES} paths")));
-    }
+    let sources = order.source_paths.iter().map(|path| named(&visitor, "source_paths", path));
+    let sources: Vec<ByteString> = sources.collect::<Result<_, _>>()?;
     check(&visitor, &sources, &target).await?;
     put_together(&visitor, &sources, target.clone()).await?;
-    for path in sources {
+    for path in BTreeSet::from_iter(sources) {
         visitor.change(FileOperation::Remove { path, recursive: false }).await?;
     }
     Ok(Json(describe(&visitor, target, &Metadata::new()).await?).into_response())
@@ -64,9 +60,12 @@ fn named(visitor: &Visitor, field: &str, path: &str) -> Result<ByteString, Refus
 
 /// Nothing is begun that is known not to end well: every source is a file, and none of them is what they become.
 async fn check(visitor: &Visitor, sources: &[ByteString], target: &ByteString) -> Result<(), Refusal> {
+    if sources.is_empty() || sources.len() > MOST_SOURCES {
+        return Err(Refusal::bad_request(format!("`source_paths` has 1 to {MOST_SOURCES} paths")));
+    }
     let refused = |error| visitor.refusal(error);
     let existing = match visitor.stat(target.clone(), true).await {
-        Ok(entry) => Some(entry.inode),
+        Ok(entry) => Some(mark(&entry)),
         Err(error) => match Refusal::from(error) {
             Refusal::Told { status: http::StatusCode::NOT_FOUND, .. } => None,
             refusal => return Err(refusal),
@@ -77,12 +76,17 @@ async fn check(visitor: &Visitor, sources: &[ByteString], target: &ByteString) -
         if entry.kind != EntryKind::File {
             return Err(Refusal::bad_request(format!("{} is not a file", source.to_text())));
         }
-        if source == target || existing == Some(entry.inode) {
+        if source == target || existing == Some(mark(&entry)) {
             let path = source.to_text();
             return Err(Refusal::bad_request(format!("{path} is the destination and a source")));
         }
     }
     Ok(())
+}
+
+/// What two names of one file have in common. Numbers alone are the same on different file systems.
+fn mark(entry: &FileEntry) -> (u64, u64, i64) {
+    (entry.inode, entry.size, entry.modified_ns)
 }
 
 async fn put_together(visitor: &Visitor, sources: &[ByteString], target: ByteString) -> Result<(), Refusal> {

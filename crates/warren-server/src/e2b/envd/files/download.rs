@@ -14,6 +14,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use warren_engine::FileReader;
 use warren_wire::guest::{ByteString, FileEntry, FileOperation};
 
 use super::begin;
@@ -33,11 +34,10 @@ pub(in crate::e2b::envd) async fn download(mut visitor: Visitor, head: Parts) ->
     let named = begin(&mut visitor, &head.uri)?;
     let path = visitor.place(named);
     let headers = &head.headers;
-    let wanted = match Wanted::of(headers) {
-        Wanted::Last(count) => last(&visitor, path.clone(), count).await?,
-        wanted => wanted,
+    let (wanted, coding) = match Wanted::of(headers) {
+        Wanted::Last(count) => (last(&visitor, path.clone(), count).await?, Coding::Identity),
+        wanted => (wanted, coding(headers)?),
     };
-    let coding = coding(headers)?;
     let (offset, length) = match wanted {
         Wanted::From(first, last) => (first, last.map(|last| last - first + 1)),
         Wanted::All | Wanted::Last(_) => (0, None),
@@ -45,24 +45,32 @@ pub(in crate::e2b::envd) async fn download(mut visitor: Visitor, head: Parts) ->
     let call = visitor.call(FileOperation::Read { path, offset, length });
     let reader = visitor.engine.read_file(&visitor.owner, &visitor.sandbox, call).await;
     let reader = reader.map_err(|error| visitor.refusal(error))?;
-    let (entry, size) = (reader.entry.clone(), reader.entry.size);
-    if is_known(headers, &entry) {
-        return Ok((StatusCode::NOT_MODIFIED, file_headers(&entry)).into_response());
+    if is_known(headers, &reader.entry) {
+        return Ok((StatusCode::NOT_MODIFIED, file_headers(&reader.entry)).into_response());
     }
+    send(reader, wanted, coding).await
+}
+
+async fn send(reader: FileReader, wanted: Wanted, coding: Coding) -> Result<Response, Refusal> {
+    let (size, head) = (reader.entry.size, file_headers(&reader.entry));
     let Some((first, promised)) = wanted.within(size) else { return Ok(outside(size)) };
     let outgoing = Outgoing::open(reader).await?;
-    let length = outgoing.length(promised);
+    // Files of the kernel's have no size, however much is in them.
+    let sized = size > 0 || outgoing.is_complete();
+    let length = if sized { outgoing.length(promised) } else { u64::MAX };
     let body = outgoing.into_body(length);
     if coding == Coding::Gzip {
-        return Ok(([(CONTENT_ENCODING, "gzip")], file_headers(&entry), packed(body)).into_response());
+        return Ok(([(CONTENT_ENCODING, "gzip")], head, packed(body)).into_response());
     }
-    let head = [(CONTENT_LENGTH, length.to_string())];
+    if !sized {
+        return Ok((head, body).into_response());
+    }
+    let told = [(CONTENT_LENGTH, length.to_string())];
     if wanted == Wanted::All {
-        return Ok((head, file_headers(&entry), body).into_response());
+        return Ok((told, head, body).into_response());
     }
     let range = format!("bytes {first}-{}/{size}", (first + length).saturating_sub(1));
-    let range = [(CONTENT_RANGE, range)];
-    Ok((StatusCode::PARTIAL_CONTENT, range, head, file_headers(&entry), body).into_response())
+    Ok((StatusCode::PARTIAL_CONTENT, [(CONTENT_RANGE, range)], told, head, body).into_response())
 }
 
 /// The end of a file is found by its size.
