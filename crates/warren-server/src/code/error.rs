@@ -51,7 +51,7 @@ impl From<CodeError> for ApiError {
                     None => error,
                 }
             }
-            CodeError::Refused { status: 404, said } => Self::new(Code::CodeContextNotFound, said),
+            CodeError::Refused { status: 404, said } => Self::new(Code::ContextNotFound, said),
             CodeError::Refused { status: 400, said } => refused(&said),
             CodeError::Refused { said, .. } => Self::new(Code::SandboxIo, said),
         }

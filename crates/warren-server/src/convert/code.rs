@@ -131,8 +131,10 @@ impl Collected {
 
 /// Says whether there was room for all of it.
 fn append(output: &mut String, text: &str) -> bool {
-    let room = MOST_OUTPUT.saturating_sub(output.len());
-    let end = text.floor_char_boundary(room);
+    let mut end = MOST_OUTPUT.saturating_sub(output.len()).min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
     output.push_str(&text[..end]);
     end == text.len()
 }

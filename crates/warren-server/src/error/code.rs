@@ -49,7 +49,7 @@ codes! {
     ToolNotFound "tool_not_found" NOT_FOUND never "There is no such tool";
     NetworkRequestNotFound "network_request_not_found" NOT_FOUND never "Nothing of this number waits";
     SecretNotFound "secret_not_found" NOT_FOUND never "There is no such secret";
-    CodeContextNotFound "code_context_not_found" NOT_FOUND never "There is no such context";
+    ContextNotFound "code_context_not_found" NOT_FOUND never "There is no such context";
     KeyNotFound "key_not_found" NOT_FOUND never "There is no such key";
     PathNotFound "path_not_found" NOT_FOUND never "It does not exist inside the sandbox";
     NoDefaultSandbox "no_default_sandbox" NOT_FOUND never "No default sandbox is set";

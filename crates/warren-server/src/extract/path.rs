@@ -118,7 +118,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CodeContextPath {
         if (1..=LONGEST_CONTEXT).contains(&text.len()) && text.bytes().all(word) {
             return Ok(Self(text));
         }
-        Err(ApiError::new(Code::CodeContextNotFound, format!("there is no context `{}`", shorten(&text))))
+        Err(ApiError::new(Code::ContextNotFound, format!("there is no context `{}`", shorten(&text))))
     }
 }
 

@@ -13,6 +13,10 @@ const PROGRAM: &str = "mmdebstrap";
 /// Lines of complaint that are told.
 const MOST_COMPLAINTS: usize = 12;
 
+/// What packages bring and nobody reads in a sandbox; licences stay.
+const LEFT_OUT: [&str; 4] =
+    ["/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*/[!c]*"];
+
 /// What to make.
 #[derive(Debug)]
 pub(super) struct Bootstrap {
@@ -46,6 +50,7 @@ impl Bootstrap {
             "--aptopt=APT::Install-Recommends \"false\"".to_owned(),
             format!("--include={}", self.packages.join(",")),
         ];
+        arguments.extend(LEFT_OUT.iter().map(|place| format!("--dpkgopt=path-exclude={place}")));
         arguments.extend(self.hooks.iter().map(|hook| format!("--customize-hook={hook}")));
         arguments.extend([self.suite.clone(), "-".to_owned()]);
         arguments.extend(self.mirrors.iter().cloned());

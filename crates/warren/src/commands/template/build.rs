@@ -89,10 +89,6 @@ const INTERPRETER: &[&str] = &[
     "python3-pandas",
     "python3-pil",
     "python3-requests",
-    "python3-scipy",
-    "python3-seaborn",
-    "python3-sklearn",
-    "python3-sympy",
 ];
 
 /// What makes a Debian a template; `$1` is its root. Passwords are asked of nobody, and no program greets whoever logs in.
