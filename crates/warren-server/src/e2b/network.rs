@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::routing::put;
 use http::{HeaderValue, StatusCode};
 use serde_json::Value;
-use warren_core::{NetworkPolicy, SandboxRecord};
+use warren_core::{NetworkPolicy, Owner, SandboxRecord, Scope};
 use warren_e2b::ENVD_PORT;
 use warren_e2b::rest::{EgressProxy, NetworkConfig, NetworkUpdate};
 use warren_engine::Patch;
@@ -89,6 +89,7 @@ async fn set(
     Id(id): Id,
     Body(update): Body<NetworkUpdate>,
 ) -> Result<StatusCode, E2bError> {
+    caller.require(Scope::Use)?;
     let record = control::find(&state, &caller, &id).await?;
     refuse_unheld(update.dns_servers.as_deref(), update.egress_proxy.as_ref())?;
     let engine = state.engine_of(&caller);
@@ -185,7 +186,7 @@ fn traffic(network: &NetworkConfig) -> Result<Traffic, E2bError> {
     Ok(Traffic { public: network.allow_public_traffic.unwrap_or(true), mask_host, https_ports })
 }
 
-async fn drop_secrets(state: &AppState, owner: &warren_core::Owner, policy: &NetworkPolicy) {
+async fn drop_secrets(state: &AppState, owner: &Owner, policy: &NetworkPolicy) {
     if let Err(error) = state.engine.drop_transforms(owner, &policy.secrets).await {
         // The engine's sweep finds them.
         tracing::warn!(error = crate::error::chain(&error), "secrets of a sandbox are left for later");

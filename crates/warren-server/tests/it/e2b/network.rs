@@ -115,7 +115,7 @@ fn what_cannot_be_held_to_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn another_owners_sandbox_cannot_be_changed() {
+fn who_may_not_change_a_sandbox_does_not() {
     let server = TestServer::start();
     let id = make(&server, &json!({}));
     let other = server.key("other", warren_core::Scope::Admin);
@@ -125,6 +125,9 @@ fn another_owners_sandbox_cannot_be_changed() {
     let missing = put(&server, &unknown, &json!({})).expect(404).json();
     let text = |told: &Value, id: &SandboxId| told.to_string().replace(id.as_str(), "ID");
     assert_eq!(text(&refused, &id), text(&missing, &unknown));
+    let reader = server.key("default", warren_core::Scope::Read);
+    let call = server.stranger("PUT", &format!("/e2b/sandboxes/{id}/network")).header("X-API-KEY", &reader);
+    call.json(&json!({"allow_internet_access": false})).pass().expect(403);
     assert_eq!(holds(&server, &id).0, NetworkMode::Public);
 }
 
