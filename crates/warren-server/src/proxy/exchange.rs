@@ -173,6 +173,10 @@ impl Exchange<'_> {
     /// Lets the connection wait for another request once it has given its whole answer.
     fn keep(&self, mut connection: SendRequest<Body>, answered: &Answered, visit: &Visit) {
         let (pool, target, life) = (&self.proxy.pool, self.target, visit.life());
+        // A code service that was killed is started again for whoever finds nobody there, and not for who finds an old connection.
+        if target.port == CODE_PORT {
+            return;
+        }
         if answered.body().is_end_stream() && connection.is_ready() {
             return pool.put(target, &life, connection);
         }

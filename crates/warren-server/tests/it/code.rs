@@ -109,14 +109,21 @@ fn clients_of_the_port_find_the_service_too() {
     let host = format!("49999-{}.localhost:{}", site.sandbox, site.server.address.port());
     let call = site.server.visitor("POST", "/execute", &host);
     let call = call.header("Warren-Traffic-Token", port["token"].as_str().unwrap());
-    let answer = call.json(&json!({"code": "x"})).pass().expect(200);
-    let lines: Vec<Value> = answer
-        .body
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice(line).ok())
-        .collect();
-    assert_eq!(lines.last().unwrap()["type"], "end_of_execution");
-    assert_eq!(site.services().len(), 1);
+    let execute = || {
+        let answer = call.clone().json(&json!({"code": "x"})).pass().expect(200);
+        let lines = answer.body.split(|byte| *byte == b'\n');
+        let events: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        assert_eq!(events.last().unwrap()["type"], "end_of_execution");
+    };
+    execute();
+    let services = site.services();
+    assert_eq!(services.len(), 1);
+    // Nobody speaks to one that was killed over a connection of old.
+    let process = services[0]["process_id"].to_string();
+    site.server.call("DELETE", &site.path(&format!("/processes/{process}"))).send().expect(204);
+    execute();
+    let running = site.services().iter().filter(|process| process["status"] == "running").count();
+    assert_eq!(running, 1);
 }
 
 #[test]
