@@ -171,7 +171,8 @@ pub enum State {
 pub struct SandboxDetail {
     #[serde(flatten)]
     pub listed: ListedSandbox,
-    pub envd_access_token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub envd_access_token: Option<String>,
     pub domain: Option<String>,
     /// As its client said; `null` if it did not.
     pub allow_internet_access: Option<bool>,

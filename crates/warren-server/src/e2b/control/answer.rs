@@ -1,6 +1,7 @@
-use warren_core::{OnExpiry, PausedBy, SandboxRecord, Status};
+use warren_core::{OnExpiry, PausedBy, SandboxRecord, Scope, Status};
 use warren_e2b::{ENVD_VERSION, rest};
 
+use crate::auth::Caller;
 use crate::convert;
 use crate::e2b::{Traits, templates, tokens};
 use crate::proxy::Address;
@@ -86,16 +87,18 @@ pub(super) fn listed(record: &SandboxRecord, shown: Shown) -> rest::ListedSandbo
     }
 }
 
+/// Whoever may only read is not told what opens the sandbox.
 pub(super) fn detail(
     state: &AppState,
-    record: &SandboxRecord,
-    shown: Shown,
+    caller: &Caller,
+    (record, shown): (&SandboxRecord, Shown),
     address: &Address,
 ) -> rest::SandboxDetail {
     let traits = Traits::of(record);
+    let may_use = caller.require(Scope::Use).is_ok();
     rest::SandboxDetail {
         listed: listed(record, shown),
-        envd_access_token: tokens::access_token(&state.ports.keys, &record.id),
+        envd_access_token: may_use.then(|| tokens::access_token(&state.ports.keys, &record.id)),
         domain: Some(address.domain()),
         allow_internet_access: traits.allow_internet_access,
         network: traits.network,

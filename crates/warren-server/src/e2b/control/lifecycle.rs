@@ -39,7 +39,7 @@ pub(super) async fn get(
 ) -> Result<Json<rest::SandboxDetail>, E2bError> {
     let record = find(&state, &caller, &id).await?;
     let shown = shown_as(&record).ok_or_else(|| E2bError::no_sandbox(&id))?;
-    Ok(Json(answer::detail(&state, &record, shown, &address)))
+    Ok(Json(answer::detail(&state, &caller, (&record, shown), &address)))
 }
 
 pub(super) async fn kill(

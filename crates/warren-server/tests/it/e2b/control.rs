@@ -99,6 +99,12 @@ fn nobody_comes_in_without_a_key() {
         call_as(&server, &reader, "POST", "/v2/sandboxes").json(&json!({"templateID": "base"})).pass(),
         403,
     );
+    let id = make(&server);
+    let told = call_as(&server, &reader, "GET", &format!("/sandboxes/{id}")).pass().expect(200).json();
+    assert!(told["envdAccessToken"].is_null(), "who may only read is told what opens the sandbox: {told}");
+    for (method, path) in [("DELETE", ""), ("POST", "/connect"), ("POST", "/pause"), ("PUT", "/network")] {
+        refused(call_as(&server, &reader, method, &format!("/sandboxes/{id}{path}")).pass(), 403);
+    }
     server.stranger("GET", "/e2b/health").pass().expect(200);
     refused(call(&server, "GET", "/nowhere").pass(), 404);
     refused(call(&server, "PUT", "/v2/sandboxes").pass(), 405);
