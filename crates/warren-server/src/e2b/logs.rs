@@ -235,9 +235,9 @@ mod tests {
         };
         assert!(wanted(Some(1500), false, LogLevel::Warn, Some("code 1")).entry(&failed).is_some());
         assert!(wanted(Some(1500), true, LogLevel::Debug, None).entry(&failed).is_some());
-        assert!(!wanted(Some(1501), false, LogLevel::Debug, None).entry(&failed).is_some());
-        assert!(!wanted(Some(1499), true, LogLevel::Debug, None).entry(&failed).is_some());
-        assert!(!wanted(None, false, LogLevel::Error, None).entry(&failed).is_some());
-        assert!(!wanted(None, false, LogLevel::Debug, Some("code 2")).entry(&failed).is_some());
+        assert!(wanted(Some(1501), false, LogLevel::Debug, None).entry(&failed).is_none());
+        assert!(wanted(Some(1499), true, LogLevel::Debug, None).entry(&failed).is_none());
+        assert!(wanted(None, false, LogLevel::Error, None).entry(&failed).is_none());
+        assert!(wanted(None, false, LogLevel::Debug, Some("code 2")).entry(&failed).is_none());
     }
 }

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::routing::put;
 use http::{HeaderValue, StatusCode};
 use serde_json::Value;
-use warren_core::{NetworkPolicy, Owner, SandboxRecord, Scope};
+use warren_core::{NetworkPolicy, Owner, SandboxRecord};
 use warren_e2b::ENVD_PORT;
 use warren_e2b::rest::{EgressProxy, NetworkConfig, NetworkUpdate};
 use warren_engine::Patch;
@@ -89,7 +89,6 @@ async fn set(
     Id(id): Id,
     Body(update): Body<NetworkUpdate>,
 ) -> Result<StatusCode, E2bError> {
-    caller.require(Scope::Use)?;
     let record = control::find(&state, &caller, &id).await?;
     refuse_unheld(update.dns_servers.as_deref(), update.egress_proxy.as_ref())?;
     let engine = state.engine_of(&caller);
