@@ -289,7 +289,7 @@ impl Agent {
                 Timer::Elevation { session } => self.drop_silent_elevation(session),
                 Timer::Accept => {
                     let listening = self.listener.watch(&self.poller, EventFlags::IN);
-                    if listening.and(self.elevations.listen(&self.poller)).is_err() {
+                    if listening.and_then(|()| self.elevations.listen(&self.poller)).is_err() {
                         self.timers.set(now + ACCEPT_REST, Timer::Accept);
                     }
                 }

@@ -61,8 +61,8 @@ enum State {
 #[derive(Debug, PartialEq, Eq)]
 enum Course {
     On,
-    /// Its last answer, if it is to have one.
-    Over(Option<Reply>),
+    /// With a refusal to tell, if it is to have one.
+    Over(Option<Failure>),
 }
 
 impl Elevations {
@@ -114,12 +114,12 @@ impl Agent {
             Course::On => {
                 self.elevations.sessions.insert(id, session);
             }
-            Course::Over(reply) => {
+            Course::Over(refusal) => {
                 if let State::Asking { until } = session.state {
                     self.timers.cancel(until, Timer::Elevation { session: id });
                 }
-                if let Some(reply) = reply {
-                    session.tell(&reply);
+                if let Some(failure) = refusal {
+                    session.tell(&Reply::Failed(failure));
                 }
             }
         }
@@ -142,14 +142,14 @@ impl Agent {
                 Ok(None) => return Course::On,
                 Err(error) => {
                     let failure = refuse(FailureCode::Invalid, format!("read the request: {error}"));
-                    return Course::Over(Some(Reply::Failed(failure)));
+                    return Course::Over(Some(failure));
                 }
             };
             match session.state {
                 State::Asking { until } => {
                     let pid = match self.elevate(session, &frame.payload) {
                         Ok(pid) => pid,
-                        Err(failure) => return Course::Over(Some(Reply::Failed(failure))),
+                        Err(failure) => return Course::Over(Some(failure)),
                     };
                     self.timers.cancel(until, Timer::Elevation { session: id });
                     session.state = State::Running { pid, began: Instant::now() };

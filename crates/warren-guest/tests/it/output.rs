@@ -138,21 +138,21 @@ fn streams_that_alternate_with_every_write_keep_flowing() -> Result<()> {
 }
 
 /// A process that ends at once, with a child that holds its output until somebody writes to the FIFO `go`.
-fn leaves_a_child(agent: &Agent) -> Start {
+fn leaves_a_child(agent: &Agent) -> Result<Start> {
     let go = agent.directory.path().join("go");
-    rustix::fs::mknodat(rustix::fs::CWD, &go, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &go, rustix::fs::FileType::Fifo, 0o600.into(), 0)?;
     let script = format!("(read word < {}; echo late; echo later >&2) & echo parent; exit 3", go.display());
-    Start { until_closed: Some(true), ..shell(&script) }
+    Ok(Start { until_closed: Some(true), ..shell(&script) })
 }
 
 fn is_gone(pid: u32) -> bool {
-    !std::fs::exists(format!("/proc/{pid}")).unwrap()
+    !std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
 #[test]
 fn a_process_that_runs_until_its_output_is_closed_waits_for_children() -> Result<()> {
     let agent = Agent::start()?;
-    let mut follower = agent.follow(leaves_a_child(&agent))?;
+    let mut follower = agent.follow(leaves_a_child(&agent)?)?;
     follower.read_until("parent\n")?;
     let pid = follower.started.pid;
     agent.eventually("it is reaped", || is_gone(pid))?;
@@ -168,7 +168,7 @@ fn a_process_that_runs_until_its_output_is_closed_waits_for_children() -> Result
 #[test]
 fn a_signal_by_call_ends_the_waiting_for_children() -> Result<()> {
     let agent = Agent::start()?;
-    let mut ended = agent.follow(leaves_a_child(&agent))?;
+    let mut ended = agent.follow(leaves_a_child(&agent)?)?;
     ended.read_until("parent\n")?;
     let pid = ended.started.pid;
     agent.eventually("it is reaped", || is_gone(pid))?;
@@ -190,7 +190,7 @@ fn a_signal_by_call_ends_the_waiting_for_children() -> Result<()> {
 #[test]
 fn a_timeout_ends_the_waiting_for_children() -> Result<()> {
     let agent = Agent::start()?;
-    let start = Start { timeout_ms: Some(300), ..leaves_a_child(&agent) };
+    let start = Start { timeout_ms: Some(300), ..leaves_a_child(&agent)? };
     let output = agent.follow(start)?.finish()?;
     assert_eq!(output.exit.unwrap().cause, ExitCause::TimedOut);
     std::fs::write(agent.directory.path().join("go"), "now\n")?;
