@@ -75,15 +75,15 @@ struct Terms {
 }
 
 impl Terms {
-    fn of(headers: &HeaderMap, form: Form) -> Result<Self, Response> {
+    fn of(headers: &HeaderMap, form: Form) -> Result<Self, Box<Response>> {
         let content_type = text(headers, &CONTENT_TYPE).unwrap_or_default();
         let Some((codec, _)) = Codec::of(content_type).filter(|(_, known)| *known == form) else {
-            return Err(unsupported(form));
+            return Err(Box::new(unsupported(form)));
         };
         let terms = Self { codec, timeout: timeout_of(headers) };
         match terms.complaint(headers, form) {
             None => Ok(terms),
-            Some(error) => Err(terms.refused(form, error)),
+            Some(error) => Err(Box::new(terms.refused(form, error))),
         }
     }
 
@@ -146,7 +146,7 @@ where
 {
     let terms = match Terms::of(request.headers(), Form::Plain) {
         Ok(terms) => terms,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let http = &visitor.state.config.http;
     let patience = terms.timeout.map_or(http.request_timeout, |timeout| timeout.min(http.request_timeout));
@@ -196,7 +196,7 @@ where
 {
     let terms = match Terms::of(request.headers(), Form::Stream) {
         Ok(terms) => terms,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let deadline = terms.timeout.map(|timeout| Instant::now() + timeout + grace);
     let pulse = pulse_of(request.headers());
@@ -228,7 +228,7 @@ where
 {
     let terms = match Terms::of(request.headers(), Form::Stream) {
         Ok(terms) => terms,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let incoming = Incoming::new(terms.codec, request.into_body(), incoming::LONGEST_SILENCE);
     let served = tokio::time::timeout(terms.timeout.unwrap_or(LONGEST_TIMEOUT), serve(incoming));
