@@ -9,7 +9,7 @@ use http::header::HOST;
 use http::request::Parts;
 use http::{StatusCode, Uri};
 use tokio_util::io::{StreamReader, SyncIoBridge};
-use warren_core::Owner;
+use warren_core::{Owner, Scope};
 use warren_e2b::rest::templates::FileUpload;
 
 use super::book::missing;
@@ -59,6 +59,8 @@ pub(super) async fn ask(
     OriginalUri(uri): OriginalUri,
     parts: Parts,
 ) -> Result<(StatusCode, axum::Json<FileUpload>), E2bError> {
+    // What is answered lets one write.
+    caller.require(Scope::Use)?;
     check_hash(&hash)?;
     let book = Books::of(&state, &caller.owner).await?;
     let (id, _) = book.find(&template).ok_or_else(|| missing(&template))?;
