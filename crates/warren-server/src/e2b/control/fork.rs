@@ -25,10 +25,7 @@ pub(super) async fn fork(
     Body(body): Body<rest::Fork>,
 ) -> Result<(StatusCode, Json<Vec<rest::Forked>>), E2bError> {
     let timeout_s = read_timeout(body.timeout, USUAL_TIMEOUT_S, &state)?;
-    let count = body.count.unwrap_or(1);
-    if !(1..=MOST_FORKS).contains(&count) {
-        return Err(E2bError::bad_request(format!("count: a number from 1 to {MOST_FORKS}, not {count}")));
-    }
+    let count = read_count(&body)?;
     let record = find(&state, &caller, &id).await?;
     if shown_as(&record) != Some(Shown::Running) {
         return Err(E2bError::conflict(format!("{id} is paused: connect to it first")));
@@ -50,6 +47,14 @@ pub(super) async fn fork(
         Err(error) => rest::Forked { sandbox: None, error: Some(error.failure()) },
     });
     Ok((StatusCode::CREATED, Json(told.collect())))
+}
+
+fn read_count(body: &rest::Fork) -> Result<u64, E2bError> {
+    let count = body.count.unwrap_or(1);
+    if (1..=MOST_FORKS).contains(&count) {
+        return Ok(count);
+    }
+    Err(E2bError::bad_request(format!("count: a number from 1 to {MOST_FORKS}, not {count}")))
 }
 
 /// All forks are of one state. The first one captures it, and without it there are none; each further one succeeds or fails by itself.
