@@ -17,6 +17,7 @@ mod start;
 mod service_tests;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::Mutex as Turn;
@@ -29,11 +30,20 @@ pub(crate) use error::CodeError;
 pub(crate) use event::Event;
 pub(crate) use lines::Lines;
 
+use crate::e2b::Traits;
 use crate::proxy;
 use crate::state::AppState;
 
 /// Templates whose sandboxes are made to run code, by the beginning of their names.
 const INTERPRETER: &str = "code-interpreter";
+
+/// Where Debian keeps what the service needs beside Python.
+const KERNEL: &str = "/usr/lib/python3/dist-packages/ipykernel";
+
+/// Whether sandboxes of the machine's own `/usr` can run code.
+pub(crate) fn host_can() -> bool {
+    Path::new(KERNEL).exists()
+}
 
 /// Who starts the service where.
 #[derive(Debug, Default)]
@@ -70,7 +80,8 @@ pub(crate) async fn ensure(state: &AppState, owner: &Owner, sandbox: &SandboxId)
 /// runs a cell is told what is wrong.
 pub(crate) fn warm(state: &AppState, owner: &Owner, sandbox: &SandboxId) {
     let Some(record) = state.engine.live(sandbox) else { return };
-    if !record.spec.template.as_str().starts_with(INTERPRETER) {
+    let is_meant = |template: &str| template.starts_with(INTERPRETER);
+    if !is_meant(record.spec.template.as_str()) && !is_meant(&Traits::of(&record).template) {
         return;
     }
     let (state, owner, sandbox) = (state.clone(), owner.clone(), sandbox.clone());

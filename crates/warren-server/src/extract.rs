@@ -9,6 +9,6 @@ pub(crate) use idempotency::IdempotencyKey;
 pub(crate) use json::{Json, JsonOrNothing};
 pub(crate) use params::Params;
 pub(crate) use path::{
-    AskPath, CodeContextPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath, SnapshotPath, TemplatePath,
-    ToolPath,
+    AskPath, CodeContextPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath, SnapshotPath,
+    TemplatePath, ToolPath,
 };

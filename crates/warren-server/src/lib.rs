@@ -41,7 +41,9 @@ pub use logging::subscriber as log_subscriber;
 pub use networks::{LinksOf, open_networks};
 pub use proxy::LinkKeys;
 pub use routes::{Access, Audience, Patience, Route, route_table};
-pub use serve::{AnnouncedKey, Announcement, CrashAt, CrashAtError, E2bAddress, ServeError, ServeOptions, serve};
+pub use serve::{
+    AnnouncedKey, Announcement, CrashAt, CrashAtError, E2bAddress, ServeError, ServeOptions, serve,
+};
 pub use server::{Server, ServerParts};
 pub use tls::{Tls, TlsError, TlsFiles, init_tls};
 pub use world::{MachineClock, MachineRandom};

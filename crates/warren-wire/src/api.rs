@@ -28,7 +28,8 @@ mod template;
 mod tool;
 
 pub use code::{
-    CodeContext, CodeContextList, CodeEnd, CodeError, CodeOutput, CodeResult, CodeText, NewCodeContext, RunCode,
+    CodeContext, CodeContextList, CodeEnd, CodeError, CodeOutput, CodeResult, CodeText, NewCodeContext,
+    RunCode,
 };
 pub use diff::{Conflict, Diff, DiffKind, FileDiff, FileState};
 pub use event::{Event, EventPage};

@@ -93,12 +93,10 @@ async def test_input_as_a_stream(kit, sandbox):
     command = await done(sandbox.commands.run("cat", background=True, stdin=True, timeout=60))
     pieces = [f"{number}\n" for number in range(100)]
     if kit.is_async:
-
-        async def stream():
-            for piece in pieces:
-                yield piece
-
-        await sandbox.commands.stream_input(command.pid, stream())
+        stream = sandbox.commands.stream_input(command.pid)
+        for piece in pieces:
+            await done(stream.send(piece))
+        await done(stream.close())
     else:
         sandbox.commands.stream_input(command.pid, pieces)
     await done(sandbox.commands.close_stdin(command.pid))

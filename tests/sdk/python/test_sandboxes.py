@@ -211,7 +211,7 @@ async def test_network_rules_are_taken_told_and_replaced(kit):
     info = await done(sandbox.get_info())
     assert info.network["deny_out"] == ["192.0.2.0/24"] and not info.network.get("allow_out")
     await done(sandbox.update_network({}))
-    assert not (await done(sandbox.get_info())).network.get("deny_out")
+    assert not ((await done(sandbox.get_info())).network or {}).get("deny_out")
     for wrong in ({"deny_out": ["example.com"]}, {"allow_out": ["example.com"]}):
         with pytest.raises(e2b.SandboxException):
             await done(kit.Sandbox.create(network=wrong))

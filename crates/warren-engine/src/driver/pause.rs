@@ -138,9 +138,9 @@ impl Driver {
             return self.denied(self.decide(Request::Resume));
         }
         let clock = self.engine.shared.parts.clock.clone();
-        let more_ttl_s = patch.least_ttl_s.filter(|ttl_s| {
-            self.record.deadline.remaining_ms(clock.as_ref()) < ttl_s.saturating_mul(1000)
-        });
+        let more_ttl_s = patch
+            .least_ttl_s
+            .filter(|ttl_s| self.record.deadline.remaining_ms(clock.as_ref()) < ttl_s.saturating_mul(1000));
         // Whoever keeps a sandbox alive asks again and again, mostly for what it has.
         if patch == (Patch { least_ttl_s: patch.least_ttl_s, ..Patch::default() }) && more_ttl_s.is_none() {
             return Ok(());

@@ -66,12 +66,12 @@ async fn a_transform_goes_with_the_last_sandbox_that_names_it() {
     engine.drop_transforms(&stranger(), &both).await.unwrap();
     assert_eq!(kept(&world).len(), 2, "they are not the stranger's");
     engine.drop_transforms(&owner(), &both).await.unwrap();
-    assert_eq!(kept(&world), [name.clone()]);
+    assert_eq!(kept(&world), std::slice::from_ref(&name));
     let point = Point::Sandbox(id.clone());
     let fork = engine.fork(&owner(), &point, forks(1)).await.unwrap().remove(0).sandbox.id;
     engine.stop(&owner(), &id, StoppedFiles::Delete, "a test").await.unwrap();
     engine.drop_transforms(&owner(), &both).await.unwrap();
-    assert_eq!(kept(&world), [name.clone()], "the fork has it");
+    assert_eq!(kept(&world), std::slice::from_ref(&name), "the fork has it");
     engine.stop(&owner(), &fork, StoppedFiles::Keep, "a test").await.unwrap();
     engine.drop_transforms(&owner(), &both).await.unwrap();
     assert_eq!(kept(&world), [name], "the fork can be resumed");

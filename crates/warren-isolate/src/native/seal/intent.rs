@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 use warren_core::RootTree;
@@ -15,6 +16,8 @@ use crate::native::remove;
 const FILE: &str = "sealing.json";
 /// Holds the writable layers to come, and then those work directories that are no longer used.
 const NEXT: &str = "next";
+/// Where those are on their way out.
+const SPENT: &str = "spent";
 
 /// See the module's documentation.
 #[derive(Debug, Serialize, Deserialize)]
@@ -125,8 +128,14 @@ impl Intent {
     /// All is done, and the sandbox goes on.
     pub(super) fn forget(directory: &Path) -> io::Result<()> {
         absent_is_fine(fs::remove_file(directory.join(FILE)))?;
-        // Nothing rests on what is left of the work directories.
-        drop(remove_all(&directory.join(NEXT)));
+        // Nothing rests on what is left of the work directories, and nobody has to wait for their end.
+        let (next, spent) = (directory.join(NEXT), directory.join(SPENT));
+        if fs::rename(&next, &spent).is_ok() {
+            let removal = move || drop(remove_all(&spent));
+            drop(thread::Builder::new().name("warren-spent".to_owned()).spawn(removal));
+        } else {
+            drop(remove_all(&spent).and_then(|()| remove_all(&next)));
+        }
         Ok(())
     }
 

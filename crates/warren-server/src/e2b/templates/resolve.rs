@@ -7,19 +7,19 @@ use super::book::{Book, Context, Template, missing};
 use super::reference::{DEFAULT_TAG, Reference};
 use super::store::Books;
 use crate::auth::Caller;
+use crate::code;
 use crate::e2b::control::E2bError;
 use crate::state::AppState;
 
 /// What else a name may stand for where the server has no template that is called so, the best first. The last column says what to
 /// do if there is none of them.
-const STANDS_FOR: &[(&str, &[&str], &str)] = &[
-    ("base", &["base", "host"], ""),
-    (
-        "code-interpreter-v1",
-        &["code-interpreter-v1", "code-interpreter"],
-        "make it with `warren template build code-interpreter`",
-    ),
-];
+const STANDS_FOR: &[(&str, &[&str], &str)] =
+    &[("base", &["base", HOST], ""), (CODE, &[CODE, "code-interpreter", HOST], TO_RUN_CODE)];
+
+const HOST: &str = "host";
+const CODE: &str = "code-interpreter-v1";
+const TO_RUN_CODE: &str =
+    "make it with `warren template build code-interpreter`, or install python3-ipykernel on this machine";
 
 /// What a new sandbox is to begin with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) async fn resolve(state: &AppState, caller: &Caller, text: &str) -> Re
         state.books.count_use(&caller.owner, &found.id, state.clock.unix_ms());
         return Ok(found);
     }
-    of_server(&state.engine.templates().await?, &reference)
+    of_server(&state.engine.templates().await?, &reference, code::host_can())
 }
 
 /// What the owner has of that name.
@@ -88,13 +88,20 @@ pub(super) fn cpus(template: &Template) -> Option<Cpus> {
     template.cpus.map(|count| Cpus::from_milli(count.saturating_mul(1000)))
 }
 
-/// A template of the server, for all owners.
-fn of_server(known: &[TemplateInfo], reference: &Reference) -> Result<Choice, E2bError> {
+/// A template of the server, for all owners. `host` runs code only where the machine itself can.
+fn of_server(
+    known: &[TemplateInfo],
+    reference: &Reference,
+    host_runs_code: bool,
+) -> Result<Choice, E2bError> {
     let name = reference.name.as_str();
     let row = STANDS_FOR.iter().find(|(called, ..)| *called == name);
     let own = [name];
     let names = row.map_or(own.as_slice(), |(_, names, _)| names);
-    let usable = |name: &&str| known.iter().find(|info| info.name.as_str() == *name && info.broken.is_none());
+    let fits = |found: &str| found != HOST || name != CODE || host_runs_code;
+    let usable = |name: &&str| {
+        known.iter().find(|info| info.name.as_str() == *name && fits(name) && info.broken.is_none())
+    };
     let found = names.iter().find_map(usable).filter(|_| reference.tag_or_default() == DEFAULT_TAG);
     let Some(info) = found else {
         let advice = row.map(|(.., advice)| *advice).filter(|advice| !advice.is_empty());
@@ -134,7 +141,7 @@ mod tests {
     }
 
     fn chosen(names: &[&str], text: &str) -> Option<(String, String)> {
-        let choice = of_server(&known(names), &Reference::parse(text).unwrap()).ok()?;
+        let choice = of_server(&known(names), &Reference::parse(text).unwrap(), false).ok()?;
         Some((choice.id, choice.template.to_string()))
     }
 
@@ -154,7 +161,9 @@ mod tests {
     #[test]
     fn a_missing_interpreter_says_how_to_make_it() {
         let reference = Reference::parse("code-interpreter-v1").unwrap();
-        let error = of_server(&known(&["host"]), &reference).unwrap_err();
+        let error = of_server(&known(&["host"]), &reference, false).unwrap_err();
         assert!(format!("{error:?}").contains("warren template build code-interpreter"));
+        let choice = of_server(&known(&["host"]), &reference, true).unwrap();
+        assert_eq!((choice.id.as_str(), choice.template.as_str()), ("code-interpreter-v1", "host"));
     }
 }

@@ -75,8 +75,8 @@ fn snapshots_are_found_by_sandbox_and_name() {
     assert_eq!(named["names"].as_array().map(Vec::len), Some(1), "{named}");
     let named = named["snapshotID"].as_str().unwrap().to_owned();
     assert_eq!(snapshots(&server, ""), [named.clone(), plain.clone()]);
-    assert_eq!(snapshots(&server, &format!("sandboxID={one}")), [plain.clone()]);
-    assert_eq!(snapshots(&server, "name=mine"), [named.clone()]);
+    assert_eq!(snapshots(&server, &format!("sandboxID={one}")), std::slice::from_ref(&plain));
+    assert_eq!(snapshots(&server, "name=mine"), std::slice::from_ref(&named));
     assert_eq!(snapshots(&server, "name=nobody"), [""; 0]);
     assert_eq!(snapshots(&server, "sandboxID=nobody"), [""; 0]);
     let page = call(&server, "GET", "/snapshots?limit=1").pass().expect(200);

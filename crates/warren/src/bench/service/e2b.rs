@@ -43,9 +43,8 @@ pub(super) fn measure(session: &mut Session<'_>, server: &Server) -> Result<(), 
     session.progress("e2b: installing the package");
     let home = session.ground.file("e2b");
     let python = home.join("bin/python");
-    let installed = run(Command::new("python3").args(["-m", "venv"]).arg(&home)).and_then(|_| {
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", PACKAGE]))
-    });
+    let installed = run(Command::new("python3").args(["-m", "venv"]).arg(&home))
+        .and_then(|_| run(Command::new(&python).args(["-m", "pip", "install", "--quiet", PACKAGE])));
     if let Err(error) = installed {
         let reason = format!("{PACKAGE} could not be installed: {error}");
         session.report.skipped.push(Skipped { subject: "e2b".to_owned(), reason });
@@ -75,7 +74,8 @@ fn enter(session: &mut Session<'_>, measured: &Measured) {
     }
     let burst = Figures::Time { median_ms: measured.burst_ms, p99_ms: measured.burst_ms };
     session.enter_row(&format!("e2b_burst_{AT_ONCE}"), 1, burst);
-    let rates = [("e2b_upload", measured.upload_mb_per_second), ("e2b_download", measured.download_mb_per_second)];
+    let rates =
+        [("e2b_upload", measured.upload_mb_per_second), ("e2b_download", measured.download_mb_per_second)];
     for (case, mb_per_second) in rates {
         session.enter_row(case, 5, Figures::Transfer { mb_per_second, grown_mib: 0.0 });
     }

@@ -72,7 +72,8 @@ fn answer(request: &str) -> Vec<u8> {
     } else {
         ("201 Created", "application/json", SANDBOX.into())
     };
-    let mut whole = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n", body.len());
+    let mut whole =
+        format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n", body.len());
     if body.is_empty() {
         whole = format!("HTTP/1.1 {status}\r\n\r\n");
     }
