@@ -144,7 +144,10 @@ async fn the_end_of_a_process_that_nobody_follows_is_noticed() {
     let exec = tokio::spawn(async move {
         drop(executing.exec(&owner(), &sandbox, program("sleep 0.5"), Bytes::new(), CAPS).await);
     });
-    eventually(|| async { newest(&engine, &id).await.number == 3 }).await;
+    let has_begun = |entry: JournalEntry| {
+        entry.number == 3 && matches!(entry.action, Action::Exec { process: Some(_), .. })
+    };
+    eventually(|| async { has_begun(newest(&engine, &id).await) }).await;
     exec.abort();
     assert_eq!(code(&until_ended(&engine, &id).await), Some(0));
     assert_eq!(newest(&engine, &id).await.number, 3);

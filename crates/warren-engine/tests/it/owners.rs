@@ -77,6 +77,7 @@ async fn ask_everything(
         "sandbox" => engine.sandbox(&them, id);
         "update_sandbox" => engine.update_sandbox(&them, id, Patch::default());
         "pause" => engine.pause(&them, id);
+        "end_time" => engine.end_time(&them, id);
         "resume" => engine.resume(&them, id);
         "stop" => engine.stop(&them, id, StoppedFiles::Delete, "them");
         "death" => engine.death(&them, id);

@@ -129,9 +129,10 @@ impl Collected {
     }
 }
 
-/// Says whether there was room for all of it.
+/// Says whether there was room for all of it. Where a character was cut out there is room for less than one, and nothing follows.
 fn append(output: &mut String, text: &str) -> bool {
-    let mut end = MOST_OUTPUT.saturating_sub(output.len()).min(text.len());
+    let room = MOST_OUTPUT.saturating_sub(output.len());
+    let mut end = if room < char::MAX.len_utf8() { 0 } else { room.min(text.len()) };
     while !text.is_char_boundary(end) {
         end -= 1;
     }

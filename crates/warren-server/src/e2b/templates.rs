@@ -2,7 +2,7 @@
 //!
 //! A name is looked for in the owner's `book`, which has what the owner built and the snapshots that the owner took, and then among
 //! the server's own templates. A build (`build`) runs its steps in a sandbox and ends with a snapshot of it; what runs in every sandbox
-//! of a template is [`start`]ed with it.
+//! of a template is [`start()`]ed with it.
 
 mod base;
 mod book;

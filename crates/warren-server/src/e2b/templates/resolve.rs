@@ -38,7 +38,7 @@ pub(crate) struct Choice {
     pub(crate) workdir: Option<PathBuf>,
     pub(crate) cpus: Option<Cpus>,
     pub(crate) memory: Option<ByteSize>,
-    /// To be written into the sandbox's record, for [`super::start`].
+    /// To be written into the sandbox's record, for [`super::start()`].
     pub(crate) annotations: BTreeMap<String, String>,
 }
 

@@ -143,7 +143,8 @@ fn a_template_is_built_of_steps_and_used() {
 fn the_sandbox_of_a_build_is_hidden_and_goes() {
     let world = World::new();
     let begun = world.begin("app", &json!({"fromTemplate": "base", "steps": [run("sleep 3600")]}));
-    world.until("the build has a sandbox", || !world.sandboxes().is_empty());
+    let step = "[1/1] RUN sleep 3600".to_owned();
+    world.until("the step runs", || messages(&world.status(&begun)).contains(&step));
     let id = world.sandboxes()[0]["sandbox_id"].as_str().unwrap().to_owned();
     assert_eq!(world.get("/v2/sandboxes"), json!([]));
     world.call("GET", &format!("/sandboxes/{id}"), &Value::Null).expect(404);
