@@ -58,7 +58,10 @@ fn run(tests: &str) {
     }
     let running = start();
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/code/service");
-    let output = Command::new(PYTHON).arg("-B").arg(place.join(tests)).arg(&running.port).output().unwrap();
+    // Bounded, whatever a cell waits for.
+    let mut command = Command::new("timeout");
+    command.args(["300", PYTHON, "-B"]).arg(place.join(tests)).arg(&running.port);
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
