@@ -137,7 +137,8 @@ assert abs(time.time() - btime) < 30, btime
 ages = subprocess.check_output(['ps', '-eo', 'etimes='], text=True).split()
 assert len(ages) >= 3 and all(int(age) < 30 for age in ages), ages
 time.sleep(2.5)
-assert 2.5 < float(open('/proc/uptime').read().split()[0]) < 60
+# Figures are up to a second old.
+assert 1.4 < float(open('/proc/uptime').read().split()[0]) < 60
 ",
     );
 }
@@ -243,5 +244,6 @@ fn what_is_left_in_the_background_reads_fresh_figures() {
     let text = env.warren(&["exec", &id, "--timeout", "60s", "--", "sh", "-c", wait]);
     env.warren(&["rm", &id]);
     let up: f64 = text.split(' ').next().and_then(|word| word.parse().ok()).expect("an uptime");
-    assert!((3.0..60.0).contains(&up), "{text}");
+    // Figures are up to a second old; those of the beginning would be three.
+    assert!((1.9..60.0).contains(&up), "{text}");
 }

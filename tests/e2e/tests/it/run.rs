@@ -83,7 +83,8 @@ fn the_working_directory_is_the_user_s_unless_named() {
 fn the_user_is_chosen_by_name_or_number() {
     let env = TestEnv::new();
     let id = |user: &str| env.run_with(&["--user", user], ["sh", "-c", "id -u; id -g; id -G"]).ok().line();
-    assert_eq!(id("user"), "1000\n1000\n1000");
+    // 27 is `sudo`.
+    assert_eq!(id("user"), "1000\n1000\n1000 27");
     assert_eq!(id("root"), "0\n0\n0");
     assert_eq!(id("1234:99"), "1234\n99\n99");
     for wrong in ["4294967295", "65536", "-1", "1 0", ""] {
