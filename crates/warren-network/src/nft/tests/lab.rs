@@ -17,9 +17,9 @@ use crate::place::{self, GATEWAY, Place};
 use crate::rules::{Reach, Rules};
 use crate::world::{World, ip, run};
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// What is refused by an answer, and not by waiting, takes no longer.
-pub(super) const AT_ONCE: Duration = Duration::from_millis(500);
+pub(super) const AT_ONCE: Duration = Duration::from_secs(3);
 
 pub(super) const DNS_PORT: u16 = 5300;
 pub(super) const EGRESS_PORT: u16 = 8800;
