@@ -55,6 +55,11 @@ pub enum Event {
         to: SnapshotId,
         safety: SnapshotId,
     },
+    /// What these entries of its journal did to its files was not kept as states of their own.
+    HistoryNotKept {
+        entries: Vec<u64>,
+        reason: String,
+    },
     SandboxForked {
         snapshot: SnapshotId,
         count: u32,

@@ -77,6 +77,9 @@ pub trait Isolation: Send + Sync {
     /// at rest only while the sandbox is frozen or halted.
     fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
+    /// Puts on disk what the sandbox has written so far and what the machine needs to find it again. Anybody may call it at any time.
+    fn flush(&self, id: &SandboxId) -> Result<(), IsolationError>;
+
     /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent.
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError>;
 

@@ -25,6 +25,9 @@ pub struct JournalEntry {
     pub before: Option<SnapshotId>,
     /// The state it left, once that is captured. Commands that overlap share theirs.
     pub after: Option<SnapshotId>,
+    /// Why the state it left was not kept, if it was not: `after` is then a later one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
 }
 
 /// What was done.
@@ -37,11 +40,31 @@ pub enum Action {
         /// The agent's number for the process.
         process: Option<u64>,
     },
+    /// A program with a terminal: a session of somebody who types.
+    Terminal {
+        command: String,
+        process: Option<u64>,
+    },
     Tool {
         tool: String,
         call: Option<String>,
         /// The parameters in a line, cut at a few kilobytes.
         summary: String,
+    },
+    /// A call on files, or several that were one thing to whoever asked.
+    Files {
+        operation: FileDeed,
+        /// Where; the first of several files that were written together. Cut at a few kilobytes.
+        path: String,
+        /// Of a rename: the new name. Of a link: where it leads.
+        #[serde(default)]
+        to: Option<String>,
+        /// Bytes that were written, once they are.
+        #[serde(default)]
+        bytes: Option<u64>,
+        /// How many files were written, where that need not be one.
+        #[serde(default)]
+        files: Option<u64>,
     },
     Turn,
     Rollback {
@@ -49,7 +72,26 @@ pub enum Action {
     },
     Promote {
         from: SandboxId,
+        /// What was done in the fork, in a line. Absent: nothing, or nobody knows.
+        #[serde(default)]
+        command: Option<String>,
     },
+}
+
+/// What a call on files does to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileDeed {
+    Write,
+    /// An archive was unpacked below a directory.
+    Unpack,
+    MakeDirectory,
+    Rename,
+    Remove,
+    SetPermissions,
+    SetOwner,
+    MakeSymlink,
+    SetAttributes,
 }
 
 /// How it ended.

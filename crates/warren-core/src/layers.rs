@@ -7,9 +7,11 @@
 //! template is the state of a sandbox at some moment.
 
 use std::error::Error;
+use std::fmt;
 use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +48,7 @@ pub const SQUASH_DEPTH: usize = 32;
 pub const MOST_LAYERS: usize = 200;
 
 /// How the state of a sandbox is captured. Another file system with snapshots of its own, such as ZFS, would be one more of
-/// these, and one more way in [`LayerStore::copy`].
+/// these, and one more way in [`LayerStore::begin_copy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerDriver {
@@ -73,9 +75,14 @@ pub trait LayerStore: LayerContent {
     /// Which layers a root stands on: the reverse of [`LayerStore::stand_on`].
     fn stack_of(&self, root: &[RootTree]) -> Stack;
 
-    /// Makes a layer of the `upper-<n>` in a directory, which nobody changes meanwhile: by a snapshot of the subvolume, by
-    /// sharing extents, or byte by byte. The layer is complete but not committed.
-    fn copy(&self, writable: BorrowedFd<'_>, into: &LayerId) -> Result<Copied, LayerError>;
+    /// Begins to make a layer of the `upper-<n>` in a directory: by a snapshot of the subvolume, by sharing extents, or byte by
+    /// byte. Programs may still write there: as much as possible is done now, so that little is left for
+    /// [`LayerCopy::settle`], while they stand still.
+    fn begin_copy<'a>(
+        &'a self,
+        writable: BorrowedFd<'a>,
+        order: &CopyOrder<'_>,
+    ) -> Result<Draft<'a>, LayerError>;
 
     /// Declares a layer that is in its place complete: writes its manifest. Idempotent. Survives the end of this process; see
     /// [`LayerStore::sync`] for more.
@@ -97,6 +104,83 @@ pub trait LayerStore: LayerContent {
     fn remove(&self, id: &LayerId) -> Result<(), LayerError>;
 }
 
+/// A copy on its way. Dropped before it is placed, it leaves nothing.
+pub trait LayerCopy {
+    /// Brings the copy up to date. Nobody writes in the directory from the call to its end.
+    fn settle(&mut self) -> Result<Settled, LayerError>;
+
+    /// Puts the layer into its place: complete, but not committed. Only after [`Settled::Done`].
+    fn place(self: Box<Self>) -> Result<Copied, LayerError>;
+}
+
+/// What is to be copied.
+#[derive(Debug, Clone, Copy)]
+pub struct CopyOrder<'a> {
+    pub into: &'a LayerId,
+    /// The layer that the same directory was last copied into. Only what changed since is copied, if that can be told.
+    pub since: Option<&'a LayerId>,
+    /// What the directory's trees lie on.
+    pub below: &'a [RootTree],
+    /// Absent: whatever it costs.
+    pub bound: Option<CopyBound>,
+}
+
+/// How much a copy may cost that nobody asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyBound {
+    /// Files, directories and removed names.
+    pub entries: u64,
+    /// Bytes of files, where they cannot be shared.
+    pub bytes: u64,
+    /// How long [`LayerCopy::settle`] may take.
+    pub still: Duration,
+}
+
+impl Default for CopyBound {
+    fn default() -> Self {
+        Self { entries: 2000, bytes: 64 << 20, still: Duration::from_millis(20) }
+    }
+}
+
+/// What a copy would cost that exceeds its bound. The text is for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TooMuch {
+    #[error("more than {0} files changed")]
+    Entries(u64),
+    #[error("more than {0} bytes changed")]
+    Bytes(u64),
+    #[error("it would stand still for more than {} ms", .0.as_millis())]
+    Time(Duration),
+    #[error("its directories are nested too deep")]
+    Depth,
+}
+
+/// The beginning of a copy.
+pub enum Draft<'a> {
+    /// Nothing changed since the last copy, or nothing was written at all.
+    Unchanged,
+    TooMuch(TooMuch),
+    Begun(Box<dyn LayerCopy + 'a>),
+}
+
+impl fmt::Debug for Draft<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unchanged => f.write_str("Unchanged"),
+            Self::TooMuch(too_much) => f.debug_tuple("TooMuch").field(too_much).finish(),
+            Self::Begun(_) => f.write_str("Begun"),
+        }
+    }
+}
+
+/// What a copy has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    Done,
+    Unchanged,
+    TooMuch(TooMuch),
+}
+
 /// What is in layers, read without mounting them. `root` is always that of the template below the stacks.
 pub trait LayerContent: Send + Sync {
     /// What differs between two states.
@@ -110,6 +194,9 @@ pub trait LayerContent: Send + Sync {
 
     /// Whether a path, or anything below it, differs between two states.
     fn differs(&self, root: &[RootTree], from: &Stack, to: &Stack, path: &Path) -> Result<bool, LayerError>;
+
+    /// Whether there is anything at a path in a state. The last name of the path is not followed, nor is any other.
+    fn exists(&self, root: &[RootTree], stack: &Stack, path: &Path) -> Result<bool, LayerError>;
 
     /// Joins what changed from `base` to `theirs` with what changed from `base` to `ours`. With `into`, and if there is no
     /// conflict that the order does not settle, makes and commits a layer that, on top of `ours`, is the result.
@@ -161,8 +248,16 @@ pub struct LayerInfo {
 
 /// How a copy was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Copied {
-    /// Its data is shared with the original until one of them changes.
+pub struct Copied {
+    pub data: CopiedData,
+    /// It has only what changed since the last copy and stands on that; otherwise it stands where the original does.
+    pub on_last: bool,
+}
+
+/// What became of the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopiedData {
+    /// They are shared with the original until one of the two changes.
     Shared,
     /// Every byte was copied.
     Bytes,

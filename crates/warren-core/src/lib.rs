@@ -40,11 +40,12 @@ pub use isolation::{
     CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, Pulse,
     RootState, RootTree, Sealed, Usage,
 };
-pub use journal::{Action, JournalEntry, Outcome, ToolAnswer};
+pub use journal::{Action, FileDeed, JournalEntry, Outcome, ToolAnswer};
 pub use key::{KeyRecord, Scope};
 pub use layers::{
-    Copied, Export, ImportFormat, ImportedHistory, ImportedSnapshot, LayerContent, LayerDriver, LayerError,
-    LayerErrorKind, LayerInfo, LayerStore, MOST_LAYERS, NewLayer, SQUASH_DEPTH, Space, Stack,
+    Copied, CopiedData, CopyBound, CopyOrder, Draft, Export, ImportFormat, ImportedHistory, ImportedSnapshot,
+    LayerContent, LayerCopy, LayerDriver, LayerError, LayerErrorKind, LayerInfo, LayerStore, MOST_LAYERS,
+    NewLayer, SQUASH_DEPTH, Settled, Space, Stack, TooMuch,
 };
 pub use lifecycle::{Activity, DenyReason, Request, Status, Step, Verdict, decide};
 pub use limits::{Limits, LimitsError};
@@ -61,7 +62,7 @@ pub use sandbox::{OnExpiry, Paused, PausedBy, SandboxKind, SandboxRecord};
 pub use session::{
     Provision, SessionRecord, SessionRequest, SessionState, SessionVerdict, Timeouts, decide_session,
 };
-pub use snapshot::{Automatic, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
+pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
 pub use spec::{Mount, MountAccess, Profile, SandboxSpec, SpecError, check_labels};
 pub use templates::{DiskGauge, DiskSpace, TemplateError, TemplateErrorKind, TemplateInfo, Templates};
 pub use unique::{KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};

@@ -16,6 +16,17 @@ pub struct SnapshotRecord {
     pub sandbox: SandboxId,
     pub session: Option<SessionId>,
     pub parent: Option<SnapshotId>,
+    /// The state that the operation replaced which led to this one, where that is not the parent: a rollback takes its files from
+    /// one state and replaces another. An undo goes there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<SnapshotId>,
+    /// How many operations of the journal led here from the state before. Zero: programs that ran in the background changed files
+    /// by themselves. Absent: nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<u32>,
+    /// Entries of the journal that led here and whose own states were not kept, but for the last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<u64>,
     /// One that has a name is kept until it is deleted. Unique among the snapshots of a sandbox.
     pub name: Option<String>,
     pub reason: SnapshotReason,
@@ -54,6 +65,8 @@ pub enum SnapshotReason {
     Command,
     /// What a rollback replaced.
     Safety,
+    /// The files of an earlier snapshot, to which a sandbox was sent back.
+    Rollback,
     /// To make forks of.
     Fork,
     /// A session ended.
@@ -98,11 +111,21 @@ pub struct History {
     pub moved: bool,
 }
 
+/// When what a sandbox writes is put on the disk itself, where a power cut cannot reach it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Flush {
+    /// As the machine does it: some seconds later. Snapshots are put there by Warren, soon after they were taken.
+    #[default]
+    Background,
+    /// Before anybody is told that a command has ended.
+    Commands,
+}
+
 /// Which snapshots are taken without being asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Automatic {
-    /// Around every command that changes files, as far as the sandbox is idle then; and at the end of each turn.
+    /// Around every operation that changes files, and at the end of each turn.
     #[default]
     Commands,
     /// At the end of each turn.
