@@ -35,9 +35,9 @@ pub use diff::{Conflict, Diff, DiffKind, FileDiff, FileState};
 pub use event::{Event, EventPage};
 pub use file::{
     ChangeMode, ChangeOwner, FileChange, FileChangeKind, FileInfo, FileList, FileType, GrepLine, GrepResult,
-    MakeDirectory, MakeSymlink, MoveFile, Written,
+    MakeDirectory, MakeSymlink, MoveFile, Unpacked, Written,
 };
-pub use journal::{Blame, Journal, JournalAction, JournalEntry};
+pub use journal::{Blame, FileDeed, Journal, JournalAction, JournalEntry, PathState};
 pub use key::{CreateKey, Key, KeyList, Scope};
 pub use network::{
     AnswerNetworkAsk, ChangeNetworkRules, Network, NetworkAsk, NetworkAskList, NetworkEffect, NetworkGrant,
@@ -63,9 +63,9 @@ pub use session::{
     Requirements, Session, SessionDetails, SessionState, Thinking,
 };
 pub use snapshot::{
-    CompleteTurn, ConflictRule, EndedSession, Fork, Forks, HistoryMode, MakeTemplate, NameSnapshot, Promote,
-    Promoted, Rollback, RolledBack, Snapshot, SnapshotList, SnapshotMethod, SnapshotReason, Steps,
-    TakeSnapshot, Turn,
+    CompleteTurn, ConflictRule, EndedProcess, EndedSession, Fork, Forks, HistoryMode, MakeTemplate,
+    NameSnapshot, Promote, Promoted, Rollback, RolledBack, Snapshot, SnapshotList, SnapshotMethod,
+    SnapshotReason, Steps, TakeSnapshot, Turn, WayBack, WayBackBy,
 };
 pub use stream::{OutputPiece, StreamAttach, StreamCommand, StreamNotice, StreamOpening};
 pub use template::{Template, TemplateList};

@@ -25,8 +25,8 @@ pub use files::{
 };
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, HEADER_BYTES, MAX_PAYLOAD};
 pub use process::{
-    Attach, Control, Exit, ExitCause, ProcessId, ProcessInfo, ProcessSelector, Reader, SignalCall, Start,
-    Started, Stdin, TerminalSize,
+    Attach, Control, Exit, ExitCause, LOGIN_SHELL, ProcessId, ProcessInfo, ProcessSelector, Reader,
+    SignalCall, Start, Started, Stdin, TerminalSize,
 };
 pub use request::{Failure, FailureCode, GuestUsage, Pong, Reply, Request};
 pub use sudo::{Elevate, Runs, SUDO_SOCKET};

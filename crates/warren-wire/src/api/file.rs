@@ -62,6 +62,18 @@ pub struct Written {
     pub bytes: u64,
 }
 
+/// What was unpacked of an archive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Unpacked {
+    /// Files and symbolic links that were made.
+    pub files: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Entries of the archive that are neither files, directories nor symbolic links.
+    pub left_out: u64,
+}
+
 /// Lines that match a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

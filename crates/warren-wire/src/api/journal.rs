@@ -18,10 +18,11 @@ pub struct JournalEntry {
     /// The turn during which it happened, counted from 1.
     pub turn: u32,
     pub action: JournalAction,
-    /// Of an `exec`: the command as a shell would be told, cut where it is long.
+    /// Of an `exec` or a `terminal`: the command as a shell would be told, cut where it is long. Of a `promote`: what was done in
+    /// the fork, in a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Of an `exec`: its process.
+    /// Of an `exec` or a `terminal`: its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_id: Option<u64>,
     /// Of a `tool`: which one.
@@ -33,6 +34,21 @@ pub struct JournalEntry {
     /// Of a `tool`: its parameters in a line, cut where they are long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<String>,
+    /// Of `files`: what was done to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<FileDeed>,
+    /// Of `files`: where; the first of several files that were written together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Of `files`: the new name of what was renamed, or where a new link leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Of `files`: how many bytes were written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Of `files`: how many files were written, where that need not be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
     /// Of a `rollback`: where to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_id: Option<String>,
@@ -61,6 +77,9 @@ pub struct JournalEntry {
     /// The snapshot of the state it left, once that is captured. Commands that overlap share theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_id: Option<String>,
+    /// Why the state it left was not kept, if it was not: `after_id` is then a later one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
     /// How many paths differ between the two. Only where it was asked for and both are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<u64>,
@@ -72,10 +91,37 @@ pub struct JournalEntry {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum JournalAction {
     Exec,
+    /// A session at a terminal.
+    Terminal,
     Tool,
+    /// A call on files: an upload, a new directory, a removal.
+    Files,
     Turn,
     Rollback,
     Promote,
+    /// One that this client is too old to know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What a call on files did to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum FileDeed {
+    Write,
+    /// An archive was unpacked below a directory.
+    Unpack,
+    MakeDirectory,
+    Rename,
+    Remove,
+    SetPermissions,
+    SetOwner,
+    MakeSymlink,
+    SetAttributes,
+    /// One that this client is too old to know.
+    #[serde(other)]
+    Unknown,
 }
 
 /// What last changed a path.
@@ -84,6 +130,26 @@ pub enum JournalAction {
 pub struct Blame {
     /// As it was asked for.
     pub path: String,
-    /// The newest first; several where commands overlapped. Empty: it is as the sandbox began with it.
+    /// The newest first; several where they overlapped. Empty: nobody changed it, or nobody who is known.
     pub items: Vec<JournalEntry>,
+    /// What became of it since the sandbox began. Absent: the server is too old to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PathState>,
+}
+
+/// What became of a path since the sandbox began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum PathState {
+    /// It is there, and not as it was.
+    Changed,
+    AsItBegan,
+    /// It was there, and is not any more.
+    Removed,
+    /// It is not there, and no state is known in which it was.
+    NeverThere,
+    /// One that this client is too old to know.
+    #[serde(other)]
+    Unknown,
 }

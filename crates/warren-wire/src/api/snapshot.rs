@@ -51,8 +51,8 @@ pub struct Snapshot {
     pub took_ms: Option<f64>,
 }
 
-/// Why a snapshot was taken: `start` is what a sandbox began with, `safety` what a rollback replaced, `fork` what forks were
-/// made of, and `command` the state between two commands.
+/// Why a snapshot was taken: `start` is what a sandbox began with, `safety` what a rollback replaced, `rollback` where that led,
+/// `fork` what forks were made of, and `command` the state between two commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -63,6 +63,7 @@ pub enum SnapshotReason {
     Tool,
     Command,
     Safety,
+    Rollback,
     Fork,
     End,
     Promote,
@@ -195,15 +196,16 @@ pub struct Rollback {
     pub force: bool,
 }
 
-/// Goes back or forth through the states of a sandbox.
+/// Takes back operations, or brings back what was taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Steps {
-    /// How many states.
+    /// How many operations.
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 10_000, default = 1))]
     pub steps: u32,
-    /// Also if somebody waits for a command in it; the command ends.
+    /// Also if somebody waits for a command in it, which ends; and if an undo takes back more than was asked for, because states
+    /// in between were not kept.
     pub force: bool,
 }
 
@@ -222,8 +224,40 @@ pub struct RolledBack {
     pub to: Snapshot,
     /// The state that was replaced: roll back to it to have everything as it was.
     pub safety: Snapshot,
+    /// What ran in it, and ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<EndedProcess>,
+    /// How to come back to the state that was replaced, if an undo or a redo leads there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<WayBack>,
     /// How long it took, in milliseconds.
     pub took_ms: f64,
+}
+
+/// A command that ended with the state it ran in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct EndedProcess {
+    pub process_id: u64,
+    /// As a shell would be told, cut where it is long.
+    pub command: String,
+}
+
+/// So many steps of an undo or a redo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct WayBack {
+    pub by: WayBackBy,
+    pub steps: u32,
+}
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum WayBackBy {
+    Undo,
+    Redo,
 }
 
 /// What forks are to be.

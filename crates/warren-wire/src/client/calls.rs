@@ -8,7 +8,7 @@ use super::{Client, ClientError, EventReader, query, quoted};
 use crate::api::{
     CanRun, CreateKey, CreateSandbox, Death, EventPage, Exec, ExecResult, FileInfo, FileList, Health, Key,
     KeyList, MakeDirectory, NewRun, Page, PatchSandbox, Process, ProcessList, Run, RunList, Sandbox,
-    SendSignal, Session, SessionDetails, Signal, StartProcess, Stats, Usage, Written,
+    SendSignal, Session, SessionDetails, Signal, StartProcess, Stats, Unpacked, Usage, Written,
 };
 
 /// Which sandboxes a list shows.
@@ -180,6 +180,22 @@ impl Client {
         headers.extend(size.as_deref().map(|size| ("content-length", size)));
         let mut content = content;
         let response = self.send(Method::PUT, &path, &headers, ureq::SendBody::from_reader(&mut content))?;
+        serde_json::from_slice(&super::whole(response)?).map_err(ClientError::Decode)
+    }
+
+    /// Unpacks a tar file below a directory of a sandbox.
+    pub fn unpack_files(
+        &self,
+        id: &str,
+        path: &str,
+        user: Option<&str>,
+        archive: &mut dyn Read,
+    ) -> Result<Unpacked, ClientError> {
+        let query = query(&[("path", Some(path.to_owned())), ("user", user.map(str::to_owned))]);
+        let path = sandbox(id, &format!("/files/archive{query}"));
+        let headers = [("content-type", "application/octet-stream")];
+        let mut archive = archive;
+        let response = self.send(Method::PUT, &path, &headers, ureq::SendBody::from_reader(&mut archive))?;
         serde_json::from_slice(&super::whole(response)?).map_err(ClientError::Decode)
     }
 

@@ -41,6 +41,10 @@ pub enum Stdin {
     Piped,
 }
 
+/// Runs the user's login shell if the sandbox has it, else the shell that every sandbox has. The journal knows it by its name.
+pub const LOGIN_SHELL: [&str; 3] =
+    ["/bin/sh", "-c", "test -x \"$SHELL\" && exec \"$SHELL\" -l || exec /bin/sh -l"];
+
 /// Starts a process. Answered by [`Started`]; the starter's connection then follows the output as
 /// [`Start::follow`] asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
