@@ -70,6 +70,10 @@ pub enum HostError {
     Read(#[source] Box<ReadError>),
 }
 
+/// What of the machine itself templates show to sandboxes, whoever may not read it on the host. Nothing that is to stay
+/// hidden from them may be kept there.
+pub const SHOWN: [&str; 1] = ["/usr"];
+
 /// Makes the skeleton for the machine as it is now, unless it is there.
 pub(crate) fn prepare(skeletons: &Path, machine: &Path, given: &Given) -> Result<Template, HostError> {
     let survey = Survey::of(machine, given)?;

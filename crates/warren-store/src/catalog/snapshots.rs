@@ -180,7 +180,7 @@ fn update(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobErr
             "its id, owner, sandbox and creation time never change",
         ));
     }
-    let record = SnapshotRecord { parent: stored.parent, ..record.clone() };
+    let record = SnapshotRecord { parent: stored.parent, before: stored.before, ..record.clone() };
     replace(connection, &record)?;
     if stored.stack != record.stack {
         discount_layers(connection, number, &stored.stack)?;
@@ -207,7 +207,7 @@ fn replace(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobEr
     Ok(())
 }
 
-/// Its children go on with its parent. Says whether it was there.
+/// Its children go on with its parent, and an undo that led to it leads to where one from it would. Says whether it was there.
 fn delete(connection: &Connection, owner: &Owner, id: &SnapshotId) -> Result<bool, JobError> {
     let removed: Option<(i64, String)> = connection
         .prepare_cached("DELETE FROM snapshots WHERE id = ?1 AND owner = ?2 RETURNING number, record")?
@@ -221,6 +221,13 @@ fn delete(connection: &Connection, owner: &Owner, id: &SnapshotId) -> Result<boo
             "UPDATE snapshots SET parent = ?2, record = json_set(record, '$.parent', ?2) WHERE parent = ?1",
         )?
         .execute(params![id.as_str(), removed.parent.as_ref().map(SnapshotId::as_str)])?;
+    let before = removed.before.or(removed.parent);
+    connection
+        .prepare_cached(
+            "UPDATE snapshots SET record = json_set(record, '$.before', ?3)
+             WHERE sandbox = ?2 AND json_extract(record, '$.before') = ?1",
+        )?
+        .execute(params![id.as_str(), removed.sandbox.as_str(), before.as_ref().map(SnapshotId::as_str)])?;
     Ok(true)
 }
 

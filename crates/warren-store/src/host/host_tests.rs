@@ -194,6 +194,9 @@ fn this_machine_works_and_an_unchanged_one_is_checked_quickly() {
     let data = tempfile::tempdir().unwrap();
     let store = TemplateStore::open(data.path()).unwrap();
     let template = store.host().unwrap();
+    let outside = template.trees.iter().flat_map(|tree| &tree.lowers);
+    let outside: Vec<_> = outside.filter(|lower| !lower.starts_with(data.path())).collect();
+    assert_eq!(outside, SHOWN.map(Path::new));
     let root = skeleton(&template);
     for path in paths_below(root) {
         let found = fs::symlink_metadata(root.join(&path)).unwrap();
