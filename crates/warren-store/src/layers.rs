@@ -34,14 +34,14 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustix::fs::{CWD, Dir, Mode};
 use rustix::io::Errno;
 use warren_core::{
-    Copied, LayerDriver, LayerError, LayerErrorKind, LayerId, LayerInfo, LayerStore, NewLayer, RootTree,
-    Space, Stack,
+    CopyOrder, Draft, LayerDriver, LayerError, LayerErrorKind, LayerId, LayerInfo, LayerStore, NewLayer,
+    RootTree, Space, Stack,
 };
 
 use crate::TemplateStore;
@@ -61,6 +61,8 @@ pub struct LayerDirectory {
     known: RwLock<HashMap<LayerId, Arc<Known>>>,
     durability: Durability,
     reclaimer: Reclaimer,
+    /// Whether files here can share data, once somebody wanted to know.
+    shares_data: OnceLock<bool>,
 }
 
 /// What is remembered of a committed layer.
@@ -95,6 +97,7 @@ impl LayerDirectory {
             known: RwLock::default(),
             durability: Durability::default(),
             reclaimer,
+            shares_data: OnceLock::new(),
         };
         store.check_driver()?;
         Ok(store)
@@ -109,7 +112,7 @@ impl LayerDirectory {
         let refused = |what: &str| LayerError::new(LayerErrorKind::Invalid, what.to_owned());
         match self.driver {
             LayerDriver::Overlay => Ok(()),
-            LayerDriver::Reflink if copy::can_share(&Staged::begin(self)?)? => Ok(()),
+            LayerDriver::Reflink if self.shares_data() => Ok(()),
             LayerDriver::Reflink => Err(refused(
                 "the data directory's file system cannot share data between files: set `snapshots.driver` to `overlay`, or put \
                  the data directory on a btrfs or XFS that can, which `warren storage create` makes",
@@ -120,6 +123,12 @@ impl LayerDirectory {
                  which `warren storage create` makes",
             )),
         }
+    }
+
+    /// Whether files here can share data, found by trying.
+    fn shares_data(&self) -> bool {
+        let tried = || Staged::begin(self).and_then(|staged| copy::can_share(&staged)).unwrap_or(false);
+        *self.shares_data.get_or_init(tried)
     }
 
     fn directory(&self) -> BorrowedFd<'_> {
@@ -197,8 +206,12 @@ impl LayerStore for LayerDirectory {
         stand::stack_of(self, root)
     }
 
-    fn copy(&self, writable: BorrowedFd<'_>, into: &LayerId) -> Result<Copied, LayerError> {
-        copy::copy(self, writable, into)
+    fn begin_copy<'a>(
+        &'a self,
+        writable: BorrowedFd<'a>,
+        order: &CopyOrder<'_>,
+    ) -> Result<Draft<'a>, LayerError> {
+        copy::begin(self, writable, order)
     }
 
     fn commit(&self, layer: &NewLayer) -> Result<(), LayerError> {

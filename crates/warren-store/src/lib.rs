@@ -37,7 +37,7 @@ mod tree;
 pub use catalog::{CatalogOpenError, DamageFound, IdentityError, MakeError, SqliteCatalog};
 pub use digest::{Digest, DigestError};
 pub use disk::DataDisk;
-pub use host::HostError;
+pub use host::{HostError, SHOWN};
 pub use import::archive::ArchiveError;
 pub use import::error::{ImageError, ImportError};
 pub use import::limits::{ImportLimits, LimitExceeded, Progress};

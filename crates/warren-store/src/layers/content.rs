@@ -35,6 +35,10 @@ impl LayerContent for LayerDirectory {
         diff::differs(self, root, from, to, path)
     }
 
+    fn exists(&self, root: &[RootTree], stack: &Stack, path: &Path) -> Result<bool, LayerError> {
+        diff::exists(self, root, stack, path)
+    }
+
     fn merge(
         &self,
         root: &[RootTree],

@@ -5,7 +5,7 @@ mod compare;
 mod same;
 mod text;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use warren_core::{Change, Diff, DiffOptions, LayerError, RootTree, Stack, TextDiff};
 
@@ -13,7 +13,7 @@ pub(crate) use compare::Compare;
 pub(crate) use same::{same, same_content};
 pub(crate) use text::{Text, hunks, read_text};
 
-use super::view::Node;
+use super::view::{self, Lookup, Node, View};
 use crate::layers::LayerDirectory;
 
 /// Memory that the paths of one answer may take: a tenant can make them very long.
@@ -62,6 +62,19 @@ pub(super) fn differs(
         Ok(false)
     })?;
     Ok(found)
+}
+
+pub(super) fn exists(
+    store: &LayerDirectory,
+    root: &[RootTree],
+    stack: &Stack,
+    path: &Path,
+) -> Result<bool, LayerError> {
+    view::names_of(path)?;
+    let view = View::open(store, root, stack)?;
+    // Without what a path may hold in excess, like a slash at its end.
+    let path: PathBuf = path.components().collect();
+    Ok(Lookup::new(&view).find(&path)?.is_some())
 }
 
 fn text_of(

@@ -140,6 +140,35 @@ fn a_tree_of_its_own_covers_what_is_below_it() {
     };
     assert!(differs("/usr/bin") && differs("/usr/bin/tool") && differs("/top") && differs("/"));
     assert!(!differs("/usr/never") && !differs("/usr/hidden") && !differs("/etc"));
+    let exists =
+        |path: &str| fixture.store.exists(&fixture.root, &stack(&[&layer]), Path::new(path)).unwrap();
+    assert!(exists("/") && exists("/usr") && exists("/usr/bin/tool") && exists("/top"));
+    assert!(!exists("/usr/never") && !exists("/usr/hidden") && !exists("/etc"));
+}
+
+#[test]
+fn what_is_there_is_told_from_what_was_removed_and_what_never_was() {
+    let fixture = Fixture::new();
+    fixture.base(&[("etc/hosts", file("1")), ("etc/old/x", file("1"))]);
+    let first = fixture.layer(&[("new/deep/x", file("1")), ("link", Thing::Symlink("/etc/hosts".into()))]);
+    let second = fixture.layer(&[("etc/hosts", Thing::Whiteout), ("etc/old", Thing::Whiteout)]);
+    let exists = |layers: &[&LayerId], path: &str| {
+        fixture.store.exists(&fixture.root, &stack(layers), Path::new(path)).unwrap()
+    };
+    for path in ["/", "/etc", "/etc/hosts", "/etc/old/x", "/new/deep/", "/new/deep/x", "/link"] {
+        assert!(exists(&[&first], path), "{path}");
+    }
+    for path in ["/etc/none", "/none/x", "/etc/hosts/x", "/link/x"] {
+        assert!(!exists(&[&first], path), "{path}");
+    }
+    for path in ["/etc/hosts", "/etc/old", "/etc/old/x"] {
+        assert!(!exists(&[&second, &first], path), "{path}");
+    }
+    assert!(exists(&[&second, &first], "/new/deep/x") && !exists(&[], "/new"));
+    for bad in ["a", "/a/../b", ""] {
+        let refused = fixture.store.exists(&fixture.root, &stack(&[&first]), Path::new(bad));
+        assert_eq!(refused.unwrap_err().kind, LayerErrorKind::Invalid, "{bad}");
+    }
 }
 
 /// Everything that is visible, with all that counts about it.

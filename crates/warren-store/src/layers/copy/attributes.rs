@@ -6,9 +6,9 @@ use rustix::io::Errno;
 
 /// The kernel lists no more names, and has no longer values.
 const MOST_BYTES: usize = 64 << 10;
-const OPAQUE: &CStr = c"trusted.overlay.opaque";
+pub(super) const OPAQUE: &CStr = c"trusted.overlay.opaque";
 /// Where the layers below have a directory that was renamed.
-const REDIRECT: &CStr = c"trusted.overlay.redirect";
+pub(super) const REDIRECT: &CStr = c"trusted.overlay.redirect";
 const CAPABILITY: &CStr = c"security.capability";
 
 /// Gives copies the owner, mode, times and extended attributes of their originals. Has the room for the latter.
@@ -25,6 +25,20 @@ impl Attributes {
     /// For an open file or directory. The owner comes first, because changing it takes capabilities and set-id bits away; the
     /// mode after the access list, which changes it.
     pub(super) fn copy(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.copy_some(from, to, |_| true)
+    }
+
+    /// As [`Attributes::copy`], without what overlayfs noted of a directory: the layer below has it.
+    pub(super) fn copy_unmarked(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.copy_some(from, to, |name| name != OPAQUE && name != REDIRECT)
+    }
+
+    fn copy_some(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        wanted: impl Fn(&CStr) -> bool,
+    ) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(from)?;
         let made = rustix::fs::fstat(to)?;
         // Most files are root's, and a change to what already is costs a write.
@@ -33,7 +47,7 @@ impl Attributes {
             rustix::fs::fchown(to, uid, gid)?;
         }
         let length = without_any(rustix::fs::flistxattr(from, &mut self.names[..]))?;
-        for name in names(&self.names, length) {
+        for name in names(&self.names, length).filter(|name| wanted(name)) {
             let length = rustix::fs::fgetxattr(from, name, &mut self.value[..])?;
             let value = self.value.get(..length).unwrap_or_default();
             settle(name, rustix::fs::fsetxattr(to, name, value, XattrFlags::empty()))?;

@@ -2,6 +2,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
+use warren_core::{CopiedData, LayerDriver};
 
 /// How much goes through memory at a time where the kernel cannot copy by itself.
 const CHUNK: usize = 256 << 10;
@@ -24,13 +25,10 @@ impl Data {
         Self { share: true, offload: true, shared: 0, copied: 0, chunk: Vec::new() }
     }
 
-    /// Not one byte was copied.
-    pub(super) fn all_shared(&self) -> bool {
-        self.copied == 0
-    }
-
-    pub(super) fn any_shared(&self) -> bool {
-        self.shared > 0
+    /// Where nothing had to be copied, a driver that shares has shared it.
+    pub(super) fn verdict(&self, driver: LayerDriver) -> CopiedData {
+        let shared = self.copied == 0 && (self.shared > 0 || driver != LayerDriver::Overlay);
+        if shared { CopiedData::Shared } else { CopiedData::Bytes }
     }
 
     pub(super) fn copy(
