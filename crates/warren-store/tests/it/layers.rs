@@ -4,6 +4,7 @@
 mod conformance;
 mod copy;
 mod crash;
+mod delta;
 mod drivers;
 mod listing;
 mod scribble;

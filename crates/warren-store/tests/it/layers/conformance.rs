@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warren_core::{Copied, LayerDriver, LayerErrorKind, LayerInfo, LayerStore, Stack};
+use warren_core::{CopiedData, LayerDriver, LayerErrorKind, LayerInfo, LayerStore, Stack};
 use warren_store::LayerDirectory;
 
 use super::listing::list;
@@ -17,14 +17,14 @@ pub(crate) struct Subject<'a> {
     driver: LayerDriver,
     /// Makes a sandbox's directory as the driver likes it.
     area: fn(&Path, &str) -> PathBuf,
-    expected: Copied,
+    expected: CopiedData,
 }
 
 #[test]
 fn the_overlay_driver_conforms() {
     let scratch = scratch();
     let data = scratch.path();
-    conformance(&Subject { data, driver: LayerDriver::Overlay, area, expected: Copied::Bytes });
+    conformance(&Subject { data, driver: LayerDriver::Overlay, area, expected: CopiedData::Bytes });
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn the_reflink_driver_conforms() {
     if has_private_mounts("layers::conformance::the_reflink_driver_conforms") {
         let pool = Pool::new();
         let data = &pool.data();
-        conformance(&Subject { data, driver: LayerDriver::Reflink, area, expected: Copied::Shared });
+        conformance(&Subject { data, driver: LayerDriver::Reflink, area, expected: CopiedData::Shared });
     }
 }
 
@@ -42,7 +42,7 @@ fn the_btrfs_driver_conforms() {
         let pool = Pool::new();
         let data = &pool.data();
         let area = subvolume_area;
-        conformance(&Subject { data, driver: LayerDriver::Btrfs, area, expected: Copied::Shared });
+        conformance(&Subject { data, driver: LayerDriver::Btrfs, area, expected: CopiedData::Shared });
     }
 }
 
@@ -76,7 +76,7 @@ fn a_copy_equals_its_original_and_does_not_change_with_it(subject: &Subject<'_>,
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     inside.sort();
-    assert_eq!(inside, ["manifest.json", "upper-0", "upper-1"], "and nothing else of the sandbox");
+    assert_eq!(inside, ["manifest.json", "stamps", "upper-0", "upper-1"], "and nothing else of the sandbox");
 
     fs::write(area.join("upper-0/etc/motd"), "changed").unwrap();
     fs::write(area.join("upper-1/big"), vec![8; 1 << 20]).unwrap();

@@ -1,12 +1,12 @@
 use std::cell::Cell;
 use std::fs::{self, File};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use rustix::fs::{CWD, Mode, OFlags};
-use warren_core::{Copied, LayerDriver, LayerErrorKind, LayerId, LayerStore as _};
+use rustix::fs::{Mode, OFlags};
+use warren_core::{CopiedData, LayerDriver, LayerErrorKind, LayerId, LayerStore as _};
 
 use super::listing::list;
 use super::scribble::{apply, scribbles};
@@ -19,15 +19,15 @@ const CASES: u32 = 48;
 #[test]
 fn any_copy_equals_its_original() {
     let scratch = scratch();
-    equals_its_original(scratch.path(), LayerDriver::Overlay, area, Copied::Bytes);
+    equals_its_original(scratch.path(), LayerDriver::Overlay, area, CopiedData::Bytes);
 }
 
 #[test]
 fn any_shared_copy_equals_its_original() {
     if has_private_mounts("layers::copy::any_shared_copy_equals_its_original") {
         let pool = Pool::new();
-        equals_its_original(&pool.data(), LayerDriver::Reflink, area, Copied::Shared);
-        equals_its_original(&pool.data(), LayerDriver::Btrfs, subvolume_area, Copied::Shared);
+        equals_its_original(&pool.data(), LayerDriver::Reflink, area, CopiedData::Shared);
+        equals_its_original(&pool.data(), LayerDriver::Btrfs, subvolume_area, CopiedData::Shared);
     }
 }
 
@@ -38,7 +38,7 @@ fn any_copy_to_another_file_system_equals_its_original() {
         let elsewhere = scratch();
         let link = pool.data().join("sandboxes");
         symlink(elsewhere.path(), link).unwrap();
-        equals_its_original(&pool.data(), LayerDriver::Overlay, area, Copied::Bytes);
+        equals_its_original(&pool.data(), LayerDriver::Overlay, area, CopiedData::Bytes);
     }
 }
 
@@ -46,7 +46,7 @@ fn equals_its_original(
     data: &Path,
     driver: LayerDriver,
     make: fn(&Path, &str) -> std::path::PathBuf,
-    expected: Copied,
+    expected: CopiedData,
 ) {
     let store = world::open(data, driver);
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
@@ -67,7 +67,7 @@ fn equals_its_original(
             if before != original() {
                 return Err(TestCaseError::fail("the original changed"));
             }
-            if expected == Copied::Shared && copied != expected {
+            if expected == CopiedData::Shared && copied != expected {
                 return Err(TestCaseError::fail("data was copied that could be shared"));
             }
             store.remove(&id).unwrap();
@@ -197,18 +197,6 @@ fn no_link_leads_out_of_a_copy() {
     assert!(!place.join("upper-01").exists() && !place.join("upper-1").exists());
     assert_eq!(fs::metadata(&place).unwrap().mode() & 0o7777, 0o700);
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
-}
-
-#[test]
-fn a_descriptor_that_only_names_the_directory_will_do() {
-    let scratch = scratch();
-    let store = world::open(scratch.path(), LayerDriver::Overlay);
-    let area = area(scratch.path(), "named");
-    fs::write(area.join("upper-0/file"), "data").unwrap();
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let named = rustix::fs::openat(CWD, &area, flags, Mode::empty()).unwrap();
-    store.copy(named.as_fd(), &layer(1)).unwrap();
-    assert_eq!(fs::read(store.place(&layer(1)).join("upper-0/file")).unwrap(), b"data");
 }
 
 #[test]

@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use warren_core::{Copied, LayerDriver, LayerErrorKind, LayerStore as _, RootTree, Stack};
+use warren_core::{CopiedData, LayerDriver, LayerErrorKind, LayerStore as _, RootTree, Stack};
 use warren_store::pool::{self, PoolError};
 
 use super::world::{
@@ -41,14 +41,14 @@ fn a_subvolume_becomes_a_layer_without_a_copy_and_goes_again() {
     let store = world::open(&pool.data(), LayerDriver::Btrfs);
     let subvolume = subvolume_area(&pool.data(), "subvolume");
     fs::write(subvolume.join("upper-0/file"), vec![3; 1 << 20]).unwrap();
-    assert_eq!(keep(&store, &subvolume, &layer(1)), Copied::Shared);
+    assert_eq!(keep(&store, &subvolume, &layer(1)), CopiedData::Shared);
     assert_eq!(fs::metadata(store.place(&layer(1))).unwrap().ino(), SUBVOLUME_ROOT);
     assert_eq!(store.space(&layer(1), None).unwrap().unwrap().bytes, 1 << 20);
 
     // One that was made before the driver was chosen.
     let plain = area(&pool.data(), "plain");
     fs::write(plain.join("upper-0/file"), vec![3; 1 << 20]).unwrap();
-    assert_eq!(keep(&store, &plain, &layer(2)), Copied::Shared);
+    assert_eq!(keep(&store, &plain, &layer(2)), CopiedData::Shared);
     assert_ne!(fs::metadata(store.place(&layer(2))).unwrap().ino(), SUBVOLUME_ROOT);
 
     store.remove(&layer(1)).unwrap();

@@ -1,13 +1,16 @@
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::fs::{CWD, Mode, OFlags};
 use tempfile::TempDir;
 use warren_core::{
-    Copied, LayerDriver, LayerError, LayerId, LayerStore, MountAccess, NewLayer, RootTree, SandboxId, Stack,
+    Copied, CopiedData, CopyOrder, Draft, LayerDriver, LayerError, LayerId, LayerStore, MountAccess,
+    NewLayer, RootTree, SandboxId, Settled, Stack,
 };
 use warren_store::{LayerDirectory, TemplateStore, pool};
 
@@ -94,6 +97,8 @@ fn furnish(area: PathBuf) -> PathBuf {
     for name in ["upper-0", "work-0/work/index", "upper-1", "work-1"] {
         fs::create_dir_all(area.join(name)).unwrap();
     }
+    // Otherwise nothing would be written in a sandbox that does nothing.
+    fs::set_permissions(area.join("upper-1"), fs::Permissions::from_mode(0o711)).unwrap();
     fs::write(area.join("record.json"), "{}").unwrap();
     fs::write(area.join("work-0/work/#3"), "half copied up").unwrap();
     area
@@ -107,12 +112,35 @@ pub(crate) fn new(id: &LayerId, created_unix_ms: u64) -> NewLayer {
     NewLayer { id: id.clone(), sandbox: Some(SandboxId::from_random([7; 16])), created_unix_ms }
 }
 
-pub(crate) fn copy(store: &dyn LayerStore, area: &Path, into: &LayerId) -> Result<Copied, LayerError> {
-    store.copy(File::open(area).unwrap().as_fd(), into)
+/// Copies everything.
+pub(crate) fn copy(store: &dyn LayerStore, area: &Path, into: &LayerId) -> Result<CopiedData, LayerError> {
+    let order = CopyOrder { into, since: None, below: &[], bound: None };
+    copy_as(store, area, &order).map(|copied| copied.expect("something is written").data)
+}
+
+/// `None`: there is nothing to be copied.
+pub(crate) fn copy_as(
+    store: &dyn LayerStore,
+    area: &Path,
+    order: &CopyOrder<'_>,
+) -> Result<Option<Copied>, LayerError> {
+    // Opened to name it alone, as backends do.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let area = rustix::fs::openat(CWD, area, flags, Mode::empty()).unwrap();
+    let mut draft = match store.begin_copy(area.as_fd(), order)? {
+        Draft::Unchanged => return Ok(None),
+        Draft::Begun(draft) => draft,
+        Draft::TooMuch(too_much) => panic!("{too_much}"),
+    };
+    match draft.settle()? {
+        Settled::Done => draft.place().map(Some),
+        Settled::Unchanged => Ok(None),
+        Settled::TooMuch(too_much) => panic!("{too_much}"),
+    }
 }
 
 /// Copies and commits.
-pub(crate) fn keep(store: &dyn LayerStore, area: &Path, into: &LayerId) -> Copied {
+pub(crate) fn keep(store: &dyn LayerStore, area: &Path, into: &LayerId) -> CopiedData {
     let copied = copy(store, area, into).unwrap();
     store.commit(&new(into, 1)).unwrap();
     copied
