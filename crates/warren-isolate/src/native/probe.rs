@@ -1,38 +1,36 @@
 //! What `doctor` reports: every feature the backend needs, tried where that is cheap, with what to do about it.
 
-use std::fs;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+mod propagation;
+mod storage;
 
-use rustix::fs::CWD;
-use rustix::mount::{OpenTreeFlags, open_tree};
+use std::fs;
+use std::path::Path;
+
 use rustix::thread::CapabilitySet;
-use warren_core::{ByteSize, Check, CheckStatus, DiskQuota};
+use warren_core::{Check, CheckStatus};
 
 use super::cgroup::Layout;
-use super::quota::{FORMATTER, Quotas};
-use super::sys;
 use super::userns::{self, Mapping};
 
 /// The first kernel whose overlayfs takes id-mapped layers.
 const LEAST_KERNEL: (u32, u32) = (5, 19);
 
+/// What can be found out without root's rights, and the rest only with them: without, every trial would fail for that one
+/// reason and suggest others.
 pub(super) fn examine(data_dir: &Path) -> Vec<Check> {
-    vec![
-        rights(),
-        kernel(),
-        control_groups(),
-        user_namespaces(),
-        overlay(),
-        id_mapping(data_dir),
-        seccomp(),
-        disk_quota(data_dir),
-        disk_space(data_dir),
-        processes(),
-        open_files(),
-        resource_limits(),
-        core_pattern(),
-    ]
+    let rights = rights();
+    let may_try = rights.status != CheckStatus::Failed;
+    let mut checks = vec![rights, kernel(), control_groups()];
+    if may_try {
+        checks.extend([user_namespaces(), storage::overlay(), storage::id_mapping(data_dir)]);
+        checks.push(propagation::propagation(data_dir));
+    }
+    checks.push(seccomp());
+    if may_try {
+        checks.extend([storage::disk_quota(data_dir), resource_limits()]);
+    }
+    checks.extend([storage::disk_space(data_dir), processes(), open_files(), core_pattern()]);
+    checks
 }
 
 fn ok(name: &'static str, found: impl Into<String>) -> Check {
@@ -49,6 +47,14 @@ fn failed(name: &'static str, found: impl Into<String>, advice: impl Into<String
 
 fn rights() -> Check {
     let name = "rights";
+    let user = rustix::process::geteuid();
+    if !user.is_root() {
+        return failed(
+            name,
+            format!("user {}, who is not root", user.as_raw()),
+            "sandboxes are made with root's rights, and without them most cannot be tried: run this with sudo",
+        );
+    }
     let needed = CapabilitySet::SYS_ADMIN
         | CapabilitySet::SETUID
         | CapabilitySet::SETGID
@@ -56,15 +62,18 @@ fn rights() -> Check {
         | CapabilitySet::MKNOD
         | CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE;
+    let advice = "run it outside of other containers, or in one that has these: docker run --privileged";
     match rustix::thread::capabilities(None) {
         Ok(held) if held.effective.contains(needed) => ok(name, "root with the capabilities that are needed"),
-        Ok(held) => failed(
-            name,
-            format!("missing {:?}", needed - held.effective),
-            "run as root, outside of other containers",
-        ),
-        Err(errno) => failed(name, errno.to_string(), "run as root"),
+        Ok(held) => failed(name, format!("root without {}", words(needed - held.effective)), advice),
+        Err(errno) => failed(name, errno.to_string(), advice),
     }
+}
+
+/// As manuals call them.
+fn words(capabilities: CapabilitySet) -> String {
+    let names: Vec<String> = capabilities.iter_names().map(|(name, _)| format!("CAP_{name}")).collect();
+    names.join(", ")
 }
 
 fn kernel() -> Check {
@@ -90,8 +99,11 @@ fn control_groups() -> Check {
     }
 }
 
+/// Ids of the trials: those of no sandbox, for ranges are given out from below.
+const TRIAL: Mapping = Mapping { inside: 0, outside: 0x7fff_0000, count: 65_536 };
+
 fn user_namespaces() -> Check {
-    match userns::make(Mapping::whole(0x7fff_0000), Mapping::whole(0x7fff_0000)) {
+    match userns::make(TRIAL, TRIAL) {
         Ok(_) => ok("user namespaces", "can be made"),
         Err(error) => {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -104,35 +116,6 @@ fn user_namespaces() -> Check {
     }
 }
 
-fn overlay() -> Check {
-    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    if known.lines().any(|line| line.ends_with("\toverlay")) {
-        return ok("overlayfs", "known to the kernel");
-    }
-    failed("overlayfs", "not known to the kernel", "load it: modprobe overlay")
-}
-
-/// Tried on the data directory's own file system, or on that of the nearest directory above that exists.
-fn id_mapping(data_dir: &Path) -> Check {
-    let name = "id-mapped layers";
-    let place = existing(data_dir);
-    let attempt = || -> Result<(), String> {
-        let namespace = userns::make(Mapping::whole(0x7fff_0000), Mapping::whole(0x7fff_0000))
-            .map_err(|e| e.to_string())?;
-        let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let mount = open_tree(CWD, &place, clone).map_err(|errno| errno.to_string())?;
-        sys::set_mount(mount.as_fd(), 0, Some(namespace.as_fd())).map_err(|errno| errno.to_string())
-    };
-    match attempt() {
-        Ok(()) => ok(name, format!("allowed on the file system of {}", place.display())),
-        Err(cause) => failed(
-            name,
-            format!("refused on the file system of {}: {cause}", place.display()),
-            "put the data directory on ext4, XFS, btrfs or tmpfs: --data-dir",
-        ),
-    }
-}
-
 fn seccomp() -> Check {
     let actions = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();
     if ["kill_process", "errno", "allow"]
@@ -142,39 +125,6 @@ fn seccomp() -> Check {
         return ok("seccomp", "filters can be loaded");
     }
     failed("seccomp", "not available", "use a kernel with CONFIG_SECCOMP_FILTER")
-}
-
-fn disk_quota(data_dir: &Path) -> Check {
-    let name = "disk quota";
-    match Quotas::detect(&existing(data_dir)).strongest() {
-        DiskQuota::Project => ok(name, "project: hard limits for every sandbox"),
-        DiskQuota::Image => warning(
-            name,
-            "image: hard limits where one is asked for, watched otherwise",
-            "mount the data directory's file system (ext4 or XFS) with prjquota for hard limits at no cost",
-        ),
-        DiskQuota::Watched => warning(
-            name,
-            "watched: limits are soft, and one that is asked for is refused",
-            format!(
-                "install e2fsprogs (for {FORMATTER}), or mount the data directory's file system with prjquota"
-            ),
-        ),
-    }
-}
-
-fn disk_space(data_dir: &Path) -> Check {
-    let name = "disk space";
-    let Ok(found) = rustix::fs::statvfs(existing(data_dir)) else {
-        return warning(name, "cannot be read", "look at the data directory's file system");
-    };
-    let free = ByteSize(found.f_bavail.saturating_mul(found.f_frsize));
-    let text = format!("{free} free for the data directory");
-    if free < ByteSize::gib(1) {
-        warning(name, text, "free some space, or choose another place: --data-dir")
-    } else {
-        ok(name, text)
-    }
 }
 
 fn processes() -> Check {
@@ -231,8 +181,4 @@ fn core_pattern() -> Check {
         "sandboxes make none"
     };
     ok("core dumps", handled)
-}
-
-fn existing(path: &Path) -> PathBuf {
-    path.ancestors().find(|path| path.exists()).unwrap_or_else(|| Path::new("/")).to_owned()
 }
