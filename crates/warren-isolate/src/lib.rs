@@ -3,6 +3,8 @@
 //!
 //! [`Native`] uses the kernel's namespaces directly and needs no other program.
 
+mod data_dir;
 mod native;
 
-pub use native::{CrashPoint, CrashPointError, Native, NativeOptions, OpenError};
+pub use data_dir::{DataDir, DataDirError, DataDirRefusal};
+pub use native::{ApartError, CrashPoint, CrashPointError, Native, NativeOptions, OpenError, live_apart};

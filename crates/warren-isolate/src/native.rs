@@ -1,7 +1,7 @@
 //! The native backend: namespaces, overlayfs, control groups and seccomp, with nothing between us and the kernel.
 //!
 //! ```text
-//! <data>/instance            names this data directory's control groups
+//! <data>/instance            names this data directory's control groups, and says that it is Warren's
 //! <data>/agent-<digest>      the agent's binary, executed by descriptor
 //! <data>/ranges/<n>          id range n is taken by the sandbox the link names
 //! <data>/projects/<n>        quota project n is taken by the sandbox the link names
@@ -18,6 +18,7 @@
 //! which leaves nothing but them, and started again from them.
 
 mod agent;
+mod apart;
 mod cgroup;
 mod claims;
 mod clones;
@@ -25,6 +26,7 @@ mod connections;
 mod create;
 mod data;
 mod destroy;
+mod flush;
 mod halt;
 mod layers;
 mod machine;
@@ -59,6 +61,7 @@ use warren_core::{
     Profile, Pulse, RootTree, SandboxId, Sealed, Usage,
 };
 
+pub use self::apart::{ApartError, live_apart};
 pub use self::data::OpenError;
 pub use self::step::{CrashPoint, CrashPointError};
 
@@ -70,6 +73,7 @@ use self::quota::{QuotaKind, Quotas};
 use self::reaper::Reaper;
 use self::record::Record;
 use self::sockets::Sockets;
+use self::step::Steps;
 use self::warden::{Warden, Watched};
 
 /// How the backend is set up.
@@ -111,7 +115,7 @@ struct Shared {
     own_layers: quota::LayerSizes,
     /// What this process holds of the sandboxes it made.
     holds: Mutex<HashMap<SandboxId, Hold>>,
-    crash_at: Option<CrashPoint>,
+    steps: Steps,
 }
 
 /// A pair of sockets. Every sandbox that dies with this process has one end; the other closes with this process and says so.
@@ -174,7 +178,7 @@ impl Native {
             filters: [Profile::Standard, Profile::Strict].map(|profile| (profile, seccomp::program(profile))),
             own_layers: quota::LayerSizes::default(),
             holds: Mutex::default(),
-            crash_at: options.crash_at,
+            steps: Steps(options.crash_at),
             data,
             cgroups,
             quotas,
@@ -250,6 +254,10 @@ impl Isolation for Native {
 
     fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
         seal::writable(&self.shared, id)
+    }
+
+    fn flush(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        flush::flush(&self.shared, id)
     }
 
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {

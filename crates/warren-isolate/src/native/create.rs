@@ -181,6 +181,13 @@ fn open_root(
             )
         })?;
         for mount in &request.spec.mounts {
+            if shared.data.overlaps(&mount.source) {
+                let message = format!(
+                    "`{}` may not be mounted: Warren keeps its own data there",
+                    mount.source.display()
+                );
+                return Err(IsolationError::new(IsolationErrorKind::Invalid, message));
+            }
             binds.push(layers::bind(mount, user, id_base).map_err(layer_error)?);
         }
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,15 @@ use warren_core::SandboxId;
 
 use super::claims::Claims;
 use super::seal::sys::make_subvolume;
+use crate::data_dir::{DataDir, DataDirError, instance};
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("use `{}` as data directory", path.display())]
     Directory { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Refused(#[from] DataDirError),
     #[error("find the control groups")]
     Layout(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("prepare the control groups (is this running as root?)")]
@@ -53,12 +56,12 @@ impl DataDirectory {
             let path = path.to_owned();
             move |source| OpenError::Directory { path, source }
         };
+        let root = DataDir::examine(root, &[] as &[&Path])?.claim()?;
         // Nobody but root may pass: what sandboxes write has set-id bits that mean something on the host's side.
-        for part in ["", "sandboxes", "trash", "ranges", "projects"] {
+        for part in ["sandboxes", "trash", "ranges", "projects"] {
             let path = root.join(part);
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed(&path))?;
         }
-        let root = root.canonicalize().map_err(failed(root))?;
         let instance = instance(&root).map_err(failed(&root))?;
         let ranges = Claims::id_ranges(root.join("ranges"));
         Ok(Self { root, instance, ranges, subvolumes })
@@ -82,6 +85,20 @@ impl DataDirectory {
 
     pub(super) fn trash(&self, id: &SandboxId) -> PathBuf {
         self.root.join("trash").join(id.as_str())
+    }
+
+    /// Whether a directory or file of the host holds the data directory or is part of it: in a sandbox it would give away the
+    /// keys and the files of all.
+    pub(super) fn overlaps(&self, source: &Path) -> bool {
+        let same = |found: fs::Metadata| {
+            self.root
+                .ancestors()
+                .filter_map(|path| fs::metadata(path).ok())
+                .any(|above| (above.dev(), above.ino()) == (found.dev(), found.ino()))
+        };
+        let mut pool = self.root.clone().into_os_string();
+        pool.push(".pool");
+        source.starts_with(&self.root) || source == Path::new(&pool) || fs::metadata(source).is_ok_and(same)
     }
 
     /// Ids of all directories of sandboxes.
@@ -228,32 +245,4 @@ fn ids_in(directory: &Path) -> io::Result<Vec<SandboxId>> {
         ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<SandboxId>().ok()));
     }
     Ok(ids)
-}
-
-/// A word that tells this data directory from others on the machine, drawn when it is made.
-fn instance(root: &Path) -> io::Result<String> {
-    let path = root.join("instance");
-    loop {
-        match fs::read_to_string(&path) {
-            Ok(word) if word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-                return Ok(word);
-            }
-            Ok(_) => return Err(io::Error::other("the file `instance` does not hold 16 hexadecimal digits")),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Err(_) => draw_instance(&path)?,
-        }
-    }
-}
-
-/// Puts the word in place in one step; if another process was first, its word stays.
-fn draw_instance(path: &Path) -> io::Result<()> {
-    let word = format!("{:016x}", getrandom::u64().map_err(io::Error::other)?);
-    let staging = path.with_extension(&word);
-    fs::write(&staging, &word)?;
-    let placed = fs::hard_link(&staging, path);
-    fs::remove_file(&staging)?;
-    match placed {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
 }

@@ -25,7 +25,7 @@ pub(super) enum LayerError {
     #[error("open the layer `{}`", path.display())]
     Open { path: PathBuf, source: io::Error },
     #[error(
-        "map the ids of `{}`: its file system must allow id-mapped mounts (ext4, XFS, btrfs or tmpfs do)",
+        "map the ids of `{}`: its file system must allow id-mapped mounts (ext4, XFS and btrfs do, tmpfs from Linux 6.3 on)",
         path.display()
     )]
     Map { path: PathBuf, source: io::Error },

@@ -5,6 +5,7 @@
 //! new root over the old layers, stop the sandbox, see that nobody holds the old root, exchange the roots, give everything its
 //! place, write the record, forget the intent, let the sandbox go on. What counts after a crash is whether the roots were
 //! exchanged ([`Intent::is_decided`]); the sandbox stands still until then, so that nothing can have been written in between.
+//! What a broken exchange leaves on top of the root is taken away first ([`exchange::uncover`]).
 
 mod busy;
 mod exchange;
@@ -99,17 +100,47 @@ fn failed(action: &str, id: &SandboxId, error: io::Error) -> IsolationError {
 /// As [`settle`], for one who holds the lock.
 pub(super) fn settle_locked(shared: &Shared, record: Record, directory: &Path) -> io::Result<Record> {
     let Some(intent) = Intent::load(directory)? else { return Ok(record) };
-    let record = if intent.is_decided(&record) {
-        intent.finish(&record, directory)?
-    } else {
-        intent.undo(directory)?;
-        record
-    };
-    if record.is_alive() && !intent.frozen {
-        shared.cgroups.set_frozen(record.id.as_str(), false).map_err(io::Error::other)?;
-    }
+    let settled = finish_or_undo(shared, &intent, &record, directory);
+    // Nobody is left standing still because something failed: it runs on whichever root it has, and what is still to be done
+    // is done by whoever works on it next.
+    let thawed = if record.is_alive() && !intent.frozen { thaw(shared, &record) } else { Ok(()) };
+    let record = settled?;
+    thawed?;
     Intent::forget(directory)?;
     Ok(record)
+}
+
+fn finish_or_undo(shared: &Shared, intent: &Intent, record: &Record, directory: &Path) -> io::Result<Record> {
+    if record.is_alive() {
+        exchange::uncover(record.pid)?;
+    }
+    if intent.is_decided(record, directory) {
+        intent.finish(record, directory, shared.steps)
+    } else {
+        intent.undo(directory).map(|()| record.clone())
+    }
+}
+
+fn thaw(shared: &Shared, record: &Record) -> io::Result<()> {
+    shared.cgroups.set_frozen(record.id.as_str(), false).map_err(io::Error::other)
+}
+
+/// A seal that failed, and what was to bring the sandbox in order then failed too.
+#[derive(Debug, thiserror::Error)]
+#[error("{seal}; the next try begins with what is left to do: {settle}")]
+struct UnsettledError {
+    seal: io::Error,
+    #[source]
+    settle: io::Error,
+}
+
+/// Brings a sandbox in order whose seal failed. It may turn out to be sealed all the same.
+fn recover(shared: &Shared, record: &Record, intent: &Intent, seal: io::Error) -> io::Result<Sealed> {
+    match settle_locked(shared, record.clone(), &shared.data.sandbox(&record.id)) {
+        Ok(record) if intent.is_said_by(&record) => Ok(Sealed::Done { frozen: Duration::ZERO }),
+        Ok(_) => Err(seal),
+        Err(settle) => Err(io::Error::new(seal.kind(), UnsettledError { seal, settle })),
+    }
 }
 
 /// What lies on a file system or subvolume of its own cannot become part of another by a rename.
@@ -144,11 +175,10 @@ fn seal_at_rest(shared: &Shared, record: &Record, intent: &Intent, directory: &P
     shared.passed(CrashPoint::SealIntent);
     let done = intent.prepare(directory).and_then(|()| {
         shared.passed(CrashPoint::SealPrepared);
-        intent.finish(record, directory)
+        intent.finish(record, directory, shared.steps)
     });
     if let Err(error) = done {
-        drop(settle_locked(shared, record.clone(), directory));
-        return Err(error);
+        return recover(shared, record, intent, error);
     }
     Intent::forget(directory)?;
     Ok(Sealed::Done { frozen: Duration::ZERO })
@@ -172,19 +202,18 @@ fn seal_running(
     shared.passed(CrashPoint::SealIntent);
     let mut stopped = None;
     let sealed = exchange_root(shared, record, &intent, &mut stopped).and_then(|busy| match busy {
-        None => intent.finish(record, &directory).map(|_| Sealed::Done { frozen: Duration::ZERO }),
+        None => {
+            intent.finish(record, &directory, shared.steps).map(|_| Sealed::Done { frozen: Duration::ZERO })
+        }
         Some(reason) => intent.undo(&directory).map(|()| Sealed::Busy { reason }),
     });
     shared.passed(CrashPoint::SealRecorded);
     let sealed = match sealed {
         Ok(sealed) => sealed,
-        Err(error) => {
-            drop(settle_locked(shared, record.clone(), &directory));
-            return Err(error);
-        }
+        Err(error) => return recover(shared, record, &intent, error),
     };
     if !frozen {
-        shared.cgroups.set_frozen(record.id.as_str(), false).map_err(io::Error::other)?;
+        thaw(shared, record)?;
     }
     let frozen = stopped.filter(|_| !frozen).map_or(Duration::ZERO, |since: Instant| since.elapsed());
     Intent::forget(&directory)?;
@@ -206,7 +235,9 @@ fn exchange_root(
     let exchanged: Vec<PathBuf> = plans.iter().map(|plan| plan.at.clone()).collect();
     let area = layers::open_area(&directory, namespace.as_fd()).map_err(io::Error::other)?;
     let trees = exchange::mount_trees(plans, area, record.id_base)?;
-    let mover = Mover::enter(record.pid, trees)?;
+    // Whoever enters a sandbox comes to what is on top.
+    exchange::uncover(record.pid)?;
+    let mover = Mover::enter(record.pid, trees, shared.steps)?;
     *stopped = Some(Instant::now());
     shared.cgroups.set_frozen(record.id.as_str(), true).map_err(io::Error::other)?;
     shared.passed(CrashPoint::SealStopped);

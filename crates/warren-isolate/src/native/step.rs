@@ -20,7 +20,12 @@ pub enum CrashPoint {
     SealIntent,
     SealPrepared,
     SealStopped,
+    SealAttached,
+    SealMoving,
+    SealMoved,
+    SealPivoted,
     SealExchanged,
+    SealPlacing,
     SealRecorded,
     DestroyKill,
     DestroyTrash,
@@ -32,7 +37,7 @@ pub enum CrashPoint {
 
 impl CrashPoint {
     /// Every point, for tests that visit all of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 28] = [
         Self::CreateDirectory,
         Self::CreateRange,
         Self::CreateLayers,
@@ -48,7 +53,12 @@ impl CrashPoint {
         Self::SealIntent,
         Self::SealPrepared,
         Self::SealStopped,
+        Self::SealAttached,
+        Self::SealMoving,
+        Self::SealMoved,
+        Self::SealPivoted,
         Self::SealExchanged,
+        Self::SealPlacing,
         Self::SealRecorded,
         Self::DestroyKill,
         Self::DestroyTrash,
@@ -75,7 +85,12 @@ impl CrashPoint {
             Self::SealIntent => "seal.intent",
             Self::SealPrepared => "seal.prepared",
             Self::SealStopped => "seal.stopped",
+            Self::SealAttached => "seal.attached",
+            Self::SealMoving => "seal.moving",
+            Self::SealMoved => "seal.moved",
+            Self::SealPivoted => "seal.pivoted",
             Self::SealExchanged => "seal.exchanged",
+            Self::SealPlacing => "seal.placing",
             Self::SealRecorded => "seal.recorded",
             Self::DestroyKill => "destroy.kill",
             Self::DestroyTrash => "destroy.trash",
@@ -103,11 +118,22 @@ impl FromStr for CrashPoint {
     }
 }
 
-impl super::Shared {
+/// Where the process kills itself, if a test asked for that.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Steps(pub(super) Option<CrashPoint>);
+
+impl Steps {
     /// Marks that a step is done. Ends the process on the spot if a test asked for it here.
-    pub(super) fn passed(&self, point: CrashPoint) {
-        if cfg!(debug_assertions) && self.crash_at == Some(point) {
+    pub(super) fn passed(self, point: CrashPoint) {
+        if cfg!(debug_assertions) && self.0 == Some(point) {
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
+    }
+}
+
+impl super::Shared {
+    /// As [`Steps::passed`].
+    pub(super) fn passed(&self, point: CrashPoint) {
+        self.steps.passed(point);
     }
 }

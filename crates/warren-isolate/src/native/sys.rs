@@ -274,7 +274,8 @@ struct MountAttr {
     user_namespace: u64,
 }
 
-/// Flags of a detached mount, and the user namespace whose mapping its ids go through.
+/// Flags of a detached mount and of all that is below it, and the user namespace whose mapping their ids go through. They are
+/// private from then on: a clone hears of what is mounted on its original, and tells of what is mounted on it.
 pub(super) fn set_mount(
     mount: BorrowedFd<'_>,
     set: u64,
@@ -282,6 +283,7 @@ pub(super) fn set_mount(
 ) -> Result<(), Errno> {
     let attr = MountAttr {
         set: set | if mapping.is_some() { libc::MOUNT_ATTR_IDMAP } else { 0 },
+        propagation: libc::MS_PRIVATE,
         user_namespace: mapping.map_or(0, |fd| u64::from(fd.as_raw_fd().unsigned_abs())),
         ..MountAttr::default()
     };
@@ -292,7 +294,7 @@ pub(super) fn set_mount(
             libc::SYS_mount_setattr,
             mount.as_raw_fd(),
             empty.as_ptr(),
-            libc::AT_EMPTY_PATH,
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
             &raw const attr,
             size_of::<MountAttr>(),
         )

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
@@ -19,7 +19,12 @@ use rustix::mount::{
 };
 use warren_wire::guest::overlay_options;
 
+use super::mounts::{Cover, Mounts};
 use super::sys;
+use crate::native::step::{CrashPoint, Steps};
+
+/// Far more than crashes in a row could leave.
+const MOST_COVERS: usize = 16;
 
 /// An overlay to be.
 #[derive(Debug)]
@@ -86,7 +91,7 @@ pub(super) struct Mover {
 
 impl Mover {
     /// Enters the mount namespace of a sandbox's first process. The first tree is the root.
-    pub(super) fn enter(pid: u32, trees: Vec<Tree>) -> io::Result<Self> {
+    pub(super) fn enter(pid: u32, trees: Vec<Tree>, steps: Steps) -> io::Result<Self> {
         let namespace = OwnedFd::from(fs::File::open(format!("/proc/{pid}/ns/mnt"))?);
         let (go, word) = sync_channel::<Vec<PathBuf>>(0);
         let (answer, done) = channel();
@@ -94,7 +99,7 @@ impl Mover {
             let entered = sys::unshare_directories().and_then(|()| sys::enter_mounts(&namespace));
             let ready = entered.is_ok();
             if answer.send(entered).is_ok() && ready {
-                wait_and_move(&word, &answer, &trees);
+                wait_and_move(&word, &answer, &trees, steps);
             }
         })?;
         let mover = Self { go, done };
@@ -114,9 +119,14 @@ impl Mover {
     }
 }
 
-fn wait_and_move(word: &Receiver<Vec<PathBuf>>, answer: &Sender<Result<(), Errno>>, trees: &[Tree]) {
+fn wait_and_move(
+    word: &Receiver<Vec<PathBuf>>,
+    answer: &Sender<Result<(), Errno>>,
+    trees: &[Tree],
+    steps: Steps,
+) {
     if let Ok(standing) = word.recv() {
-        let (done, old) = match exchange(trees, &standing) {
+        let (done, old) = match exchange(trees, &standing, steps) {
             Ok(old) => (Ok(()), Some(old)),
             Err(errno) => (Err(errno), None),
         };
@@ -127,12 +137,14 @@ fn wait_and_move(word: &Receiver<Vec<PathBuf>>, answer: &Sender<Result<(), Errno
 }
 
 /// Answers a hold on the old root.
-fn exchange(trees: &[Tree], standing: &[PathBuf]) -> Result<OwnedFd, Errno> {
+fn exchange(trees: &[Tree], standing: &[PathBuf], steps: Steps) -> Result<OwnedFd, Errno> {
     let Some((new, others)) = trees.split_first() else { return Err(Errno::INVAL) };
     let old = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     attach(&new.mount, CWD, "/")?;
+    steps.passed(CrashPoint::SealAttached);
     let mut moved = Vec::new();
-    let done = move_all(&old, &new.mount, others, standing, &mut moved).and_then(|()| {
+    let done = move_all(&old, &new.mount, others, standing, &mut moved, steps).and_then(|()| {
+        steps.passed(CrashPoint::SealMoved);
         rustix::process::fchdir(&new.mount)?;
         rustix::process::pivot_root(".", ".")
     });
@@ -144,6 +156,7 @@ fn exchange(trees: &[Tree], standing: &[PathBuf]) -> Result<OwnedFd, Errno> {
         let _ = rustix::process::fchdir(&new.mount).and_then(|()| unmount(".", UnmountFlags::DETACH));
         return Err(errno);
     }
+    steps.passed(CrashPoint::SealPivoted);
     unmount(".", UnmountFlags::DETACH).map(|()| old)
 }
 
@@ -153,6 +166,7 @@ fn move_all<'a>(
     others: &[Tree],
     standing: &'a [PathBuf],
     moved: &mut Vec<&'a Path>,
+    steps: Steps,
 ) -> Result<(), Errno> {
     for tree in others {
         attach(&tree.mount, open_inside(new, &tree.at)?, "")?;
@@ -160,8 +174,42 @@ fn move_all<'a>(
     for path in standing {
         move_one(old, new, path)?;
         moved.push(path);
+        steps.passed(CrashPoint::SealMoving);
     }
     Ok(())
+}
+
+/// Takes away whatever covers the root of a sandbox's first process, which an exchange that was broken off left there: the new
+/// root if that came to nothing, the old one if it was as good as done. What was moved to the cover goes back.
+pub(super) fn uncover(pid: u32) -> io::Result<()> {
+    // Each that is broken off leaves one.
+    for _ in 0..MOST_COVERS {
+        let Some(cover) = Mounts::of(pid)?.cover() else { return Ok(()) };
+        let namespace = OwnedFd::from(fs::File::open(format!("/proc/{pid}/ns/mnt"))?);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty())?;
+        let thread = std::thread::Builder::new()
+            .name("warren-uncover".to_owned())
+            .spawn(move || remove_cover(&namespace, &root, &cover))?;
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread in the sandbox panicked")))?;
+    }
+    Err(io::Error::other("the root of the sandbox is still covered"))
+}
+
+fn remove_cover(namespace: &OwnedFd, root: &OwnedFd, cover: &Cover) -> io::Result<()> {
+    sys::unshare_directories()?;
+    // The root there is the topmost mount of all.
+    sys::enter_mounts(namespace)?;
+    let top = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let found = rustix::fs::statx(&top, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    if found.stx_mnt_id != cover.id {
+        return Err(io::Error::other("the root of the sandbox is covered by something else"));
+    }
+    for path in &cover.moved {
+        move_one(&top, root, path)?;
+    }
+    rustix::process::fchdir(&top)?;
+    Ok(unmount(".", UnmountFlags::DETACH)?)
 }
 
 fn move_one(from: &OwnedFd, to: &OwnedFd, path: &Path) -> Result<(), Errno> {

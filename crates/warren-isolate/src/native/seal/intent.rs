@@ -12,6 +12,7 @@ use warren_core::RootTree;
 use crate::native::layers::{Appearance, upper, work};
 use crate::native::record::{self, Record};
 use crate::native::remove;
+use crate::native::step::{CrashPoint, Steps};
 
 const FILE: &str = "sealing.json";
 /// Holds the writable layers to come, and then those work directories that are no longer used.
@@ -64,9 +65,17 @@ impl Intent {
     }
 
     /// Whether the point was passed from which on it can only be finished.
-    pub(super) fn is_decided(&self, record: &Record) -> bool {
+    pub(super) fn is_decided(&self, record: &Record, directory: &Path) -> bool {
         let moved = self.trees.iter().any(|number| self.into.join(upper(*number)).exists());
-        moved || record.is_alive() && self.device.is_some_and(|before| root_device(record) != Some(before))
+        moved
+            || self.is_written(directory)
+            || record.is_alive() && self.device.is_some_and(|before| root_device(record) != Some(before))
+    }
+
+    /// Whether the sandbox has written to the next layers: then it stood on them, even if it has ended since.
+    fn is_written(&self, directory: &Path) -> bool {
+        let has_content = |upper: PathBuf| fs::read_dir(upper).is_ok_and(|mut found| found.next().is_some());
+        self.trees.iter().any(|number| has_content(directory.join(NEXT).join(upper(*number))))
     }
 
     /// Makes the directories that the next writable layers will be in. Their roots are like those of the sealed ones: a
@@ -104,7 +113,7 @@ impl Intent {
 
     /// Gives everything its final place. May be repeated after a crash at any point: what is renamed last says whether all is
     /// done.
-    pub(super) fn finish(&self, record: &Record, directory: &Path) -> io::Result<Record> {
+    pub(super) fn finish(&self, record: &Record, directory: &Path, steps: Steps) -> io::Result<Record> {
         let next = directory.join(NEXT);
         for &number in &self.trees {
             let (upper, work) = (upper(number), work(number));
@@ -114,6 +123,7 @@ impl Intent {
             if !self.into.join(&upper).exists() {
                 fs::rename(directory.join(&upper), self.into.join(&upper))?;
             }
+            steps.passed(CrashPoint::SealPlacing);
             if next.join(&work).exists() {
                 absent_is_fine(fs::rename(directory.join(&work), next.join(format!("old-{work}"))))?;
                 fs::rename(next.join(&work), directory.join(&work))?;
@@ -137,6 +147,11 @@ impl Intent {
             drop(remove_all(&spent).and_then(|()| remove_all(&next)));
         }
         Ok(())
+    }
+
+    /// Whether a record says that the sandbox stands on what was sealed.
+    pub(super) fn is_said_by(&self, record: &Record) -> bool {
+        record.root == self.root
     }
 
     /// Leaves the files as they were.

@@ -21,6 +21,14 @@ pub(super) struct Mount {
 #[derive(Debug)]
 pub(super) struct Mounts(Vec<Mount>);
 
+/// A mount on top of the root, of which whose root that is sees nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Cover {
+    pub(super) id: MountId,
+    /// What stands on the cover and nowhere on the root, outer ones first.
+    pub(super) moved: Vec<PathBuf>,
+}
+
 impl Mounts {
     /// The table of a process. It is at rest while the sandbox is: nobody but this backend mounts anything there.
     pub(super) fn of(pid: u32) -> io::Result<Self> {
@@ -32,6 +40,37 @@ impl Mounts {
 
     pub(super) fn is_overlay(&self, id: MountId) -> bool {
         self.0.iter().any(|mount| mount.id == id && mount.overlay)
+    }
+
+    /// What covers the root, the topmost first of several. Only an exchange of roots that was broken off leaves one.
+    pub(super) fn cover(&self) -> Option<Cover> {
+        let root = self.0.iter().find(|mount| {
+            mount.at == Path::new("/") && !self.0.iter().any(|other| other.id == mount.parent)
+        })?;
+        let mut covers = vec![root.id];
+        while let Some(next) =
+            self.0.iter().find(|mount| mount.at == Path::new("/") && covers.last() == Some(&mount.parent))
+        {
+            covers.push(next.id);
+        }
+        let id = covers.pop().filter(|_| !covers.is_empty())?;
+        let own = self.below(root.id, |mount| mount.at != Path::new("/"));
+        let is_both = |mount: &Mount| own.iter().any(|own| own.at == mount.at);
+        let found = self.below(id, is_both);
+        let moved = found.into_iter().filter(|mount| !is_both(mount)).map(|mount| mount.at.clone()).collect();
+        Some(Cover { id, moved })
+    }
+
+    /// The mounts on this one, and those on each of them that `enter` says yes to.
+    fn below(&self, id: MountId, enter: impl Fn(&Mount) -> bool) -> Vec<&Mount> {
+        let mut found: Vec<&Mount> = Vec::new();
+        let mut waiting = vec![id];
+        while let Some(id) = waiting.pop() {
+            let on_it: Vec<&Mount> = self.0.iter().filter(|mount| mount.parent == id).collect();
+            waiting.extend(on_it.iter().filter(|mount| enter(mount)).map(|mount| mount.id));
+            found.extend(on_it);
+        }
+        found
     }
 
     /// What has to be moved when the trees at these places are exchanged, outer ones first: mounts that stand directly on one
@@ -95,6 +134,28 @@ mod tests {
         assert_eq!(mounts.standing_on(std::slice::from_ref(&root)), [Path::new("/usr"), Path::new("/proc")]);
         assert_eq!(mounts.standing_on(&[root, usr]), [Path::new("/proc"), Path::new("/usr/with space")]);
         assert!(mounts.is_overlay(101) && !mounts.is_overlay(102) && !mounts.is_overlay(7));
+    }
+
+    #[test]
+    fn what_a_broken_exchange_left_on_the_root_is_told_from_what_it_took_there() {
+        assert_eq!(Mounts(parse(TABLE).unwrap()).cover(), None);
+        let begun = b"\
+100 50 0:30 / / rw - overlay overlay rw
+101 100 0:31 / /usr rw - overlay overlay rw
+102 100 0:32 / /proc rw - proc proc rw
+103 102 0:33 / /proc/meminfo ro - tmpfs tmpfs rw
+200 100 0:40 / / rw - overlay overlay rw
+201 200 0:41 / /usr rw - overlay overlay rw
+105 200 0:35 / /dev rw - tmpfs tmpfs rw
+106 105 0:36 / /dev/pts rw - devpts devpts rw
+104 201 8:1 /x /usr/shared ro - ext4 /dev/sda rw
+";
+        let moved = vec![PathBuf::from("/dev"), PathBuf::from("/usr/shared")];
+        assert_eq!(Mounts(parse(begun).unwrap()).cover(), Some(Cover { id: 200, moved }));
+        let twice =
+            [TABLE, b"200 100 0:40 / / rw - overlay overlay rw\n300 200 0:50 / / rw - overlay o rw\n"]
+                .concat();
+        assert_eq!(Mounts(parse(&twice).unwrap()).cover(), Some(Cover { id: 300, moved: Vec::new() }));
     }
 
     #[test]

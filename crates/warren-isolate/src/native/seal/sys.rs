@@ -12,7 +12,7 @@ pub(super) fn unshare_directories() -> Result<(), Errno> {
 }
 
 /// Moves this thread, with a root and working directory of its own, into a copy of its mount namespace.
-pub(super) fn unshare_mounts() -> Result<(), Errno> {
+pub(in crate::native) fn unshare_mounts() -> Result<(), Errno> {
     // SAFETY: only where paths lead changes, and only for this thread; no descriptor and no memory is touched.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
 }
