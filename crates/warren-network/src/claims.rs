@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use warren_core::SandboxId;
@@ -17,6 +18,9 @@ const SERVE: &str = "serve";
 const RUN: &str = "run-";
 /// How often a new name is tried, should others remove files at the same moment.
 const TRIES: usize = 8;
+/// How long a server waits for one that may just have been killed.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Which process of a data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +97,7 @@ impl Claim {
         let instance = instance(&directory)?;
         match kind {
             DomainKind::Serve => {
-                let lock = lock(&directory.join(SERVE))?.ok_or(ClaimError::InUse)?;
+                let lock = lock_patiently(&directory.join(SERVE))?.ok_or(ClaimError::InUse)?;
                 let domain = Domain { instance, name: SERVE.to_owned() };
                 Ok(Self { domain, directory, _lock: lock })
             }
@@ -156,6 +160,17 @@ impl Inheritance {
 }
 
 /// `None` if somebody has it.
+/// A server that was killed is survived by its clones until they execute, and they have copies of its descriptors.
+fn lock_patiently(path: &Path) -> Result<Option<File>, ClaimError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match lock(path)? {
+            None if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            answer => return Ok(answer),
+        }
+    }
+}
+
 fn lock(path: &Path) -> Result<Option<File>, ClaimError> {
     let mut options = File::options();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(path).map_err(at(path))?;

@@ -22,6 +22,7 @@ mod egress;
 mod host;
 mod ledger;
 mod links;
+mod managers;
 mod namespace;
 mod netlink;
 mod nft;

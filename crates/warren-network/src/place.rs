@@ -8,6 +8,8 @@ use warren_core::network::Cidr;
 
 /// Blocks that one machine has: as many processes can give sandboxes a network at the same time.
 pub(crate) const BLOCKS: u8 = 16;
+/// What names of the host's ends of links begin with, and no other link's.
+pub(crate) const LINK_PREFIX: &str = "wrn";
 /// Numbers in a block, those that are never given included.
 pub(crate) const NUMBERS: u16 = 4096;
 /// The host as every sandbox sees it, the same on every link.
@@ -59,7 +61,7 @@ impl Place {
 
 /// What the names of all links of a block begin with.
 pub(crate) fn link_prefix(block: u8) -> String {
-    format!("wrn{block:x}-")
+    format!("{LINK_PREFIX}{block:x}-")
 }
 
 /// The group of a block's links that are about to be removed. No other program gives links this group.
@@ -93,7 +95,7 @@ fn v6(block: u8, last: u16) -> Ipv6Addr {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "wrn{:x}-{:04x}", self.block, self.number)
+        write!(f, "{LINK_PREFIX}{:x}-{:04x}", self.block, self.number)
     }
 }
 
@@ -106,7 +108,7 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Self, NotOurs> {
         let (block, number) =
-            text.strip_prefix("wrn").and_then(|rest| rest.split_once('-')).ok_or(NotOurs)?;
+            text.strip_prefix(LINK_PREFIX).and_then(|rest| rest.split_once('-')).ok_or(NotOurs)?;
         let block = u8::from_str_radix(block, 16).map_err(|_| NotOurs)?;
         let number = u16::from_str_radix(number, 16).map_err(|_| NotOurs)?;
         let place = Self { block, number };

@@ -1,5 +1,7 @@
 //! What `doctor` reports about the network. Everything is tried in namespaces that end with the trial: nothing of the host changes.
 
+mod managers;
+
 use std::collections::HashSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -38,7 +40,7 @@ pub(crate) fn examine() -> Vec<Check> {
     if rights.status != CheckStatus::Ok {
         return vec![rights];
     }
-    vec![rights, links_of_two_ends(), nftables(), forwarding(), others(), ipv6()]
+    vec![rights, links_of_two_ends(), nftables(), forwarding(), others(), managers::managers(), ipv6()]
 }
 
 fn ok(name: &'static str, found: impl Into<String>) -> Check {
@@ -141,9 +143,7 @@ fn others() -> Check {
 /// Chains of others whose policy is to drop what they do not know.
 fn drops() -> io::Result<Vec<String>> {
     let mut socket = Socket::open(Protocol::Netfilter)?;
-    let mut dropping = Vec::new();
-    socket.dump(Request::new(GETCHAIN, 0, &[0; 4]), |message| dropping.extend(drops_of(message)))?;
-    Ok(dropping)
+    Ok(socket.list(|| Request::new(GETCHAIN, 0, &[0; 4]), drops_of)?)
 }
 
 fn drops_of(message: Message<'_>) -> Option<String> {

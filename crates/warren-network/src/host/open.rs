@@ -20,6 +20,7 @@ use crate::domain::{self, Estate};
 use crate::edge::{Edge, EdgeParts};
 use crate::ledger::Ledger;
 use crate::links::{self, Guard};
+use crate::managers;
 use crate::namespace;
 use crate::netlink::{Protocol, Socket};
 use crate::nft::Skeleton;
@@ -75,6 +76,7 @@ impl HostNetwork {
         domain::clear_dead(&claim, &mut socket)
             .and_then(|()| domain::clear_abandoned(&claim, &mut socket))
             .map_err(OpenError::host("remove what dead processes have left"))?;
+        managers::tell();
         forward().map_err(OpenError::host("switch forwarding on"))?;
         let Estate { table, links } = domain::settle(&claim, &ledger, &mut socket)
             .map_err(OpenError::host("have a block of addresses and a table of nftables"))?;

@@ -52,8 +52,7 @@ fn forget_v4(socket: &mut Socket, address: Ipv4Addr) -> Result<(), NetlinkError>
 
 /// One by one: the kernel's filter has long taken different addresses of IPv6 for equal ones, and equal ones for different.
 fn forget_v6(socket: &mut Socket, addresses: &[Ipv6Addr]) -> Result<(), NetlinkError> {
-    let mut begun = Vec::new();
-    socket.dump(Request::new(GET, 0, &V6), |message| begun.extend(begun_by(message, addresses)))?;
+    let begun = socket.list(|| Request::new(GET, 0, &V6), |message| begun_by(message, addresses))?;
     for tuple in begun {
         let mut request = Request::new(DELETE, 0, &V6);
         request.nest(TUPLE_ORIG, |inside| {

@@ -62,10 +62,8 @@ impl Guard {
 
 /// Removes the rules of a block, whichever subnet they are for.
 pub(crate) fn lift(socket: &mut Socket, block: u8) -> Result<(), NetlinkError> {
-    let mut doomed = Vec::new();
-    socket.dump(Request::new(libc::RTM_GETRULE, 0, &[0; HEADER]), |message| {
-        doomed.extend(network_of(message, block));
-    })?;
+    let rules = || Request::new(libc::RTM_GETRULE, 0, &[0; HEADER]);
+    let doomed = socket.list(rules, |message| network_of(message, block))?;
     for network in doomed {
         match socket.act(rule(libc::RTM_DELRULE, 0, network, block)) {
             Err(error) if !error.is_absent() => return Err(error),

@@ -49,27 +49,25 @@ pub(crate) fn route_kind(address: IpAddr) -> io::Result<RouteKind> {
 /// Whether there is a way to all of IPv6.
 pub(crate) fn has_default_v6() -> io::Result<bool> {
     let mut socket = Socket::open(Protocol::Route)?;
-    let mut found = false;
-    let each = |message: Message<'_>| {
+    let way_out = |message: Message<'_>| {
         let is_default =
             message.body.get(1) == Some(&0) && message.body.get(KIND_AT) == Some(&libc::RTN_UNICAST);
         // Loopback's own are not a way anywhere.
-        found |= is_default && message.body.get(TABLE_AT) == Some(&libc::RT_TABLE_MAIN);
+        (is_default && message.body.get(TABLE_AT) == Some(&libc::RT_TABLE_MAIN)).then_some(())
     };
-    socket.dump(Request::new(RTM_GETROUTE, 0, &question(Ipv6Addr::UNSPECIFIED.into())), each)?;
-    Ok(found)
+    let routes = || Request::new(RTM_GETROUTE, 0, &question(Ipv6Addr::UNSPECIFIED.into()));
+    Ok(!socket.list(routes, way_out)?.is_empty())
 }
 
 /// All addresses of this host, on whichever link.
 pub(crate) fn own_addresses(socket: &mut Socket) -> Result<Vec<IpAddr>, NetlinkError> {
-    let mut found = Vec::new();
-    socket.dump(Request::new(libc::RTM_GETADDR, 0, &[0; IFADDR]), |message| {
+    let address = |message: Message<'_>| {
         let attributes = message.attributes(IFADDR);
         let value =
             attribute(&attributes, libc::IFA_LOCAL).or_else(|| attribute(&attributes, libc::IFA_ADDRESS));
-        found.extend(value.and_then(read_address));
-    })?;
-    Ok(found)
+        value.and_then(read_address)
+    };
+    socket.list(|| Request::new(libc::RTM_GETADDR, 0, &[0; IFADDR]), address)
 }
 
 fn read_address(value: &[u8]) -> Option<IpAddr> {

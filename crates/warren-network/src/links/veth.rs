@@ -25,8 +25,6 @@ const ADDR_GEN_NONE: u8 = 1;
 const SKIP_STATS: u32 = 1 << 3;
 /// `/proc/sys/net/ipv4/conf/*`, as netlink numbers them: forwarding on, the source checked, nobody told of other ways.
 const CONF: [(u16, u32); 7] = [(1, 1), (3, 0), (4, 0), (5, 0), (6, 0), (8, 1), (9, 0)];
-/// How often a list is asked for that changes while it is read.
-const TRIES: usize = 20;
 
 /// A link of ours that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,17 +92,12 @@ pub(super) fn index(socket: &mut Socket, name: &str) -> Result<u32, NetlinkError
 
 /// Links of ours, of all blocks.
 pub(crate) fn list(socket: &mut Socket) -> Result<Vec<FoundLink>, NetlinkError> {
-    for _ in 0..TRIES {
-        let mut found = Vec::new();
+    let request = || {
         let mut request = Request::new(libc::RTM_GETLINK, 0, &header(0, 0));
         request.u32(libc::IFLA_EXT_MASK, SKIP_STATS);
-        match socket.dump(request, |message| found.extend(ours(message))) {
-            Ok(()) => return Ok(found),
-            Err(error) if error.errno == Errno::INTR => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(Errno::INTR.into())
+        request
+    };
+    socket.list(request, ours)
 }
 
 fn ours(message: Message<'_>) -> Option<FoundLink> {

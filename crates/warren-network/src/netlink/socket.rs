@@ -14,6 +14,8 @@ use super::message::{Attributes, Message, Messages, Request, attribute, text};
 use super::sys;
 use crate::namespace;
 
+/// How often a list is read that changes all the time: sandboxes come and go.
+const LIST_TRIES: u32 = 50;
 /// The kernel answers while it is asked. Whoever waits longer than this has lost an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// No datagram of the kernel is longer.
@@ -168,12 +170,24 @@ impl Socket {
         answer.unwrap_or_else(|| Err(NetlinkError::from(Errno::BADMSG)))
     }
 
-    /// Asks for a list. What changed while it was read fails with `EINTR`: ask again.
-    pub(crate) fn dump(
+    /// Asks for a list, and once more where it changed while it was read.
+    pub(crate) fn list<T>(
         &mut self,
-        request: Request,
-        mut each: impl FnMut(Message<'_>),
-    ) -> Result<(), NetlinkError> {
+        request: impl Fn() -> Request,
+        read: impl Fn(Message<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, NetlinkError> {
+        let mut tries = 1;
+        loop {
+            let mut all = Vec::new();
+            match self.dump(request(), |message| all.extend(read(message))) {
+                Err(error) if error.errno == Errno::INTR && tries < LIST_TRIES => tries += 1,
+                done => return done.map(|()| all),
+            }
+        }
+    }
+
+    /// Asks for a list. What changed while it was read fails with `EINTR`.
+    fn dump(&mut self, request: Request, mut each: impl FnMut(Message<'_>)) -> Result<(), NetlinkError> {
         let number = self.start(request, libc::NLM_F_DUMP)?;
         let interrupted = u16::try_from(libc::NLM_F_DUMP_INTR).unwrap_or(0);
         let (mut end, mut torn) = (None, false);

@@ -7,9 +7,6 @@ use super::wire::{
 };
 use crate::netlink::{Attributes, Message, NetlinkError, Request, Socket, attribute, text};
 
-/// A list that changes while it is read is read again, so often.
-const ATTEMPTS: u32 = 16;
-
 /// The number of the last change to any table of this namespace.
 pub(super) fn generation(socket: &mut Socket) -> Result<u32, NetlinkError> {
     socket.ask(Request::new(GETGEN, 0, &HEADER), |message| {
@@ -24,7 +21,7 @@ pub(super) fn tables(socket: &mut Socket) -> Result<Vec<(String, Option<String>)
         let name = attribute(&attributes, table::NAME).and_then(text)?;
         Some((name.to_owned(), attribute(&attributes, table::USERDATA).and_then(comment)))
     };
-    list(socket, || Request::new(GETTABLE, 0, &HEADER), read)
+    socket.list(|| Request::new(GETTABLE, 0, &HEADER), read)
 }
 
 /// The user data are a list of kind, length and value, each in a byte.
@@ -56,16 +53,14 @@ pub(super) fn userdata(comment: &str) -> Vec<u8> {
 /// The table's chains, sets and rules as the kernel has them, for comparison with another time.
 pub(super) fn fingerprint(socket: &mut Socket, name: &str) -> Result<Vec<Vec<u8>>, NetlinkError> {
     let mut all = chains(socket, name)?;
-    all.extend(list(
-        socket,
+    all.extend(socket.list(
         || named(GETSET, set::TABLE, name),
         |message| {
             let attributes = message.attributes(HEADER.len());
             Some(joined(&attributes, &[set::NAME, set::FLAGS, set::KEY_LEN]))
         },
     )?);
-    all.extend(list(
-        socket,
+    all.extend(socket.list(
         || named(GETRULE, rule::TABLE, name),
         |message| {
             let attributes = message.attributes(HEADER.len());
@@ -89,7 +84,7 @@ fn chains(socket: &mut Socket, name: &str) -> Result<Vec<Vec<u8>>, NetlinkError>
         let said = [chain::NAME, chain::HOOK, chain::POLICY, chain::KIND];
         (table == name).then(|| joined(&attributes, &said))
     };
-    list(socket, || Request::new(GETCHAIN, 0, &HEADER), read)
+    socket.list(|| Request::new(GETCHAIN, 0, &HEADER), read)
 }
 
 fn joined(attributes: &Attributes<'_>, kinds: &[u16]) -> Vec<u8> {
@@ -116,26 +111,11 @@ fn elements(socket: &mut Socket, table: &str, of: &'static Set) -> Result<Vec<El
         let list = attribute(&message.attributes(HEADER.len()), element::LIST_ELEMENTS)?;
         Some(Attributes::of(list).filter_map(|(_, one)| Element::read(of.name, one)).collect::<Vec<_>>())
     };
-    Ok(list(socket, request, read)?.concat())
+    Ok(socket.list(request, read)?.concat())
 }
 
 fn named(kind: u16, attribute: u16, table: &str) -> Request {
     let mut request = Request::new(kind, 0, &HEADER);
     request.text(attribute, table);
     request
-}
-
-fn list<T>(
-    socket: &mut Socket,
-    request: impl Fn() -> Request,
-    read: impl Fn(Message<'_>) -> Option<T>,
-) -> Result<Vec<T>, NetlinkError> {
-    let mut attempt = 0;
-    loop {
-        let mut all = Vec::new();
-        match socket.dump(request(), |message| all.extend(read(message))) {
-            Err(error) if error.errno == rustix::io::Errno::INTR && attempt < ATTEMPTS => attempt += 1,
-            done => return done.map(|()| all),
-        }
-    }
 }
