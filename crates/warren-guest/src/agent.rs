@@ -45,7 +45,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// Read at a time, by whoever's turn it is.
 const SCRATCH: usize = 64 * 1024;
 
-/// Serves calls until the lifeline breaks or, outside a sandbox, the process is told to stop.
+/// Serves calls until the lifeline breaks or the machine outside says that it is over; outside a sandbox anybody may.
 pub(crate) fn serve(doors: Doors, config: AgentConfig, machine: Option<Machine>) -> Result<(), Errno> {
     let mut agent = Agent::create(doors, config)?;
     agent.machine = machine;
@@ -89,6 +89,8 @@ struct Agent {
     scratch: Vec<u8>,
     began: Instant,
     is_init: bool,
+    /// Whether the machine outside goes down, and processes were asked to end.
+    leaving: bool,
 }
 
 /// Whether the loop goes on.
@@ -103,9 +105,7 @@ impl Agent {
         let is_init = rustix::process::getpid().is_init();
         sys::take_signals()?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-        // As PID 1 every signal but a child's end is ignored; elsewhere one may stop the agent by hand.
-        let reported: &[i32] =
-            if is_init { &[libc::SIGCHLD] } else { &[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT] };
+        let reported = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT];
         let poller = Poller::create()?;
         let arm = |fd: OwnedFd, token, flags| {
             rustix::io::ioctl_fionbio(&fd, true)?;
@@ -114,7 +114,7 @@ impl Agent {
         };
         Ok(Self {
             listener: arm(doors.listener, Token::Listener, EventFlags::IN)?,
-            signals: arm(sys::signal_descriptor(reported)?, Token::Signals, EventFlags::IN)?,
+            signals: arm(sys::signal_descriptor(&reported)?, Token::Signals, EventFlags::IN)?,
             _lifeline: doors.lifeline.map(|fd| arm(fd, Token::Lifeline, EventFlags::RDHUP)).transpose()?,
             elevations: Elevations::new(doors.sudo, &poller)?,
             config: Arc::new(config),
@@ -133,6 +133,7 @@ impl Agent {
             scratch: Vec::new(),
             began: Instant::now(),
             is_init,
+            leaving: false,
         })
     }
 
@@ -168,12 +169,12 @@ impl Agent {
         if knock {
             self.accept();
         }
-        if children_ended {
-            self.reap();
+        if children_ended && self.reap() == Course::Stop {
+            return Ok(Course::Stop);
         }
-        self.fire_timers();
+        let course = self.fire_timers();
         self.tell_followers();
-        Ok(Course::On)
+        Ok(course)
     }
 
     fn accept(&mut self) {
@@ -274,7 +275,7 @@ impl Agent {
         }
     }
 
-    fn fire_timers(&mut self) {
+    fn fire_timers(&mut self) -> Course {
         let now = Instant::now();
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
@@ -286,6 +287,7 @@ impl Agent {
                 }
                 Timer::Sweep => self.sweep(now),
                 Timer::Machine => self.renew_machine(now),
+                Timer::Leave => return Course::Stop,
                 Timer::Elevation { session } => self.drop_silent_elevation(session),
                 Timer::Accept => {
                     let listening = self.listener.watch(&self.poller, EventFlags::IN);
@@ -295,6 +297,7 @@ impl Agent {
                 }
             }
         }
+        Course::On
     }
 
     /// Forgets finished processes, and comes back for those that are not due yet.

@@ -76,6 +76,16 @@ pub(crate) fn kill(pid: i32, aim: Aim, signal: i32) -> Result<(), Errno> {
     if unsafe { libc::kill(target, signal) } < 0 { Err(last_error()) } else { Ok(()) }
 }
 
+/// Sends a signal to every process that this one may reach, itself and PID 1 excepted. Only for PID 1 of a sandbox, which reaches nobody
+/// outside.
+pub(crate) fn tell_all(signal: i32) -> Result<(), Errno> {
+    if !rustix::process::getpid().is_init() {
+        return Err(Errno::PERM);
+    }
+    // SAFETY: `kill` touches no memory of this process.
+    if unsafe { libc::kill(-1, signal) } < 0 { Err(last_error()) } else { Ok(()) }
+}
+
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

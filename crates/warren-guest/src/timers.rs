@@ -18,6 +18,8 @@ pub(crate) enum Timer {
     Elevation { session: u64 },
     /// The figures of the sandbox's machine are due for renewal.
     Machine,
+    /// Processes that were asked to end are waited for no longer, and end with the agent.
+    Leave,
 }
 
 #[derive(Debug, Default)]

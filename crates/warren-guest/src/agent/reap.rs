@@ -1,4 +1,4 @@
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -16,23 +16,41 @@ use crate::timers::Timer;
 const MAX_LEFTOVERS: usize = 1024;
 /// Reads of each pipe when a process has ended, before others get their turn.
 const LAST_READS: usize = 16;
-/// Size of the kernel's record of one signal; its number comes first.
+/// Size of the kernel's record of one signal. It begins with four numbers: which signal, an error, how it was sent, and by whom.
 const SIGNAL_RECORD: usize = 128;
+/// How long processes may take to end when the machine outside goes down.
+const LEAVE: Duration = Duration::from_millis(1500);
 
 impl Agent {
     /// Takes the signals that have come.
     pub(super) fn take_signals(&mut self) -> Course {
         let mut records = [0u8; SIGNAL_RECORD * 4];
         let count = rustix::io::read(&self.signals, &mut records).unwrap_or(0);
-        let stops = records[..count].chunks_exact(SIGNAL_RECORD).any(|record| {
-            let number = record.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
-            number == libc::SIGTERM || number == libc::SIGINT
+        let told = records[..count].chunks_exact(SIGNAL_RECORD).any(|record| {
+            let signal = Signal::read(record);
+            [libc::SIGTERM, libc::SIGINT].contains(&signal.number)
+                && (!self.is_init || signal.is_from_above())
         });
-        if stops { Course::Stop } else { Course::On }
+        match told {
+            true if self.is_init => self.leave(),
+            true => Course::Stop,
+            false => Course::On,
+        }
+    }
+
+    /// The machine outside goes down: asks all processes to end, and ends when they have or their time is over.
+    fn leave(&mut self) -> Course {
+        if !self.leaving {
+            self.leaving = true;
+            self.timers.set(Instant::now() + LEAVE, Timer::Leave);
+            // None to be told is as good.
+            sys::tell_all(libc::SIGTERM).ok();
+        }
+        self.reap()
     }
 
     /// Reaps every child that has ended, orphans of the sandbox included.
-    pub(super) fn reap(&mut self) {
+    pub(super) fn reap(&mut self) -> Course {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
@@ -43,8 +61,11 @@ impl Agent {
                     }
                 }
                 // All processes of a sandbox descend from the agent, so without a child it is alone.
-                Err(Errno::CHILD) => return self.rest_machine(),
-                Ok(None) | Err(_) => return,
+                Err(Errno::CHILD) => {
+                    self.rest_machine();
+                    return if self.leaving { Course::Stop } else { Course::On };
+                }
+                Ok(None) | Err(_) => return Course::On,
             }
         }
     }
@@ -147,5 +168,32 @@ impl Agent {
             process.timed_out = true;
             self.send_signal(id, sys::Aim::Group, libc::SIGKILL).ok();
         }
+    }
+}
+
+/// What is of interest of a signal that has come.
+#[derive(Debug, Clone, Copy)]
+struct Signal {
+    number: i32,
+    code: i32,
+    sender: i32,
+}
+
+impl Signal {
+    fn read(record: &[u8]) -> Self {
+        let field = |index: usize| {
+            record
+                .chunks_exact(4)
+                .nth(index)
+                .and_then(|bytes| bytes.try_into().ok())
+                .map_or(-1, i32::from_ne_bytes)
+        };
+        Self { number: field(0), code: field(2), sender: field(3) }
+    }
+
+    /// Whether a process outside the sandbox sent it with `kill`. Such a one has no number in here, and nobody in here can have the
+    /// kernel believe that a signal to somebody else came this way.
+    fn is_from_above(self) -> bool {
+        self.code == libc::SI_USER && self.sender == 0
     }
 }
