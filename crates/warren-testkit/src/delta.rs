@@ -82,6 +82,13 @@ impl Written {
         &self.upper
     }
 
+    /// What makes the present state of that in which this much was written.
+    pub(crate) fn since(&self, earlier: &Delta) -> Delta {
+        let mut then = self.below.clone();
+        earlier.apply(&mut then);
+        Delta::between(&then, &self.nodes)
+    }
+
     /// Everything is below now, and nothing written: what was, is returned.
     pub(crate) fn sink(&mut self) -> Delta {
         self.below.clone_from(&self.nodes);

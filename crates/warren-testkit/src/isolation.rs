@@ -403,6 +403,11 @@ impl Isolation for FakeIsolation {
         self.lifecycle(Call::Writable, id, |book| book.writable(id))
     }
 
+    fn flush(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.announce(Call::Flush);
+        self.suffer(Call::Flush, Some(id))
+    }
+
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
         self.can_snapshot(id)?;
         self.lifecycle(Call::Clear, id, |book| book.clear(id))

@@ -120,7 +120,7 @@ impl FakeLayers {
         locked(&self.shelf)
     }
 
-    /// A descriptor by which [`warren_core::LayerStore::copy`] knows these files.
+    /// A descriptor by which [`warren_core::LayerStore::begin_copy`] knows these files.
     pub(crate) fn hand_out(&self, sandbox: &SandboxId, tree: &Arc<Tree>) -> io::Result<OwnedFd> {
         let descriptor = OwnedFd::from(UnixStream::pair()?.0);
         let identity = identity(File::from(descriptor.try_clone()?))?;
@@ -191,6 +191,22 @@ fn identity(file: File) -> io::Result<(u64, u64)> {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Copies everything that was written, for tests.
+#[cfg(test)]
+pub(crate) fn copy_all(
+    layers: &FakeLayers,
+    writable: BorrowedFd<'_>,
+    into: &LayerId,
+) -> Result<warren_core::Copied, LayerError> {
+    use warren_core::{CopyOrder, Draft, LayerStore as _, Settled};
+    let order = CopyOrder { into, since: None, below: &[], bound: None };
+    let Draft::Begun(mut copy) = layers.begin_copy(writable, &order)? else {
+        panic!("there is nothing to be copied")
+    };
+    assert_eq!(copy.settle()?, Settled::Done);
+    copy.place()
 }
 
 #[cfg(test)]

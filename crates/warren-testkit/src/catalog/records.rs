@@ -94,6 +94,9 @@ pub fn sample_snapshot(owner: &Owner, number: u32) -> SnapshotRecord {
         sandbox: sandbox.id,
         session: None,
         parent: None,
+        before: None,
+        operations: None,
+        lost: Vec::new(),
         name: None,
         reason: SnapshotReason::Request,
         turn: None,
@@ -125,6 +128,7 @@ pub fn sample_entry(sandbox: &SandboxRecord, number: u32) -> JournalEntry {
         outcome: None,
         before: None,
         after: None,
+        not_kept: None,
     }
 }
 

@@ -54,6 +54,11 @@ impl Tree {
         self.lock().upper().clone()
     }
 
+    /// What makes what is here of what was, when this much of it was written.
+    pub(crate) fn since(&self, earlier: &Delta) -> Delta {
+        self.lock().since(earlier)
+    }
+
     pub(crate) fn is_pristine(&self) -> bool {
         self.lock().upper().0.is_empty()
     }

@@ -129,7 +129,7 @@ fn what_has_to_stay_is_copied_and_cleared() {
     backend.halt(&id).unwrap();
     assert_eq!(seal(&backend, &id, 1, &Stack::default()).unwrap(), Sealed::Unmovable);
     let writable = backend.writable(&id).unwrap();
-    layers.copy(writable.as_fd(), &layer(1)).unwrap();
+    crate::layers::copy_all(&layers, writable.as_fd(), &layer(1)).unwrap();
     backend.clear(&id).unwrap();
     backend.clear(&id).unwrap();
     assert_eq!(backend.file(&id, "/tmp/a"), None);

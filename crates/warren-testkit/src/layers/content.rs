@@ -35,6 +35,11 @@ impl LayerContent for FakeLayers {
         Ok(delta.0.keys().any(|changed| changed.starts_with(path)))
     }
 
+    fn exists(&self, root: &[RootTree], stack: &Stack, path: &Path) -> Result<bool, LayerError> {
+        let shelf = self.enter("exists")?;
+        Ok(shelf.state(root, stack)?.keys().any(|known| known.starts_with(path)))
+    }
+
     fn merge(
         &self,
         root: &[RootTree],

@@ -35,6 +35,8 @@ pub(super) struct Layer {
     pub(super) committed: bool,
     pub(super) synced: bool,
     pub(super) damaged: bool,
+    /// Of a copy: all that the sandbox had written.
+    pub(super) copied: Option<Delta>,
 }
 
 impl Default for Shelf {

@@ -1,13 +1,16 @@
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use warren_core::{
-    Copied, LayerDriver, LayerError, LayerErrorKind, LayerId, LayerInfo, LayerStore, NewLayer, RootTree,
-    Space, Stack,
+    Copied, CopiedData, CopyOrder, Draft, LayerCopy, LayerDriver, LayerError, LayerErrorKind, LayerId,
+    LayerInfo, LayerStore, NewLayer, RootTree, SandboxId, Settled, Space, Stack, TooMuch,
 };
 
 use super::FakeLayers;
 use super::shelf::{layer_at, layers_place};
+use crate::delta::Delta;
+use crate::guest::Tree;
 
 /// Where a layer belongs.
 pub(super) fn place(id: &LayerId) -> PathBuf {
@@ -49,21 +52,24 @@ impl LayerStore for FakeLayers {
         Stack(first.iter().filter_map(|lower| layer_at(lower)).collect())
     }
 
-    fn copy(&self, writable: BorrowedFd<'_>, into: &LayerId) -> Result<Copied, LayerError> {
-        let mut shelf = self.enter("copy")?;
+    fn begin_copy<'a>(
+        &'a self,
+        writable: BorrowedFd<'a>,
+        order: &CopyOrder<'_>,
+    ) -> Result<Draft<'a>, LayerError> {
+        let shelf = self.enter("begin_copy")?;
         let Some((sandbox, tree)) = Self::behind(&shelf, writable) else {
-            return Err(LayerError::new(
-                LayerErrorKind::Invalid,
-                format!("copy into {into}: nobody's writable layers"),
-            ));
+            let action = format!("copy into {}: nobody's writable layers", order.into);
+            return Err(LayerError::new(LayerErrorKind::Invalid, action));
         };
-        if tree.is_lively() {
-            shelf.violations.push(format!("copy of {sandbox}, which is neither frozen nor halted"));
-        }
-        shelf.put(into, tree.upper(), false)?;
-        Ok(match shelf.driver {
-            LayerDriver::Overlay => Copied::Bytes,
-            LayerDriver::Reflink | LayerDriver::Btrfs => Copied::Shared,
+        let last = order.since.and_then(|since| shelf.layers.get(since)?.copied.clone());
+        let copy = Copy { layers: self, sandbox, tree, into: order.into.clone(), last, made: None };
+        Ok(match order.bound {
+            _ if copy.is_unchanged() => Draft::Unchanged,
+            Some(bound) if copy.delta().0.len() as u64 > bound.entries => {
+                Draft::TooMuch(TooMuch::Entries(bound.entries))
+            }
+            _ => Draft::Begun(Box::new(copy)),
         })
     }
 
@@ -125,5 +131,65 @@ impl LayerStore for FakeLayers {
         }
         shelf.layers.remove(id);
         Ok(())
+    }
+}
+
+/// A copy on its way.
+struct Copy<'a> {
+    layers: &'a FakeLayers,
+    sandbox: SandboxId,
+    tree: Arc<Tree>,
+    into: LayerId,
+    /// All that was written when it was last copied.
+    last: Option<Delta>,
+    /// What the layer holds, and all that was written then.
+    made: Option<(Delta, Delta)>,
+}
+
+impl Copy<'_> {
+    fn is_unchanged(&self) -> bool {
+        match &self.last {
+            Some(last) => *last == self.tree.upper(),
+            None => self.tree.is_pristine(),
+        }
+    }
+
+    fn delta(&self) -> Delta {
+        match &self.last {
+            Some(last) => self.tree.since(last),
+            None => self.tree.upper(),
+        }
+    }
+}
+
+impl LayerCopy for Copy<'_> {
+    fn settle(&mut self) -> Result<Settled, LayerError> {
+        let mut shelf = self.layers.enter("settle")?;
+        if self.tree.is_lively() {
+            let text = format!("copy of {}, which is neither frozen nor halted", self.sandbox);
+            shelf.violations.push(text);
+        }
+        if self.is_unchanged() {
+            return Ok(Settled::Unchanged);
+        }
+        self.made = Some((self.delta(), self.tree.upper()));
+        Ok(Settled::Done)
+    }
+
+    fn place(self: Box<Self>) -> Result<Copied, LayerError> {
+        let mut shelf = self.layers.enter("place")?;
+        let Some((delta, copied)) = self.made else {
+            shelf.violations.push(format!("{} is placed before it is complete", self.into));
+            return Err(LayerError::new(LayerErrorKind::Invalid, format!("place {}", self.into)));
+        };
+        shelf.put(&self.into, delta, false)?;
+        if let Some(layer) = shelf.layers.get_mut(&self.into) {
+            layer.copied = Some(copied);
+        }
+        let data = match shelf.driver {
+            LayerDriver::Overlay => CopiedData::Bytes,
+            LayerDriver::Reflink | LayerDriver::Btrfs => CopiedData::Shared,
+        };
+        Ok(Copied { data, on_last: self.last.is_some() })
     }
 }

@@ -2,7 +2,7 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use warren_core::{
-    ChangeKind, Conflicts, Copied, CreateRequest, DiffOptions, Export, ImportFormat, Isolation as _,
+    ChangeKind, Conflicts, CopiedData, CreateRequest, DiffOptions, Export, ImportFormat, Isolation as _,
     LayerContent as _, LayerStore as _, MergeOrder, NewLayer, Owner, OwnerBond, Random as _, SandboxSpec,
     Sealed, Stack, TemplateName, Templates as _, TextDiff,
 };
@@ -96,15 +96,15 @@ fn a_copy_holds_what_was_written_and_leaves_it() {
     bench.backend.freeze(&bench.id).unwrap();
     let writable = bench.backend.writable(&bench.id).unwrap();
     let id = bench.draw();
-    assert_eq!(bench.layers.copy(writable.as_fd(), &id).unwrap(), Copied::Bytes);
+    assert_eq!(copy_all(&bench.layers, writable.as_fd(), &id).unwrap().data, CopiedData::Bytes);
     bench.backend.thaw(&bench.id).unwrap();
     assert_eq!(bench.layers.file(&id, "/tmp/a").unwrap(), b"1");
     assert_eq!(bench.backend.file(&bench.id, "/tmp/a").unwrap(), b"1");
     bench.backend.assert_clean();
     let stranger = OwnedFd::from(UnixStream::pair().unwrap().0);
-    let error = bench.layers.copy(stranger.as_fd(), &bench.draw()).unwrap_err();
+    let error = copy_all(&bench.layers, stranger.as_fd(), &bench.draw()).unwrap_err();
     assert_eq!(error.kind, LayerErrorKind::Invalid);
-    bench.layers.copy(writable.as_fd(), &bench.draw()).unwrap();
+    copy_all(&bench.layers, writable.as_fd(), &bench.draw()).unwrap();
     assert!(bench.backend.violations()[0].contains("neither frozen nor halted"));
 }
 

@@ -2,7 +2,9 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use warren_core::catalog::{Catalog, CatalogErrorKind, Durability};
-use warren_core::{Action, JournalEntry, Outcome, SandboxId, SandboxRecord, SnapshotId, ToolAnswer};
+use warren_core::{
+    Action, FileDeed, JournalEntry, Outcome, SandboxId, SandboxRecord, SnapshotId, ToolAnswer,
+};
 
 use super::super::records::{bits, sample_entry, sample_sandbox};
 use super::sandboxes::died;
@@ -44,9 +46,17 @@ fn an_entry_is_read_as_it_was_written(catalog: &dyn Catalog) {
     let actions = [
         Action::Exec { command: "printf '\\0🐇'\n".to_owned(), process: None },
         Action::Tool { tool: "edit".to_owned(), call: Some("c 1".to_owned()), summary: "{}".to_owned() },
+        Action::Files {
+            operation: FileDeed::Rename,
+            path: "/a b".to_owned(),
+            to: Some("/ü".to_owned()),
+            bytes: Some(u64::MAX),
+            files: Some(2),
+        },
         Action::Turn,
         Action::Rollback { to: SnapshotId::from_random(bits(7)) },
-        Action::Promote { from: sample_sandbox(&ann(), 2).id },
+        Action::Promote { from: sample_sandbox(&ann(), 2).id, command: Some("make; make test".to_owned()) },
+        Action::Terminal { command: "bash".to_owned(), process: Some(7) },
     ];
     for (action, number) in actions.into_iter().zip(1..) {
         let session = Some(new.session.id.clone());
@@ -59,7 +69,7 @@ fn an_entry_is_read_as_it_was_written(catalog: &dyn Catalog) {
         catalog.update_entries(std::slice::from_ref(&over), Durability::Disk).expect("a change");
         assert_eq!(found(), Some(over));
     }
-    assert_eq!(catalog.entry(&ann(), &new.sandbox.id, 6).expect("a query"), None);
+    assert_eq!(catalog.entry(&ann(), &new.sandbox.id, 8).expect("a query"), None);
     assert_eq!(catalog.entry(&ann(), &new.sandbox.id, u64::MAX).expect("a query"), None);
 }
 

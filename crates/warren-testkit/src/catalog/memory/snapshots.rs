@@ -39,12 +39,12 @@ impl SnapshotCatalog for MemoryCatalog {
             (&record.sandbox, record.created_unix_ms),
             "sandbox and creation time never change"
         );
-        let parent = stored.parent.clone();
+        let (parent, before) = (stored.parent.clone(), stored.before.clone());
         let taken = |known: &SnapshotRecord| known.id != record.id && has_the_name_of(known, record);
         if records.snapshots.values().any(taken) {
             return Err(failure(CatalogErrorKind::AlreadyExists, &record.id));
         }
-        records.snapshots.insert(record.id.clone(), SnapshotRecord { parent, ..record.clone() });
+        records.snapshots.insert(record.id.clone(), SnapshotRecord { parent, before, ..record.clone() });
         Ok(())
     }
 
@@ -118,6 +118,10 @@ impl Records {
         let Some(removed) = self.snapshots.remove(id) else { return false };
         for child in self.snapshots.values_mut().filter(|record| record.parent.as_ref() == Some(id)) {
             child.parent.clone_from(&removed.parent);
+        }
+        let before = removed.before.or(removed.parent);
+        for later in self.snapshots.values_mut().filter(|record| record.before.as_ref() == Some(id)) {
+            later.before.clone_from(&before);
         }
         true
     }
