@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use warren_core::{
-    Action, Activity, Event, IsolationError, IsolationErrorKind, Outcome, Owner, Request, SandboxId,
+    Action, Activity, Event, Flush, IsolationError, IsolationErrorKind, Outcome, Owner, Request, SandboxId,
     SandboxRecord, SessionId, Verdict, decide,
 };
 use warren_wire::guest::{Exit, ProcessId};
 
+use crate::blocking::blocking;
 use crate::cell::{Cell, Leave, Life};
 use crate::driver::{Task, head_or_start};
 use crate::journal::OpenEntry;
@@ -182,6 +183,13 @@ impl Entry {
         }
     }
 
+    /// So many files were written, and so many bytes.
+    pub(crate) fn wrote(&self, files: u64, bytes: u64) {
+        if let Some(open) = self.journal().as_mut() {
+            open.wrote(files, bytes);
+        }
+    }
+
     /// What was begun failed, and why.
     pub(crate) fn fail(&self, error: &EngineError) {
         if let Some(open) = self.journal().as_mut() {
@@ -205,6 +213,19 @@ impl Entry {
     /// Keeps the tail of what the sandbox wrote, for its death certificate.
     pub(crate) fn saw_output(&self, bytes: &[u8]) {
         self.door.cell.tail().push(bytes);
+    }
+
+    /// Waits until what was written through this is on disk, where that is promised to those who are told of an end.
+    pub(crate) async fn flush(&self) -> Result<(), EngineError> {
+        if self.engine.shared.settings.flush != Flush::Commands {
+            return Ok(());
+        }
+        let (backend, id) = (Arc::clone(&self.door.cell.backend), self.door.id.clone());
+        match blocking(move || backend.flush(&id)).await {
+            // It was removed meanwhile, and all it wrote with it.
+            Err(error) if error.kind == IsolationErrorKind::NotFound => Ok(()),
+            done => done.map_err(EngineError::Backend),
+        }
     }
 
     pub(crate) fn started(&self, process: ProcessId, command: String) {

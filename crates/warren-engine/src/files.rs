@@ -3,22 +3,30 @@
 mod change;
 mod listing;
 mod transfer;
-
-use std::sync::Arc;
+mod work;
 
 use warren_core::{Owner, Request, SandboxId};
-use warren_wire::guest::{FileCall, FileEntry, FileOperation, GrepMatch};
+use warren_wire::guest::{FileCall, FileEntry, GrepMatch};
 
+use crate::blocking::finished;
 use crate::guest::Guest;
 use crate::{Engine, EngineError};
 
 pub use listing::{Listing, Watch};
 pub use transfer::{FileReader, FileWriter};
+pub use work::FileWork;
 
 impl Engine {
-    /// A call without a result of its own: make, move, remove, change rights.
+    /// A call without a result of its own: make, move, remove, change rights. It goes on to its end if the caller does not wait
+    /// for it.
     pub async fn file_call(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<(), EngineError> {
-        self.files(owner, id, &call).await?.change(call).await
+        let work = self.begin_change(owner, id, &call).await?;
+        finished(async move {
+            work.change(call).await?;
+            work.done();
+            Ok(())
+        })
+        .await
     }
 
     pub async fn stat(
@@ -27,7 +35,7 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<FileEntry, EngineError> {
-        self.files(owner, id, &call).await?.stat(call).await
+        self.files(owner, id).await?.stat(call).await
     }
 
     pub async fn read_file(
@@ -36,7 +44,7 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<FileReader, EngineError> {
-        self.files(owner, id, &call).await?.read(call).await
+        self.files(owner, id).await?.read(call).await
     }
 
     pub async fn write_file(
@@ -45,7 +53,8 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<FileWriter, EngineError> {
-        self.files(owner, id, &call).await?.write(call).await
+        let work = self.begin_change(owner, id, &call).await?;
+        Ok(work.write(call).await?.alone(work))
     }
 
     /// For `List` and `Glob`.
@@ -55,7 +64,7 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<Listing, EngineError> {
-        self.files(owner, id, &call).await?.entries(call).await
+        self.files(owner, id).await?.entries(call).await
     }
 
     /// All matches; the query bounds their number.
@@ -65,42 +74,19 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<Vec<GrepMatch>, EngineError> {
-        self.files(owner, id, &call).await?.grep(call).await
+        self.files(owner, id).await?.grep(call).await
     }
 
     pub async fn watch(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<Watch, EngineError> {
         self.onlooker(owner, id, Request::ReadFiles).await?.watch(call).await
     }
 
-    async fn files(&self, owner: &Owner, id: &SandboxId, call: &FileCall) -> Result<Guest, EngineError> {
-        let request = leave_for(&call.operation);
-        let entry = self.enter(owner, id, request).await?;
-        if request == Request::WriteFiles {
-            self.set_apart(entry.door()).await;
-            entry.mark_changed();
-        }
-        Ok(Guest::new(Arc::new(entry)))
+    async fn files(&self, owner: &Owner, id: &SandboxId) -> Result<Guest, EngineError> {
+        self.guest(owner, id, Request::ReadFiles).await
     }
 }
 
-fn leave_for(operation: &FileOperation) -> Request {
-    match operation {
-        FileOperation::Stat { .. }
-        | FileOperation::Read { .. }
-        | FileOperation::List { .. }
-        | FileOperation::Glob { .. }
-        | FileOperation::Grep(_)
-        | FileOperation::Watch { .. } => Request::ReadFiles,
-        FileOperation::Write { .. }
-        | FileOperation::MakeDirectory { .. }
-        | FileOperation::Rename { .. }
-        | FileOperation::Remove { .. }
-        | FileOperation::SetPermissions { .. }
-        | FileOperation::SetOwner { .. }
-        | FileOperation::MakeSymlink { .. }
-        | FileOperation::SetAttributes { .. } => Request::WriteFiles,
-    }
-}
-
+#[cfg(test)]
+mod journal_tests;
 #[cfg(test)]
 mod tests;

@@ -46,6 +46,11 @@ pub(crate) trait Gate: Send + Sync {
 
     /// That process has ended.
     fn ended(&self, process: ProcessId, exit: &Exit);
+
+    /// Waits until what a process wrote is as safe as it is to be before somebody is told of its end.
+    fn flush(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 impl Gate for Arc<Entry> {
@@ -67,6 +72,10 @@ impl Gate for Arc<Entry> {
 
     fn ended(&self, process: ProcessId, exit: &Exit) {
         Entry::ended(self, process, exit);
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(Entry::flush(self))
     }
 }
 

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use warren_core::{Action, Owner, Request, SandboxId};
-use warren_wire::guest::{Exit, ProcessInfo, ProcessSelector, Reader, Start, Started, TerminalSize};
+use warren_wire::guest::{
+    ByteString, Exit, LOGIN_SHELL, ProcessInfo, ProcessSelector, Reader, Start, Started, TerminalSize,
+};
 
 use crate::entry::Entry;
 use crate::guest::Guest;
@@ -233,7 +235,10 @@ impl Engine {
         id: &SandboxId,
         process: ProcessSelector,
     ) -> Result<Exit, EngineError> {
-        self.onlooker(owner, id, Request::Execute).await?.wait(process).await
+        let guest = self.onlooker(owner, id, Request::Execute).await?;
+        let exit = guest.wait(process).await?;
+        guest.gate().flush().await?;
+        Ok(exit)
     }
 
     /// Comes in to start a process, which the journal knows before it is there.
@@ -244,7 +249,15 @@ impl Engine {
         spec: &ProcessSpec,
     ) -> Result<(Arc<Entry>, Guest), EngineError> {
         let entry = Arc::new(self.enter(owner, id, Request::Execute).await?);
-        entry.begin(Action::Exec { command: as_typed(&spec.argv), process: None }, None).await;
+        let (command, process) = (as_typed(&spec.argv), None);
+        let action = match spec.terminal {
+            Some(_) if spec.argv.iter().map(ByteString::as_bytes).eq(LOGIN_SHELL.map(str::as_bytes)) => {
+                Action::Terminal { command: "login shell".to_owned(), process }
+            }
+            Some(_) => Action::Terminal { command, process },
+            None => Action::Exec { command, process },
+        };
+        entry.begin(action, None).await;
         let guest = Guest::new(Arc::clone(&entry));
         Ok((entry, guest))
     }

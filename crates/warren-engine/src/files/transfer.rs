@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::FutureExt;
 use warren_wire::guest::{CallError, FileCall, FileEntry, Reply, Request};
 
+use super::work::{FileWork, Tally};
 use crate::EngineError;
 use crate::guest::{ANSWER, Call, Guest, Piece, WORK, within};
 
@@ -18,6 +21,10 @@ pub struct FileReader {
 #[derive(Debug)]
 pub struct FileWriter {
     call: Call,
+    /// What it is counted in, if it is a part of something.
+    tally: Option<Arc<Tally>>,
+    /// What is done with it.
+    whole: Option<FileWork>,
 }
 
 impl FileReader {
@@ -38,8 +45,25 @@ impl FileReader {
 }
 
 impl FileWriter {
+    /// It is a part of what is counted here.
+    pub(super) fn counted(mut self, tally: Arc<Tally>) -> Self {
+        self.tally = Some(tally);
+        self
+    }
+
+    /// It is all there is to this.
+    pub(super) fn alone(mut self, whole: FileWork) -> Self {
+        self.whole = Some(whole);
+        self
+    }
+
     /// Sends bytes of the file. Waits when the sandbox's disk is slower.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), EngineError> {
+        let sent = self.send(bytes).await;
+        self.noting(sent)
+    }
+
+    async fn send(&mut self, bytes: Bytes) -> Result<(), EngineError> {
         // The agent speaks before the end only to refuse: the disk is full.
         if let Some(outcome) = self.call.next_at_leisure().now_or_never() {
             return Err(self.refusal(outcome));
@@ -53,6 +77,25 @@ impl FileWriter {
 
     /// Says that all is written, and waits until it is. Answers the number of bytes.
     pub async fn finish(mut self) -> Result<u64, EngineError> {
+        let ended = self.end().await;
+        let bytes = self.noting(ended)?;
+        if let Some(tally) = &self.tally {
+            tally.wrote(bytes);
+        }
+        if let Some(whole) = self.whole.take() {
+            whole.done();
+        }
+        Ok(bytes)
+    }
+
+    fn noting<T>(&self, outcome: Result<T, EngineError>) -> Result<T, EngineError> {
+        match &self.tally {
+            Some(tally) => tally.noting(outcome),
+            None => outcome,
+        }
+    }
+
+    async fn end(&mut self) -> Result<u64, EngineError> {
         let ended = within(ANSWER, async { Ok(self.call.sender.end().await) }).await?;
         if let Err(error) = ended {
             return Err(self.broken(error).await);
@@ -89,7 +132,7 @@ impl Guest {
 
     pub(crate) async fn write(&self, call: FileCall) -> Result<FileWriter, EngineError> {
         match self.begin(&Request::File(call), ANSWER).await? {
-            (Reply::Done, call) => Ok(FileWriter { call }),
+            (Reply::Done, call) => Ok(FileWriter { call, tally: None, whole: None }),
             _ => Err(self.unexpected("something other than that the file is open")),
         }
     }

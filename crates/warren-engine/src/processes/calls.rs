@@ -20,7 +20,7 @@ impl Guest {
         self.process(&ProcessSelector::Id(started.process)).await
     }
 
-    pub(super) async fn processes(&self) -> Result<Vec<ProcessInfo>, EngineError> {
+    pub(crate) async fn processes(&self) -> Result<Vec<ProcessInfo>, EngineError> {
         let mut call = self.open(&Request::List).await?;
         let mut rows = Vec::new();
         loop {

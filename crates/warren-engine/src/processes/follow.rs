@@ -41,6 +41,8 @@ pub struct ProcessReader {
     cursor: u64,
     /// To be told before anything else is read.
     missed: Option<ProcessEvent>,
+    /// The end, which is told once what the process wrote is safe.
+    exit: Option<Exit>,
     ended: Arc<AtomicBool>,
 }
 
@@ -96,6 +98,7 @@ impl ProcessHandle {
             line: Line::Open { receiver, failures: 0 },
             cursor: started.position,
             missed: None,
+            exit: None,
             ended: Arc::clone(&ended),
         };
         let channel = Channel::Following;
@@ -141,6 +144,11 @@ impl ProcessReader {
             if let Some(event) = self.missed.take() {
                 return Ok(Some(event));
             }
+            if let Some(exit) = self.exit {
+                self.guest.gate().flush().await?;
+                self.exit = None;
+                return Ok(Some(ProcessEvent::Exited(exit)));
+            }
             let outcome = match &mut self.line {
                 Line::Over => return Ok(None),
                 Line::Broken { .. } => self.attach_again().await,
@@ -151,6 +159,7 @@ impl ProcessReader {
                 },
             };
             match outcome {
+                Ok(Some(ProcessEvent::Exited(exit))) => self.exit = Some(exit),
                 Ok(Some(event)) => return Ok(Some(event)),
                 Ok(None) => {}
                 Err(error) => {
