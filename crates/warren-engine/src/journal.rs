@@ -24,8 +24,9 @@ use crate::driver::{Capture, CaptureOrder, start_of};
 use crate::error::sentence;
 use crate::{Engine, EngineError};
 
+pub(crate) use self::note::in_a_line;
 pub(crate) use self::open::{OpenEntry, as_typed, cut};
-pub(crate) use self::pending::Journal;
+pub(crate) use self::pending::{Journal, lost};
 
 /// Entries that are read at a time.
 const PAGE: u32 = 500;
@@ -43,8 +44,21 @@ pub struct LogEntry {
 /// Who last changed a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
-    /// The newest first; several where commands overlapped. Empty: it is as the sandbox began with it.
+    /// The newest first; several where commands overlapped. Empty: nobody did, or nobody who is known.
     pub entries: Vec<JournalEntry>,
+    pub state: PathState,
+}
+
+/// What became of a path since the sandbox began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathState {
+    /// It is there, and not as it was.
+    Changed,
+    AsItBegan,
+    /// It was there, and is not any more.
+    Removed,
+    /// It is not there and was not at the beginning; or it came and went between two states.
+    NeverThere,
 }
 
 impl Engine {
@@ -80,7 +94,7 @@ impl Engine {
         .await
     }
 
-    /// Which command last wrote a path.
+    /// Who last wrote a path.
     pub async fn blame(&self, owner: &Owner, id: &SandboxId, path: &Path) -> Result<Blame, EngineError> {
         if !path.is_absolute() {
             return Err(EngineError::invalid("path", "the path begins with a slash"));
@@ -94,8 +108,8 @@ impl Engine {
             engine.settle_entries(&record);
             let entries = engine.all_entries(&record)?;
             let mut known = AtPath { states: States::new(&engine, &record), path: &path };
-            let entries = blame::blame(&entries, &start_of(&record.id), now.as_ref(), &mut known)?;
-            Ok(Blame { entries })
+            let found = blame::blame(&entries, &start_of(&record.id), now.as_ref(), &mut known)?;
+            Ok(Blame { entries: found.entries, state: found.state })
         })
         .await
     }
@@ -108,7 +122,7 @@ impl Engine {
         match self.capture(&record.owner, &record.id, CaptureOrder::automatic()).await {
             Ok(Capture::Taken(taken)) => Some(taken.snapshot.id),
             Ok(Capture::Same(id)) => Some(id),
-            Ok(Capture::Busy) | Err(_) => None,
+            Ok(Capture::NotKept(_)) | Err(_) => None,
         }
     }
 
@@ -171,7 +185,11 @@ impl Knowledge for AtPath<'_> {
     fn differs(&mut self, from: &SnapshotId, to: &SnapshotId) -> Result<bool, EngineError> {
         self.states.differs(from, to, self.path)
     }
+
+    fn exists(&mut self, id: &SnapshotId) -> Result<bool, EngineError> {
+        self.states.exists(id, self.path)
+    }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,8 +1,10 @@
-//! The states before and after a command.
+//! The states before and after an operation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use warren_core::{Automatic, LayerDriver, SnapshotId};
+use tokio::time::timeout;
+use warren_core::{Automatic, Event, SnapshotId};
 
 use crate::cell::Cell;
 use crate::driver::{Capture, CaptureOrder, head_or_start};
@@ -10,29 +12,31 @@ use crate::entry::Door;
 use crate::error::sentence;
 use crate::{Engine, EngineError};
 
+/// With more than this many at work at the same time, theirs is one change: capturing the state between any two of them would
+/// keep all the others waiting.
+const FEW: u32 = 3;
+/// How long the state after an operation waits for there to be fewer.
+const CROWD_PATIENCE: Duration = Duration::from_secs(1);
+
 impl Engine {
-    /// The state that a command begins with, captured if need be; free where nothing was done since it was. `None` if nobody
-    /// knows it: others are at work, or nothing is captured between turns.
+    /// The state that an operation begins with, captured if need be; free where nothing was done since it was. `None` if nobody
+    /// knows it: many are at work, it was not kept, or nothing is captured between turns.
     pub(crate) async fn state_before(&self, door: &Door) -> Option<SnapshotId> {
-        let alone = door.life.at_work() <= 1;
-        if door.cell.is_changed() && !alone {
+        let at_work = door.life.at_work();
+        // What others are just doing has no end yet; what has ended is not to be taken for the next one's doing.
+        let left_open = at_work > 1 && (at_work > FEW || !self.shared.journal.expects_capture(&door.id));
+        if door.cell.is_changed() && left_open {
             return None;
         }
         self.state_around(&door.cell).await
     }
 
-    /// Somebody is about to write to files, of which the journal says nothing: what a command left is captured first, so that
-    /// it is not taken for the command's.
-    pub(crate) async fn set_apart(&self, door: &Door) {
-        if self.shared.journal.expects_capture(&door.id) {
-            self.state_before(door).await;
-        }
-    }
-
-    /// Captures what a command left, so that the next one finds it captured.
+    /// Captures what an operation left, so that the next one finds it captured.
     pub(super) async fn state_after(&self, cell: Arc<Cell>) {
+        let life = cell.life();
+        // Whoever stays longer is no crowd, but keeps programs running, which is no reason to keep nothing.
+        timeout(CROWD_PATIENCE, life.until_at_most(FEW)).await.ok();
         self.state_around(&cell).await;
-        self.shared.journal.expects_capture(&cell.id);
     }
 
     async fn state_around(&self, cell: &Cell) -> Option<SnapshotId> {
@@ -46,16 +50,36 @@ impl Engine {
         if record.history.automatic != Automatic::Commands || !record.is_live() {
             return None;
         }
-        // A copy that shares its data costs little; one that does not is never made unasked.
-        let copy = self.shared.parts.layers.driver() != LayerDriver::Overlay;
-        let order = CaptureOrder { copy, ..CaptureOrder::automatic() };
-        match self.capture(&cell.owner, &cell.id, order).await {
-            Ok(Capture::Taken(taken)) => Some(taken.snapshot.id),
-            Ok(Capture::Same(head)) => Some(head),
-            Ok(Capture::Busy) | Err(EngineError::Denied { .. } | EngineError::ShuttingDown) => None,
+        let why = match self.capture(&cell.owner, &cell.id, CaptureOrder::automatic()).await {
+            Ok(Capture::Taken(taken)) => return Some(taken.snapshot.id),
+            Ok(Capture::Same(head)) => return Some(head),
+            Err(EngineError::Denied { .. } | EngineError::ShuttingDown) => return None,
+            Ok(Capture::NotKept(why)) => why,
             Err(error) => {
-                tracing::warn!(sandbox.id = %cell.id, error = sentence(&error), "the state around a command is not captured");
-                None
+                let error = sentence(&error);
+                tracing::warn!(sandbox.id = %cell.id, error, "the state around an operation is not captured");
+                error
+            }
+        };
+        self.mark_not_kept(cell, why).await;
+        None
+    }
+
+    /// Says of what has ended that the state it left was not kept.
+    async fn mark_not_kept(&self, cell: &Cell, reason: String) {
+        let (engine, id, why) = (self.inner(), cell.id.clone(), reason.clone());
+        let at = self.shared.parts.clock.unix_ms();
+        let marked =
+            self.catalog(move |catalog| engine.shared.journal.not_kept(catalog, &id, &why, at)).await;
+        match marked {
+            Ok(entries) if entries.is_empty() => {}
+            Ok(entries) => {
+                tracing::info!(sandbox.id = %cell.id, ?entries, reason, "what was done in a sandbox is not kept as a state");
+                self.emit(&cell.owner, Some(&cell.id), None, Event::HistoryNotKept { entries, reason });
+            }
+            Err(error) => {
+                self.fault();
+                tracing::error!(sandbox.id = %cell.id, error = sentence(&error), "cannot write to the journal");
             }
         }
     }

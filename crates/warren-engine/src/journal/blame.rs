@@ -1,9 +1,15 @@
-//! Which commands last changed a path.
+//! Which entries last changed a path.
+//!
+//! The states that were captured since the sandbox last went back to an earlier one are put in order, and the newest two
+//! neighbours between which the path differs are found. Whatever was at work between these two may have changed it: the
+//! command whose states they are, and all that ran beside it. If there are none, it goes on with what led to the state that the
+//! sandbox went back to; what was undone is passed over.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use warren_core::{Action, JournalEntry, SnapshotId};
 
+use super::PathState;
 use crate::EngineError;
 
 /// What is known of captured states.
@@ -19,143 +25,198 @@ pub(super) trait Knowledge {
 
     /// Whether the path in question differs between two states.
     fn differs(&mut self, from: &SnapshotId, to: &SnapshotId) -> Result<bool, EngineError>;
+
+    /// Whether the path in question is there in a state.
+    fn exists(&mut self, id: &SnapshotId) -> Result<bool, EngineError>;
 }
 
-/// The states between which an entry did what it did, as closely as they are known.
-type Span = (SnapshotId, Option<SnapshotId>);
+/// What became of a path, and through whom.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The newest first.
+    pub(super) entries: Vec<JournalEntry>,
+    pub(super) state: PathState,
+}
 
-/// The newest of the entries that changed the path, with those that cannot be told from it. `entries` has the newest first;
-/// `start` is what the sandbox began with, `now` the state it is in, if that is captured.
+/// The entries that may have changed the path last. `entries` has the newest first; `start` is what the sandbox began with,
+/// `now` the state it is in, if that is captured.
 pub(super) fn blame(
     entries: &[JournalEntry],
     start: &SnapshotId,
     now: Option<&SnapshotId>,
     known: &mut dyn Knowledge,
-) -> Result<Vec<JournalEntry>, EngineError> {
-    let spans = spans(entries, start, now, known)?;
-    let mut looked_at = HashSet::new();
-    let mut at = 0;
-    while let Some((entry, (before, after))) = entries.get(at).zip(spans.get(at)) {
-        if let Action::Rollback { to } = &entry.action {
-            // What came between is undone: the sandbox is what it was then.
-            let Some(next) = resume_at(entries, at + 1, to, known)? else { return Ok(Vec::new()) };
-            at = next;
+) -> Result<Found, EngineError> {
+    let mut end = now.map(|now| (now.clone(), u64::MAX));
+    let (mut from, mut here) = (0, None);
+    loop {
+        let rest = entries.get(from..).unwrap_or_default();
+        let length = rest.iter().position(is_rollback).unwrap_or(rest.len());
+        let stretch = rest.get(..length).unwrap_or_default();
+        let back = rest.get(length);
+        let begin = match back {
+            Some(JournalEntry { action: Action::Rollback { to }, began_unix_ms, .. }) => (to, *began_unix_ms),
+            _ => (start, 0),
+        };
+        let states = in_order(stretch, begin, end.as_ref(), known)?;
+        if here.is_none() {
+            here = states.last().map(|state| state.id.clone());
+        }
+        if let Some(culprits) = culprits(stretch, &states, known)? {
+            return found(culprits, start, here.as_ref(), known);
+        }
+        // What came between is undone: the sandbox is what it was then.
+        let Some(JournalEntry { action: Action::Rollback { to }, .. }) = back else { break };
+        let Some(next) = resume_at(entries, from + length + 1, to, known)? else { break };
+        end = Some((to.clone(), known.moment(to)?.unwrap_or(u64::MAX)));
+        from = next;
+    }
+    found(Vec::new(), start, here.as_ref(), known)
+}
+
+fn is_rollback(entry: &JournalEntry) -> bool {
+    matches!(entry.action, Action::Rollback { .. })
+}
+
+/// `here` is the last state that is known.
+fn found(
+    entries: Vec<JournalEntry>,
+    start: &SnapshotId,
+    here: Option<&SnapshotId>,
+    known: &mut dyn Knowledge,
+) -> Result<Found, EngineError> {
+    let here = here.unwrap_or(start);
+    let changed = !entries.is_empty() || known.differs(start, here)?;
+    let state = match (changed, known.exists(here)?) {
+        (true, true) => PathState::Changed,
+        (true, false) => PathState::Removed,
+        (false, true) => PathState::AsItBegan,
+        (false, false) => PathState::NeverThere,
+    };
+    Ok(Found { entries, state })
+}
+
+/// A state that can be looked at.
+struct State {
+    id: SnapshotId,
+    moment: u64,
+    /// Tells those of one moment apart.
+    rank: u64,
+}
+
+/// The states of a stretch without rollbacks, the oldest first.
+fn in_order(
+    stretch: &[JournalEntry],
+    (begin, begun): (&SnapshotId, u64),
+    end: Option<&(SnapshotId, u64)>,
+    known: &mut dyn Knowledge,
+) -> Result<Vec<State>, EngineError> {
+    let (mut states, mut added) = (Vec::new(), HashSet::new());
+    let mut add = |id: &SnapshotId, moment: u64, rank: u64, known: &mut dyn Knowledge| {
+        if added.insert(id.clone()) && known.has(id)? {
+            states.push(State { id: id.clone(), moment, rank });
+        }
+        Ok::<_, EngineError>(())
+    };
+    add(begin, begun, 0, known)?;
+    let ended = end.map_or(u64::MAX, |(_, ended)| *ended);
+    for (entry, rank) in stretch.iter().rev().zip((1_u64..).step_by(2)) {
+        let around =
+            [(&entry.before, Some(entry.began_unix_ms), rank), (&entry.after, entry.ended_unix_ms, rank + 1)];
+        for (state, at, rank) in around {
+            let Some(id) = state else { continue };
+            let Some(moment) = known.moment(id)?.or(at) else { continue };
+            // A process that went on for longer has left its traces in states that were undone.
+            if (begun..=ended).contains(&moment) {
+                add(id, moment, rank, known)?;
+            }
+        }
+    }
+    if let Some((end, ended)) = end {
+        add(end, *ended, u64::MAX, known)?;
+    }
+    states.sort_by_key(|state| (state.moment, state.rank));
+    Ok(states)
+}
+
+/// Who was at work where the path changed last; `None` if it did not.
+fn culprits(
+    stretch: &[JournalEntry],
+    states: &[State],
+    known: &mut dyn Knowledge,
+) -> Result<Option<Vec<JournalEntry>>, EngineError> {
+    for (after, pair) in (1..states.len()).zip(states.windows(2)).rev() {
+        let [one, other] = pair else { continue };
+        if !known.differs(&one.id, &other.id)? {
             continue;
         }
-        if let Some(after) = after
-            && looked_at.insert((before.clone(), after.clone()))
-            && known.differs(before, after)?
-        {
-            return culprits(entries, &spans, at, known);
+        let places = states.iter().enumerate().map(|(place, state)| (&state.id, place)).collect();
+        let at_work = |entry: &&JournalEntry| {
+            let (from, to) = span(entry, states, &places);
+            from < after && after <= to
+        };
+        let mut culprits: Vec<JournalEntry> = stretch.iter().filter(at_work).cloned().collect();
+        // The end of a turn only names what others did, if there were any.
+        if culprits.iter().any(|entry| entry.action != Action::Turn) {
+            culprits.retain(|entry| entry.action != Action::Turn);
         }
-        at += 1;
+        return Ok(Some(culprits));
     }
-    Ok(Vec::new())
+    Ok(None)
 }
 
-/// Those whose span ends where this one's does and has the change in it, too.
-fn culprits(
-    entries: &[JournalEntry],
-    spans: &[Span],
-    found: usize,
-    known: &mut dyn Knowledge,
-) -> Result<Vec<JournalEntry>, EngineError> {
-    let Some((_, Some(after))) = spans.get(found) else { return Ok(Vec::new()) };
-    let mut culprits = Vec::new();
-    for (entry, (before, its_after)) in entries.iter().zip(spans).skip(found) {
-        if matches!(entry.action, Action::Rollback { .. }) {
-            break;
-        }
-        if its_after.as_ref() == Some(after) && known.differs(before, after)? {
-            culprits.push(entry.clone());
-        }
+/// The places of the last state before an entry and of the first one after it. One that goes on, or ended after every state
+/// that is known, has none after it.
+fn span(entry: &JournalEntry, states: &[State], places: &HashMap<&SnapshotId, usize>) -> (usize, usize) {
+    let place = |id: &Option<SnapshotId>| places.get(id.as_ref()?).copied();
+    let (before, after) = (place(&entry.before), place(&entry.after));
+    let by_time = states.partition_point(|state| state.moment <= entry.began_unix_ms).saturating_sub(1);
+    let from = before.unwrap_or(by_time);
+    let to = match entry.ended_unix_ms {
+        Some(ended) => after.unwrap_or_else(|| states.partition_point(|state| state.moment < ended)),
+        None => states.len(),
+    };
+    match (before, after) {
+        (Some(_), Some(_)) => (from, to),
+        // Clocks are coarse: what is known of one side goes before the time of the other.
+        (Some(_), None) => (from, to.max(from + 1)),
+        (None, _) => (from.min(to.saturating_sub(1)), to),
     }
-    // The end of a turn only names what others did, if there were any.
-    if culprits.iter().any(|entry| entry.action != Action::Turn) {
-        culprits.retain(|entry| entry.action != Action::Turn);
-    }
-    Ok(culprits)
 }
 
-/// The newest entry, from `from` on, that led to a state.
+/// The newest entry, from `from` on, that may have to do with a state.
 fn resume_at(
     entries: &[JournalEntry],
     from: usize,
     to: &SnapshotId,
     known: &mut dyn Knowledge,
 ) -> Result<Option<usize>, EngineError> {
+    let moment = known.moment(to)?;
+    let mut found = None;
     for (at, entry) in entries.iter().enumerate().skip(from) {
         let is = |state: &Option<SnapshotId>, known: &mut dyn Knowledge| match state {
             Some(state) => Ok::<_, EngineError>(state == to || known.same(state, to)?),
             None => Ok(false),
         };
         if is(&entry.after, known)? {
-            return Ok(Some(at));
+            found = Some(at);
+            break;
         }
         if is(&entry.before, known)? {
-            return Ok(Some(at + 1));
+            found = Some(at + 1);
+            break;
         }
     }
-    // No entry names it: whatever was over when it was captured is in it.
-    let Some(moment) = known.moment(to)? else { return Ok(None) };
-    let over = |entry: &JournalEntry| entry.ended_unix_ms.is_some_and(|ended| ended <= moment);
-    Ok(entries.iter().enumerate().skip(from).find(|(_, entry)| over(entry)).map(|(at, _)| at))
-}
-
-fn spans(
-    entries: &[JournalEntry],
-    start: &SnapshotId,
-    now: Option<&SnapshotId>,
-    known: &mut dyn Knowledge,
-) -> Result<Vec<Span>, EngineError> {
-    let mut states = Vec::with_capacity(entries.len());
-    for entry in entries {
-        states.push((usable(entry.before.as_ref(), known)?, usable(entry.after.as_ref(), known)?));
-    }
-    let span = |at: usize| {
-        let before = state_before(entries, &states, at).unwrap_or(start).clone();
-        let after = state_after(entries, &states, at).or(now).cloned();
-        (before, after)
+    // No entry names it: whatever had begun when it was captured may be in it.
+    let begun = |entry: &JournalEntry| moment.is_some_and(|moment| entry.began_unix_ms <= moment);
+    let Some(mut next) = found.or_else(|| entries.iter().skip(from).position(begun).map(|at| from + at))
+    else {
+        return Ok(None);
     };
-    Ok((0..entries.len()).map(span).collect())
-}
-
-/// A state that can be looked at, and when the sandbox was in it.
-type Captured = Option<(SnapshotId, Option<u64>)>;
-
-fn usable(id: Option<&SnapshotId>, known: &mut dyn Knowledge) -> Result<Captured, EngineError> {
-    match id {
-        Some(id) if known.has(id)? => Ok(Some((id.clone(), known.moment(id)?))),
-        _ => Ok(None),
+    // What began later than the one that names it, but before it was captured, ran beside that.
+    while next > from && entries.get(next - 1).is_some_and(|entry| !is_rollback(entry) && begun(entry)) {
+        next -= 1;
     }
-}
-
-/// The last state that is known to come before an entry.
-fn state_before<'a>(
-    entries: &[JournalEntry],
-    states: &'a [(Captured, Captured)],
-    at: usize,
-) -> Option<&'a SnapshotId> {
-    let began = entries.get(at)?.began_unix_ms;
-    let own = states.get(at)?.0.as_ref().map(|(id, _)| id);
-    own.or_else(|| {
-        let older = states.iter().skip(at + 1).flat_map(|(before, after)| [after, before]);
-        older.flatten().find(|(_, moment)| moment.is_some_and(|moment| moment <= began)).map(|(id, _)| id)
-    })
-}
-
-/// The first state that is known to come after an entry.
-fn state_after<'a>(
-    entries: &[JournalEntry],
-    states: &'a [(Captured, Captured)],
-    at: usize,
-) -> Option<&'a SnapshotId> {
-    let ended = entries.get(at)?.ended_unix_ms?;
-    let own = states.get(at)?.1.as_ref().map(|(id, _)| id);
-    own.or_else(|| {
-        let newer = states.iter().take(at).rev().flat_map(|(before, after)| [before, after]);
-        newer.flatten().find(|(_, moment)| moment.is_some_and(|moment| moment >= ended)).map(|(id, _)| id)
-    })
+    Ok(Some(next))
 }
 
 #[cfg(test)]

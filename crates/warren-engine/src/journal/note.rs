@@ -1,9 +1,20 @@
 //! What is done at once, as far as the journal goes.
 
-use warren_core::{Action, Outcome, Owner, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotRecord};
+use warren_core::catalog::CatalogError;
+use warren_core::{
+    Action, FileDeed, Outcome, Owner, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotRecord,
+};
 
+use super::open::cut;
 use crate::Engine;
+use crate::error::sentence;
 use crate::snapshots::RolledBack;
+
+/// Entries that are looked at for what was done in a fork.
+const LOOKED_AT: u32 = 500;
+
+/// Bytes after which no older command of a fork is told.
+const SHOWN_OF_FORK: usize = 400;
 
 impl Engine {
     /// A turn is complete, and this is the state it left.
@@ -22,14 +33,43 @@ impl Engine {
 
     pub(crate) async fn note_rollback(&self, rolled: &RolledBack) {
         let to = rolled.to.id.clone();
-        let states = (Some(rolled.safety.id.clone()), Some(to.clone()));
-        self.note(&rolled.sandbox, None, Action::Rollback { to }, None, states).await;
+        self.note(&rolled.sandbox, None, Action::Rollback { to }, None, states_around(rolled)).await;
     }
 
     /// What a fork changed is now in this sandbox, too.
     pub(crate) async fn note_promote(&self, rolled: &RolledBack, fork: &SandboxId) {
-        let states = (Some(rolled.safety.id.clone()), Some(rolled.to.id.clone()));
-        self.note(&rolled.sandbox, None, Action::Promote { from: fork.clone() }, None, states).await;
+        let command = self.done_in(&rolled.sandbox, fork).await;
+        let action = Action::Promote { from: fork.clone(), command };
+        self.note(&rolled.sandbox, None, action, None, states_around(rolled)).await;
+    }
+
+    /// What was done in a fork since its changes last came to a sandbox, in a line. The newest of it, where it is much.
+    async fn done_in(&self, into: &SandboxRecord, fork: &SandboxId) -> Option<String> {
+        let (into, fork) = (into.clone(), fork.clone());
+        let found = self.catalog(move |catalog| {
+            let earlier = catalog.entries(&into.owner, &into.id, None, LOOKED_AT)?.into_iter();
+            let came = |action: &Action| matches!(action, Action::Promote { from, .. } if *from == fork);
+            let since = earlier.filter(|entry| came(&entry.action)).map(|entry| entry.began_unix_ms).max();
+            let mut done = Vec::new();
+            let mut length = 0;
+            for entry in catalog.entries(&into.owner, &fork, None, LOOKED_AT)? {
+                let is_old = since.is_some_and(|since| entry.began_unix_ms < since);
+                if is_old || length > SHOWN_OF_FORK {
+                    break;
+                }
+                done.extend(in_a_line(&entry.action).inspect(|line| length += line.len()));
+            }
+            done.reverse();
+            Ok::<_, CatalogError>(done.join("; "))
+        });
+        match found.await {
+            Ok(line) => Some(cut(&line)).filter(|line| !line.is_empty()),
+            Err(error) => {
+                self.fault();
+                tracing::error!(error = sentence(&error), "cannot read what was done in a fork");
+                None
+            }
+        }
     }
 
     async fn note(
@@ -47,4 +87,33 @@ impl Engine {
         entry.outcome = Some(Outcome { exit_code: None, detail: None });
         self.append(entry).await;
     }
+}
+
+/// The state that was replaced, and the one that the sandbox has now.
+fn states_around(rolled: &RolledBack) -> (Option<SnapshotId>, Option<SnapshotId>) {
+    (Some(rolled.safety.id.clone()), rolled.sandbox.history.head.clone())
+}
+
+/// What an entry did, if that is anybody's work.
+pub(crate) fn in_a_line(action: &Action) -> Option<String> {
+    let line = match action {
+        Action::Exec { command, .. } | Action::Terminal { command, .. } => command.clone(),
+        Action::Tool { tool, summary, .. } => format!("{tool} {summary}"),
+        Action::Files { operation, path, .. } => {
+            let word = match operation {
+                FileDeed::Write => "write",
+                FileDeed::Unpack => "unpack",
+                FileDeed::MakeDirectory => "mkdir",
+                FileDeed::Rename => "mv",
+                FileDeed::Remove => "rm",
+                FileDeed::SetPermissions => "chmod",
+                FileDeed::SetOwner => "chown",
+                FileDeed::MakeSymlink => "ln",
+                FileDeed::SetAttributes => "setattr",
+            };
+            format!("{word} {path}")
+        }
+        Action::Turn | Action::Rollback { .. } | Action::Promote { .. } => return None,
+    };
+    Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use warren_core::catalog::Durability;
-use warren_core::{Action, JournalEntry, Outcome, SandboxRecord, SessionId, SnapshotId};
+use warren_core::{Action, FileDeed, JournalEntry, Outcome, SandboxRecord, SessionId, SnapshotId};
 use warren_wire::guest::{ByteString, Exit, ExitCause};
 
 use super::vigil::{Job, Vigil};
+use crate::blocking::finished;
 use crate::entry::Door;
 use crate::error::sentence;
 use crate::{Engine, EngineError};
@@ -37,9 +38,14 @@ impl Engine {
         let record = door.cell.record();
         let mut entry = self.new_entry(&record, action, session);
         entry.before = before;
-        let entry = self.append(entry).await?;
-        self.shared.journal.begin(&entry);
-        Some(OpenEntry { engine: self.inner(), door: door.clone(), entry: Some(entry), looks: false })
+        let (engine, door) = (self.inner(), door.clone());
+        // One who leaves meanwhile leaves an entry that is closed, not one that nobody knows of.
+        finished(async move {
+            let entry = engine.append(entry).await?;
+            engine.shared.journal.begin(&entry);
+            Some(OpenEntry { engine, door, entry: Some(entry), looks: false })
+        })
+        .await
     }
 
     pub(super) fn new_entry(
@@ -61,6 +67,7 @@ impl Engine {
             outcome: None,
             before: None,
             after: None,
+            not_kept: None,
         }
     }
 
@@ -98,7 +105,7 @@ impl OpenEntry {
     /// The process that an exec is about.
     pub(crate) fn started(&mut self, number: u64) {
         if let Some(entry) = &mut self.entry
-            && let Action::Exec { process, .. } = &mut entry.action
+            && let Action::Exec { process, .. } | Action::Terminal { process, .. } = &mut entry.action
         {
             *process = Some(number);
             self.engine.shared.journal.change(entry.clone());
@@ -107,8 +114,22 @@ impl OpenEntry {
 
     /// The process has ended; that of a tool is not all there is to it.
     pub(crate) fn exited(&mut self, exit: &Exit) {
-        if self.entry.as_ref().is_some_and(|entry| matches!(entry.action, Action::Exec { .. })) {
+        if self
+            .entry
+            .as_ref()
+            .is_some_and(|entry| matches!(entry.action, Action::Exec { .. } | Action::Terminal { .. }))
+        {
             self.close(outcome_of(exit));
+        }
+    }
+
+    /// What was written in all.
+    pub(crate) fn wrote(&mut self, count: u64, total: u64) {
+        if let Some(JournalEntry { action: Action::Files { operation, bytes, files, .. }, .. }) =
+            &mut self.entry
+        {
+            *bytes = Some(total);
+            *files = Some(count).filter(|count| *count > 1 || *operation == FileDeed::Unpack);
         }
     }
 
@@ -152,8 +173,12 @@ impl Drop for OpenEntry {
 
 pub(super) fn process_of(entry: &JournalEntry) -> Option<u64> {
     match &entry.action {
-        Action::Exec { process, .. } => *process,
-        Action::Tool { .. } | Action::Turn | Action::Rollback { .. } | Action::Promote { .. } => None,
+        Action::Exec { process, .. } | Action::Terminal { process, .. } => *process,
+        Action::Tool { .. }
+        | Action::Files { .. }
+        | Action::Turn
+        | Action::Rollback { .. }
+        | Action::Promote { .. } => None,
     }
 }
 

@@ -75,9 +75,9 @@ impl Journal {
         locked(&self.uncaptured).insert(sandbox.clone());
     }
 
-    /// Whether a command's state is to be captured before anything else is done. Says so once.
+    /// Whether something has ended whose state is still to be captured.
     pub(super) fn expects_capture(&self, sandbox: &SandboxId) -> bool {
-        locked(&self.uncaptured).remove(sandbox)
+        locked(&self.uncaptured).contains(sandbox)
     }
 
     /// Something is to be done in the background.
@@ -92,7 +92,23 @@ impl Journal {
         self.write_alone(catalog)
     }
 
-    /// What ended up to a moment has left this state. Blocks.
+    /// Entries that ended up to a moment and whose state was not captured since, the last to end at the end. Blocks.
+    pub(crate) fn ended(
+        &self,
+        catalog: &dyn Catalog,
+        sandbox: &SandboxId,
+        at_unix_ms: u64,
+    ) -> Result<Vec<JournalEntry>, CatalogError> {
+        let _alone = locked(&self.writing);
+        self.write_alone(catalog)?;
+        let mut entries = catalog.open_entries(sandbox)?;
+        entries.retain(|entry| is_uncaptured(entry, at_unix_ms));
+        entries.sort_by_key(order_of_ends);
+        Ok(entries)
+    }
+
+    /// What ended up to a moment has left this state. The last to end has left just this one, whatever was thought of it before.
+    /// Blocks.
     pub(crate) fn captured(
         &self,
         catalog: &dyn Catalog,
@@ -101,13 +117,37 @@ impl Journal {
         at_unix_ms: u64,
     ) -> Result<(), CatalogError> {
         locked(&self.uncaptured).remove(sandbox);
+        let _alone = locked(&self.writing);
+        self.write_alone(catalog)?;
+        let mut entries = catalog.open_entries(sandbox)?;
+        entries.retain(|entry| is_uncaptured(entry, at_unix_ms));
+        if let Some(last) = entries.iter_mut().max_by_key(|entry| order_of_ends(entry)) {
+            last.not_kept = None;
+        }
+        for entry in &mut entries {
+            entry.after = Some(after.clone());
+        }
+        if entries.is_empty() { Ok(()) } else { catalog.update_entries(&entries, Durability::Process) }
+    }
+
+    /// What ended up to a moment has left a state that was not kept. Says which entries were not known for that. Blocks.
+    pub(super) fn not_kept(
+        &self,
+        catalog: &dyn Catalog,
+        sandbox: &SandboxId,
+        reason: &str,
+        at_unix_ms: u64,
+    ) -> Result<Vec<u64>, CatalogError> {
+        let mut marked = Vec::new();
         self.edit(catalog, sandbox, |entry| {
-            let left = entry.after.is_none() && entry.ended_unix_ms.is_some_and(|ended| ended <= at_unix_ms);
-            if left {
-                entry.after = Some(after.clone());
+            let new = entry.not_kept.is_none() && is_uncaptured(entry, at_unix_ms);
+            if new {
+                entry.not_kept = Some(reason.to_owned());
+                marked.push(entry.number);
             }
-            left
-        })
+            new
+        })?;
+        Ok(marked)
     }
 
     /// Changes entries of a sandbox that are open; the change says which. Blocks.
@@ -176,6 +216,21 @@ impl Engine {
             pause = if self.write_journal().await { WRITE_PAUSE } else { RETRY_PAUSE };
         }
     }
+}
+
+/// The state that it left is not captured.
+fn is_uncaptured(entry: &JournalEntry, at_unix_ms: u64) -> bool {
+    entry.after.is_none() && entry.ended_unix_ms.is_some_and(|ended| ended <= at_unix_ms)
+}
+
+fn order_of_ends(entry: &JournalEntry) -> (Option<u64>, u64) {
+    (entry.ended_unix_ms, entry.number)
+}
+
+/// Of entries in the order of their ends, those whose states are lost: they were not kept, and others came after.
+pub(crate) fn lost(ended: &[JournalEntry]) -> Vec<u64> {
+    let earlier = ended.split_last().map(|(_, earlier)| earlier).unwrap_or_default();
+    earlier.iter().filter(|entry| entry.not_kept.is_some()).map(|entry| entry.number).collect()
 }
 
 fn key(entry: &JournalEntry) -> Key {

@@ -81,6 +81,13 @@ impl<'a> States<'a> {
         Ok(layers.differs(self.root()?, &from, &to, path)?)
     }
 
+    /// Whether there is anything at a path in a state that can be looked at.
+    pub(super) fn exists(&mut self, id: &SnapshotId, path: &Path) -> Result<bool, EngineError> {
+        let Some((stack, _)) = self.pair(id, id)? else { return Ok(false) };
+        let layers = Arc::clone(&self.engine.shared.parts.layers);
+        Ok(layers.exists(self.root()?, &stack, path)?)
+    }
+
     /// Whether two states that can be looked at are made of the same layers.
     pub(super) fn same(&mut self, one: &SnapshotId, other: &SnapshotId) -> Result<bool, EngineError> {
         Ok(self.pair(one, other)?.is_some_and(|(one, other)| one == other))

@@ -10,22 +10,22 @@ use warren_testkit::{
 
 use crate::sessions::tests::{eventually, owner, request, stranger};
 use crate::{
-    Engine, EngineError, LogEntry, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy, StoppedFiles,
-    TakeSnapshot, ToolCall, ToolResources,
+    Engine, EngineError, LogEntry, OutputCaps, Parts, PathState, ProcessSpec, Settings, ShutdownPolicy,
+    StoppedFiles, TakeSnapshot, ToolCall, ToolResources,
 };
 
 const CAPS: OutputCaps = OutputCaps { stdout: 1000, stderr: 1000 };
 
 /// What outlives an engine.
-struct World {
-    isolation: Arc<FakeIsolation>,
+pub(crate) struct World {
+    pub(crate) isolation: Arc<FakeIsolation>,
     catalog: Arc<MemoryCatalog>,
-    clock: Arc<FakeClock>,
+    pub(crate) clock: Arc<FakeClock>,
     random: Arc<FakeRandom>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             isolation: FakeIsolation::new(),
             catalog: Arc::new(MemoryCatalog::new()),
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    async fn open(&self) -> Engine {
+    pub(crate) async fn open(&self) -> Engine {
         let parts = Parts {
             backends: vec![self.isolation.clone()],
             catalog: self.catalog.clone(),
@@ -52,33 +52,33 @@ impl World {
     }
 
     /// An engine with a sandbox in it.
-    async fn begin(&self) -> (Engine, SandboxId) {
+    pub(crate) async fn begin(&self) -> (Engine, SandboxId) {
         let engine = self.open().await;
         let id = engine.acquire(&owner(), request()).await.unwrap().sandbox.id;
         (engine, id)
     }
 
-    async fn exec(&self, engine: &Engine, id: &SandboxId, line: &str) {
+    pub(crate) async fn exec(&self, engine: &Engine, id: &SandboxId, line: &str) {
         self.clock.advance_ms(10);
         engine.exec(&owner(), id, program(line), Bytes::new(), CAPS).await.unwrap();
         self.clock.advance_ms(10);
     }
 }
 
-fn program(line: &str) -> ProcessSpec {
+pub(crate) fn program(line: &str) -> ProcessSpec {
     ProcessSpec { argv: line.split(' ').map(Into::into).collect(), ..ProcessSpec::default() }
 }
 
-async fn log(engine: &Engine, id: &SandboxId) -> Vec<JournalEntry> {
+pub(crate) async fn log(engine: &Engine, id: &SandboxId) -> Vec<JournalEntry> {
     let entries = engine.journal(&owner(), id, None, 100, false).await.unwrap();
     entries.into_iter().map(|LogEntry { entry, .. }| entry).collect()
 }
 
-async fn newest(engine: &Engine, id: &SandboxId) -> JournalEntry {
+pub(crate) async fn newest(engine: &Engine, id: &SandboxId) -> JournalEntry {
     log(engine, id).await.into_iter().next().unwrap()
 }
 
-async fn until_ended(engine: &Engine, id: &SandboxId) -> JournalEntry {
+pub(crate) async fn until_ended(engine: &Engine, id: &SandboxId) -> JournalEntry {
     eventually(|| async { newest(engine, id).await.ended_unix_ms.is_some() }).await;
     newest(engine, id).await
 }
@@ -87,11 +87,11 @@ fn code(entry: &JournalEntry) -> Option<i32> {
     entry.outcome.as_ref().and_then(|outcome| outcome.exit_code)
 }
 
-fn detail(entry: &JournalEntry) -> &str {
+pub(crate) fn detail(entry: &JournalEntry) -> &str {
     entry.outcome.as_ref().and_then(|outcome| outcome.detail.as_deref()).unwrap_or_default()
 }
 
-async fn blamed(engine: &Engine, id: &SandboxId, path: &str) -> Vec<u64> {
+pub(crate) async fn blamed(engine: &Engine, id: &SandboxId, path: &str) -> Vec<u64> {
     let blame = engine.blame(&owner(), id, Path::new(path)).await.unwrap();
     blame.entries.iter().map(|entry| entry.number).collect()
 }
@@ -218,26 +218,6 @@ async fn every_command_is_bound_to_the_states_around_it() {
 }
 
 #[tokio::test]
-async fn a_file_call_makes_no_entry_and_is_not_blamed_on_the_next_command() {
-    let world = World::new();
-    let (engine, id) = world.begin().await;
-    world.exec(&engine, &id, "true").await;
-    let write = warren_wire::guest::FileOperation::Write {
-        path: "/tmp/f".into(),
-        mode: Default::default(),
-        permissions: None,
-        parents: false,
-    };
-    let call = warren_wire::guest::FileCall { user: None, operation: write, as_root: None };
-    let mut file = engine.write_file(&owner(), &id, call).await.unwrap();
-    file.write(Bytes::from_static(b"x")).await.unwrap();
-    file.finish().await.unwrap();
-    world.exec(&engine, &id, "true").await;
-    assert_eq!(log(&engine, &id).await.len(), 2);
-    assert_eq!(blamed(&engine, &id, "/tmp/f").await, [0u64; 0]);
-}
-
-#[tokio::test]
 async fn the_command_that_last_wrote_a_path_is_to_blame() {
     let world = World::new();
     let (engine, id) = world.begin().await;
@@ -342,11 +322,94 @@ async fn a_snapshot_that_somebody_asks_for_tells_the_state_after() {
     let (engine, id) = world.begin().await;
     let mut busy = engine.start(&owner(), &id, program("sleep 1000")).await.unwrap();
     world.exec(&engine, &id, "write /tmp/a one").await;
-    assert_eq!(newest(&engine, &id).await.after, None);
     let taken = engine.take_snapshot(&owner(), &id, TakeSnapshot::default()).await.unwrap();
     let entries = log(&engine, &id).await;
-    assert_eq!(entries[0].after, Some(taken.snapshot.id));
+    // One that nobody asked for may have come first.
+    let after = engine.snapshot(&owner(), entries[0].after.as_ref().unwrap()).await.unwrap();
+    assert_eq!(after.stack, taken.snapshot.stack);
     assert_eq!(entries[1].after, None, "it goes on");
     busy.signal(15).await.unwrap();
     while busy.next().await.unwrap().is_some() {}
+}
+
+#[tokio::test]
+async fn a_terminal_is_a_session_with_the_command_that_was_asked_for() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    let size = warren_wire::guest::TerminalSize { columns: 80, rows: 24 };
+    let session =
+        |words: ProcessSpec| ProcessSpec { terminal: Some(size), env: vec!["TERM=x".into()], ..words };
+    world.clock.advance_ms(10);
+    let mut handle = engine.start(&owner(), &id, session(program("write /tmp/a one"))).await.unwrap();
+    while handle.next().await.unwrap().is_some() {}
+    drop(handle);
+    world.clock.advance_ms(10);
+    let entry = until_ended(&engine, &id).await;
+    assert_eq!(entry.action, Action::Terminal { command: "write /tmp/a one".to_owned(), process: Some(1) });
+    assert_eq!((code(&entry), entry.by.as_str()), (Some(0), "key_1"));
+    assert_eq!(blamed(&engine, &id, "/tmp/a").await, [1]);
+    let argv = warren_wire::guest::LOGIN_SHELL.map(Into::into).to_vec();
+    engine.spawn(&owner(), &id, session(ProcessSpec { argv, ..ProcessSpec::default() })).await.ok();
+    let action = newest(&engine, &id).await.action;
+    assert!(matches!(&action, Action::Terminal { command, .. } if command == "login shell"), "{action:?}");
+}
+
+#[tokio::test]
+async fn a_promotion_names_the_fork_and_what_was_done_in_it() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    let order = crate::ForkOrder {
+        count: 1,
+        client: "tests".to_owned(),
+        lifetime_s: None,
+        on_expiry: None,
+        labels: Default::default(),
+        metadata: Default::default(),
+    };
+    let promotion = |apply| crate::PromoteOrder {
+        into: None,
+        apply,
+        conflicts: warren_core::Conflicts::Refuse,
+        force: false,
+    };
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    let fork = engine.fork(&owner(), &crate::Point::Sandbox(id.clone()), order).await.unwrap().remove(0);
+    let fork = fork.sandbox.id;
+    world.exec(&engine, &fork, "write /tmp/b two").await;
+    world.exec(&engine, &fork, "true").await;
+    engine.promote(&owner(), &fork, promotion(false)).await.unwrap();
+    assert_eq!(log(&engine, &id).await.len(), 1, "what is only told is no entry");
+    engine.by("key_2").promote(&owner(), &fork, promotion(true)).await.unwrap();
+    let entries = log(&engine, &id).await;
+    let command = Some("write /tmp/b two; true".to_owned());
+    assert_eq!(entries.len(), 2, "{entries:?}");
+    assert_eq!(entries[0].action, Action::Promote { from: fork.clone(), command });
+    assert_eq!(entries[0].by, "key_2");
+    assert_eq!(blamed(&engine, &id, "/tmp/b").await, [2]);
+    world.exec(&engine, &fork, "write /tmp/c three").await;
+    engine.promote(&owner(), &fork, promotion(true)).await.unwrap();
+    let action = newest(&engine, &id).await.action;
+    let Action::Promote { command, .. } = &action else { panic!("{action:?}") };
+    assert_eq!(command.as_deref(), Some("write /tmp/c three"), "only what is new");
+}
+
+#[tokio::test]
+async fn a_path_that_is_gone_is_told_from_one_that_never_was() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    let judged = async |path: &str| {
+        let blame = engine.blame(&owner(), &id, Path::new(path)).await.unwrap();
+        (blame.entries.iter().map(|entry| entry.number).collect::<Vec<_>>(), blame.state)
+    };
+    assert_eq!(judged("/tmp/a").await, (vec![1], PathState::Changed));
+    assert_eq!(judged("/tmp/none").await, (vec![], PathState::NeverThere));
+    let remove = warren_wire::guest::FileOperation::Remove { path: "/tmp/a".into(), recursive: false };
+    let call = warren_wire::guest::FileCall { user: None, operation: remove, as_root: None };
+    world.clock.advance_ms(10);
+    engine.file_call(&owner(), &id, call).await.unwrap();
+    world.clock.advance_ms(10);
+    assert_eq!(judged("/tmp/a").await, (vec![2], PathState::Removed));
+    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(judged("/tmp/a").await, (vec![1], PathState::Changed));
 }
