@@ -287,11 +287,16 @@ impl Life {
 
     /// Waits until nobody is at work.
     pub(crate) async fn until_at_rest(&self) {
+        self.until_at_most(0).await;
+    }
+
+    /// Waits until no more than this many are at work.
+    pub(crate) async fn until_at_most(&self, few: u32) {
         loop {
             let left = self.left.notified();
             tokio::pin!(left);
             left.as_mut().enable();
-            if self.at_work() == 0 {
+            if self.at_work() <= few {
                 return;
             }
             left.await;

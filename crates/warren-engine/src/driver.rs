@@ -27,6 +27,7 @@ mod history;
 mod letters;
 mod look;
 mod network;
+mod operations;
 mod pause;
 mod rollback;
 mod settle;

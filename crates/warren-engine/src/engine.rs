@@ -112,6 +112,22 @@ pub enum ShutdownPolicy {
     Leave,
     /// They are stopped; their files stay.
     Stop,
+    /// As [`ShutdownPolicy::Stop`], because the machine goes down.
+    MachineGoesDown,
+}
+
+impl ShutdownPolicy {
+    /// How sandboxes end, if they do.
+    fn ending(self) -> Option<Ending> {
+        let (cause, detail) = match self {
+            Self::Leave => return None,
+            Self::Stop => {
+                (DeathCause::Killed { by: "the server's shutdown".to_owned() }, "the server was shut down")
+            }
+            Self::MachineGoesDown => (DeathCause::HostRestart, "the machine was shut down"),
+        };
+        Some(Ending { cause, detail: detail.to_owned(), files_kept: true })
+    }
 }
 
 /// Why the engine could not start.
@@ -258,8 +274,8 @@ impl Engine {
     /// Refuses new work, waits for records to be written, and ends. Idempotent.
     pub async fn shutdown(&self, policy: ShutdownPolicy) {
         self.shared.refusing.store(true, Ordering::Release);
-        if policy == ShutdownPolicy::Stop && !self.is_closed() && self.mode() == Mode::Normal {
-            self.stop_all().await;
+        if let Some(ending) = policy.ending().filter(|_| !self.is_closed() && self.mode() == Mode::Normal) {
+            self.stop_all(ending).await;
         }
         self.tell_of_networks(true);
         self.shared.closing.send_replace(true);
@@ -283,10 +299,7 @@ impl Engine {
         }
     }
 
-    async fn stop_all(&self) {
-        let by = "the server's shutdown".to_owned();
-        let detail = "the server was shut down".to_owned();
-        let ending = Ending { cause: DeathCause::Killed { by }, detail, files_kept: true };
+    async fn stop_all(&self, ending: Ending) {
         stream::iter(self.shared.registry.all())
             .for_each_concurrent(STOPS_AT_ONCE, |cell| {
                 let ending = ending.clone();

@@ -73,6 +73,12 @@ pub enum EngineError {
     /// `what` is `undo` or `redo`.
     #[error("{id} has nothing to {what}")]
     NothingToUndo { id: SandboxId, what: &'static str },
+    /// An undo would take back more than was asked for, because the states in between were not kept.
+    #[error(
+        "that would also take back {}, whose states were not kept: say `force` to take back all of it, or ask for more steps",
+        .entries.iter().map(LostEntry::sentence).collect::<Vec<_>>().join(", ")
+    )]
+    HistoryNotKept { id: SandboxId, entries: Vec<LostEntry> },
     /// Both sides changed these; nothing was merged.
     #[error("{} paths were changed on both sides: choose `ours` or `theirs`, or settle them first", .conflicts.len())]
     MergeConflict { into: SandboxId, conflicts: Vec<Conflict> },
@@ -84,6 +90,22 @@ pub enum EngineError {
     SnapshotsUnavailable(String),
     #[error(transparent)]
     Layers(#[from] LayerError),
+}
+
+/// An entry of the journal whose state was not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostEntry {
+    pub number: u64,
+    /// What was done, for people.
+    pub what: String,
+    /// Why it was not kept.
+    pub reason: String,
+}
+
+impl LostEntry {
+    fn sentence(&self) -> String {
+        format!("entry {} (`{}`; {})", self.number, self.what, self.reason)
+    }
 }
 
 /// What was looked for and not found.

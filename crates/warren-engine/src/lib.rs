@@ -44,11 +44,11 @@ mod tools;
 
 pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox};
 pub use engine::{Engine, Mode, OpenError, Parts, ShutdownPolicy};
-pub use error::{EngineError, Missing};
+pub use error::{EngineError, LostEntry, Missing};
 pub use events::EventStream;
-pub use files::{FileReader, FileWriter, Listing, Watch};
+pub use files::{FileReader, FileWork, FileWriter, Listing, Watch};
 pub use health::{Health, HealthStatus};
-pub use journal::{Blame, LogEntry};
+pub use journal::{Blame, LogEntry, PathState};
 pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView};
 pub use processes::{
     ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process, ProcessEvent,
@@ -59,8 +59,8 @@ pub use sandboxes::{Patch, StoppedFiles};
 pub use sessions::{Acquire, Acquired, Attach, Expected, NewSandbox, Release, Requirements, SessionView};
 pub use settings::{DiskThresholds, NetworkSettings, Settings, TierLimits};
 pub use snapshots::{
-    EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, TakeSnapshot, Taken,
-    TurnDone,
+    EndedProcess, EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, RolledBack,
+    TakeSnapshot, Taken, TurnDone, WayBack,
 };
 pub use stats::Stats;
 pub use step::EngineStep;

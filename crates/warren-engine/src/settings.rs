@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use warren_core::{
-    Automatic, ByteSize, Cpus, Limits, NetworkLimits, NetworkPolicy, NetworkRule, RunLimits, SandboxKind,
-    TemplateName, Timeouts,
+    Automatic, ByteSize, CopyBound, Cpus, Flush, Limits, NetworkLimits, NetworkPolicy, NetworkRule,
+    RunLimits, SandboxKind, TemplateName, Timeouts,
 };
 
 /// How the engine behaves. The server fills it from its configuration.
@@ -40,6 +40,10 @@ pub struct Settings {
     pub automatic_snapshots: Automatic,
     /// How many of those are kept for each sandbox. The newest stay dense, older ones become sparse.
     pub automatic_snapshots_kept: usize,
+    /// What one of those may cost while programs run in the sandbox.
+    pub copy_bound: CopyBound,
+    /// When what commands write is put on disk.
+    pub flush: Flush,
     /// How long a pause waits for what goes on, if it does not say.
     pub pause_drain_ms: u64,
     pub network: NetworkSettings,
@@ -96,6 +100,8 @@ impl Default for Settings {
             most_thinking_s: 3600,
             automatic_snapshots: Automatic::default(),
             automatic_snapshots_kept: 200,
+            copy_bound: CopyBound::default(),
+            flush: Flush::default(),
             pause_drain_ms: 5000,
             network: NetworkSettings::default(),
         }

@@ -86,7 +86,25 @@ pub struct RolledBack {
     pub to: SnapshotRecord,
     /// What it replaced.
     pub safety: SnapshotRecord,
+    /// What ran in it, and no longer does.
+    pub ended: Vec<EndedProcess>,
+    /// How to come back to what it replaced; absent if neither an undo nor a redo leads there.
+    pub back: Option<WayBack>,
     pub took: Duration,
+}
+
+/// A command that ended with the state it ran in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedProcess {
+    pub id: u64,
+    pub command: String,
+}
+
+/// So many steps lead back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WayBack {
+    Undo(u32),
+    Redo(u32),
 }
 
 /// A merge of a fork's changes into another sandbox.

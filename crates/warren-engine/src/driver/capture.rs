@@ -1,10 +1,14 @@
 //! Capturing the state of a sandbox: what it wrote becomes a layer, and the catalog is told.
 //!
 //! ```text
+//! as it was copied? ──► unchanged: no layer
 //! seal ──┬─► done: the layer is committed, sandbox and snapshot stand on it
 //!        ├─► unchanged: no layer
-//!        └─► busy, or not to be moved: freeze, copy, thaw; only the snapshot stands on the copy
+//!        └─► busy, or not to be moved: copy ahead, freeze, copy the rest, thaw; only the snapshot stands on the copy
 //! ```
+//!
+//! Copies of one writable layer stand on one another: each has what changed since the last. A sandbox whose head is a copy stands, with
+//! what is still in its writable layer, on fewer layers than the head does.
 //!
 //! The record of the snapshot and that of the sandbox are written in one go. When that fails the sandbox stands on more than its
 //! record tells, and the record is brought up to date before anything else is done.
@@ -15,7 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use warren_core::{
-    Event, Request, RootTree, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotMethod,
+    Event, JournalEntry, Request, RootTree, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotMethod,
     SnapshotReason, SnapshotRecord, Stack, Status,
 };
 
@@ -38,8 +42,18 @@ pub(crate) struct CaptureOrder {
     /// Answer when it survives a power cut.
     pub(crate) durable: bool,
     pub(crate) need: Need,
-    /// What cannot be sealed is copied.
-    pub(crate) copy: bool,
+    pub(crate) copying: Copying,
+    /// The operations that led to the state, if that is known better than by looking which have ended.
+    pub(crate) operations: Option<Vec<JournalEntry>>,
+}
+
+/// What may be done about a sandbox that cannot be sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copying {
+    Never,
+    /// As long as it costs little.
+    Bounded,
+    WhateverItCosts,
 }
 
 /// When a snapshot is written down.
@@ -58,8 +72,8 @@ pub(crate) enum Capture {
     Taken(Box<Taken>),
     /// The state is that of the head, or the one that the sandbox began with.
     Same(SnapshotId),
-    /// Somebody works in it, and it was not to be copied.
-    Busy,
+    /// It could not be captured at the price that was to be paid, and this is why.
+    NotKept(String),
 }
 
 /// How the sandbox stands while it is captured.
@@ -79,13 +93,14 @@ impl CaptureOrder {
             turn: false,
             durable: false,
             need: Need::Always,
-            copy: true,
+            copying: Copying::WhateverItCosts,
+            operations: None,
         }
     }
 
-    /// Nobody asked for it: it must cost next to nothing.
+    /// Nobody asked for it: it must cost little.
     pub(crate) fn automatic() -> Self {
-        Self { need: Need::IfMarked, copy: false, ..Self::asked(SnapshotReason::Command) }
+        Self { need: Need::IfMarked, copying: Copying::Bounded, ..Self::asked(SnapshotReason::Command) }
     }
 }
 
@@ -130,11 +145,7 @@ impl Driver {
             Ok(Outcome::Taken(written, frozen)) => {
                 let (record, snapshot) = *written;
                 self.show(record);
-                // A running copy tells nothing of what happens after it.
-                let lasts = !matches!(snapshot.method, SnapshotMethod::Copied);
-                if lasts || posture != Posture::Running {
-                    self.cell.set_captured(changes);
-                }
+                self.cell.set_captured(changes);
                 self.tell_of(&snapshot);
                 let took = began.elapsed();
                 Ok(Capture::Taken(Box::new(Taken { snapshot, frozen, took })))
@@ -143,7 +154,7 @@ impl Driver {
                 self.cell.set_captured(changes);
                 Ok(Capture::Same(head))
             }
-            Ok(Outcome::Busy) => Ok(Capture::Busy),
+            Ok(Outcome::NotKept(why)) => Ok(Capture::NotKept(why)),
             Err(failure) => Err(self.bear(failure, pin).await),
         }
     }
@@ -198,6 +209,9 @@ pub(super) fn plain_row(record: &SandboxRecord, stack: Stack) -> SnapshotRecord 
         sandbox: record.id.clone(),
         session: None,
         parent: None,
+        before: None,
+        operations: None,
+        lost: Vec::new(),
         name: None,
         reason: SnapshotReason::Start,
         turn: None,

@@ -7,33 +7,45 @@
 //! What lies still is saved by renames alone, so it is saved after the processes ended. Only where it takes a capture to know whether
 //! there is anything to undo or to redo is the sandbox captured first, while it runs.
 //!
+//! A rollback writes a point of its own into the history, behind what it replaced. An undo and a redo write none: they go back and
+//! forth over the operations that led from point to point: [`super::operations`].
+//!
 //! Whatever ends the process in between, the sandbox has the files that its record names: those it had, until the record names the
 //! others. When it cannot be started with them it is stopped, and they are kept.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
 use warren_core::catalog::Durability;
 use warren_core::{
-    Activity, DeathCause, Event, RootState, SnapshotId, SnapshotReason, SnapshotRecord, Status, decide,
+    Activity, DeathCause, Event, JournalEntry, RootState, SnapshotId, SnapshotReason, SnapshotRecord, Status,
+    decide,
 };
 
 use super::Driver;
-use super::capture::{Capture, CaptureOrder, Need, Posture, head_or_start, plain_row};
+use super::capture::{Capture, CaptureOrder, Copying, Need, Posture, head_or_start, plain_row};
 use super::start::StartError;
 use crate::blocking::blocking;
 use crate::cell::Exclusive;
 use crate::certificate::{Ending, Evidence};
+use crate::entry::Door;
 use crate::error::sentence;
-use crate::snapshots::{Pin, RolledBack};
+use crate::guest::Guest;
+use crate::journal::{as_typed, lost};
+use crate::snapshots::{EndedProcess, Pin, RolledBack};
 use crate::{EngineError, EngineStep};
+
+/// How long an agent may take to say what runs.
+const LISTING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a sandbox is to go.
 #[derive(Debug, Clone)]
 pub(crate) enum Goal {
     To(SnapshotId),
-    /// This many states back.
+    /// Before this many of the last operations.
     Undo(u32),
-    /// This many of those that were undone.
+    /// After this many of those that were undone.
     Redo(u32),
 }
 
@@ -41,16 +53,33 @@ pub(crate) enum Goal {
 #[derive(Debug)]
 pub(crate) struct RollbackOrder {
     pub(crate) goal: Goal,
-    /// Also if somebody is inside.
+    /// Also if somebody is inside, and if more is taken back than was asked for.
     pub(crate) force: bool,
     pub(crate) exclusive: Exclusive,
+}
+
+/// What a sandbox that has come to rest is to do.
+struct Plan {
+    goal: Goal,
+    redo: Vec<SnapshotId>,
+    force: bool,
+    /// Entries that had ended since the last capture.
+    done: Vec<JournalEntry>,
 }
 
 /// Where it goes.
 struct Target {
     snapshot: SnapshotRecord,
     redo: Vec<SnapshotId>,
+    /// It is an operation of its own, which an undo takes back; otherwise it is an undo or a redo of others.
+    operation: bool,
     _pin: Pin,
+}
+
+/// What was replaced, and by what.
+struct Switched {
+    to: SnapshotRecord,
+    safety: SnapshotRecord,
 }
 
 impl Driver {
@@ -68,33 +97,55 @@ impl Driver {
         // What is wrong with the goal is better known before anything is captured or ends.
         self.check_goal(&goal).await?;
         let redo = self.record.history.redo.clone();
-        let early = if self.record.is_live() && inside == 0 && !self.is_known(&goal).await? {
-            self.save(Posture::Running, false).await?
+        // What ends by the rollback is no operation that it takes back.
+        let mut done = self.uncaptured().await?;
+        let early = if self.record.is_live() && inside == 0 && !self.is_known(&goal, force, &done).await? {
+            self.save(Posture::Running, Copying::Bounded, done.clone()).await?
         } else {
             None
         };
         let target = match &early {
-            Some(_) => Some(self.target(&goal, self.record.history.redo.clone()).await?),
+            Some(_) => Some(self.target(&goal, self.record.history.redo.clone(), force).await?),
             None => None,
         };
-        let rolled = if self.record.is_live() {
-            self.roll_back_live(goal, early.zip(target), redo).await?
+        if early.is_some() {
+            done.clear();
+        }
+        self.check_uncaptured(&goal, force, &done).await?;
+        let mut ended = Vec::new();
+        let Switched { to, safety } = if self.record.is_live() {
+            ended = self.running().await;
+            self.roll_back_live(early.zip(target), Plan { goal: goal.clone(), redo, force, done }).await?
         } else {
-            self.roll_back_halted(goal, redo).await?
+            self.roll_back_halted(Plan { goal: goal.clone(), redo, force, done }).await?
         };
         drop(exclusive);
-        let (to, safety) = rolled;
         self.emit(Event::SandboxRolledBack { to: to.id.clone(), safety: safety.id.clone() });
         tracing::info!(sandbox.id = %self.record.id, snapshot.id = %to.id, "a sandbox went back to an earlier state");
-        Ok(RolledBack { sandbox: self.record.clone(), to, safety, took: began.elapsed() })
+        self.engine.squash_if_deep(&self.record);
+        let back = self.way_back(&goal, &safety).await?;
+        Ok(RolledBack { sandbox: self.record.clone(), to, safety, ended, back, took: began.elapsed() })
+    }
+
+    /// The commands that are about to end. Whoever does not answer soon is not asked again.
+    async fn running(&self) -> Vec<EndedProcess> {
+        if self.record.status != Status::Ready {
+            return Vec::new();
+        }
+        let (id, life) = (self.record.id.clone(), self.cell.life());
+        let guest = Guest::new(Door { id, cell: Arc::clone(&self.cell), life });
+        let Ok(Ok(processes)) = timeout(LISTING_PATIENCE, guest.processes()).await else { return Vec::new() };
+        let running = processes.into_iter().filter(|process| process.exit.is_none());
+        running
+            .map(|process| EndedProcess { id: process.process.0, command: as_typed(&process.argv) })
+            .collect()
     }
 
     async fn roll_back_live(
         &mut self,
-        goal: Goal,
         ready: Option<(SnapshotRecord, Target)>,
-        redo: Vec<SnapshotId>,
-    ) -> Result<(SnapshotRecord, SnapshotRecord), EngineError> {
+        plan: Plan,
+    ) -> Result<Switched, EngineError> {
         let watch = self.watch.take();
         if let Err(error) = self.isolate(|backend, id| backend.halt(id)).await {
             // Whatever of it still runs goes on; what does not is noticed as any end is.
@@ -107,7 +158,7 @@ impl Driver {
         self.passed(EngineStep::RollbackHalted);
         let switched = match ready {
             Some((safety, target)) => self.switch(target, safety).await,
-            None => self.save_and_switch(goal, redo).await,
+            None => self.save_and_switch(plan).await,
         };
         let started = self.go_on().await;
         let switched = switched?;
@@ -116,22 +167,15 @@ impl Driver {
         Ok(switched)
     }
 
-    async fn roll_back_halted(
-        &mut self,
-        goal: Goal,
-        redo: Vec<SnapshotId>,
-    ) -> Result<(SnapshotRecord, SnapshotRecord), EngineError> {
-        let switched = self.save_and_switch(goal, redo).await?;
+    async fn roll_back_halted(&mut self, plan: Plan) -> Result<Switched, EngineError> {
+        let switched = self.save_and_switch(plan).await?;
         self.cell.set_captured(self.cell.changes());
         Ok(switched)
     }
 
-    async fn save_and_switch(
-        &mut self,
-        goal: Goal,
-        redo: Vec<SnapshotId>,
-    ) -> Result<(SnapshotRecord, SnapshotRecord), EngineError> {
-        let Some(safety) = self.save(Posture::Halted, true).await? else {
+    async fn save_and_switch(&mut self, plan: Plan) -> Result<Switched, EngineError> {
+        let Plan { goal, redo, force, done } = plan;
+        let Some(safety) = self.save(Posture::Halted, Copying::WhateverItCosts, done).await? else {
             let why = "what it holds can be neither sealed nor copied".to_owned();
             return Err(EngineError::SnapshotsUnavailable(why));
         };
@@ -141,21 +185,30 @@ impl Driver {
             Goal::Redo(_) => redo,
             Goal::To(_) | Goal::Undo(_) => self.record.history.redo.clone(),
         };
-        let target = self.target(&goal, redo).await?;
+        let target = self.target(&goal, redo, force).await?;
         self.switch(target, safety).await
     }
 
-    /// Captures what is about to be replaced; `None` if somebody works in it.
-    async fn save(&mut self, posture: Posture, copy: bool) -> Result<Option<SnapshotRecord>, EngineError> {
-        let order =
-            CaptureOrder { need: Need::IfChanged, copy, ..CaptureOrder::asked(SnapshotReason::Safety) };
+    /// Captures what is about to be replaced; `None` if that would cost more than it may.
+    async fn save(
+        &mut self,
+        posture: Posture,
+        copying: Copying,
+        done: Vec<JournalEntry>,
+    ) -> Result<Option<SnapshotRecord>, EngineError> {
+        let order = CaptureOrder {
+            need: Need::IfChanged,
+            copying,
+            operations: Some(done),
+            ..CaptureOrder::asked(SnapshotReason::Safety)
+        };
         let saved = match self.capture_as(order, posture).await? {
             Capture::Taken(taken) => taken.snapshot,
             Capture::Same(id) => match self.row(&id).await? {
                 Some(head) => head,
                 None => self.write_beginning().await?,
             },
-            Capture::Busy => return Ok(None),
+            Capture::NotKept(_) => return Ok(None),
         };
         Ok(Some(saved))
     }
@@ -177,25 +230,51 @@ impl Driver {
     }
 
     /// Names the other layers.
-    async fn switch(
-        &mut self,
-        target: Target,
-        safety: SnapshotRecord,
-    ) -> Result<(SnapshotRecord, SnapshotRecord), EngineError> {
-        let Target { snapshot, redo, _pin } = target;
-        let (stack, head) = (snapshot.stack.clone(), snapshot.id.clone());
+    async fn switch(&mut self, target: Target, safety: SnapshotRecord) -> Result<Switched, EngineError> {
+        let Target { snapshot, redo, operation, _pin } = target;
+        let mut record = self.record.clone();
+        record.generation += 1;
+        record.history.stack = snapshot.stack.clone();
+        // A seal left nothing in its writable layers; of a copy the original is still there.
+        record.history.moved = true;
+        let mut rows = Vec::new();
+        // Going to where it is changes nothing of what can be undone.
+        if !operation {
+            record.history.head = Some(snapshot.id.clone());
+            record.history.redo = redo;
+        } else if snapshot.stack != safety.stack {
+            // A point of its own: from here an undo leads to what was replaced, and not to what came before the target.
+            let row = self.row_of_rollback(&snapshot, &safety);
+            record.history.head = Some(row.id.clone());
+            record.history.redo = redo;
+            rows.push(row);
+        }
+        let unsynced: Vec<_> = rows.iter().filter(|row| !row.durable).map(|row| row.id.clone()).collect();
         // Not synced: that would wait for all that anybody has written lately. A power cut ends the sandbox, and what it then
         // stands on is read from the backend's own record.
-        self.write(Durability::Process, |record| {
-            record.history.stack = stack;
-            record.history.head = Some(head);
-            record.history.redo = redo;
-            // A seal left nothing in its writable layers; of a copy the original is still there.
-            record.history.moved = true;
-        })
-        .await?;
+        let written = self.engine.catalog(move |catalog| {
+            catalog.record_snapshots(&record, &rows, Durability::Process).map(|()| record)
+        });
+        let written = written.await?;
+        self.show(written);
+        for id in unsynced {
+            self.engine.shared.keep.sync_soon(&self.record.owner, &id);
+        }
         self.passed(EngineStep::RollbackSwitched);
-        Ok((snapshot, safety))
+        Ok(Switched { to: snapshot, safety })
+    }
+
+    fn row_of_rollback(&self, to: &SnapshotRecord, replaced: &SnapshotRecord) -> SnapshotRecord {
+        SnapshotRecord {
+            id: self.engine.draw_snapshot(),
+            parent: Some(to.id.clone()),
+            before: Some(replaced.id.clone()),
+            operations: Some(1),
+            reason: SnapshotReason::Rollback,
+            created_unix_ms: self.engine.shared.parts.clock.unix_ms(),
+            durable: to.durable,
+            ..plain_row(&self.record, to.stack.clone())
+        }
     }
 
     /// Starts a halted sandbox on what its record names. If that fails it is stopped, and its files are kept.
@@ -241,35 +320,59 @@ impl Driver {
         }
     }
 
-    /// Whether there is such a state, however the present one differs from the last that was captured.
-    async fn is_known(&self, goal: &Goal) -> Result<bool, EngineError> {
+    /// Whether it is known where this leads, however the present state differs from the last that was captured.
+    async fn is_known(&self, goal: &Goal, force: bool, done: &[JournalEntry]) -> Result<bool, EngineError> {
         match goal {
             Goal::To(_) => Ok(true),
             // Nothing can be done again once something else was written.
             Goal::Redo(_) => Ok(false),
-            Goal::Undo(_) => Ok(self.state_before(&head_or_start(&self.record)).await?.is_some()),
+            Goal::Undo(_) if self.step_back(&head_or_start(&self.record)).await?.is_none() => Ok(false),
+            Goal::Undo(_) if force => Ok(true),
+            // Whether too much would be taken back depends on whether there is more to take back than was captured.
+            Goal::Undo(steps) => {
+                let head = head_or_start(&self.record);
+                Ok(lost(done).is_empty() && self.back_over(head, *steps, false).await.is_ok())
+            }
         }
     }
 
+    /// An undo of what cannot be captured as it is: whether it would take back more than was asked for.
+    async fn check_uncaptured(
+        &self,
+        goal: &Goal,
+        force: bool,
+        done: &[JournalEntry],
+    ) -> Result<(), EngineError> {
+        let Goal::Undo(steps) = goal else { return Ok(()) };
+        let lost = lost(done);
+        if force || lost.is_empty() || lost.len() < usize::try_from(*steps).unwrap_or(usize::MAX) {
+            return Ok(());
+        }
+        Err(self.history_lost(&lost).await?)
+    }
+
+    /// Entries that ended since the last capture.
+    async fn uncaptured(&self) -> Result<Vec<JournalEntry>, EngineError> {
+        let (engine, id, now) =
+            (self.engine.inner(), self.record.id.clone(), self.engine.shared.parts.clock.unix_ms());
+        Ok(self.engine.catalog(move |catalog| engine.shared.journal.ended(catalog, &id, now)).await?)
+    }
+
     /// Where the goal is, now that the present state is captured.
-    async fn target(&self, goal: &Goal, mut redo: Vec<SnapshotId>) -> Result<Target, EngineError> {
+    async fn target(
+        &self,
+        goal: &Goal,
+        mut redo: Vec<SnapshotId>,
+        force: bool,
+    ) -> Result<Target, EngineError> {
         let now = head_or_start(&self.record);
-        let (id, redo) = match goal {
-            Goal::To(id) if *id == now => (id.clone(), redo),
-            // What it leaves is what a redo comes back to.
-            Goal::To(id) => (id.clone(), vec![now]),
+        let (id, redo, operation) = match goal {
+            Goal::To(id) if *id == now => (id.clone(), redo, false),
+            Goal::To(id) => (id.clone(), Vec::new(), true),
             Goal::Undo(steps) => {
-                let mut here = now;
-                let mut back = 0;
-                while back < *steps {
-                    let Some(earlier) = self.state_before(&here).await? else { break };
-                    redo.push(std::mem::replace(&mut here, earlier));
-                    back += 1;
-                }
-                if back == 0 {
-                    return Err(self.nothing_to("undo"));
-                }
-                (here, redo)
+                let (to, left) = self.back_over(now, *steps, force).await?;
+                redo.extend(left);
+                (to, redo, false)
             }
             Goal::Redo(steps) => {
                 let steps = usize::try_from(*steps).unwrap_or(usize::MAX);
@@ -277,31 +380,18 @@ impl Driver {
                 if again.is_empty() {
                     return Err(self.nothing_to("redo"));
                 }
-                (again.swap_remove(0), redo)
+                (again.swap_remove(0), redo, false)
             }
         };
         let (snapshot, pin) = self.usable(&id).await?;
-        Ok(Target { snapshot, redo, _pin: pin })
+        Ok(Target { snapshot, redo, operation, _pin: pin })
     }
 
-    fn nothing_to(&self, what: &'static str) -> EngineError {
+    pub(super) fn nothing_to(&self, what: &'static str) -> EngineError {
         EngineError::NothingToUndo { id: self.record.id.clone(), what }
     }
 
-    /// The next snapshot further back that has other files: one that was taken without a change is no step of its own.
-    async fn state_before(&self, id: &SnapshotId) -> Result<Option<SnapshotId>, EngineError> {
-        let Some(here) = self.row(id).await? else { return Ok(None) };
-        let mut earlier = here.parent;
-        while let Some(id) = earlier {
-            match self.row(&id).await? {
-                Some(row) if row.stack == here.stack => earlier = row.parent,
-                _ => return Ok(Some(id)),
-            }
-        }
-        Ok(None)
-    }
-
-    async fn row(&self, id: &SnapshotId) -> Result<Option<SnapshotRecord>, EngineError> {
+    pub(super) async fn row(&self, id: &SnapshotId) -> Result<Option<SnapshotRecord>, EngineError> {
         let (owner, id) = (self.record.owner.clone(), id.clone());
         Ok(self.engine.catalog(move |catalog| catalog.snapshot(&owner, &id)).await?)
     }

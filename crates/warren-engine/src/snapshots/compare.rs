@@ -79,10 +79,7 @@ impl Engine {
         match self.capture(owner, id, order).await? {
             Capture::Taken(taken) => Ok(Some(taken.snapshot.id)),
             Capture::Same(same) => Ok(Some(same).filter(|same| *same != start_of(id))),
-            Capture::Busy => {
-                let why = "somebody works in the sandbox, and it cannot be copied".to_owned();
-                Err(EngineError::SnapshotsUnavailable(why))
-            }
+            Capture::NotKept(why) => Err(EngineError::SnapshotsUnavailable(why)),
         }
     }
 

@@ -25,7 +25,7 @@ impl Drop for Squashing {
 
 impl Engine {
     /// Joins the layers of a sandbox that stands on many, unless somebody is at it.
-    pub(super) fn squash_if_deep(&self, record: &SandboxRecord) {
+    pub(crate) fn squash_if_deep(&self, record: &SandboxRecord) {
         let deep = record.history.stack.depth() > SQUASH_DEPTH;
         if !deep || !locked(&self.shared.keep.squashing).insert(record.id.clone()) {
             return;

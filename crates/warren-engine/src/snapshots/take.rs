@@ -68,8 +68,9 @@ impl Engine {
         }
         match self.capture(owner, id, order).await? {
             Capture::Taken(taken) => Ok(*taken),
-            Capture::Same(_) | Capture::Busy => {
-                let why = "somebody works in the sandbox, and it cannot be copied".to_owned();
+            Capture::NotKept(why) => Err(EngineError::SnapshotsUnavailable(why)),
+            Capture::Same(_) => {
+                let why = "a snapshot was asked for and none was taken".to_owned();
                 Err(EngineError::SnapshotsUnavailable(why))
             }
         }

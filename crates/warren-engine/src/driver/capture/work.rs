@@ -6,15 +6,21 @@ use std::time::{Duration, Instant};
 
 use warren_core::catalog::{CatalogErrorKind, Durability, SnapshotFilter};
 use warren_core::{
-    Copied, IsolationError, LayerDriver, LayerError, LayerErrorKind, LayerId, MOST_LAYERS, NewLayer,
-    PageRequest, RootTree, SandboxRecord, Sealed, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord,
-    Stack,
+    Copied, CopiedData, CopyBound, CopyOrder, Draft, JournalEntry, LayerDriver, LayerError, LayerErrorKind,
+    LayerId, MOST_LAYERS, NewLayer, PageRequest, RootTree, SandboxRecord, Sealed, Settled, SnapshotId,
+    SnapshotMethod, SnapshotReason, SnapshotRecord, Stack,
 };
 
-use super::{CaptureOrder, Need, Posture, head_or_start, plain_row, start_of};
+use super::{CaptureOrder, Copying, Need, Posture, head_or_start, plain_row, start_of};
 use crate::cell::Cell;
 use crate::error::sentence;
+use crate::journal::lost;
 use crate::{Engine, EngineError, EngineStep};
+
+/// So many copies stand on one another before everything is copied again: all of them may have to be mounted one day.
+const MOST_COPIES: usize = 64;
+/// Enough to see that nothing changed.
+const NOTHING: CopyBound = CopyBound { entries: 0, bytes: 0, still: Duration::from_secs(60) };
 
 /// A capture on its way, on a thread.
 pub(super) struct Work {
@@ -31,16 +37,21 @@ pub(super) struct Work {
 
 /// What was done to the machine.
 enum Seized {
-    Layer { method: SnapshotMethod, frozen: Duration },
-    Unchanged,
-    Busy,
+    Layer {
+        method: SnapshotMethod,
+        stack: Stack,
+        frozen: Duration,
+    },
+    /// The state is that of these layers.
+    Unchanged(Stack),
+    NotKept(String),
 }
 
 pub(super) enum Outcome {
     /// The next record of the sandbox, the snapshot, and how long the sandbox stood still.
     Taken(Box<(SandboxRecord, SnapshotRecord)>, Duration),
     Same(SnapshotId),
-    Busy,
+    NotKept(String),
 }
 
 /// Why it failed, and what that leaves.
@@ -66,14 +77,14 @@ impl Work {
             // A power cut may have left it so, and there must be a way back to what is whole.
             Err(EngineError::Layers(error)) if self.is_last_resort(&error) => {
                 self.broken = true;
-                self.copy()?
+                self.copy(&[], &Stack::default())?
             }
             Err(error) => return Err(error.into()),
         };
         match seized {
-            Seized::Layer { method, frozen } => self.record_layer(method, frozen),
-            Seized::Unchanged => Ok(self.record_unchanged()?),
-            Seized::Busy => Ok(Outcome::Busy),
+            Seized::Layer { method, stack, frozen } => self.record_layer(method, &stack, frozen),
+            Seized::Unchanged(stack) => Ok(self.record_unchanged(&stack)?),
+            Seized::NotKept(why) => Ok(Outcome::NotKept(why)),
         }
     }
 
@@ -106,30 +117,101 @@ impl Work {
 
     fn seize(&self, below: &[RootTree]) -> Result<Seized, Failure> {
         let parts = &self.engine.shared.parts;
+        let own = &self.record.history.stack;
         if self.record.history.moved {
-            return Ok(Seized::Unchanged);
+            return Ok(Seized::Unchanged(own.clone()));
         }
+        let last = self.last_copy()?;
+        if last.depth() > own.depth() && self.is_as_copied(below, &last)? {
+            return Ok(Seized::Unchanged(last));
+        }
+        let mut why = "it cannot be sealed".to_owned();
         if parts.layers.driver() == LayerDriver::Overlay {
             let place = parts.layers.place(&self.layer);
             let sealed = self.cell.backend.seal(&self.record.id, &place, below);
             match sealed.map_err(EngineError::Backend)? {
                 Sealed::Done { frozen } => {
                     (parts.passed)(EngineStep::SnapshotSealed);
-                    return Ok(Seized::Layer { method: SnapshotMethod::Sealed, frozen });
+                    let stack = own.with(self.layer.clone());
+                    return Ok(Seized::Layer { method: SnapshotMethod::Sealed, stack, frozen });
                 }
-                Sealed::Unchanged => return Ok(Seized::Unchanged),
-                Sealed::Busy { .. } | Sealed::Unmovable if !self.order.copy => return Ok(Seized::Busy),
-                Sealed::Busy { .. } | Sealed::Unmovable => {}
+                Sealed::Unchanged => return Ok(Seized::Unchanged(own.clone())),
+                Sealed::Busy { reason } => why = reason,
+                Sealed::Unmovable => {}
             }
         }
-        self.copy()
+        if self.order.copying == Copying::Never {
+            return Ok(Seized::NotKept(why));
+        }
+        self.copy(below, &last)
     }
 
-    /// Copies what the sandbox wrote while it stands still.
-    fn copy(&self) -> Result<Seized, Failure> {
+    /// The layers of the last copy of what it writes now, or those that it stands on. A head that was captured otherwise, or whose
+    /// layers were joined, is none.
+    fn last_copy(&self) -> Result<Stack, EngineError> {
+        let own = &self.record.history.stack;
+        let Some(head) = &self.record.history.head else { return Ok(own.clone()) };
+        let head = self.engine.shared.parts.catalog.snapshot(&self.record.owner, head)?;
+        let copied = |head: &SnapshotRecord| !head.damaged && head.stack.0.ends_with(&own.0);
+        Ok(head.filter(copied).map_or_else(|| own.clone(), |head| head.stack))
+    }
+
+    fn is_as_copied(&self, below: &[RootTree], last: &Stack) -> Result<bool, EngineError> {
+        let writable = self.cell.backend.writable(&self.record.id).map_err(EngineError::Backend)?;
+        let since = last.0.first();
+        let order = CopyOrder { into: &self.layer, since, below, bound: Some(NOTHING) };
+        let draft = self.engine.shared.parts.layers.begin_copy(writable.as_fd(), &order)?;
+        Ok(matches!(draft, Draft::Unchanged))
+    }
+
+    fn copy_order<'a>(&'a self, below: &'a [RootTree], last: &'a Stack) -> CopyOrder<'a> {
+        let own = self.record.history.stack.depth();
+        let deep = last.depth() >= MOST_COPIES + own;
+        let bound = match self.order.copying {
+            Copying::Never | Copying::Bounded => Some(self.engine.shared.settings.copy_bound),
+            Copying::WhateverItCosts => None,
+        };
+        CopyOrder {
+            into: &self.layer,
+            since: last.0.first().filter(|_| last.depth() > own && !deep),
+            below,
+            // A copy of everything, now and then, is made ahead for the most part.
+            bound: bound.map(|bound| {
+                if deep { CopyBound { entries: u64::MAX, bytes: u64::MAX, ..bound } } else { bound }
+            }),
+        }
+    }
+
+    /// Copies what the sandbox wrote, for the last part while it stands still.
+    fn copy(&self, below: &[RootTree], last: &Stack) -> Result<Seized, Failure> {
+        let writable = self.cell.backend.writable(&self.record.id).map_err(EngineError::Backend)?;
+        let order = self.copy_order(below, last);
+        let draft = self.engine.shared.parts.layers.begin_copy(writable.as_fd(), &order);
+        let mut draft = match draft.map_err(EngineError::Layers)? {
+            Draft::Unchanged => return Ok(Seized::Unchanged(last.clone())),
+            Draft::TooMuch(too_much) => return Ok(Seized::NotKept(too_much.to_string())),
+            Draft::Begun(draft) => draft,
+        };
+        let (settled, frozen) = self.while_still(|| draft.settle())?;
+        match settled {
+            Settled::Unchanged => Ok(Seized::Unchanged(last.clone())),
+            Settled::TooMuch(too_much) => Ok(Seized::NotKept(too_much.to_string())),
+            Settled::Done => {
+                let Copied { data, on_last } = draft.place().map_err(EngineError::Layers)?;
+                let base = if on_last { last } else { &self.record.history.stack };
+                let method = match data {
+                    CopiedData::Shared => SnapshotMethod::Cloned,
+                    CopiedData::Bytes => SnapshotMethod::Copied,
+                };
+                Ok(Seized::Layer { method, stack: base.with(self.layer.clone()), frozen })
+            }
+        }
+    }
+
+    /// Does something while the sandbox stands still, which it does not for longer, whatever fails.
+    fn while_still<T>(&self, work: impl FnOnce() -> Result<T, LayerError>) -> Result<(T, Duration), Failure> {
         if self.posture != Posture::Running {
-            let method = self.copy_at_rest()?;
-            return Ok(Seized::Layer { method, frozen: Duration::ZERO });
+            return Ok((work().map_err(EngineError::Layers)?, Duration::ZERO));
         }
         if !self.cell.backend.capabilities().freeze {
             let why = "somebody works in the sandbox, and it cannot be made to stand still".to_owned();
@@ -138,37 +220,15 @@ impl Work {
         let _still = Still::begin(&self.cell, self.order.need == Need::Always);
         let (backend, id) = (&self.cell.backend, &self.record.id);
         let began = Instant::now();
-        backend.freeze(id).map_err(EngineError::Backend)?;
+        let frozen = backend.freeze(id);
         self.passed(EngineStep::CopyFrozen);
-        let copied = self.copy_at_rest();
+        let done = frozen.map_err(EngineError::Backend).and_then(|()| Ok(work()?));
         self.passed(EngineStep::CopyCopied);
-        let thawed = backend.thaw(id);
-        let frozen = began.elapsed();
-        match (copied, thawed) {
-            (Ok(method), Ok(())) => {
-                self.passed(EngineStep::CopyThawed);
-                Ok(Seized::Layer { method, frozen })
-            }
-            (Err(error), Ok(())) => Err(error.into()),
-            (_, Err(error)) => Err(Failure { frozen: true, ..self.not_thawed(error) }),
+        if let Err(error) = backend.thaw(id) {
+            return Err(Failure { frozen: true, ..EngineError::Backend(error).into() });
         }
-    }
-
-    fn not_thawed(&self, error: IsolationError) -> Failure {
-        self.discard();
-        EngineError::Backend(error).into()
-    }
-
-    fn copy_at_rest(&self) -> Result<SnapshotMethod, EngineError> {
-        let writable = self.cell.backend.writable(&self.record.id).map_err(EngineError::Backend)?;
-        match self.engine.shared.parts.layers.copy(writable.as_fd(), &self.layer) {
-            Ok(Copied::Shared) => Ok(SnapshotMethod::Cloned),
-            Ok(Copied::Bytes) => Ok(SnapshotMethod::Copied),
-            Err(error) => {
-                self.discard();
-                Err(error.into())
-            }
-        }
+        self.passed(EngineStep::CopyThawed);
+        Ok((done?, began.elapsed()))
     }
 
     /// Nobody knows of the layer: it goes.
@@ -178,19 +238,23 @@ impl Work {
         }
     }
 
-    fn record_layer(&self, method: SnapshotMethod, frozen: Duration) -> Result<Outcome, Failure> {
-        let stack = self.record.history.stack.with(self.layer.clone());
+    fn record_layer(
+        &self,
+        method: SnapshotMethod,
+        stack: &Stack,
+        frozen: Duration,
+    ) -> Result<Outcome, Failure> {
         let layer = NewLayer {
             id: self.layer.clone(),
             sandbox: Some(self.record.id.clone()),
             created_unix_ms: self.at_unix_ms,
         };
-        let written = self.commit(&layer).and_then(|()| self.write(method, &stack));
+        let written = self.commit(&layer).and_then(|()| self.write(method, stack));
         match written {
             Ok(written) => Ok(Outcome::Taken(Box::new(written), frozen)),
             Err(error) if method == SnapshotMethod::Sealed => {
                 let mut record = self.record.clone();
-                record.history.stack = stack;
+                record.history.stack.clone_from(stack);
                 record.history.redo.clear();
                 Err(Failure { error, behind: Some(Box::new((record, layer))), frozen: false })
             }
@@ -207,7 +271,8 @@ impl Work {
         Ok(())
     }
 
-    fn record_unchanged(&self) -> Result<Outcome, EngineError> {
+    /// The state is that of `stack`.
+    fn record_unchanged(&self, stack: &Stack) -> Result<Outcome, EngineError> {
         let history = &self.record.history;
         if self.order.need != Need::Always {
             let known = match &history.head {
@@ -215,8 +280,8 @@ impl Work {
                 None => None,
             };
             let same = match &known {
-                Some(head) => head.stack == history.stack && !head.damaged,
-                None => history.head.is_none() && history.stack == history.began,
+                Some(head) => head.stack == *stack && !head.damaged,
+                None => history.head.is_none() && *stack == history.began,
             };
             if same {
                 let id = head_or_start(&self.record);
@@ -224,8 +289,7 @@ impl Work {
                 return Ok(Outcome::Same(id));
             }
         }
-        let stack = history.stack.clone();
-        let written = self.write(SnapshotMethod::Unchanged, &stack)?;
+        let written = self.write(SnapshotMethod::Unchanged, stack)?;
         Ok(Outcome::Taken(Box::new(written), Duration::ZERO))
     }
 
@@ -253,12 +317,18 @@ impl Work {
                 id
             }
         };
+        let ended = match &self.order.operations {
+            Some(operations) => operations.clone(),
+            None => self.ended_entries()?,
+        };
         if self.order.turn {
             record.history.turn = record.history.turn.saturating_add(1);
         }
         let snapshot = SnapshotRecord {
             id: self.engine.draw_snapshot(),
             parent: Some(parent),
+            operations: Some(u32::try_from(ended.len()).unwrap_or(u32::MAX)),
+            lost: lost(&ended),
             name: self.order.name.clone(),
             session: self.order.session.clone(),
             reason: self.order.reason,
@@ -299,6 +369,12 @@ impl Work {
         start.id = id;
         start.created_unix_ms = record.created_unix_ms;
         Ok(Some(start))
+    }
+
+    /// Entries of the journal that ended since the last capture.
+    fn ended_entries(&self) -> Result<Vec<JournalEntry>, EngineError> {
+        let engine = &self.engine.shared;
+        Ok(engine.journal.ended(engine.parts.catalog.as_ref(), &self.record.id, self.at_unix_ms)?)
     }
 
     /// What ended before has left this state. The journal is not worth a failure.
