@@ -44,10 +44,11 @@ fn break_ports(world: &World, random: &FakeRandom) {
         Call::Destroy,
         Call::Seal,
         Call::Writable,
+        Call::Flush,
         Call::Clear,
     ];
     for _ in 0..random.below(4) {
-        let call = calls[usize::try_from(random.below(10)).unwrap()];
+        let call = calls[usize::try_from(random.below(11)).unwrap()];
         world.isolation.fail_next(call, IsolationErrorKind::Host);
     }
     let methods = [

@@ -136,3 +136,24 @@ async fn a_jump_of_the_wall_clock_forgets_no_certificate() {
     engine.sweep().await;
     assert!(engine.death(&owner(), &id).await.unwrap().is_some());
 }
+
+#[tokio::test]
+async fn a_machine_that_goes_down_brings_all_to_rest_and_says_so() {
+    let world = World::new();
+    let engine = world.open().await;
+    let (busy, paused) = (make(&engine).await.sandbox.id, make(&engine).await.sandbox.id);
+    engine.spawn(&owner(), &busy, program("sleep 1000")).await.unwrap();
+    engine.pause(&owner(), &paused).await.unwrap();
+    engine.shutdown(warren_engine::ShutdownPolicy::MachineGoesDown).await;
+    for id in [&busy, &paused] {
+        assert_eq!(world.isolation.standing(id), Some(Standing::Halted));
+    }
+    world.isolation.owner_ended();
+    let engine = world.open().await;
+    for id in [&busy, &paused] {
+        let death = engine.death(&owner(), id).await.unwrap().unwrap();
+        assert_eq!((death.cause, death.files_kept), (DeathCause::HostRestart, true));
+        assert_eq!(death.detail, "the machine was shut down");
+        engine.resume(&owner(), id).await.unwrap();
+    }
+}

@@ -193,7 +193,7 @@ async fn a_forks_changes_are_told_and_then_merged() {
     assert_eq!(applied.to.reason, SnapshotReason::Promote);
     assert_eq!(output(&engine, &id, "read /root/theirs").await, "fork");
     assert_eq!(output(&engine, &id, "read /root/ours").await, "original");
-    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    engine.undo(&owner(), &id, 1, false).await.unwrap();
     assert_ne!(
         exec(&engine, &id, "read /root/theirs").await.unwrap().exit.code,
         0,

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use warren_core::catalog::CatalogErrorKind;
 use warren_core::{
-    Automatic, DenyReason, IsolationErrorKind, LayerErrorKind, SandboxId, SnapshotId, SnapshotReason, Status,
-    TemplateName,
+    Automatic, DenyReason, IsolationErrorKind, LayerErrorKind, SandboxId, SnapshotId, SnapshotReason,
+    SnapshotRecord, Status, TemplateName,
 };
-use warren_engine::{Engine, EngineError, Point, StoppedFiles};
+use warren_engine::{Engine, EngineError, Point, StoppedFiles, WayBack};
 use warren_testkit::Call;
 
 use crate::support::*;
@@ -20,6 +20,11 @@ async fn quiet() -> (World, Engine, SandboxId) {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     (world, engine, id)
+}
+
+async fn head_of(engine: &Engine, id: &SandboxId) -> SnapshotRecord {
+    let head = record(engine, id).await.history.head.expect("it has a head");
+    engine.snapshot(&owner(), &head).await.unwrap()
 }
 
 fn denied(error: &EngineError) -> Option<DenyReason> {
@@ -38,11 +43,14 @@ async fn a_rollback_brings_back_the_files_and_saves_those_it_replaces() {
     assert_eq!((rolled.to.id, rolled.safety.reason), (first.clone(), SnapshotReason::Safety));
     assert_eq!((rolled.sandbox.status, status(&engine, &id).await), (Status::Ready, Status::Ready));
     assert_eq!(work(&engine, &id).await, "one");
-    assert_eq!(record(&engine, &id).await.history.head, Some(first));
+    let head = head_of(&engine, &id).await;
+    assert_eq!((head.reason, head.parent), (SnapshotReason::Rollback, Some(first)));
+    assert_eq!(head.before, Some(rolled.safety.id.clone()));
     back(&engine, &id, &rolled.safety.id).await;
     assert_eq!(work(&engine, &id).await, "two");
+    let before = head_of(&engine, &id).await.id;
     let again = back(&engine, &id, &rolled.safety.id).await;
-    assert_eq!(again.safety.id, rolled.safety.id, "nothing had changed");
+    assert_eq!(again.safety.id, before, "nothing had changed");
     assert_consistent(&world, &engine).await;
 }
 
@@ -210,13 +218,19 @@ async fn there_is_nothing_to_undo_in_a_fresh_sandbox_and_no_zero_steps() {
 }
 
 #[tokio::test]
-async fn a_rollback_is_taken_back_by_a_redo() {
+async fn a_rollback_is_taken_back_by_an_undo_and_done_again_by_a_redo() {
     let (_, engine, id) = quiet().await;
     let first = write_and_snap(&engine, &id, "one").await;
     output(&engine, &id, "write /root/work two").await;
-    back(&engine, &id, &first).await;
-    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    let rolled = back(&engine, &id, &first).await;
+    assert_eq!(rolled.back, Some(WayBack::Undo(1)));
+    // Nothing changed since, so that this is still the last operation.
+    output(&engine, &id, "read /root/work").await;
+    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!((undone.to.id, undone.back), (rolled.safety.id, Some(WayBack::Redo(1))));
     assert_eq!(work(&engine, &id).await, "two");
+    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "one");
 }
 
 #[tokio::test]
@@ -280,7 +294,7 @@ async fn whatever_fails_on_the_way_the_sandbox_has_one_state_or_the_other() {
             world.catalog.forgive();
             assert!(failed.is_err(), "fault {fault}, busy {busy}");
             engine.sweep().await;
-            let moved = !record(&engine, &id).await.history.redo.is_empty();
+            let moved = head_of(&engine, &id).await.reason == SnapshotReason::Rollback;
             engine.resume(&owner(), &id).await.unwrap();
             let expected = if moved { "one" } else { "two" };
             assert_eq!(work(&engine, &id).await, expected, "fault {fault}, busy {busy}");

@@ -70,9 +70,11 @@ async fn a_template_in_use_stays() {
 
 #[tokio::test]
 async fn an_engine_that_ends_leaves_its_sandboxes_or_stops_them() {
-    for (policy, standing) in
-        [(ShutdownPolicy::Leave, Standing::Running), (ShutdownPolicy::Stop, Standing::Halted)]
-    {
+    for (policy, standing) in [
+        (ShutdownPolicy::Leave, Standing::Running),
+        (ShutdownPolicy::Stop, Standing::Halted),
+        (ShutdownPolicy::MachineGoesDown, Standing::Halted),
+    ] {
         let world = World::new();
         let engine = world.open().await;
         let id = make(&engine).await.sandbox.id;

@@ -98,6 +98,7 @@ async fn ask_everything(
         "wait" => engine.wait(&them, id, first());
         "connect" => engine.connect(&them, id, 8000);
         "visit" => engine.visit(&them, id);
+        "begin_files" => engine.begin_files(&them, id, warren_core::FileDeed::Write, "/tmp/x", None);
         "file_call" => engine.file_call(&them, id, file(FileOperation::Remove { path: "/tmp".into(), recursive: true }));
         "stat" => engine.stat(&them, id, stat());
         "read_file" => engine.read_file(&them, id, file(FileOperation::Read { path: "/tmp/a".into(), offset: 0, length: None }));

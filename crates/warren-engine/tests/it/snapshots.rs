@@ -280,7 +280,7 @@ async fn a_copy_that_fails_lets_the_sandbox_go_on() {
     let (world, engine, id) = quiet().await;
     output(&engine, &id, "write /root/work one").await;
     engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
-    world.isolation.layers().fail_next("copy", LayerErrorKind::Full);
+    world.isolation.layers().fail_next("settle", LayerErrorKind::Full);
     let error = engine.take_snapshot(&owner(), &id, TakeSnapshot::default()).await.unwrap_err();
     assert!(matches!(error, EngineError::Layers(_)), "{error:?}");
     assert_eq!(work(&engine, &id).await, "one");

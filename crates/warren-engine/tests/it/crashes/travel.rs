@@ -57,7 +57,7 @@ pub(super) async fn through_states(
     let copy = snap(engine, promises, id, "two").await?;
     let rolled = go(promises, id, "one", engine.rollback(&me, id, &first, false)).await?;
     promises.captured(&rolled.safety.id, "two");
-    go(promises, id, "two", engine.redo(&me, id, 1, false)).await?;
+    go(promises, id, "two", engine.undo(&me, id, 1, false)).await?;
     write(engine, promises, id, "three").await?;
     go(promises, id, "two", engine.undo(&me, id, 1, false)).await?;
     engine.stop(&me, id, StoppedFiles::Keep, "tour").await?;

@@ -1,0 +1,239 @@
+//! Undo and redo of operations, whoever else runs in the sandbox, and what becomes of states that cannot be kept.
+
+mod model;
+
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use warren_core::{CopyBound, Event, Isolation, LayerDriver, SandboxId, SnapshotMethod, SnapshotReason};
+use warren_engine::{Engine, EngineError, LogEntry, WayBack};
+use warren_wire::guest::{Connection, Request, Start};
+
+use crate::support::*;
+use crate::travel::*;
+
+/// A sandbox in which a program runs in the background.
+async fn busy() -> (World, Engine, SandboxId) {
+    busy_in(World::new()).await
+}
+
+async fn busy_in(world: World) -> (World, Engine, SandboxId) {
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    (world, engine, id)
+}
+
+/// A program in the background writes a file.
+fn drift(world: &World, id: &SandboxId, path: &str, text: &str) {
+    let stream = UnixStream::from(world.isolation.dial(id).unwrap());
+    let argv = ["write", path, text].map(Into::into).to_vec();
+    Connection::ask(stream, &Request::Start(Start { argv, ..Start::default() })).unwrap();
+}
+
+async fn write(engine: &Engine, id: &SandboxId, text: &str) {
+    output(engine, id, &format!("write /root/work {text}")).await;
+}
+
+async fn log(engine: &Engine, id: &SandboxId) -> Vec<LogEntry> {
+    engine.journal(&owner(), id, None, 100, true).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_was_done_beside_a_program_in_the_background_is_undone_one_by_one() {
+    let (world, engine, id) = busy().await;
+    for text in ["one", "two", "three"] {
+        write(&engine, &id, text).await;
+    }
+    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "two");
+    let ended: Vec<_> = undone.ended.iter().map(|process| process.command.as_str()).collect();
+    assert_eq!(ended, ["sleep 1000"], "and it says what ended");
+    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "one");
+    engine.redo(&owner(), &id, 2, false).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "three");
+    let copied = snapshots_of(&engine, &owner(), &id).await;
+    assert!(copied.iter().any(|row| row.method == SnapshotMethod::Copied), "they were taken while it ran");
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn copies_of_a_busy_sandbox_hold_what_changed_and_stand_on_one_another() {
+    let (world, engine, id) = busy().await;
+    for number in 0..5 {
+        world.clock.advance_ms(1);
+        output(&engine, &id, &format!("write /root/{number} text")).await;
+        eventually("it is captured", async || {
+            log(&engine, &id).await.iter().filter(|log| log.entry.after.is_some()).count() == number + 1
+        })
+        .await;
+    }
+    let newest = snapshots_of(&engine, &owner(), &id).await.remove(0);
+    assert_eq!(newest.stack.depth(), 5);
+    let sandbox = record(&engine, &id).await;
+    assert_eq!(sandbox.history.stack.depth(), 0, "the sandbox itself stands where it did");
+    let layers = world.isolation.layers();
+    let holds = |path: &str| layers.file(&newest.stack.0[0], path).is_some();
+    assert!(holds("/root/4") && !holds("/root/3"));
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn a_command_that_changes_nothing_is_no_step() {
+    for driver in [LayerDriver::Overlay, LayerDriver::Reflink, LayerDriver::Btrfs] {
+        let world = World::new();
+        world.isolation.layers().set_driver(driver);
+        let (world, engine, id) = busy_in(world).await;
+        write(&engine, &id, "one").await;
+        write(&engine, &id, "two").await;
+        output(&engine, &id, "read /root/work").await;
+        engine.undo(&owner(), &id, 1, false).await.unwrap();
+        assert_eq!(work(&engine, &id).await, "one", "{driver:?}");
+        output(&engine, &id, "read /root/work").await;
+        engine.redo(&owner(), &id, 1, false).await.unwrap();
+        assert_eq!(work(&engine, &id).await, "two", "{driver:?}: it can still be redone");
+        assert_consistent(&world, &engine).await;
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_was_copied_is_not_taken_for_another_once_it_is_sealed() {
+    let (world, engine, id) = busy().await;
+    write(&engine, &id, "one").await;
+    write(&engine, &id, "two").await;
+    let sleeper = engine.processes(&owner(), &id).await.unwrap().remove(0).process;
+    let sleeper = warren_wire::guest::ProcessSelector::Id(sleeper);
+    engine.signal(&owner(), &id, sleeper, 9, false).await.unwrap();
+    eventually("nothing runs", async || world.isolation.running(&id) == 0).await;
+    output(&engine, &id, "read /root/work").await;
+    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "one");
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn what_a_program_wrote_by_itself_goes_with_the_operation_before() {
+    let (world, engine, id) = busy().await;
+    write(&engine, &id, "one").await;
+    write(&engine, &id, "two").await;
+    eventually("both are captured", async || {
+        log(&engine, &id).await.iter().filter(|log| log.entry.after.is_some()).count() == 2
+    })
+    .await;
+    drift(&world, &id, "/root/by-itself", "x");
+    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(undone.safety.operations, Some(0));
+    assert_eq!(work(&engine, &id).await, "one");
+    assert_eq!(undone.back, Some(WayBack::Redo(1)));
+    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(output(&engine, &id, "read /root/by-itself").await, "x", "and comes back with it");
+    assert_eq!(work(&engine, &id).await, "two");
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn what_only_a_program_by_itself_wrote_can_be_undone() {
+    let (world, engine, id) = busy().await;
+    drift(&world, &id, "/root/by-itself", "x");
+    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(undone.to.reason, SnapshotReason::Start);
+    assert_ne!(exec(&engine, &id, "read /root/by-itself").await.unwrap().exit.code, 0);
+}
+
+/// A world in which nothing can be captured while programs run.
+fn without_copies() -> World {
+    let mut world = World::new();
+    world.settings.copy_bound = CopyBound { entries: 0, ..CopyBound::default() };
+    world
+}
+
+#[tokio::test]
+async fn a_state_that_was_not_kept_is_marked_and_told_and_never_skipped_in_silence() {
+    let (world, engine, id) = busy_in(without_copies()).await;
+    let mut events = engine.follow_events(&owner(), 0).await.unwrap();
+    write(&engine, &id, "one").await;
+    eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
+    write(&engine, &id, "two").await;
+    eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
+    let marked = log(&engine, &id).await;
+    assert!(marked[0].entry.not_kept.as_deref().unwrap().contains("more than 0 files"), "{marked:?}");
+    let told = tokio::time::timeout(Duration::from_secs(60), async {
+        loop {
+            if let Event::HistoryNotKept { entries, .. } = events.next().await.unwrap().event {
+                return entries;
+            }
+        }
+    });
+    assert_eq!(told.await.unwrap(), [marked[1].entry.number]);
+
+    let error = engine.undo(&owner(), &id, 1, false).await.unwrap_err();
+    let EngineError::HistoryNotKept { entries, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(entries.iter().map(|entry| entry.number).collect::<Vec<_>>(), [marked[1].entry.number]);
+    assert!(error.to_string().contains("write /root/work one"), "{error}");
+    assert_eq!(
+        (world.isolation.running(&id), work(&engine, &id).await.as_str()),
+        (1, "two"),
+        "nothing happened"
+    );
+
+    let undone = engine.undo(&owner(), &id, 1, true).await.unwrap();
+    assert_eq!(undone.to.reason, SnapshotReason::Start);
+    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "two");
+    let error = engine.undo(&owner(), &id, 1, false).await.unwrap_err();
+    assert!(matches!(error, EngineError::HistoryNotKept { .. }), "it is not forgotten: {error:?}");
+    engine.undo(&owner(), &id, 3, false).await.expect("all of it was asked for, with a look at the file");
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn one_state_that_was_not_kept_at_first_is_kept_when_the_sandbox_comes_to_rest() {
+    let (world, engine, id) = busy_in(without_copies()).await;
+    write(&engine, &id, "one").await;
+    eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
+    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(undone.safety.lost, [0_u64; 0], "nothing came after it");
+    let entries = log(&engine, &id).await;
+    let written = entries.iter().find(|log| log.entry.after == Some(undone.safety.id.clone())).unwrap();
+    assert_eq!(written.entry.not_kept, None);
+    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "one");
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn a_capture_that_fails_is_marked_as_well() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    // After this one, and before the next.
+    for _ in 0..2 {
+        world.isolation.fail_next(warren_testkit::Call::Seal, warren_core::IsolationErrorKind::Host);
+    }
+    write(&engine, &id, "one").await;
+    eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
+    write(&engine, &id, "two").await;
+    eventually("the next is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
+    let error = engine.undo(&owner(), &id, 1, false).await.unwrap_err();
+    assert!(matches!(error, EngineError::HistoryNotKept { .. }), "{error:?}");
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn a_sandbox_that_cannot_be_frozen_or_copied_goes_on() {
+    let (world, engine, id) = busy().await;
+    write(&engine, &id, "one").await;
+    eventually("it is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
+    world.isolation.fail_next(warren_testkit::Call::Freeze, warren_core::IsolationErrorKind::Host);
+    write(&engine, &id, "two").await;
+    eventually("it is marked or captured", async || {
+        let last = log(&engine, &id).await.remove(0).entry;
+        last.not_kept.is_some() || last.after.is_some()
+    })
+    .await;
+    assert_eq!(work(&engine, &id).await, "two");
+    assert_consistent(&world, &engine).await;
+}
