@@ -25,7 +25,7 @@ pub(crate) use cursor::{page, read_cursor};
 pub(crate) use diff::{MOST_CHANGES, conflict, diff, diff_options, inside, inside_or_root};
 pub(crate) use event::event;
 pub(crate) use file::{file_change, file_info, grep_line, mode, name, path, user};
-pub(crate) use journal::{journal_entry, log_entry};
+pub(crate) use journal::{journal_entry, log_entry, path_state};
 pub(crate) use network::{
     effect, granted_for, learned_network, network_ask, network_policy, network_sighting, network_status,
     new_rules, of_rules, unnested,

@@ -4,6 +4,7 @@ mod crash;
 mod environment;
 mod link_keys;
 mod local_key;
+mod machine;
 mod notify;
 pub(crate) mod private_file;
 
@@ -18,8 +19,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use warren_core::catalog::{Catalog, CatalogError, SecretCatalog};
 use warren_core::{Clock, DiskGauge, Isolation, LayerDriver, LayerStore, Networks, Random};
 use warren_engine::{Engine, Mode, Parts, ShutdownPolicy};
-use warren_isolate::{Native, NativeOptions};
-use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
+use warren_isolate::{DataDir, DataDirError, Native, NativeOptions};
+use warren_store::{DataDisk, LayerDirectory, SHOWN, SqliteCatalog, TemplateStore};
 
 pub use crash::{CrashAt, CrashAtError};
 pub use environment::E2bAddress;
@@ -103,7 +104,9 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
-    #[error("make or open the data directory `{}`", path.display())]
+    #[error(transparent)]
+    Refused(#[from] DataDirError),
+    #[error("open the data directory `{}`", path.display())]
     DataDir {
         path: PathBuf,
         #[source]
@@ -215,7 +218,7 @@ impl Machine {
     fn open(config: &Config, options: &ServeOptions) -> Result<Self, ServeError> {
         let data_dir = &config.server.data_dir;
         let failed = |source| ServeError::DataDir { path: data_dir.clone(), source };
-        private_file::make_directory(data_dir).map_err(failed)?;
+        DataDir::examine(data_dir, &SHOWN)?.claim()?;
         // The catalog first: it refuses a second server on the directory.
         let catalog = Arc::new(SqliteCatalog::open(data_dir).map_err(ServeError::Catalog)?);
         let native = NativeOptions {
@@ -287,12 +290,21 @@ async fn run(
     tracing::info!("shutting down");
     notify::tell(options.notify_socket.as_deref(), "STOPPING=1");
     shutdown.cancel();
-    let policy = if options.stop_sandboxes { ShutdownPolicy::Stop } else { ShutdownPolicy::Leave };
+    let policy = shutdown_policy(options).await;
     let ended = async {
-        if let Err(error) = served.await {
-            tracing::error!(%error, "the listener ended early");
+        let listening = async {
+            if let Err(error) = served.await {
+                tracing::error!(%error, "the listener ended early");
+            }
+        };
+        if policy == ShutdownPolicy::MachineGoesDown {
+            // Nobody waits for requests: they end with their sandboxes.
+            tokio::join!(listening, engine.shutdown(policy));
+            machine::sync(&config.server.data_dir).await;
+        } else {
+            listening.await;
+            engine.shutdown(policy).await;
         }
-        engine.shutdown(policy).await;
         // The next start would remove what is left as well, but nobody waits for that one.
         let native = machine.native;
         drop(tokio::task::spawn_blocking(move || native.settle(REMAINS)).await);
@@ -301,6 +313,14 @@ async fn run(
         () = ended => Ok(()),
         () = signals.next() => Err(ServeError::Interrupted),
     }
+}
+
+async fn shutdown_policy(options: &ServeOptions) -> ShutdownPolicy {
+    if machine::goes_down().await {
+        tracing::info!("the machine goes down: sandboxes are brought to rest");
+        return ShutdownPolicy::MachineGoesDown;
+    }
+    if options.stop_sandboxes { ShutdownPolicy::Stop } else { ShutdownPolicy::Leave }
 }
 
 /// Where TLS is spoken, if it is to be.

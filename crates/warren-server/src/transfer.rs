@@ -42,6 +42,11 @@ impl Transfers {
         let full = || ApiError::new(Code::Busy, format!("{AT_ONCE} archives are on their way already"));
         Arc::clone(&self.0).try_acquire_owned().map_err(|_| full())
     }
+
+    /// As [`Transfers::begin`], for one who would rather wait than be refused.
+    pub(crate) async fn wait(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(&self.0).acquire_owned().await.map_err(ApiError::internal)
+    }
 }
 
 /// The body of an export. A failure before the first byte is an answer of its own; a later one breaks the body off.

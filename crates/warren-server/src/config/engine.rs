@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use warren_core::{Limits, RunLimits, Timeouts};
+use warren_core::{CopyBound, Limits, RunLimits, Timeouts};
 use warren_engine::{DiskThresholds, Settings};
 
 use super::sections::{Config, LimitSettings};
@@ -38,6 +39,12 @@ impl Config {
             most_thinking_s: self.timeouts.max_thinking.as_secs(),
             automatic_snapshots: self.snapshots.automatic,
             automatic_snapshots_kept: usize::try_from(self.snapshots.keep_automatic).unwrap_or(usize::MAX),
+            copy_bound: CopyBound {
+                entries: self.snapshots.copy_entries,
+                bytes: self.snapshots.copy_bytes.0,
+                still: Duration::from_millis(self.snapshots.copy_still_ms),
+            },
+            flush: self.snapshots.durability,
             pause_drain_ms: self.snapshots.pause_drain_s.saturating_mul(1000),
             network: self.network.settings(network),
         }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_norway::Value;
-use warren_core::{Automatic, ByteSize, Cpus, HostName, LayerDriver, NetworkRule, RunLimits, TemplateName};
+use warren_core::{
+    Automatic, ByteSize, Cpus, Flush, HostName, LayerDriver, NetworkRule, RunLimits, TemplateName,
+};
 
 use super::assigned::Assigned;
 use super::error::ConfigError;
@@ -91,7 +93,7 @@ sections! {
     server: Server {
         /// The address to listen on. Anything but a loopback address needs keys to be on.
         listen: SocketAddr = "127.0.0.1:7777";
-        /// Sandboxes, templates, records and keys are kept here. The command's own default is `~/.local/share/warren` for a user who is not root.
+        /// Sandboxes, templates, records and keys are kept here.
         data_dir: PathBuf = "/var/lib/warren";
         /// Network namespaces kept ready, so that a create does not wait for one.
         prepared_networks: u32 = "16";
@@ -195,6 +197,14 @@ sections! {
         automatic: Automatic = "commands";
         /// How many of those are kept for each sandbox. Older ones are thinned out; those with a name stay.
         keep_automatic: u32 = "200";
+        /// Programs that run in a sandbox stand still for a moment while an automatic snapshot copies what changed. It is not taken if more files changed than this; the log says so.
+        copy_entries: u64 = "2000";
+        /// Nor if more bytes changed than this, where files cannot share them.
+        copy_bytes: ByteSize = "64MiB";
+        /// Nor if they would stand still for more milliseconds than this.
+        copy_still_ms: u64 = "20";
+        /// When what commands write is put on disk, where a power cut cannot reach it: `background` is some seconds later, as the machine does it; `commands` is before anybody is told that a command has ended, which takes as long as the disk does.
+        durability: Flush = "background";
         /// How many seconds a pause waits for commands that somebody waits for, if it does not say.
         pause_drain_s: u64 = "5";
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_norway::Value;
 use warren_core::{
-    Automatic, ByteSize, Cpus, HostName, LayerDriver, RunLimits, TemplateName, parse_duration,
+    Automatic, ByteSize, Cpus, Flush, HostName, LayerDriver, RunLimits, TemplateName, parse_duration,
 };
 
 /// A type that a setting can have: how people write it, and how it is shown to them.
@@ -294,6 +294,21 @@ by_word!(
         Automatic::Commands => "commands".to_owned(),
         Automatic::Turns => "turns".to_owned(),
         Automatic::Off => "off".to_owned(),
+    }
+);
+
+by_word!(
+    Flush,
+    "background or commands",
+    "`background` or `commands`",
+    |text| match text {
+        "background" => Some(Self::Background),
+        "commands" => Some(Self::Commands),
+        _ => None,
+    },
+    |flush| match flush {
+        Flush::Background => "background".to_owned(),
+        Flush::Commands => "commands".to_owned(),
     }
 );
 

@@ -3,7 +3,8 @@ use std::time::Duration;
 use warren_core::catalog::SnapshotFilter;
 use warren_core::{SandboxId, SessionId, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord};
 use warren_engine::{
-    EndedSession, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, TakeSnapshot, Taken, TurnDone,
+    EndedProcess, EndedSession, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, TakeSnapshot, Taken,
+    TurnDone, WayBack,
 };
 use warren_wire::api;
 
@@ -71,7 +72,20 @@ pub(crate) fn rolled_back(done: &RolledBack) -> api::RolledBack {
         sandbox: sandbox(&done.sandbox),
         to: snapshot(&done.to),
         safety: snapshot(&done.safety),
+        ended: done.ended.iter().map(ended_process).collect(),
+        back: done.back.map(way_back),
         took_ms: milliseconds(done.took),
+    }
+}
+
+fn ended_process(process: &EndedProcess) -> api::EndedProcess {
+    api::EndedProcess { process_id: process.id, command: process.command.clone() }
+}
+
+fn way_back(back: WayBack) -> api::WayBack {
+    match back {
+        WayBack::Undo(steps) => api::WayBack { by: api::WayBackBy::Undo, steps },
+        WayBack::Redo(steps) => api::WayBack { by: api::WayBackBy::Redo, steps },
     }
 }
 
@@ -185,6 +199,7 @@ fn reason(reason: SnapshotReason) -> api::SnapshotReason {
         SnapshotReason::Tool => api::SnapshotReason::Tool,
         SnapshotReason::Command => api::SnapshotReason::Command,
         SnapshotReason::Safety => api::SnapshotReason::Safety,
+        SnapshotReason::Rollback => api::SnapshotReason::Rollback,
         SnapshotReason::Fork => api::SnapshotReason::Fork,
         SnapshotReason::End => api::SnapshotReason::End,
         SnapshotReason::Promote => api::SnapshotReason::Promote,

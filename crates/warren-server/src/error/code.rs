@@ -68,6 +68,7 @@ codes! {
     SnapshotDamaged "snapshot_damaged" CONFLICT never "The snapshot is damaged";
     SnapshotNameTaken "snapshot_name_taken" CONFLICT never "Another snapshot has the name";
     NothingToUndo "nothing_to_undo" CONFLICT never "There is nothing to undo or redo";
+    HistoryNotKept "history_not_kept" CONFLICT never "States in between were not kept";
     MergeConflict "merge_conflict" CONFLICT never "Both sides changed the same paths";
     RollbackInProgress "rollback_in_progress" CONFLICT 1 "A rollback is in progress";
     ToolsInFlight "tools_in_flight" CONFLICT 1 "Commands are still running";

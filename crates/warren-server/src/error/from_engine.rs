@@ -47,6 +47,7 @@ impl From<EngineError> for ApiError {
             EngineError::SnapshotDamaged { .. } => Self::new(Code::SnapshotDamaged, detail),
             EngineError::SnapshotNameTaken { .. } => Self::new(Code::SnapshotNameTaken, detail),
             EngineError::NothingToUndo { .. } => Self::new(Code::NothingToUndo, detail),
+            EngineError::HistoryNotKept { .. } => Self::new(Code::HistoryNotKept, detail),
             EngineError::MergeConflict { into, conflicts } => merge_conflict(&into, &conflicts),
             EngineError::TooDeep { .. } => Self::new(Code::TooDeep, detail),
             EngineError::SnapshotsUnavailable(_) => Self::new(Code::SnapshotsUnavailable, detail),

@@ -6,6 +6,7 @@ pub(crate) mod range;
 pub(crate) mod change;
 pub(crate) mod look;
 pub(crate) mod transfer;
+pub(crate) mod unpack;
 
 use warren_wire::guest::{ByteString, FileCall, FileOperation};
 

@@ -35,5 +35,6 @@ pub(crate) async fn blame(
     let path = convert::inside("path", given)?;
     let blame = state.engine.blame(&caller.owner, &id, &path).await?;
     let items = blame.entries.iter().map(convert::journal_entry).collect();
-    Ok(Json(api::Blame { path: given.to_owned(), items }))
+    let state = Some(convert::path_state(blame.state));
+    Ok(Json(api::Blame { path: given.to_owned(), items, state }))
 }

@@ -1,12 +1,12 @@
 use warren_wire::api::{
     ChangeMode, ChangeOwner, FileChange, FileInfo, FileList, GrepResult, MakeDirectory, MakeSymlink,
-    MoveFile, Written,
+    MoveFile, Unpacked, Written,
 };
 
 use super::parameter::Parameter;
 use super::parameter::schema::{flag, matching, number, text_of};
 use super::row::Route;
-use crate::handlers::files::{change, look, transfer};
+use crate::handlers::files::{change, look, transfer, unpack};
 
 pub(super) fn rows() -> Vec<Route> {
     [transfers(), looks(), changes()].into_iter().flatten().collect()
@@ -59,6 +59,20 @@ fn transfers() -> Vec<Route> {
             .parameter(Parameter::query("parents", "Make missing directories above it.", flag()))
             .long()
             .answers::<Written>(200, "It is written.")
+            .works_inside(),
+        as_user(Route::put("/v1/sandboxes/{sandbox_id}/files/archive", "unpack_files", unpack::unpack))
+            .does("Unpack a tar file below a directory. The journal tells it as one, and one undo takes it back")
+            .takes_bytes()
+            .parameter(
+                Parameter::query(
+                    "path",
+                    "The directory, which is made if it is missing. A relative path starts at the user's home.",
+                    text_of(1, 4095),
+                )
+                .required(),
+            )
+            .long()
+            .answers::<Unpacked>(200, "It is unpacked.")
             .works_inside(),
         of_file(Route::delete("/v1/sandboxes/{sandbox_id}/files", "remove_file", change::remove))
             .does("Remove a file or directory")

@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Call, TestServer};
 
+pub(crate) use made::Made;
+
 /// A key as clients of this protocol write it.
 pub(crate) fn e2b_key(key: &str) -> String {
     key.replacen("wrn_", "e2b_", 1)

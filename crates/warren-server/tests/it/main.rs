@@ -13,6 +13,7 @@ mod events;
 mod exec;
 mod files;
 mod golden;
+mod journal;
 mod keys;
 mod limits;
 mod metrics;

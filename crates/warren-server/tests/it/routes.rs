@@ -62,7 +62,7 @@ impl Things {
         assert!(!path.contains('{'), "tell this test how to fill {}", route.path);
         match route.operation {
             "read_file" | "head_file" | "write_file" | "remove_file" | "stat_file" | "list_files"
-            | "watch_files" | "blame" => {
+            | "watch_files" | "unpack_files" | "blame" => {
                 format!("{path}?path=/x")
             }
             "diff" => format!("{path}?from={0}&to={0}", self.snapshot),

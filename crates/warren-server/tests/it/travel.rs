@@ -21,8 +21,17 @@ impl World {
         Self::on(TestServer::start())
     }
 
+    /// One whose states nobody captures unasked.
+    pub(super) fn quiet() -> Self {
+        Self::with(TestServer::start(), &json!({"history": "off"}))
+    }
+
     pub(super) fn on(server: TestServer) -> Self {
-        let made = server.call("POST", "/v1/sandboxes").json(&json!({})).send().expect(201).json();
+        Self::with(server, &json!({}))
+    }
+
+    fn with(server: TestServer, sandbox: &Value) -> Self {
+        let made = server.call("POST", "/v1/sandboxes").json(sandbox).send().expect(201).json();
         let text = |name: &str| made[name].as_str().unwrap().to_owned();
         let (id, session) = (text("sandbox_id"), text("session_id"));
         Self { server, id, session }

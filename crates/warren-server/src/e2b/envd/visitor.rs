@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use warren_core::{Owner, SandboxId, SandboxRecord};
-use warren_engine::{Engine, EngineError};
+use warren_core::{FileDeed, Owner, SandboxId, SandboxRecord};
+use warren_engine::{Engine, EngineError, FileWork};
 use warren_wire::guest::{ByteString, Detail, FailureCode, FileCall, FileEntry, FileOperation};
 
 use super::path::Named;
@@ -57,9 +57,20 @@ impl Visitor {
         self.engine.stat(&self.owner, &self.sandbox, self.call(operation)).await
     }
 
+    /// Begins what is one change to whoever asked, of however many calls.
+    pub(super) async fn begin(
+        &self,
+        deed: FileDeed,
+        path: &ByteString,
+        to: Option<&ByteString>,
+    ) -> Result<FileWork, EngineError> {
+        let to = to.map(ByteString::to_text);
+        self.engine.begin_files(&self.owner, &self.sandbox, deed, &path.to_text(), to.as_deref()).await
+    }
+
     /// Makes a change that has no answer of its own.
-    pub(super) async fn change(&self, operation: FileOperation) -> Result<(), EngineError> {
-        self.engine.file_call(&self.owner, &self.sandbox, self.call(operation)).await
+    pub(super) async fn change(&self, work: &FileWork, operation: FileOperation) -> Result<(), EngineError> {
+        work.change(self.call(operation)).await
     }
 
     /// What an error is to a client that speaks HTTP.

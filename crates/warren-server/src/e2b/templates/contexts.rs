@@ -13,6 +13,7 @@ use warren_wire::guest::{FileCall, FileOperation, WriteMode};
 use super::reference::build_id;
 use super::start::Place;
 use crate::config::Config;
+use crate::serve::private_file;
 
 /// What one owner's may take together. The oldest make room.
 const MOST_BYTES: u64 = 20 << 30;
@@ -47,7 +48,7 @@ impl Contexts {
 
     /// Keeps what arrives, once all of it has. Blocks.
     pub(super) fn keep(&self, hash: &str, random: &dyn Random, mut source: impl Read) -> io::Result<()> {
-        fs::create_dir_all(&self.directory)?;
+        private_file::make_directory(&self.directory)?;
         let part = self.directory.join(format!("{PART}{}", build_id(random.bits())));
         let kept = File::create_new(&part).and_then(|mut file| {
             io::copy(&mut source, &mut file)?;

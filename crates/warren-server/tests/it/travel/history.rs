@@ -8,7 +8,7 @@ const FILE: &str = "/home/user/x";
 
 #[test]
 fn a_sandbox_goes_back_and_what_it_had_is_kept() {
-    let world = World::new();
+    let world = World::quiet();
     world.write(FILE, "then");
     let then = world.snapshot();
     world.write(FILE, "now");
@@ -152,6 +152,10 @@ fn a_path_is_blamed_on_the_command_that_wrote_it() {
     let found = blame(FILE).expect(200).json();
     assert_eq!(found["path"], FILE);
     assert!(found["items"][0]["command"].as_str().unwrap().contains(FILE), "{found}");
+    assert_eq!(found["state"], "changed");
+    let missing = blame("/home/user/none").expect(200).json();
+    assert_eq!((&missing["state"], &missing["items"]), (&json!("never_there"), &json!([])));
+    assert_eq!(blame("/tmp").expect(200).json()["state"], "as_it_began");
     for path in ["", "x", "/../etc", "/a%00"] {
         assert_eq!(refusal(&blame(path)), refused(422, "invalid_value", "path"), "{path}");
     }

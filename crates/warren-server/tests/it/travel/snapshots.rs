@@ -10,7 +10,7 @@ const NOBODYS: &str = "snap-00000000-0000-4000-8000-000000000000";
 
 #[test]
 fn a_snapshot_is_told_as_a_whole() {
-    let world = World::new();
+    let world = World::quiet();
     world.write("/home/user/a", "one");
     let taken = world.ask("snapshots", &json!({"name": "first", "durable": true})).expect(201).json();
     assert!(taken["took_ms"].is_number() && taken["frozen_ms"].is_number());
@@ -35,7 +35,7 @@ fn a_snapshot_needs_no_body() {
 
 #[test]
 fn snapshots_are_listed_by_sandbox_and_by_name() {
-    let world = World::new();
+    let world = World::quiet();
     for name in ["a", "b"] {
         world.write("/home/user/x", name);
         world.ask("snapshots", &json!({"name": name})).expect(201);

@@ -4,6 +4,8 @@ use axum::Json;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
+use warren_core::FileDeed;
+use warren_engine::FileWork;
 use warren_wire::guest::{ByteString, EntryKind, FileEntry, FileOperation};
 
 use super::metadata::Metadata;
@@ -44,11 +46,14 @@ pub(in crate::e2b::envd) async fn compose(
     let sources = order.source_paths.iter().map(|path| named(&visitor, "source_paths", path));
     let sources: Vec<ByteString> = sources.collect::<Result<_, _>>()?;
     check(&visitor, &sources, &target).await?;
-    put_together(&visitor, &sources, target.clone()).await?;
+    let work = visitor.begin(FileDeed::Write, &target, None).await?;
+    put_together(&visitor, &work, &sources, target.clone()).await?;
     for path in BTreeSet::from_iter(sources) {
-        visitor.change(FileOperation::Remove { path, recursive: false }).await?;
+        visitor.change(&work, FileOperation::Remove { path, recursive: false }).await?;
     }
-    Ok(Json(describe(&visitor, target, &Metadata::new()).await?).into_response())
+    let described = describe(&visitor, &work, target, &Metadata::new()).await?;
+    work.done();
+    Ok(Json(described).into_response())
 }
 
 fn named(visitor: &Visitor, field: &str, path: &str) -> Result<ByteString, Refusal> {
@@ -89,8 +94,13 @@ fn mark(entry: &FileEntry) -> (u64, u64, i64) {
     (entry.inode, entry.size, entry.modified_ns)
 }
 
-async fn put_together(visitor: &Visitor, sources: &[ByteString], target: ByteString) -> Result<(), Refusal> {
-    let mut file = open(visitor, target).await.map_err(|error| visitor.refusal(error))?;
+async fn put_together(
+    visitor: &Visitor,
+    work: &FileWork,
+    sources: &[ByteString],
+    target: ByteString,
+) -> Result<(), Refusal> {
+    let mut file = open(visitor, work, target).await.map_err(|error| visitor.refusal(error))?;
     for path in sources {
         let call = visitor.call(FileOperation::Read { path: path.clone(), offset: 0, length: None });
         let mut source = visitor.engine.read_file(&visitor.owner, &visitor.sandbox, call).await?;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use multer::{Field, Multipart};
+use warren_core::FileDeed;
 use warren_wire::guest::ByteString;
 
 use super::incoming::{BodyError, Pieces};
@@ -56,6 +57,7 @@ pub(super) async fn store(
     let pieces = form.pieces.map(move |piece| piece.and_then(|piece| counted.read(&piece).map(|()| piece)));
     let mut parts = Multipart::new(pieces, form.boundary);
     let (mut stored, mut paths) = (Vec::new(), BTreeSet::new());
+    let mut work = None;
     while let Some(part) = parts.next_field().await.map_err(broken)? {
         unseen.seen();
         if part.name() != Some(FILE) {
@@ -69,11 +71,18 @@ pub(super) async fn store(
         if !paths.insert(path.clone()) {
             return Err(twice(&path.to_text()));
         }
-        let one = store::store(visitor, path, noted, &mut contents(part, unseen.clone())).await?;
+        let work = match &mut work {
+            Some(work) => work,
+            None => work.insert(visitor.begin(FileDeed::Write, &path, None).await?),
+        };
+        let one = store::store(visitor, work, path, noted, &mut contents(part, unseen.clone())).await?;
         if stored.iter().any(|other: &Stored| other.path == one.path) {
             return Err(twice(&one.path));
         }
         stored.push(one);
+    }
+    if let Some(work) = work {
+        work.done();
     }
     Ok(stored)
 }

@@ -1,7 +1,7 @@
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
 use serde::Serialize;
-use warren_engine::{EngineError, FileWriter};
+use warren_engine::{EngineError, FileWork, FileWriter};
 use warren_wire::guest::{ByteString, FailureCode, FileOperation, WriteMode};
 
 use super::incoming::BodyError;
@@ -29,31 +29,37 @@ pub(super) struct Stored {
 }
 
 /// Opens a file for its new content. What was in it is gone from then on.
-pub(super) async fn open(visitor: &Visitor, path: ByteString) -> Result<FileWriter, EngineError> {
+pub(super) async fn open(
+    visitor: &Visitor,
+    work: &FileWork,
+    path: ByteString,
+) -> Result<FileWriter, EngineError> {
     let (mode, permissions) = (WriteMode::Truncate, Some(PERMISSIONS));
     let call = visitor.call(FileOperation::Write { path, mode, permissions, parents: true });
-    visitor.engine.write_file(&visitor.owner, &visitor.sandbox, call).await
+    work.write(call).await
 }
 
 /// Writes a file as it arrives, and notes with it what is to be noted.
 pub(super) async fn store(
     visitor: &Visitor,
+    work: &FileWork,
     path: ByteString,
     noted: &Metadata,
     pieces: &mut (impl Stream<Item = Result<Bytes, BodyError>> + Unpin),
 ) -> Result<Stored, Refusal> {
-    let file = open(visitor, path.clone()).await.map_err(|error| visitor.refusal(error))?;
+    let file = open(visitor, work, path.clone()).await.map_err(|error| visitor.refusal(error))?;
     let mut file = Gathering { file, gathered: BytesMut::new() };
     while let Some(piece) = pieces.next().await {
         file.write(piece?).await?;
     }
     file.finish().await?;
-    describe(visitor, path, noted).await
+    describe(visitor, work, path, noted).await
 }
 
 /// Says what was stored, once it has exactly these notes.
 pub(super) async fn describe(
     visitor: &Visitor,
+    work: &FileWork,
     path: ByteString,
     noted: &Metadata,
 ) -> Result<Stored, Refusal> {
@@ -61,7 +67,7 @@ pub(super) async fn describe(
     let mut metadata = metadata::of(&entry);
     if metadata != *noted {
         let (prefix, attributes) = (METADATA_PREFIX.into(), metadata::attributes(noted));
-        match visitor.change(FileOperation::SetAttributes { path, prefix, attributes }).await {
+        match visitor.change(work, FileOperation::SetAttributes { path, prefix, attributes }).await {
             Ok(()) => metadata = noted.clone(),
             // There is nowhere to note it.
             Err(EngineError::Refused(failure)) if failure.code == FailureCode::Unsupported => {}

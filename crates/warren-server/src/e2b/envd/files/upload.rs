@@ -4,6 +4,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body::Body as _;
+use warren_core::FileDeed;
 
 use super::incoming::{BodyError, is_packed, pieces};
 use super::{begin, metadata, parts, store};
@@ -51,7 +52,12 @@ pub(in crate::e2b::envd) async fn upload(
     let mut pieces = pieces(body, is_packed, http.max_upload.0);
     let given = Some(named).filter(|named| *named != Named::Nowhere).map(|named| visitor.place(named));
     let stored = match (shape, given) {
-        (Shape::Bare, Some(path)) => vec![store::store(&visitor, path, &noted, &mut pieces).await?],
+        (Shape::Bare, Some(path)) => {
+            let work = visitor.begin(FileDeed::Write, &path, None).await?;
+            let stored = store::store(&visitor, &work, path, &noted, &mut pieces).await?;
+            work.done();
+            vec![stored]
+        }
         (Shape::Bare, None) => {
             return Err(Refusal::bad_request("`path` is missing: it says where the file is to be"));
         }

@@ -1,9 +1,10 @@
+use warren_core::FileDeed;
 use warren_e2b::filesystem::{
     EntryInfo, ListDirRequest, ListDirResponse, MakeDirRequest, MakeDirResponse, MoveRequest, MoveResponse,
     RemoveRequest, RemoveResponse, StatRequest, StatResponse,
 };
 use warren_e2b::rpc::Code;
-use warren_engine::EngineError;
+use warren_engine::{EngineError, FileWork};
 use warren_wire::guest::{ByteString, EntryKind, FailureCode, FileOperation};
 
 use super::entry::{info, leads_nowhere};
@@ -30,12 +31,19 @@ pub(super) async fn make_dir(
     request: MakeDirRequest,
 ) -> Result<MakeDirResponse, RpcError> {
     let path = place(visitor, &request.path)?;
-    let mut made = make(visitor, &path, false).await;
+    let work = visitor.begin(FileDeed::MakeDirectory, &path, None).await;
+    let work = work.map_err(|error| fault(visitor, error))?;
+    let mut made = make(visitor, &work, &path, false).await;
     if made.as_ref().is_err_and(|error| is(error, FailureCode::NotFound)) {
-        make(visitor, &parent_of(&path.to_text()).into(), true)
+        make(visitor, &work, &parent_of(&path.to_text()).into(), true)
             .await
             .map_err(|error| fault(visitor, error))?;
-        made = make(visitor, &path, false).await;
+        made = make(visitor, &work, &path, false).await;
+    }
+    if made.is_ok() {
+        work.done();
+    } else {
+        drop(work);
     }
     match made {
         Ok(()) => Ok(MakeDirResponse { entry: Some(found(visitor, path).await?) }),
@@ -48,24 +56,28 @@ pub(super) async fn make_dir(
 pub(super) async fn rename(visitor: &Visitor, request: MoveRequest) -> Result<MoveResponse, RpcError> {
     let (from, to) = (place(visitor, &request.source)?, place(visitor, &request.destination)?);
     found(visitor, from.clone()).await?;
-    let parent = parent_of(&to.to_text()).into();
-    let moved = match make(visitor, &parent, true).await {
-        Ok(()) => visitor.change(FileOperation::Rename { from, to: to.clone() }).await,
-        Err(error) => Err(error),
+    let moved = async {
+        let work = visitor.begin(FileDeed::Rename, &from, Some(&to)).await?;
+        make(visitor, &work, &parent_of(&to.to_text()).into(), true).await?;
+        visitor.change(&work, FileOperation::Rename { from, to: to.clone() }).await?;
+        work.done();
+        Ok(())
     };
-    moved.map_err(|error| fault(visitor, error))?;
+    moved.await.map_err(|error| fault(visitor, error))?;
     Ok(MoveResponse { entry: Some(found(visitor, to).await?) })
 }
 
 /// Removes what is there, and all that is in it. Nothing there is as good as removed.
 pub(super) async fn remove(visitor: &Visitor, request: RemoveRequest) -> Result<RemoveResponse, RpcError> {
     let path = place(visitor, &request.path)?;
-    match visitor.change(FileOperation::Remove { path, recursive: true }).await {
-        Ok(()) => Ok(RemoveResponse {}),
-        Err(error) => match fault(visitor, error) {
-            RpcError::Told { code: Code::NotFound, .. } => Ok(RemoveResponse {}),
-            error => Err(error),
-        },
+    let work = visitor.begin(FileDeed::Remove, &path, None).await.map_err(|error| fault(visitor, error))?;
+    let removed = visitor.change(&work, FileOperation::Remove { path, recursive: true }).await;
+    match removed.map_err(|error| fault(visitor, error)) {
+        Ok(()) | Err(RpcError::Told { code: Code::NotFound, .. }) => {
+            work.done();
+            Ok(RemoveResponse {})
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -95,9 +107,14 @@ async fn found(visitor: &Visitor, path: ByteString) -> Result<EntryInfo, RpcErro
     Ok(info(entry))
 }
 
-async fn make(visitor: &Visitor, path: &ByteString, parents: bool) -> Result<(), EngineError> {
+async fn make(
+    visitor: &Visitor,
+    work: &FileWork,
+    path: &ByteString,
+    parents: bool,
+) -> Result<(), EngineError> {
     let (path, permissions) = (path.clone(), Some(PERMISSIONS));
-    visitor.change(FileOperation::MakeDirectory { path, permissions, parents }).await
+    visitor.change(work, FileOperation::MakeDirectory { path, permissions, parents }).await
 }
 
 /// What is in a new directory's place.
