@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands::{
     attempt, bench, bisect, code, completions, config, copy, create, diff, doctor, events, exec, fork,
     forward, history, keys, list, logs, net, pause, port, processes, promote, remove, run, secret, serve,
-    sessions, shell, snapshot, stats, storage, template, tls, tool, transfer, why,
+    service, sessions, shell, snapshot, stats, storage, template, tls, tool, transfer, why,
 };
 
 const EXAMPLES: &str = "\
@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Where sandboxes and templates are kept [default: /var/lib/warren for root, else ~/.local/share/warren]
+    /// Where sandboxes and templates are kept [default: /var/lib/warren]
     #[arg(long, global = true, env = "WARREN_DATA_DIR", value_name = "DIR", hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
     /// The server to talk to, such as http://127.0.0.1:7777 [default: the one of the data directory]
@@ -49,6 +49,8 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     Run(run::Run),
     Serve(serve::Serve),
+    #[command(subcommand)]
+    Service(service::Service),
     Shell(shell::Shell),
     #[command(visible_alias = "up")]
     Create(create::Create),

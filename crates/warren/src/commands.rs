@@ -25,6 +25,7 @@ pub(crate) mod remove;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod serve;
+pub(crate) mod service;
 pub(crate) mod sessions;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
@@ -48,6 +49,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
     match cli.command {
         Command::Run(args) => args.run(global),
         Command::Serve(args) => args.run(global),
+        Command::Service(args) => args.run(global),
         Command::Shell(args) => args.run(global),
         Command::Create(args) => args.run(global),
         Command::Exec(args) => args.run(global),

@@ -136,6 +136,13 @@ impl From<ClientError> for CliError {
     }
 }
 
+impl From<warren_isolate::DataDirError> for CliError {
+    fn from(error: warren_isolate::DataDirError) -> Self {
+        let advice = error.advice();
+        Self::new(error).hint(advice)
+    }
+}
+
 impl From<warren_core::IsolationError> for CliError {
     fn from(error: warren_core::IsolationError) -> Self {
         let hint = match error.kind {

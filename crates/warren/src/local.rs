@@ -1,17 +1,23 @@
 //! This machine's sandboxes, without a server: the template store and the native backend over one data directory.
 
 mod outlet;
+pub(crate) mod sudo;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use warren_core::{Created, Isolation, OwnerBond, SandboxId, SandboxSpec};
-use warren_isolate::{Native, NativeOptions};
-use warren_store::{TemplateStore, pool};
+use warren_isolate::{DataDir, Native, NativeOptions, live_apart};
+use warren_store::{SHOWN, TemplateStore, pool};
 
 pub(crate) use self::outlet::{Aloud, Outlet};
 use crate::cli::Global;
 use crate::error::CliError;
+
+/// What whoever is not root can do without them.
+pub(crate) const NAME_A_SERVER: &str =
+    "or name a server that runs: --url and --key, or WARREN_URL and WARREN_API_KEY";
 
 /// Both halves, opened.
 #[derive(Debug)]
@@ -31,7 +37,8 @@ impl Local {
     pub(crate) fn open(global: &Global) -> Result<Self, CliError> {
         let data_dir = data_dir(global)?;
         require_root()?;
-        mount_pool(&data_dir)?;
+        settle(&data_dir)?;
+        live_apart().map_err(CliError::new)?;
         let doctor = "`warren doctor` checks what sandboxes need";
         let crash_at = global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?;
         let options =
@@ -39,6 +46,12 @@ impl Local {
         let backend = Native::open(options).map_err(|error| CliError::new(error).hint(doctor))?;
         let templates = TemplateStore::open(&data_dir).map_err(CliError::new)?;
         Ok(Self { templates, backend })
+    }
+
+    /// For what a server could do as well, if one were named.
+    pub(crate) fn instead_of_server(global: &Global) -> Result<Self, CliError> {
+        require_root().map_err(|error| error.hint(NAME_A_SERVER))?;
+        Self::open(global)
     }
 
     /// This machine's own, if it has the sandbox and this user may use it.
@@ -82,18 +95,40 @@ impl Local {
     }
 }
 
-pub(crate) fn require_root() -> Result<(), CliError> {
-    if rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    let refused = CliError::new("sandboxes are made with root's rights, which this user does not have");
-    Err(refused.hint("run it as root: sudo warren …"))
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
-/// Mounts the pool of a data directory, if it has one. Says whether it was not mounted yet.
+/// For what is done on this machine, whether or not a server runs.
+pub(crate) fn require_root() -> Result<(), CliError> {
+    if is_root() {
+        return Ok(());
+    }
+    let refused =
+        CliError::new("sandboxes of this machine need root's rights, which this user does not have");
+    Err(refused.hint(format!("as root: {}", sudo::this_command())))
+}
+
+/// Whether this may be a data directory. Changes nothing.
+pub(crate) fn look_at(data_dir: &Path) -> Result<DataDir, CliError> {
+    Ok(DataDir::examine(data_dir, &SHOWN)?)
+}
+
+/// Looks at a data directory before anything is written to it, mounts its pool if it has one, and makes it Warren's.
+pub(crate) fn settle(data_dir: &Path) -> Result<(), CliError> {
+    mount_pool(data_dir)?;
+    look_at(data_dir)?.claim()?;
+    Ok(())
+}
+
+/// Mounts the pool of a data directory that may be one, if it has a pool. Says whether it was not mounted yet.
 pub(crate) fn mount_pool(data_dir: &Path) -> Result<bool, CliError> {
-    if !pool::file(data_dir).exists() {
-        return Ok(false);
+    look_at(data_dir)?;
+    let file = pool::file(data_dir);
+    let Ok(found) = file.symlink_metadata() else { return Ok(false) };
+    if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        let text = format!("`{}` is not a pool of this user's alone", file.display());
+        return Err(CliError::new(text).hint("it would be mounted with root's rights: take it away first"));
     }
     pool::mount(data_dir).map_err(CliError::new)
 }
@@ -111,11 +146,5 @@ pub(crate) fn data_dir(global: &Global) -> Result<PathBuf, CliError> {
         // What is kept there is named by its whole path, in mounts for instance.
         return std::path::absolute(path).map_err(CliError::new);
     }
-    if rustix::process::geteuid().is_root() {
-        return Ok(PathBuf::from("/var/lib/warren"));
-    }
-    let home = std::env::home_dir().ok_or_else(|| {
-        CliError::new("there is no home directory to keep data in").hint("name a place with --data-dir")
-    })?;
-    Ok(home.join(".local/share/warren"))
+    Ok(PathBuf::from("/var/lib/warren"))
 }

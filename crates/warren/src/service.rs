@@ -1,6 +1,7 @@
 //! Which server the commands talk to: the one that was named, else the one of this machine's data directory.
 
 use std::fs;
+use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use warren_wire::client::Client;
 
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::data_dir;
+use crate::local::{NAME_A_SERVER, data_dir, is_root, sudo};
 
 /// Where a command is carried out.
 #[derive(Debug)]
@@ -52,14 +53,29 @@ impl Global {
     pub(crate) fn client(&self) -> Result<Client, CliError> {
         match self.place()? {
             Place::Server(client) => Ok(client),
-            Place::Machine => Err(CliError::new("no server runs on this machine's data directory")
-                .hint("start one with `warren serve`, or name one with --url and --key")),
+            Place::Machine => {
+                let nothing = format!("no server runs on the data directory `{}`", data_dir(self)?.display());
+                let start = if is_root() { "warren serve".to_owned() } else { sudo::command_of("serve") };
+                Err(CliError::new(nothing).hint(format!("start one: {start}")).hint(NAME_A_SERVER))
+            }
         }
     }
 
     fn announced(&self) -> Result<Option<Announcement>, CliError> {
         let path = data_dir(self)?.join("server.json");
-        let Ok(text) = fs::read(&path) else { return Ok(None) };
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            // Whoever may not look would be told that nothing runs here.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let text = format!(
+                    "`{}`, where a server on this machine leaves its key, is closed to this user",
+                    path.display()
+                );
+                let refused = CliError::new(text).hint(format!("as root: {}", sudo::this_command()));
+                return Err(refused.hint(NAME_A_SERVER));
+            }
+            Err(_) => return Ok(None),
+        };
         let announced = serde_json::from_slice(&text).map_err(|error| {
             CliError::new(error)
                 .hint(format!("{} is damaged: the next `warren serve` writes it anew", path.display()))

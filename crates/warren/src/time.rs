@@ -11,6 +11,11 @@ pub(crate) fn age_of(text: &str) -> String {
     }
 }
 
+/// How long it is from one RFC 3339 time to another.
+pub(crate) fn took(began: &str, ended: &str) -> Option<String> {
+    Some(seconds_since(unix_seconds(ended)?.saturating_sub(unix_seconds(began)?)))
+}
+
 pub(crate) fn seconds_since(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),

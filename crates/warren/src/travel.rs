@@ -43,6 +43,11 @@ mod tests {
             tool: None,
             call_id: None,
             params: None,
+            operation: None,
+            path: None,
+            to: None,
+            bytes: None,
+            files: None,
             snapshot_id: None,
             from_id: None,
             session_id: None,
@@ -53,6 +58,7 @@ mod tests {
             detail: None,
             before_id: None,
             after_id: after.map(str::to_owned),
+            not_kept: None,
             changed: None,
         }
     }

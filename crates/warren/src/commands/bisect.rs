@@ -263,6 +263,7 @@ fn tell(found: &Found) {
             }
         }
     }
+    history::say_not_kept(&found.culprits);
     print_changes(&found.changes, found.truncated);
     let runs = if found.runs == 1 { "run" } else { "runs" };
     ui::print(&format!(

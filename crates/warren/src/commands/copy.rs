@@ -1,3 +1,5 @@
+mod pack;
+
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -7,7 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 use rustix::fs::OFlags;
 use warren_core::SandboxId;
-use warren_wire::api::{FileInfo, FileType, MakeDirectory};
+use warren_wire::api::{FileInfo, FileType};
 use warren_wire::client::{Client, WriteFile};
 
 use crate::cli::Global;
@@ -82,7 +84,7 @@ impl Copier<'_> {
         let metadata = fs::metadata(source).map_err(|error| named(source, error))?;
         let target = self.inside(target, source.file_name().map(|name| name.to_string_lossy().into_owned()));
         if metadata.is_dir() {
-            self.upload_directory(source, &target, 0)
+            self.upload_directory(source, &target)
         } else {
             self.upload_file(source, &target)
         }
@@ -101,27 +103,13 @@ impl Copier<'_> {
         }
     }
 
-    fn upload_directory(&self, source: &Path, target: &str, depth: u32) -> Result<(), CliError> {
-        if depth > DEEPEST {
-            return Err(CliError::new(format!("{} is deeper than {DEEPEST} directories", source.display())));
-        }
-        self.client.make_directory(
-            &self.sandbox,
-            &MakeDirectory { path: target.to_owned(), parents: true, user: self.user.clone(), mode: None },
-        )?;
-        for entry in fs::read_dir(source).map_err(|error| named(source, error))? {
-            let entry = entry.map_err(|error| named(source, error))?;
-            let kind = entry.file_type().map_err(|error| named(&entry.path(), error))?;
-            let target = format!("{}/{}", target.trim_end_matches('/'), entry.file_name().to_string_lossy());
-            if kind.is_dir() {
-                self.upload_directory(&entry.path(), &target, depth + 1)?;
-            } else if kind.is_file() {
-                self.upload_file(&entry.path(), &target)?;
-            } else {
-                ui::say(&format!("warren: left out, neither file nor directory: {}", entry.path().display()));
-            }
-        }
-        Ok(())
+    /// A directory is sent as one archive, so that it is one entry of the sandbox's log and one undo.
+    fn upload_directory(&self, source: &Path, target: &str) -> Result<(), CliError> {
+        pack::sending(source, DEEPEST, |archive| {
+            let mut counted = self.progress.watch(archive, target);
+            self.client.unpack_files(&self.sandbox, target, self.user.as_deref(), &mut counted)?;
+            Ok(())
+        })
     }
 
     fn upload_file(&self, source: &Path, target: &str) -> Result<(), CliError> {

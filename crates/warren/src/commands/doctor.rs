@@ -1,16 +1,18 @@
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use warren_core::{Check, CheckStatus};
-use warren_isolate::Native;
+use warren_isolate::{DataDir, Native};
 use warren_network::HostNetwork;
+use warren_store::SHOWN;
 
 use super::serve::SettingFlags;
 use super::storage::Found;
 use super::word;
 use crate::cli::Global;
 use crate::error::{CliError, FAILED};
-use crate::local::data_dir;
+use crate::local::{data_dir, is_root, sudo};
 use crate::ui;
 
 /// Check what this machine offers to sandboxes, and say what to do about what is missing.
@@ -25,9 +27,13 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let mut checks = Native::examine(&data_dir(global)?);
-        checks.push(snapshots(global));
-        checks.extend(HostNetwork::examine());
+        let data_dir = data_dir(global)?;
+        let mut checks = Native::examine(&data_dir);
+        if is_root() {
+            checks.insert(1, place(&data_dir));
+            checks.push(snapshots(global));
+            checks.extend(HostNetwork::examine());
+        }
         let worst = checks.iter().map(|check| check.status).max().unwrap_or(CheckStatus::Ok);
         if self.json {
             ui::print_json(&checks);
@@ -44,11 +50,34 @@ impl Doctor {
                 }
             }
             ui::print(match worst {
+                CheckStatus::Failed if !is_root() => {
+                    "\nsandboxes cannot be made by this user: see what root can do"
+                }
                 CheckStatus::Failed => "\nsandboxes cannot be made on this machine yet",
                 CheckStatus::Ok | CheckStatus::Warning => "\nsandboxes can be made on this machine",
             });
+            if !is_root() {
+                ui::print(&format!("  {}", sudo::this_command()));
+            }
         }
         Ok(if worst == CheckStatus::Failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    }
+}
+
+/// Whether the data directory may be one.
+fn place(data_dir: &Path) -> Check {
+    let name = "data directory";
+    match DataDir::examine(data_dir, &SHOWN) {
+        Ok(_) => Check {
+            name,
+            status: CheckStatus::Ok,
+            found: data_dir.display().to_string(),
+            advice: String::new(),
+        },
+        Err(error) => {
+            let advice = error.advice();
+            Check { name, status: CheckStatus::Failed, found: CliError::new(error).chain(), advice }
+        }
     }
 }
 

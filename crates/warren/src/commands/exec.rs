@@ -59,7 +59,7 @@ impl Exec {
                 Err(Failure::Other(error)) => Err(error),
                 Ok(code) => Ok(code),
             },
-            Place::Machine => self.directly(&Local::open(global)?),
+            Place::Machine => self.directly(&Local::instead_of_server(global)?),
         }
     }
 

@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use warren_core::SandboxId;
-use warren_wire::api::{CompleteTurn, JournalEntry, Rollback as RollbackBody, RolledBack, Steps};
+use warren_wire::api::{
+    CompleteTurn, EndedProcess, JournalEntry, PathState, Rollback as RollbackBody, RolledBack, Steps,
+    WayBackBy,
+};
 use warren_wire::client::{Client, JournalQuery};
 
 use crate::cli::Global;
@@ -38,7 +41,7 @@ pub(crate) struct Rollback {
 
 #[derive(Debug, Args)]
 struct How {
-    /// Also while commands run; they end
+    /// Also while commands run, which end, and if states in between were not kept
     #[arg(long, short)]
     force: bool,
     /// Print JSON
@@ -58,11 +61,10 @@ impl How {
     fn go(&self, client: &Client, id: &SandboxId, to: &str) -> Result<ExitCode, CliError> {
         let body = RollbackBody { snapshot_id: to.to_owned(), force: self.force };
         let done = client.rollback(id.as_str(), &body)?;
-        Ok(self.tell(&done, "undo"))
+        Ok(self.tell(&done))
     }
 
-    /// `back` is the command that leads to where the sandbox was.
-    fn tell(&self, done: &RolledBack, back: &str) -> ExitCode {
+    fn tell(&self, done: &RolledBack) -> ExitCode {
         if self.json {
             ui::print_json(done);
         } else {
@@ -71,11 +73,34 @@ impl How {
                 None => short(&done.to.snapshot_id),
             };
             ui::print_plain(&format!("now at {to}, {} old", age_of(&done.to.created_at)));
-            let (was, id) = (short(&done.safety.snapshot_id), &done.sandbox.sandbox_id);
-            ui::say(&format!("what was there is {was}: `warren {back} {id}` goes back to it"));
+            print_ended(&done.ended);
+            ui::say(&format!("what was there is {}: {}", short(&done.safety.snapshot_id), way_back(done)));
         }
         ExitCode::SUCCESS
     }
+}
+
+/// Which commands ended with the state that was left.
+pub(super) fn print_ended(ended: &[EndedProcess]) {
+    for process in ended {
+        ui::say(&format!("ended: {}", one_line(&process.command, 80)));
+    }
+}
+
+/// The command that leads to what was replaced.
+pub(super) fn way_back(done: &RolledBack) -> String {
+    let id = &done.sandbox.sandbox_id;
+    let command = match done.back {
+        Some(back) => {
+            let word = match back.by {
+                WayBackBy::Undo => "undo",
+                WayBackBy::Redo => "redo",
+            };
+            if back.steps == 1 { format!("{word} {id}") } else { format!("{word} {id} -n {}", back.steps) }
+        }
+        None => format!("rollback {id} {}", short(&done.safety.snapshot_id)),
+    };
+    format!("`warren {command}` goes back to it")
 }
 
 const GOTO_EXAMPLES: &str = "\
@@ -107,9 +132,12 @@ impl Goto {
     }
 }
 
-/// Take back what the last commands did to a sandbox's files.
+/// Take back what was last done to a sandbox's files.
 ///
-/// What is taken back is kept: `warren redo` brings it again, until something else is changed.
+/// The last operation that changed something is taken back: a command, a tool, a file that was written, a merge, a rollback. What
+/// programs in the background wrote since goes with it, and the programs end. What is taken back is kept: `warren redo` brings it again,
+/// until something else is changed. Where the state before the operation was not kept, and more would be taken back than that, it is
+/// refused; --force does it all the same.
 #[derive(Debug, Args)]
 pub(crate) struct Undo {
     #[command(flatten)]
@@ -127,7 +155,7 @@ pub(crate) struct Redo {
 struct Moves {
     /// The sandbox, as `warren ls` lists them
     id: SandboxId,
-    /// How many states
+    /// How many operations
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
     #[command(flatten)]
@@ -144,7 +172,7 @@ impl Undo {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let moves = self.moves;
         let done = global.client()?.undo(moves.id.as_str(), &moves.body())?;
-        Ok(moves.how.tell(&done, "redo"))
+        Ok(moves.how.tell(&done))
     }
 }
 
@@ -152,7 +180,7 @@ impl Redo {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let moves = self.moves;
         let done = global.client()?.redo(moves.id.as_str(), &moves.body())?;
-        Ok(moves.how.tell(&done, "undo"))
+        Ok(moves.how.tell(&done))
     }
 }
 
@@ -164,8 +192,8 @@ Examples:
 
 /// Show what was done in a sandbox, the newest first.
 ///
-/// Each entry has a number, what ran and how it ended, how many files it changed, and the snapshot of the state it left.
-/// `warren goto` takes the number.
+/// Each entry has a number, what ran and how it ended, how many files it changed, and the snapshot of the state it left, or that this
+/// was not kept. `warren goto` takes the number.
 #[derive(Debug, Args)]
 #[command(after_long_help = LOG_EXAMPLES)]
 pub(crate) struct Log {
@@ -195,8 +223,18 @@ impl Log {
         } else {
             let rows: Vec<_> = entries.iter().map(row).collect();
             ui::print_table(["ENTRY", "AGE", "TURN", "EXIT", "CHANGED", "AFTER", "COMMAND"], &rows);
+            say_not_kept(&entries);
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Why the states after some entries were not kept.
+pub(super) fn say_not_kept(entries: &[JournalEntry]) {
+    for entry in entries {
+        if let Some(reason) = &entry.not_kept {
+            ui::say(&format!("the state after entry {} was not kept: {reason}", entry.number));
+        }
     }
 }
 
@@ -232,7 +270,10 @@ fn row(entry: &JournalEntry) -> [String; 7] {
         entry.turn.to_string(),
         ending(entry),
         entry.changed.map(|changed| changed.to_string()).unwrap_or_default(),
-        entry.after_id.as_deref().map(short).unwrap_or_default(),
+        match &entry.not_kept {
+            Some(_) => "not kept".to_owned(),
+            None => entry.after_id.as_deref().map(short).unwrap_or_default(),
+        },
         one_line(&deed(entry), 80),
     ]
 }
@@ -242,9 +283,12 @@ Examples:
   warren blame \"$id\" /etc/hosts
   warren blame \"$id\" /home/user/main.py --json | jq -r '.items[0].command'";
 
-/// Say which command last wrote a file.
+/// Say who last wrote a file: a command, an upload, a session at a terminal.
 ///
-/// Several are shown where commands overlapped. A directory is what is below it.
+/// Several are shown where they overlapped. A directory is what is below it. Of what is not there any more it says who removed
+/// it.
+///
+/// Exit code 1: there is no such file, and no state is known in which there was.
 #[derive(Debug, Args)]
 #[command(after_long_help = BLAME_EXAMPLES)]
 pub(crate) struct Blame {
@@ -263,8 +307,17 @@ impl Blame {
         if self.json {
             ui::print_json(&blame);
         } else if blame.items.is_empty() {
-            ui::print_plain(&format!("{} is as the sandbox began with it", blame.path));
+            let told = match blame.state {
+                Some(PathState::Changed) => "was changed, and no entry of the log says by what",
+                Some(PathState::Removed) => "was removed, and no entry of the log says by what",
+                Some(PathState::NeverThere) => return Err(no_such_file(&blame.path)),
+                Some(PathState::AsItBegan | PathState::Unknown) | None => "is as the sandbox began with it",
+            };
+            ui::print_plain(&format!("{} {told}", blame.path));
         } else {
+            if blame.state == Some(PathState::Removed) {
+                ui::say(&format!("{} is not there any more; it was removed by", blame.path));
+            }
             let rows: Vec<_> = blame
                 .items
                 .iter()
@@ -275,8 +328,14 @@ impl Blame {
                 .collect();
             ui::print_table(["ENTRY", "AGE", "TURN", "EXIT", "AFTER", "COMMAND"], &rows);
         }
-        Ok(ExitCode::SUCCESS)
+        let missing = blame.state == Some(PathState::NeverThere);
+        Ok(if missing { ExitCode::from(1) } else { ExitCode::SUCCESS })
     }
+}
+
+fn no_such_file(path: &str) -> CliError {
+    CliError::new(format!("there is no {path} in the sandbox, and no state is known in which there was"))
+        .code(1)
 }
 
 /// Say that a turn is over, and keep the state it left.

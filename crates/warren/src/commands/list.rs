@@ -77,7 +77,7 @@ struct Kept {
 }
 
 fn of_machine(global: &Global) -> Result<Vec<Kept>, CliError> {
-    let mut found = Local::open(global)?.backend.list()?;
+    let mut found = Local::instead_of_server(global)?.backend.list()?;
     found.sort_by_key(|sandbox| sandbox.created_unix_ms);
     let kept = |found: Found| {
         let status = match (found.alive, found.frozen) {

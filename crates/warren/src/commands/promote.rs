@@ -5,6 +5,7 @@ use warren_core::SandboxId;
 use warren_wire::api::{Conflict, ConflictRule, Promote as PromoteBody, Promoted};
 use warren_wire::client::{Client, ClientError};
 
+use super::history::{print_ended, way_back};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::travel::present::{print_changes, print_conflicts, short};
@@ -82,11 +83,15 @@ impl Promote {
         print_changes(&promoted.changes, promoted.truncated);
         print_conflicts(&promoted.conflicts);
         match &promoted.applied {
-            Some(applied) => ui::say(&format!(
-                "merged into {}; what was there is {}",
-                promoted.into,
-                short(&applied.safety.snapshot_id)
-            )),
+            Some(applied) => {
+                print_ended(&applied.ended);
+                let was = short(&applied.safety.snapshot_id);
+                ui::say(&format!(
+                    "merged into {}; what was there is {was}: {}",
+                    promoted.into,
+                    way_back(applied)
+                ));
+            }
             None if promoted.changes.is_empty() && promoted.conflicts.is_empty() => {
                 ui::say(&format!("there is nothing to merge into {}", promoted.into));
             }

@@ -29,7 +29,7 @@ impl Remove {
         match global.place()? {
             Place::Server(client) => self.through(&client, global),
             Place::Machine => {
-                let local = Local::open(global)?;
+                let local = Local::instead_of_server(global)?;
                 self.ids.iter().try_for_each(|id| local.backend.destroy(id))?;
                 local.backend.settle(SETTLING);
                 Ok(ExitCode::SUCCESS)

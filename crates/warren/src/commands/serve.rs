@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use warren_isolate::live_apart;
 use warren_server::config::{Loaded, Sources};
 use warren_server::{AnnouncedKey, Announcement, ServeError, ServeOptions};
 
@@ -64,6 +65,7 @@ impl Serve {
             // The file of settings may be in it.
             loaded = self.settings.load(global)?;
         }
+        live_apart().map_err(CliError::new)?;
         let options = ServeOptions {
             env_file: self.env_file,
             reset_key: self.reset_key,
@@ -77,6 +79,11 @@ impl Serve {
 }
 
 impl SettingFlags {
+    /// As if these two had been given, and no other.
+    pub(crate) fn of(config: Option<PathBuf>, listen: Option<String>) -> Self {
+        Self { config, listen, ..Self::default() }
+    }
+
     pub(crate) fn load(&self, global: &Global) -> Result<Loaded, CliError> {
         let hint = "docs/configuration.md has every setting; `warren config print` shows those in force";
         Loaded::load(&self.sources(global)?).map_err(|error| CliError::new(error).hint(hint))
@@ -178,6 +185,10 @@ fn command(announcement: &Announcement) -> String {
 }
 
 fn explain(error: ServeError) -> CliError {
+    let error = match error {
+        ServeError::Refused(refused) => return refused.into(),
+        error => error,
+    };
     let hint = match &error {
         ServeError::Bind { .. } => {
             Some("choose another address with --listen, such as 127.0.0.1:0 for any free port")

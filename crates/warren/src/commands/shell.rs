@@ -4,6 +4,7 @@ use clap::Args;
 use warren_core::{OwnerBond, SandboxId};
 use warren_wire::api::{Command, StartProcess};
 use warren_wire::client::Client;
+use warren_wire::guest::LOGIN_SHELL;
 
 use super::exec::exit_code;
 use super::run::Machine;
@@ -25,9 +26,6 @@ pub(crate) struct Shell {
     id: Option<SandboxId>,
 }
 
-/// The user's login shell if the sandbox has it, else the one every sandbox has.
-const SHELL: [&str; 3] = ["/bin/sh", "-c", "test -x \"$SHELL\" && exec \"$SHELL\" -l || exec /bin/sh -l"];
-
 impl Shell {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let Some(id) = &self.id else {
@@ -44,7 +42,7 @@ impl Shell {
                 }
                 Err(error) => Err(error.into()),
             },
-            Place::Machine => self.directly(&Local::open(global)?, id),
+            Place::Machine => self.directly(&Local::instead_of_server(global)?, id),
         }
     }
 
@@ -57,7 +55,7 @@ impl Shell {
     }
 
     fn directly(&self, local: &Local, id: &SandboxId) -> Result<ExitCode, CliError> {
-        let mut start = relay::start_of(&SHELL.map(str::to_owned), None);
+        let mut start = relay::start_of(&LOGIN_SHELL.map(str::to_owned), None);
         let outcome = relay::follow(local.dial(id)?, &mut start, Streams::PassThrough)?;
         Ok(exit_code(outcome.exit_code()))
     }
@@ -65,7 +63,7 @@ impl Shell {
 
 fn through(client: &Client, id: &SandboxId, user: Option<String>) -> Result<ExitCode, CliError> {
     let start = StartProcess {
-        command: Command::Words(SHELL.map(str::to_owned).to_vec()),
+        command: Command::Words(LOGIN_SHELL.map(str::to_owned).to_vec()),
         user,
         ..StartProcess::default()
     };

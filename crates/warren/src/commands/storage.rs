@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use warren_core::{ByteSize, LayerDriver};
-use warren_store::pool::{self, Abilities};
+use warren_store::pool::{self, Abilities, PoolError};
 
 use super::word;
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{data_dir, require_root};
+use crate::local::{data_dir, look_at, mount_pool, require_root};
 use crate::ui;
 
 /// Look at where sandboxes and snapshots are kept, or give them a btrfs in a file.
@@ -60,6 +60,7 @@ impl Storage {
 impl Create {
     fn run(self, data_dir: &Path) -> Result<ExitCode, CliError> {
         require_root()?;
+        look_at(data_dir)?;
         pool::create(data_dir, self.size.0).map_err(CliError::new)?;
         let pool = pool::file(data_dir);
         if let Err(error) = pool::mount(data_dir) {
@@ -82,7 +83,11 @@ impl Create {
 
 fn mount(data_dir: &Path) -> Result<ExitCode, CliError> {
     require_root()?;
-    let fresh = pool::mount(data_dir).map_err(CliError::new)?;
+    let pool = pool::file(data_dir);
+    if !pool.exists() {
+        return Err(CliError::new(PoolError::Absent { pool }));
+    }
+    let fresh = mount_pool(data_dir)?;
     let done = if fresh { "mounted" } else { "mounted already" };
     ui::print(&format!("{done} on {}", data_dir.display()));
     Ok(ExitCode::SUCCESS)
@@ -142,6 +147,8 @@ impl Found {
 
 impl Status {
     fn run(self, data_dir: &Path) -> Result<ExitCode, CliError> {
+        // What a file system can do is tried on it.
+        require_root()?;
         let found = Found::at(data_dir)?;
         if self.json {
             ui::print_json(&found);

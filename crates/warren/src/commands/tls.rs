@@ -7,7 +7,7 @@ use warren_core::HostName;
 use super::serve::SettingFlags;
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::require_root;
+use crate::local::{require_root, settle};
 use crate::ui;
 
 /// Look after certificates.
@@ -44,6 +44,7 @@ impl Init {
     fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         require_root()?;
         let config = self.settings.load(global)?.config;
+        settle(&config.server.data_dir)?;
         let domain = self.domain.as_ref().unwrap_or(&config.ports.domain);
         let files =
             warren_server::init_tls(&config.server.data_dir, domain, self.renew).map_err(CliError::new)?;

@@ -15,6 +15,7 @@ use warren_server::{LinksOf, open_networks};
 use crate::cli::Global;
 use crate::commands::serve::SettingFlags;
 use crate::error::CliError;
+use crate::local::look_at;
 use crate::network::destination;
 use crate::ui;
 
@@ -63,6 +64,8 @@ impl Outlet {
         if policy.is_none() {
             return Ok(Self::closed());
         }
+        // The settings may name another one than the command.
+        look_at(&config.server.data_dir)?.claim()?;
         let networks = open_networks(&config, LinksOf::Command);
         match networks.unavailable() {
             None => Ok(Self::over(networks, policy, aloud)),

@@ -75,6 +75,10 @@ fn after_entry(client: &Client, sandbox: &SandboxId, number: u64) -> Result<Snap
     let until = Instant::now() + PATIENCE;
     loop {
         let entry = entry(client, sandbox, number)?;
+        if let Some(reason) = entry.not_kept {
+            let error = CliError::new(format!("the state after entry {number} was not kept: {reason}"));
+            return Err(error.hint(format!("`warren log {sandbox}` shows which states there are")));
+        }
         match entry.after_id {
             Some(id) => return id.parse().map_err(CliError::new),
             // The state that a command left is captured in the background.

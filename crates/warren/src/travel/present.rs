@@ -1,8 +1,11 @@
 //! States, changes and entries as people read them.
 
 use warren_core::ByteSize;
-use warren_wire::api::{Conflict, DiffKind, FileDiff, FileState, FileType, JournalAction, JournalEntry};
+use warren_wire::api::{
+    Conflict, DiffKind, FileDeed, FileDiff, FileState, FileType, JournalAction, JournalEntry,
+};
 
+use crate::time::took;
 use crate::ui;
 
 /// As much of a snapshot's id as tells it from others.
@@ -19,13 +22,50 @@ pub(crate) fn deed(entry: &JournalEntry) -> String {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     match entry.action {
         JournalAction::Exec => text(&entry.command),
+        JournalAction::Terminal => {
+            let took = entry.ended_at.as_deref().and_then(|ended| took(&entry.began_at, ended));
+            let took = took.map(|took| format!(" ({took})")).unwrap_or_default();
+            format!("terminal: {}{took}", text(&entry.command))
+        }
         JournalAction::Tool => format!("{} {}", text(&entry.tool), text(&entry.params)),
+        JournalAction::Files => file_deed(entry),
         JournalAction::Turn => format!("(turn {} complete)", entry.turn),
         JournalAction::Rollback => {
             format!("(rollback to {})", entry.snapshot_id.as_deref().map(short).unwrap_or_default())
         }
-        JournalAction::Promote => format!("(promote of {})", text(&entry.from_id)),
+        JournalAction::Promote => match &entry.command {
+            Some(command) => format!("(promote of {}) {command}", text(&entry.from_id)),
+            None => format!("(promote of {})", text(&entry.from_id)),
+        },
+        JournalAction::Unknown => "(something that this warren is too old to name)".to_owned(),
     }
+}
+
+/// `write /a/b (3 files, 12 KiB)`, with the words of the commands that do the same.
+fn file_deed(entry: &JournalEntry) -> String {
+    let word = match entry.operation {
+        Some(FileDeed::Write) => "write",
+        Some(FileDeed::Unpack) => "unpack",
+        Some(FileDeed::MakeDirectory) => "mkdir",
+        Some(FileDeed::Rename) => "mv",
+        Some(FileDeed::Remove) => "rm",
+        Some(FileDeed::SetPermissions) => "chmod",
+        Some(FileDeed::SetOwner) => "chown",
+        Some(FileDeed::MakeSymlink) => "ln -s",
+        Some(FileDeed::SetAttributes) => "setattr",
+        Some(FileDeed::Unknown) | None => "files",
+    };
+    let mut text = format!("{word} {}", entry.path.as_deref().unwrap_or_default());
+    if let Some(to) = &entry.to {
+        text.push_str(&format!(" → {to}"));
+    }
+    let amount =
+        [entry.files.map(|files| format!("{files} files")), entry.bytes.map(|bytes| size(Some(bytes)))];
+    let amount: Vec<String> = amount.into_iter().flatten().collect();
+    if !amount.is_empty() {
+        text.push_str(&format!(" ({})", amount.join(", ")));
+    }
+    text
 }
 
 /// How it ended, in a word.

@@ -1,0 +1,269 @@
+//! The server as a service of systemd: its unit, and what there is to say of it.
+
+mod rest;
+mod systemd;
+mod unit;
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use clap::{Args, Subcommand};
+use warren_wire::api::{Health, HealthStatus};
+
+use self::systemd::{journal, state, systemctl};
+use self::unit::{REST_UNIT, UNIT, Unit};
+use super::serve::SettingFlags;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::local::{data_dir, look_at, require_root};
+use crate::service::Place;
+use crate::ui;
+
+/// How long a server may take until it answers, reconciliation of what it finds included.
+const PATIENCE: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(100);
+/// What `systemctl status` answers for a unit that does not run.
+const NOT_RUNNING: u8 = 3;
+
+/// Have systemd keep the server running.
+///
+/// The server then starts with the machine, and again whenever it ends. Sandboxes and their processes outlive a restart of the service;
+/// when the machine goes down they are brought to rest first, and their files are kept.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Service {
+    Install(Install),
+    Uninstall(Uninstall),
+    Status(Status),
+    Rest(Rest),
+}
+
+/// Write the unit, start it now and at every start of the machine, and wait until the server answers.
+///
+/// Run again, it brings the unit up to date with this program and these options, and restarts the service.
+#[derive(Debug, Args)]
+pub(crate) struct Install {
+    /// Have the server read its settings from this file [default: /etc/warren/warren.yaml, else warren.yaml in the data directory]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Have the server listen on this address [default: what the settings say]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Only print the unit
+    #[arg(long)]
+    print: bool,
+}
+
+/// End the service and remove its unit; data stays, and sandboxes that run go on.
+#[derive(Debug, Args)]
+pub(crate) struct Uninstall {}
+
+/// Say how the service is: the unit, the server's health and version, and its sandboxes.
+///
+/// Exit code 0 when the server answers and can do its work, 1 when it refuses new work or does not answer, 3 when the service does not run.
+#[derive(Debug, Args)]
+pub(crate) struct Status {}
+
+/// Bring sandboxes to rest that no server looks after, when the machine goes down; files stay.
+///
+/// The service calls this by itself. On a machine without systemd, `warren service rest --now` belongs into what it does at its end.
+#[derive(Debug, Args)]
+pub(crate) struct Rest {
+    /// Whether or not the machine goes down
+    #[arg(long)]
+    now: bool,
+}
+
+impl Service {
+    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        match self {
+            Self::Install(args) => args.run(global),
+            Self::Uninstall(_) => uninstall(),
+            Self::Status(_) => status(global),
+            Self::Rest(args) => rest::rest(global, args.now).map(|()| ExitCode::SUCCESS),
+        }
+    }
+}
+
+impl Install {
+    fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+        let unit = self.unit(global)?;
+        if self.print {
+            ui::print(&format!("# {UNIT}\n{}\n# {REST_UNIT}\n{}", unit.text(), unit.rest_text().trim_end()));
+            return Ok(ExitCode::SUCCESS);
+        }
+        require_systemd()?;
+        require_root()?;
+        require_own_program(&unit.program)?;
+        // What the service would not start with is better known now.
+        SettingFlags::of(unit.config.clone(), unit.listen.clone()).load(&at(global, &unit.data_dir))?;
+        look_at(&unit.data_dir)?;
+        let before = state()?;
+        if !before.is_active() && answers(global, &unit.data_dir) {
+            return Err(CliError::new(format!("a server already uses {}", unit.data_dir.display()))
+                .hint("end it, and install the service then: its sandboxes go on"));
+        }
+        for (path, text) in [(UNIT, unit.text()), (REST_UNIT, unit.rest_text())] {
+            fs::write(path, text).map_err(|error| CliError::new(format!("write {path}: {error}")))?;
+        }
+        systemctl(&["enable", "--quiet", "--no-reload", "warren.service", "warren-rest.service"])?;
+        systemctl(&["daemon-reload"])?;
+        systemctl(&["start", "warren-rest.service"])?;
+        // Restart starts it too. It is not waited for here, since what it says about a failure is not why.
+        drop(systemctl(&["restart", "warren.service"]));
+        let health = self::wait(global, &unit.data_dir)?;
+        tell(&unit, &health);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn unit(&self, global: &Global) -> Result<Unit, CliError> {
+        let program = std::env::current_exe().map_err(CliError::new)?;
+        let config = self.config.as_ref().map(std::path::absolute).transpose().map_err(CliError::new)?;
+        let flags = SettingFlags::of(config.clone(), self.listen.clone());
+        // The file of settings may name the data directory.
+        let data_dir = match &global.data_dir {
+            Some(_) => data_dir(global)?,
+            None => flags.load(global)?.config.server.data_dir,
+        };
+        Ok(Unit { program, data_dir, config, listen: self.listen.clone() })
+    }
+}
+
+fn tell(unit: &Unit, health: &Health) {
+    let data_dir = unit.data_dir.display();
+    let url = announced_url(&unit.data_dir).unwrap_or_else(|| "an address of its own".to_owned());
+    ui::print(&format!("warren.service runs, and starts with the machine. It serves at {url}"));
+    if health.status != HealthStatus::Ok {
+        ui::print("It has something to say: see `warren health`.");
+    }
+    ui::print(&format!("  unit     {UNIT}"));
+    ui::print(&format!("  data     {data_dir}"));
+    ui::print(&format!(
+        "  the key  in {data_dir}/server.json; commands of root on this machine find it by themselves"
+    ));
+    ui::print("  the log  journalctl -u warren -f");
+    let named = if unit.data_dir == Path::new("/var/lib/warren") {
+        String::new()
+    } else {
+        format!("--data-dir {data_dir} ")
+    };
+    ui::print(&format!("\nTry:\n  id=$(warren {named}create) && warren {named}exec \"$id\" -- uname -a"));
+}
+
+fn uninstall() -> Result<ExitCode, CliError> {
+    require_systemd()?;
+    require_root()?;
+    let Some(data_dir) = installed()? else {
+        return Err(CliError::new("the service is not installed").hint("`warren service install` does that"));
+    };
+    systemctl(&["disable", "--quiet", "--now", "warren.service", "warren-rest.service"])?;
+    for path in [REST_UNIT, UNIT] {
+        fs::remove_file(path).map_err(|error| CliError::new(format!("remove {path}: {error}")))?;
+    }
+    systemctl(&["daemon-reload"])?;
+    // Otherwise a unit that failed is listed for ever.
+    drop(systemctl(&["reset-failed", "--quiet", "warren.service"]));
+    ui::print(&format!(
+        "The service is removed. What it kept is still in {}, and sandboxes that ran go on: `warren serve` takes them over.",
+        data_dir.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(global: &Global) -> Result<ExitCode, CliError> {
+    require_systemd()?;
+    let Some(data_dir) = installed()? else {
+        ui::print("unit       not installed: `warren service install` does that");
+        return Ok(ExitCode::from(NOT_RUNNING));
+    };
+    let state = state()?;
+    ui::print(&format!("unit       {state}"));
+    ui::print(&format!("data       {}", data_dir.display()));
+    if !state.is_active() {
+        journal(5).lines().for_each(|line| ui::print_plain(&format!("           {line}")));
+        return Ok(ExitCode::from(NOT_RUNNING));
+    }
+    let health = ask(global, &data_dir)?;
+    ui::print(&format!("url        {}", announced_url(&data_dir).unwrap_or_default()));
+    ui::print(&format!("health     {}", super::word(&health.status)));
+    if let Some(details) = &health.details {
+        details.problems.iter().for_each(|problem| ui::print_plain(&format!("           {problem}")));
+        ui::print(&format!("version    {}", details.version));
+        ui::print(&format!("sandboxes  {} of {}", details.sandboxes, details.max_sandboxes));
+    }
+    let refused = health.status == HealthStatus::Critical;
+    Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Waits until the server answers, or the unit has given up.
+fn wait(global: &Global, data_dir: &Path) -> Result<Health, CliError> {
+    let begun = Instant::now();
+    loop {
+        if let Ok(health) = ask(global, data_dir) {
+            return Ok(health);
+        }
+        let state = state()?;
+        if state.has_failed() || begun.elapsed() > PATIENCE {
+            return Err(CliError::new(format!("the service does not answer: it is {state}"))
+                .hint(journal(10))
+                .hint("`journalctl -u warren` has the rest; `warren service install` tries again"));
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// The server of a data directory, whatever the environment says of another one.
+fn ask(global: &Global, data_dir: &Path) -> Result<Health, CliError> {
+    Ok(at(global, data_dir).client()?.health()?)
+}
+
+fn answers(global: &Global, data_dir: &Path) -> bool {
+    matches!(at(global, data_dir).place(), Ok(Place::Server(_)))
+}
+
+fn at(global: &Global, data_dir: &Path) -> Global {
+    Global { data_dir: Some(data_dir.to_owned()), url: None, key: None, crash_at: global.crash_at.clone() }
+}
+
+fn announced_url(data_dir: &Path) -> Option<String> {
+    let text = fs::read(data_dir.join("server.json")).ok()?;
+    let announced: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    Some(announced.get("url")?.as_str()?.to_owned())
+}
+
+/// The data directory of the service, if it is installed.
+fn installed() -> Result<Option<PathBuf>, CliError> {
+    match fs::read_to_string(UNIT) {
+        Ok(text) => Unit::data_dir_in(&text).map(Some).ok_or_else(|| {
+            CliError::new(format!("{UNIT} was not written by `warren service install`"))
+                .hint("take it away, and install the service again")
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(CliError::new(format!("read {UNIT}: {error}"))),
+    }
+}
+
+fn require_systemd() -> Result<(), CliError> {
+    // As systemd's own sd_booted does.
+    if Path::new("/run/systemd/system").is_dir() {
+        return Ok(());
+    }
+    Err(CliError::new("this machine is not run by systemd").hint(
+        "have what runs it start `warren serve` as root, and send SIGTERM to that process alone to end it",
+    ))
+}
+
+/// What root runs at every start of the machine, nobody else may change.
+fn require_own_program(program: &Path) -> Result<(), CliError> {
+    let status = fs::metadata(program).map_err(CliError::new)?;
+    if status.uid() == 0 && status.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let program = program.display();
+    Err(CliError::new(format!(
+        "{program} can be changed by others than root, who would then run anything as root"
+    ))
+    .hint(format!("install -m 755 {program} /usr/local/bin/warren && /usr/local/bin/warren service install")))
+}

@@ -1,0 +1,47 @@
+//! Bringing sandboxes to rest that no server looks after, before the machine sends signals to everybody and waits: one that is frozen takes
+//! none.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use warren_core::{Isolation as _, SandboxId};
+
+use super::systemd::machine_goes_down;
+use crate::cli::Global;
+use crate::error::CliError;
+use crate::local::{Local, data_dir};
+use crate::ui;
+
+const AT_ONCE: usize = 8;
+
+/// Ends every process of every sandbox in the data directory. Their files stay.
+pub(super) fn rest(global: &Global, now: bool) -> Result<(), CliError> {
+    let place = data_dir(global)?;
+    // The unit's stop may have been asked for by somebody, with no machine going down.
+    if !(now || machine_goes_down()) || !place.join("sandboxes").is_dir() {
+        return Ok(());
+    }
+    let local = Local::open(global)?;
+    let alive: Vec<SandboxId> =
+        local.backend.list()?.into_iter().filter(|found| found.alive).map(|found| found.id).collect();
+    let failed = halt(&local, &alive);
+    let directory = std::fs::File::open(&place).map_err(CliError::new)?;
+    rustix::fs::syncfs(&directory).map_err(CliError::new)?;
+    ui::print(&format!("{} of {} sandboxes were brought to rest", alive.len() - failed, alive.len()));
+    if failed == 0 { Ok(()) } else { Err(CliError::new(format!("{failed} sandboxes did not end"))) }
+}
+
+/// Answers how many did not end.
+fn halt(local: &Local, ids: &[SandboxId]) -> usize {
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = local.backend.halt(id) {
+                failed.fetch_add(1, Ordering::Relaxed);
+                ui::complain(&CliError::from(error).chain());
+            }
+        }
+    };
+    thread::scope(|scope| (0..AT_ONCE.min(ids.len())).for_each(|_| drop(scope.spawn(work))));
+    failed.into_inner()
+}
