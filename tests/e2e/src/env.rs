@@ -79,6 +79,11 @@ impl TestEnv {
         finish(self.command(words), &[])
     }
 
+    /// As [`TestEnv::warren`], on another data directory.
+    pub fn warren_on<I: AsRef<OsStr>>(&self, data_dir: &Path, words: impl IntoIterator<Item = I>) -> Output {
+        finish(self.command_on(data_dir, words), &[])
+    }
+
     /// Runs a command in a fresh sandbox.
     pub fn run<I: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = I>) -> Output {
         self.run_with(&[] as &[&str], command)

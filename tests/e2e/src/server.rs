@@ -9,6 +9,7 @@ use warren_wire::client::{Client, SandboxQuery};
 
 use crate::census;
 use crate::env::{TestEnv, finish};
+use crate::host::SharedHost;
 use crate::internet::{Internet, RESOLVER};
 use crate::output::Output;
 use crate::wait::eventually;
@@ -26,6 +27,7 @@ pub struct ServerSetup<'env> {
     variables: Vec<(String, String)>,
     boot: Option<PathBuf>,
     machine: Option<&'env Internet>,
+    host: Option<&'env SharedHost>,
 }
 
 /// `warren serve` on a data directory, usually that of the [`TestEnv`]. Whatever becomes of the test, it does not outlive it.
@@ -91,6 +93,12 @@ impl<'env> ServerSetup<'env> {
         self.set("network.dns", &format!("[\"{RESOLVER}\"]"))
     }
 
+    /// On a host whose mounts are shared.
+    pub fn on(mut self, host: &'env SharedHost) -> Self {
+        self.host = Some(host);
+        self
+    }
+
     /// `warren serve`, not yet started.
     pub fn command(&self) -> Command {
         let mut command = self.env.command_on(&self.data_dir, ["serve", "--listen", &self.listen]);
@@ -100,9 +108,10 @@ impl<'env> ServerSetup<'env> {
             Some(id) => within(&command, id),
             None => command,
         };
-        match self.machine {
-            Some(internet) => internet.on_machine(&command),
-            None => command,
+        match (self.machine, self.host) {
+            (Some(internet), _) => internet.on_machine(&command),
+            (None, Some(host)) => host.inside(&command),
+            (None, None) => command,
         }
     }
 
@@ -160,6 +169,7 @@ impl<'env> TestServer<'env> {
             variables: Vec::new(),
             boot: None,
             machine: None,
+            host: None,
         }
     }
 
@@ -297,6 +307,7 @@ impl<'env> TestServer<'env> {
             variables: Vec::new(),
             boot: None,
             machine: self.setup.machine,
+            host: self.setup.host,
         };
         let setup = change(setup);
         (self.child, self.started_in) = setup.spawn();

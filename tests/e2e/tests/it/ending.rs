@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use warren_core::SandboxId;
-use warren_e2e::{Backend, TestEnv, probe, processes_of};
+use warren_e2e::{Backend, TestEnv, eventually, probe, processes_of};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -82,4 +82,26 @@ fn destroy_is_final_and_asking_again_says_so() {
     assert!(backend.port().dial(&id).is_err());
     assert!(backend.port().freeze(&id).is_err());
     assert!(backend.port().usage(&id).is_err());
+}
+
+/// What a machine that goes down sends to every process.
+#[test]
+fn the_machine_s_signal_ends_a_sandbox_and_one_from_inside_does_not() {
+    let env = TestEnv::new();
+    let backend = env.backend();
+    let id = backend.sandbox_with(|spec| spec.user = Some("root".into()));
+    // Sent in every way there is, also with a made-up sender: rt_sigqueueinfo with the code of a queued signal and pid 0.
+    let body = "import signal, struct\nfor n in (signal.SIGTERM, signal.SIGINT):\n  error_of(lambda: os.kill(1, n))\n\
+                \x20 for code in (0, -1, 0x80):\n    call(129, 1, int(n), struct.pack('iiiiii', n, 0, code, 0, 0, 0) + bytes(104))\nprint('ok')";
+    assert_eq!(backend.exec(&id, probe(body)).line(), "ok");
+    assert_eq!(backend.exec(&id, ["echo", "alive"]).line(), "alive");
+
+    backend.spawn(&id, ["sh", "-c", "trap '' TERM INT; touch /tmp/up; while :; do sleep 1000; done"]);
+    backend.spawn(&id, ["sh", "-c", "trap 'touch /tmp/told; exit' TERM; while :; do sleep 0.1; done"]);
+    wait_for(&backend, &id, "/tmp/up");
+    let agent = backend.port().list().unwrap().into_iter().find(|found| found.id == id).unwrap().pid.unwrap();
+    let pid = rustix::process::Pid::from_raw(agent.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    eventually(DEADLINE, "all of it ends", || processes_of(id.as_str()).is_empty());
+    backend.destroy(&id);
 }

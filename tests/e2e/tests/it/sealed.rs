@@ -280,7 +280,7 @@ fn a_stack_of_two_hundred_layers_works() {
 fn a_crash_at_any_step_leaves_a_sandbox_that_works_sealed_or_not() {
     for point in CrashPoint::ALL.into_iter().filter(|point| point.name().starts_with("seal.")) {
         for running in [true, false] {
-            let at_rest = ["seal.intent", "seal.prepared"].contains(&point.name());
+            let at_rest = ["seal.intent", "seal.prepared", "seal.placing"].contains(&point.name());
             if running || at_rest {
                 crash_while_sealing(point, running);
             }
@@ -288,27 +288,44 @@ fn a_crash_at_any_step_leaves_a_sandbox_that_works_sealed_or_not() {
     }
 }
 
-fn crash_while_sealing(point: CrashPoint, running: bool) {
-    let env = TestEnv::new();
-    let when = point.name();
-    let id = {
-        let backend = env.backend();
-        let id = backend.create(root_spec(), OwnerBond::Outlives);
-        shell(&backend, &id, "echo one > /root/file; mkdir /usr/local/made");
-        if !running {
-            backend.port().halt(&id).expect("it is halted");
-        }
-        id
-    };
+/// Seals in a process that is killed there.
+#[track_caller]
+fn crash(env: &TestEnv, id: &SandboxId, when: &str) {
     let mut life = Command::new(env!("CARGO_BIN_EXE_life"));
     let status =
         life.arg(env.data_dir()).args([when, "seal", id.as_str()]).status().expect("the step is taken");
     assert_eq!(status.signal(), Some(9), "{when}");
+}
+
+/// What is mounted where, as a sandbox sees it.
+const MOUNTS: &str =
+    "cut -d' ' -f5,6 /proc/self/mountinfo | sort; ls /proc/self/ns /dev/shm /volume /usr/volume";
+
+fn crash_while_sealing(point: CrashPoint, running: bool) {
+    let env = TestEnv::new();
+    let when = point.name();
+    let volume = tempfile::tempdir().expect("a directory for the test can be made");
+    let (source, access) = (volume.path().canonicalize().expect("it has a path"), MountAccess::ReadWrite);
+    let targets = ["/volume", "/usr/volume"];
+    let mounts =
+        targets.map(|target| Mount { source: source.clone(), target: target.into(), access }).to_vec();
+    let spec = SandboxSpec { mounts, ..root_spec() };
+    let (id, table) = {
+        let backend = env.backend();
+        let id = backend.create(spec.clone(), OwnerBond::Outlives);
+        shell(&backend, &id, "echo one > /root/file; mkdir /usr/local/made; echo x > /volume/x");
+        let table = shell(&backend, &id, MOUNTS);
+        if !running {
+            backend.port().halt(&id).expect("it is halted");
+        }
+        (id, table)
+    };
+    crash(&env, &id, when);
     let backend = env.backend();
     let found = found(&backend, &id);
     assert_eq!((found.alive, found.frozen), (running, false), "{when}");
     let sealed = found.root[0].lowers.len() > 1;
-    let late = ["seal.exchanged", "seal.recorded"].contains(&when);
+    let late = ["seal.pivoted", "seal.exchanged", "seal.placing", "seal.recorded"].contains(&when);
     assert_eq!(
         sealed,
         late || !running && when == "seal.prepared" && env.data_dir().join("sealed").exists(),
@@ -316,10 +333,11 @@ fn crash_while_sealing(point: CrashPoint, running: bool) {
     );
     assert_eq!(env.data_dir().join("sealed/upper-0/root/file").exists(), sealed, "{when}");
     if !running {
-        let request = backend.request(root_spec(), OwnerBond::Outlives);
+        let request = backend.request(spec, OwnerBond::Outlives);
         let request = CreateRequest { id: id.clone(), root: found.root, state: RootState::Kept, ..request };
         backend.port().create(request).expect("it starts again");
     }
+    assert_eq!(shell(&backend, &id, MOUNTS), table, "{when}");
     assert_eq!(
         shell(&backend, &id, "cat /root/file; ls -d /usr/local/made; echo two > /root/file; cat /root/file"),
         "one\n/usr/local/made\ntwo"
@@ -327,5 +345,67 @@ fn crash_while_sealing(point: CrashPoint, running: bool) {
     let next = layer(&env, "next");
     assert_sealed(&backend, &id, &next);
     assert_eq!(shell(&backend, &id, "cat /root/file"), "two");
+    assert_eq!(shell(&backend, &id, MOUNTS), table, "{when}");
     backend.destroy(&id);
+}
+
+/// One crash after another: whoever comes next repairs what the last one left, seals again and is killed as well.
+#[test]
+fn crashes_in_a_row_leave_one_root() {
+    let env = TestEnv::new();
+    let id = env.backend().create(root_spec(), OwnerBond::Outlives);
+    let table =
+        shell(&env.backend(), &id, "echo one > /root/file; cut -d' ' -f5 /proc/self/mountinfo | sort");
+    for when in ["seal.moving", "seal.attached", "seal.moved", "seal.moving", "seal.pivoted"] {
+        crash(&env, &id, when);
+    }
+    let backend = env.backend();
+    assert_eq!(found(&backend, &id).root[0].lowers[0], env.data_dir().join("sealed/upper-0"));
+    assert_eq!(shell(&backend, &id, "cut -d' ' -f5 /proc/self/mountinfo | sort"), table);
+    backend.destroy(&id);
+}
+
+/// Where the layer was to go is no place for it any more: the sandbox goes on, and whoever asks is told, until it can be done.
+#[test]
+fn a_seal_that_cannot_be_finished_leaves_nobody_standing_still_and_loses_nothing() {
+    for ends_before in [false, true] {
+        let env = TestEnv::new();
+        let id = env.backend().create(root_spec(), OwnerBond::Outlives);
+        shell(&env.backend(), &id, "echo one > /root/file");
+        crash(&env, &id, "seal.exchanged");
+        let into = env.data_dir().join("sealed");
+        let on_it = |word: &str| {
+            let mut command = Command::new("sh");
+            assert!(command.args(["-c", word]).arg(&into).status().unwrap().success(), "{word}");
+        };
+        on_it("mount -t tmpfs tmpfs \"$0\"");
+        let backend = env.backend();
+        let id = &id;
+        assert!(!found(&backend, id).frozen, "it stands still");
+        assert_eq!(
+            shell(&backend, id, "cat /root/file; echo two > /root/second; cat /root/second"),
+            "one\ntwo"
+        );
+        let below = found(&backend, id).root;
+        let error =
+            backend.port().seal(id, &layer(&env, "other"), &below).expect_err("it cannot be finished");
+        assert!(causes(&error).contains("cross-device"), "{}", causes(&error));
+        assert!(!found(&backend, id).frozen, "it stands still");
+        if ends_before {
+            backend.port().halt(id).expect("it ends");
+        }
+        on_it("umount \"$0\"");
+        let found = found(&backend, id);
+        assert_eq!(found.root[0].lowers[0], into.join("upper-0"), "it is finished");
+        if ends_before {
+            let request = backend.request(root_spec(), OwnerBond::Outlives);
+            let request =
+                CreateRequest { id: id.clone(), root: found.root, state: RootState::Kept, ..request };
+            backend.port().create(request).expect("it starts again");
+        }
+        assert_eq!(shell(&backend, id, "cat /root/file /root/second"), "one\ntwo");
+        assert_sealed(&backend, id, &layer(&env, "next"));
+        assert_eq!(shell(&backend, id, "cat /root/file /root/second"), "one\ntwo");
+        backend.destroy(id);
+    }
 }

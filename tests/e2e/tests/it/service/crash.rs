@@ -52,6 +52,8 @@ fn deed_of(step: &str) -> Deed {
 struct Bystanders {
     running: String,
     stopped: String,
+    /// Of the running one: nobody changes it.
+    generation: u64,
 }
 
 impl Bystanders {
@@ -61,7 +63,10 @@ impl Bystanders {
             .shell(&running, "echo whole > file; nohup sh -c 'while :; do sleep 1; done' >/dev/null 2>&1 &");
         server.shell(&stopped, "echo whole > file");
         server.warren(["stop", &stopped]).ok();
-        Self { running, stopped }
+        // What it did is captured before the next command begins, and that changes nothing.
+        server.shell(&running, "true");
+        let generation = server.client().sandbox(&running).expect("it is known").generation;
+        Self { running, stopped, generation }
     }
 
     #[track_caller]
@@ -69,7 +74,7 @@ impl Bystanders {
         let running = server.client().sandbox(&self.running).expect("it is known");
         assert_eq!(
             (running.status, running.generation),
-            (warren_wire::api::SandboxStatus::Ready, 2),
+            (warren_wire::api::SandboxStatus::Ready, self.generation),
             "{after}"
         );
         assert_eq!(server.shell(&self.running, "cat file; pgrep -c sleep"), "whole\n1", "{after}");

@@ -47,20 +47,27 @@ fn every_kind_of_file_is_as_it_was_after_a_rollback_and_in_forks() {
 fn every_kind_of_file_survives_the_copy_of_a_busy_sandbox() {
     let env = TestEnv::new();
     let server = TestServer::start(&env);
-    let id = create(&server, &[]);
-    kinds(&server, &id, "make");
-    snapshot(&server, &id);
-    keep_busy(&server, &id, "while :; do sleep 0.1; done");
-    kinds(&server, &id, "change");
-    let listed = kinds(&server, &id, "list");
-    let taken = take(&server, &id, &[]);
-    assert_eq!(taken["method"], "copied", "{taken}");
-    let copy = fork(&server, &text(&taken, "snapshot_id"));
-    assert_same(&kinds(&server, &copy, "list"), &listed, "a fork of the copy");
-    kinds(&server, &id, "again");
-    server.warren(["rollback", &id, &text(&taken, "snapshot_id")]).ok();
-    assert_same(&kinds(&server, &id, "list"), &listed, "rolled back to the copy");
+    // With automatic ones, what is asked for has been taken already.
+    for (history, method) in [("off", "copied"), ("commands", "unchanged")] {
+        survives_the_copy(&server, history, method);
+    }
     server.finish();
+}
+
+fn survives_the_copy(server: &TestServer<'_>, history: &str, method: &str) {
+    let id = create(server, &["--history", history]);
+    kinds(server, &id, "make");
+    snapshot(server, &id);
+    keep_busy(server, &id, "while :; do sleep 0.1; done");
+    kinds(server, &id, "change");
+    let listed = kinds(server, &id, "list");
+    let taken = take(server, &id, &[]);
+    assert_eq!(taken["method"], method, "{taken}");
+    let copy = fork(server, &text(&taken, "snapshot_id"));
+    assert_same(&kinds(server, &copy, "list"), &listed, "a fork of the copy");
+    kinds(server, &id, "again");
+    server.warren(["rollback", &id, &text(&taken, "snapshot_id")]).ok();
+    assert_same(&kinds(server, &id, "list"), &listed, "rolled back to the copy");
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn a_pool_is_made_once_and_for_an_empty_directory_alone() {
     let full = env.path("full");
     fs::create_dir(&full).unwrap();
     fs::write(full.join("precious"), "").unwrap();
-    storage(&env, &full, &["create", "--size", "1g"]).ended(125).says("is not empty");
+    storage(&env, &full, &["create", "--size", "1g"]).ended(125).says("which is not Warren's");
     assert!(!env.path("full.pool").exists());
     storage(&env, &env.path("tiny"), &["create", "--size", "1m"]).ended(125).says("too small");
     storage(&env, &env.path("absent"), &["mount"]).ended(125).says("warren storage create");
@@ -273,6 +273,6 @@ fn a_pool_is_mounted_by_whoever_needs_it() {
         Command::new("umount").arg(pool.data()).output().is_ok_and(|output| output.status.success())
     });
     fs::write(pool.data().join("precious"), "").unwrap();
-    storage(&env, pool.data(), &["mount"]).ended(125).says("is not empty");
-    TestServer::setup(&env).data_dir(pool.data()).refused().ended(125).says("is not empty");
+    storage(&env, pool.data(), &["mount"]).ended(125).says("which is not Warren's");
+    TestServer::setup(&env).data_dir(pool.data()).refused().ended(125).says("which is not Warren's");
 }
