@@ -19,8 +19,8 @@ run: build ## Build, show what a sandbox is, and start the server (needs root)
 test: ## Install what the tests need (as root), then run all of them
 	@scripts/install-test-deps
 	@scripts/test
-	@scripts/side-by-side "scripts/test-cgroup-v2 $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" \
-		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren"
+	@scripts/side-by-side "scripts/real-machine $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" \
+		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren" "scripts/storm $(TARGET_DIR)/debug/warren"
 
 check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) fmt --all --check
