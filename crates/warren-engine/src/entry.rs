@@ -18,8 +18,8 @@ use crate::driver::{Task, head_or_start};
 use crate::journal::OpenEntry;
 use crate::{Engine, EngineError};
 
-/// How long a driver gets to say how its sandbox ended.
-const END_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a driver gets to say how its sandbox ended. It may be in the middle of other work.
+const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Leave to work in a sandbox. While it exists the sandbox counts as busy: it is not frozen for idleness, and what must
 /// not overlap with work is denied.
@@ -141,10 +141,12 @@ impl Door {
 
     /// A broken connection may be the first that is seen of the sandbox's end: what its driver says of it, else the error.
     async fn end_or(&self, error: EngineError) -> EngineError {
-        match timeout(END_PATIENCE, self.life.until_end()).await {
-            Ok(detail) => self.ended(&detail),
-            Err(_) => error,
-        }
+        timeout(END_PATIENCE, self.end()).await.unwrap_or(error)
+    }
+
+    /// Waits for the end of this life, and says how it ended.
+    pub(crate) async fn end(&self) -> EngineError {
+        self.ended(&self.life.until_end().await)
     }
 
     pub(crate) fn ended(&self, detail: &str) -> EngineError {

@@ -2,8 +2,8 @@ use std::error::Error;
 
 use warren_core::catalog::CatalogError;
 use warren_core::{
-    Conflict, DenyReason, IsolationError, LayerError, NetworkError, RunDenied, SandboxId, SessionId,
-    SessionState, SnapshotId, Status, TemplateError,
+    Conflict, DenyReason, IsolationError, IsolationErrorKind, LayerError, NetworkError, RunDenied, SandboxId,
+    SessionId, SessionState, SnapshotId, Status, TemplateError,
 };
 use warren_wire::guest::{CallError, Failure};
 
@@ -151,6 +151,17 @@ impl EngineError {
 
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), message: message.into() }
+    }
+
+    /// Whether it says that the sandbox's life is over.
+    pub(crate) fn is_end(&self) -> bool {
+        match self {
+            Self::SandboxEnded { .. } => true,
+            Self::Backend(error) => {
+                matches!(error.kind, IsolationErrorKind::Ended | IsolationErrorKind::NotFound)
+            }
+            _ => false,
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
+use tokio::time::timeout;
 use warren_core::{Owner, SandboxId};
 use warren_wire::guest::{CallError, Exit, ProcessId, Reply, Request};
 
@@ -29,6 +30,9 @@ pub(crate) use send::Sender;
 /// How long an answer may take that needs no work.
 pub(crate) const ANSWER: Duration = Duration::from_secs(30);
 
+/// How long a sandbox that still takes connections may have ended before that is known.
+const LAST_BREATH: Duration = Duration::from_millis(200);
+
 /// How long an answer may take that needs a walk through all files.
 pub(crate) const WORK: Duration = Duration::from_secs(300);
 
@@ -38,6 +42,9 @@ pub(crate) trait Gate: Send + Sync {
 
     /// A new connection. An error says how the sandbox ended, if it did.
     fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>>;
+
+    /// Waits for the end of the sandbox's life, and says how it ended.
+    fn end(&self) -> BoxFuture<'_, EngineError>;
 
     fn saw_output(&self, bytes: &[u8]);
 
@@ -60,6 +67,10 @@ impl Gate for Arc<Entry> {
 
     fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
         Box::pin(self.door().dial())
+    }
+
+    fn end(&self) -> BoxFuture<'_, EngineError> {
+        Box::pin(self.door().end())
     }
 
     fn saw_output(&self, bytes: &[u8]) {
@@ -140,12 +151,14 @@ impl Guest {
     pub(crate) async fn explain(&self, error: CallError) -> EngineError {
         match error {
             CallError::Failed(failure) => EngineError::Refused(failure),
-            CallError::Closed | CallError::Stream(_) => {
-                match tokio::time::timeout(ANSWER, self.gate.dial()).await {
-                    Ok(Err(ended @ EngineError::SandboxEnded { .. })) => ended,
-                    _ => self.failed(error),
+            CallError::Closed | CallError::Stream(_) => match timeout(ANSWER, self.gate.dial()).await {
+                Ok(Err(ended)) if ended.is_end() => ended,
+                // An agent that is dying closes its connections before it stops listening.
+                Ok(Ok(_)) => {
+                    timeout(LAST_BREATH, self.gate.end()).await.unwrap_or_else(|_| self.failed(error))
                 }
-            }
+                _ => self.failed(error),
+            },
             _ => self.failed(error),
         }
     }
@@ -181,7 +194,7 @@ pub(crate) async fn within<T>(
     patience: Duration,
     work: impl Future<Output = Result<T, EngineError>>,
 ) -> Result<T, EngineError> {
-    match tokio::time::timeout(patience, work).await {
+    match timeout(patience, work).await {
         Ok(outcome) => outcome,
         Err(_) => {
             Err(EngineError::TimedOut { what: "the agent's answer".to_owned(), seconds: patience.as_secs() })

@@ -71,6 +71,10 @@ impl Gate for FakeGate {
         })
     }
 
+    fn end(&self) -> BoxFuture<'_, EngineError> {
+        Box::pin(std::future::pending())
+    }
+
     fn saw_output(&self, bytes: &[u8]) {
         self.shared.output.lock().unwrap().extend_from_slice(bytes);
     }

@@ -154,6 +154,10 @@ impl Gate for Door {
         Box::pin(Self::dial(self))
     }
 
+    fn end(&self) -> BoxFuture<'_, EngineError> {
+        Box::pin(Self::end(self))
+    }
+
     fn saw_output(&self, _bytes: &[u8]) {}
 
     fn started(&self, _process: ProcessId, _command: String) {}
