@@ -156,6 +156,8 @@ pub(crate) struct Driver {
     leftover: Option<RootState>,
     /// It is frozen or runs against what the record says.
     astray: Option<Undo>,
+    /// A state that is known to have just the layers that the sandbox stands on, so that no copy has to be looked for.
+    plain: Option<SnapshotId>,
     link: Link,
     /// There is no record of it, and never will be.
     unborn: bool,
@@ -199,6 +201,7 @@ impl Driver {
             life_began_ms: now_ms,
             busy_ms: now_ms,
             unwritten: None,
+            plain: None,
             unsettled: None,
             leftover: None,
             astray: None,

@@ -139,11 +139,13 @@ impl Driver {
             layer: self.engine.draw_layer(),
             at_unix_ms: self.engine.shared.parts.clock.unix_ms(),
             broken: false,
+            is_plain: self.plain.is_some() && self.plain == self.record.history.head,
         };
         let pin = self.engine.shared.keep.pin(std::slice::from_ref(&work.layer));
         match blocking(move || work.run()).await {
             Ok(Outcome::Taken(written, frozen)) => {
                 let (record, snapshot) = *written;
+                self.plain = (snapshot.stack == record.history.stack).then(|| snapshot.id.clone());
                 self.show(record);
                 self.cell.set_captured(changes);
                 self.tell_of(&snapshot);

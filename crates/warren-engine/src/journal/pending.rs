@@ -102,6 +102,9 @@ impl Journal {
         let _alone = locked(&self.writing);
         self.write_alone(catalog)?;
         let mut entries = catalog.open_entries(sandbox)?;
+        if !entries.iter().any(|entry| is_uncaptured(entry, u64::MAX)) {
+            locked(&self.uncaptured).remove(sandbox);
+        }
         entries.retain(|entry| is_uncaptured(entry, at_unix_ms));
         entries.sort_by_key(order_of_ends);
         Ok(entries)

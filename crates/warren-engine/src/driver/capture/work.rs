@@ -33,6 +33,8 @@ pub(super) struct Work {
     pub(super) at_unix_ms: u64,
     /// What it stands on is lost: what it wrote itself is saved, but nothing can be started from that.
     pub(super) broken: bool,
+    /// The head has just the layers that the sandbox stands on.
+    pub(super) is_plain: bool,
 }
 
 /// What was done to the machine.
@@ -150,7 +152,8 @@ impl Work {
     /// layers were joined, is none.
     fn last_copy(&self) -> Result<Stack, EngineError> {
         let own = &self.record.history.stack;
-        let Some(head) = &self.record.history.head else { return Ok(own.clone()) };
+        let head = self.record.history.head.as_ref().filter(|_| !self.is_plain);
+        let Some(head) = head else { return Ok(own.clone()) };
         let head = self.engine.shared.parts.catalog.snapshot(&self.record.owner, head)?;
         let copied = |head: &SnapshotRecord| !head.damaged && head.stack.0.ends_with(&own.0);
         Ok(head.filter(copied).map_or_else(|| own.clone(), |head| head.stack))
@@ -317,18 +320,16 @@ impl Work {
                 id
             }
         };
-        let ended = match &self.order.operations {
-            Some(operations) => operations.clone(),
-            None => self.ended_entries()?,
-        };
+        let ended = self.ended_entries()?;
+        let operations = self.order.operations.as_ref().unwrap_or(&ended);
         if self.order.turn {
             record.history.turn = record.history.turn.saturating_add(1);
         }
         let snapshot = SnapshotRecord {
             id: self.engine.draw_snapshot(),
             parent: Some(parent),
-            operations: Some(u32::try_from(ended.len()).unwrap_or(u32::MAX)),
-            lost: lost(&ended),
+            operations: Some(u32::try_from(operations.len()).unwrap_or(u32::MAX)),
+            lost: lost(operations),
             name: self.order.name.clone(),
             session: self.order.session.clone(),
             reason: self.order.reason,
@@ -355,7 +356,9 @@ impl Work {
         for row in rows.iter().filter(|row| !row.durable) {
             self.engine.shared.keep.sync_soon(&row.owner, &row.id);
         }
-        self.close_entries(&snapshot.id);
+        if !ended.is_empty() {
+            self.close_entries(&snapshot.id);
+        }
         Ok((record, snapshot))
     }
 
