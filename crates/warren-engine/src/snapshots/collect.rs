@@ -47,17 +47,20 @@ impl Engine {
                 return Ok(0);
             }
             let anchors = anchors(catalog, &which)?;
-            let moments: Vec<Moment> = rows
-                .iter()
-                .map(|row| Moment {
-                    at_ms: row.created_unix_ms,
-                    stays: is_lasting(row) || anchors.contains(&row.id),
-                })
-                .collect();
-            let gone: Vec<SnapshotId> = surplus(&moments, most)
-                .into_iter()
-                .filter_map(|index| Some(rows.get(index)?.id.clone()))
-                .collect();
+            let stays = |row: &SnapshotRecord| is_lasting(row) || anchors.contains(&row.id);
+            let mut gone: Vec<SnapshotId> = Vec::new();
+            // One that somebody asked for does not go because of those that nobody did.
+            for asked in [false, true] {
+                let moments: Vec<Moment> = rows
+                    .iter()
+                    .map(|row| Moment {
+                        at_ms: row.created_unix_ms,
+                        stays: stays(row) || asked != (row.reason == SnapshotReason::Request),
+                    })
+                    .collect();
+                let surplus = surplus(&moments, most).into_iter();
+                gone.extend(surplus.filter_map(|index| Some(rows.get(index)?.id.clone())));
+            }
             if gone.is_empty() { Ok(0) } else { catalog.delete_snapshots(&owner, &gone) }
         })
         .await;

@@ -50,6 +50,24 @@ async fn a_thousand_snapshots_are_thinned_and_their_layers_joined() {
 }
 
 #[tokio::test]
+async fn what_was_asked_for_does_not_go_because_of_what_was_not() {
+    let mut world = World::new();
+    world.settings.automatic_snapshots_kept = 10;
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    let asked = write_and_snap(&engine, &id, "asked").await;
+    for number in 0..60 {
+        world.clock.advance_ms(1000);
+        output(&engine, &id, &format!("write /root/work {number}")).await;
+        engine.complete_turn(&owner(), &id, None, None).await.unwrap();
+    }
+    engine.sweep().await;
+    let rows = snapshots_of(&engine, &owner(), &id).await;
+    assert!(rows.len() < 20, "{} are left", rows.len());
+    assert!(rows.iter().any(|row| row.id == asked));
+}
+
+#[tokio::test]
 async fn deep_stacks_of_stopped_sandboxes_and_forks_are_joined_too() {
     let (world, engine, id) = quiet(1000).await;
     let idle = tasks();

@@ -195,7 +195,7 @@ sections! {
         driver: LayerDriver = "overlay";
         /// Which are taken without being asked for, of a sandbox that does not say: around `commands`, at the end of `turns`, or none (`off`).
         automatic: Automatic = "commands";
-        /// How many of those are kept for each sandbox. Older ones are thinned out; those with a name stay.
+        /// How many of those are kept for each sandbox, and how many that were asked for and have no name. Older ones are thinned out; those with a name stay.
         keep_automatic: u32 = "200";
         /// Programs that run in a sandbox stand still for a moment while an automatic snapshot copies what changed. It is not taken if more files changed than this; the log says so.
         copy_entries: u64 = "2000";

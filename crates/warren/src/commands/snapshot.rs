@@ -21,9 +21,10 @@ Examples:
 
 /// Keep the state of a sandbox's files, and print the snapshot's id.
 ///
-/// An idle sandbox is sealed in place, in about a millisecond whatever it holds. One whose background processes run stands still
-/// while what it wrote is copied; the answer says which way was taken and for how long it stood still. Memory and processes are no part
-/// of a snapshot. One with a name is kept until `warren snapshots rm`; others are thinned out with age.
+/// An idle sandbox is sealed in place, in a few milliseconds whatever it holds. One whose background processes run stands still for a
+/// moment while the last of what it wrote is copied; the answer says which way was taken and for how long it stood still. Memory and
+/// processes are no part of a snapshot. One with a name is kept until `warren snapshots rm`; of the others at most 200 are
+/// (`snapshots.keep_automatic`), fewer the older they are.
 #[derive(Debug, Args)]
 #[command(after_long_help = TAKE_EXAMPLES)]
 pub(crate) struct Snapshot {

@@ -111,9 +111,10 @@ fn commands_snapshots_and_rollbacks_at_once_end_in_one_state() {
     let server = TestServer::start(&env);
     let id = create(&server, &[]);
     server.shell(&id, "echo 0 > a; echo 0 > b");
-    let points = [snapshot(&server, &id), {
+    let point = |name: &str| text(&take(&server, &id, &["--name", name]), "snapshot_id");
+    let points = [point("zero"), {
         server.shell(&id, "echo 1 > a; echo 1 > b");
-        snapshot(&server, &id)
+        point("one")
     }];
     let done = AtomicBool::new(false);
     let command = |round: usize| {
