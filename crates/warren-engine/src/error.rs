@@ -75,7 +75,7 @@ pub enum EngineError {
     NothingToUndo { id: SandboxId, what: &'static str },
     /// An undo would take back more than was asked for, because the states in between were not kept.
     #[error(
-        "that would also take back {}, whose states were not kept: say `force` to take back all of it, or ask for more steps",
+        "that would also take back {}, whose states were not kept: force it to take back all of that, or ask for more steps",
         .entries.iter().map(LostEntry::sentence).collect::<Vec<_>>().join(", ")
     )]
     HistoryNotKept { id: SandboxId, entries: Vec<LostEntry> },

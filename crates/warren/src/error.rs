@@ -106,6 +106,9 @@ fn hint_for(code: &str) -> Option<&'static str> {
         "session_not_found" => Some("`warren sessions` lists the sessions there are"),
         "process_not_found" => Some("`warren ps ID` lists the sandbox's processes"),
         "snapshot_not_found" => Some("`warren snapshots` lists the snapshots there are"),
+        "history_not_kept" => {
+            Some("`warren log ID` shows what was not kept, and why; --force takes it back as well")
+        }
         "network_request_not_found" => Some("`warren net requests ID` lists what waits"),
         "network_unavailable" => Some("`warren doctor` on the server's machine says what is missing"),
         "tools_in_flight" => Some("`warren ps ID` lists what runs; --force ends it"),

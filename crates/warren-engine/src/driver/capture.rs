@@ -50,9 +50,10 @@ pub(crate) struct CaptureOrder {
 /// What may be done about a sandbox that cannot be sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Copying {
-    Never,
     /// As long as it costs little.
     Bounded,
+    /// As that, but more may be copied while the sandbox goes on: nobody waits for it.
+    CatchUp,
     WhateverItCosts,
 }
 
@@ -101,6 +102,11 @@ impl CaptureOrder {
     /// Nobody asked for it: it must cost little.
     pub(crate) fn automatic() -> Self {
         Self { need: Need::IfMarked, copying: Copying::Bounded, ..Self::asked(SnapshotReason::Command) }
+    }
+
+    /// As that, after one that cost too much: the next ones have to copy only what changes from now on.
+    pub(crate) fn catch_up() -> Self {
+        Self { copying: Copying::CatchUp, ..Self::automatic() }
     }
 }
 

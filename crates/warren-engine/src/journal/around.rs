@@ -15,6 +15,8 @@ use crate::{Engine, EngineError};
 /// With more than this many at work at the same time, theirs is one change: capturing the state between any two of them would
 /// keep all the others waiting.
 const FEW: u32 = 3;
+/// A sandbox in which nothing was begun for so long is given the time that a large copy takes.
+const QUIET: Duration = Duration::from_secs(1);
 /// How long the state after an operation waits for there to be fewer.
 const CROWD_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -28,7 +30,7 @@ impl Engine {
         if door.cell.is_changed() && left_open {
             return None;
         }
-        self.state_around(&door.cell).await
+        self.state_around(&door.cell, CaptureOrder::automatic()).await
     }
 
     /// Captures what an operation left, so that the next one finds it captured.
@@ -36,10 +38,22 @@ impl Engine {
         let life = cell.life();
         // Whoever stays longer is no crowd, but keeps programs running, which is no reason to keep nothing.
         timeout(CROWD_PATIENCE, life.until_at_most(FEW)).await.ok();
-        self.state_around(&cell).await;
+        if self.state_around(&cell, CaptureOrder::automatic()).await.is_none() {
+            self.catch_up(&cell).await;
+        }
     }
 
-    async fn state_around(&self, cell: &Cell) -> Option<SnapshotId> {
+    /// Copies what was too much to be copied between two commands, as soon as there is a pause: else all that comes after it would be
+    /// too much as well.
+    async fn catch_up(&self, cell: &Cell) {
+        let changes = cell.changes();
+        tokio::time::sleep(QUIET).await;
+        if cell.is_changed() && cell.changes() == changes && cell.life().at_work() <= FEW {
+            self.state_around(cell, CaptureOrder::catch_up()).await;
+        }
+    }
+
+    async fn state_around(&self, cell: &Cell, order: CaptureOrder) -> Option<SnapshotId> {
         if !cell.backend.capabilities().snapshots {
             return None;
         }
@@ -50,7 +64,7 @@ impl Engine {
         if record.history.automatic != Automatic::Commands || !record.is_live() {
             return None;
         }
-        let why = match self.capture(&cell.owner, &cell.id, CaptureOrder::automatic()).await {
+        let why = match self.capture(&cell.owner, &cell.id, order).await {
             Ok(Capture::Taken(taken)) => return Some(taken.snapshot.id),
             Ok(Capture::Same(head)) => return Some(head),
             Err(EngineError::Denied { .. } | EngineError::ShuttingDown) => return None,

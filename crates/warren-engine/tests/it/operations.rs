@@ -190,6 +190,24 @@ async fn a_state_that_was_not_kept_is_marked_and_told_and_never_skipped_in_silen
 }
 
 #[tokio::test]
+async fn after_a_change_that_was_too_large_history_goes_on() {
+    let mut world = World::new();
+    world.settings.copy_bound = CopyBound { entries: 1, ..CopyBound::default() };
+    let (world, engine, id) = busy_in(world).await;
+    drift(&world, &id, "/root/more", "x");
+    drift(&world, &id, "/root/and-more", "x");
+    write(&engine, &id, "much").await;
+    eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
+    eventually("a pause is used", async || log(&engine, &id).await[0].entry.after.is_some()).await;
+    assert_eq!(log(&engine, &id).await[0].entry.not_kept, None);
+    write(&engine, &id, "little").await;
+    eventually("it is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
+    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "much");
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
 async fn one_state_that_was_not_kept_at_first_is_kept_when_the_sandbox_comes_to_rest() {
     let (world, engine, id) = busy_in(without_copies()).await;
     write(&engine, &id, "one").await;

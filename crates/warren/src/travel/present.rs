@@ -59,8 +59,8 @@ fn file_deed(entry: &JournalEntry) -> String {
     if let Some(to) = &entry.to {
         text.push_str(&format!(" → {to}"));
     }
-    let amount =
-        [entry.files.map(|files| format!("{files} files")), entry.bytes.map(|bytes| size(Some(bytes)))];
+    let files = |files| if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+    let amount = [entry.files.map(files), entry.bytes.map(|bytes| size(Some(bytes)))];
     let amount: Vec<String> = amount.into_iter().flatten().collect();
     if !amount.is_empty() {
         text.push_str(&format!(" ({})", amount.join(", ")));
@@ -72,7 +72,9 @@ fn file_deed(entry: &JournalEntry) -> String {
 pub(crate) fn ending(entry: &JournalEntry) -> String {
     match (entry.exit_code, &entry.detail, &entry.ended_at) {
         (Some(code), _, _) => code.to_string(),
-        (None, Some(detail), _) => detail.clone(),
+        // Why its sandbox ended is told by another entry, or by `warren why`.
+        (None, Some(detail), _) if detail.starts_with("it ended with its sandbox") => "ended".to_owned(),
+        (None, Some(detail), _) => one_line(detail, 40),
         (None, None, Some(_)) => String::new(),
         (None, None, None) => "running".to_owned(),
     }

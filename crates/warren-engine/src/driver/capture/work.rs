@@ -19,6 +19,8 @@ use crate::{Engine, EngineError, EngineStep};
 
 /// So many copies stand on one another before everything is copied again: all of them may have to be mounted one day.
 const MOST_COPIES: usize = 64;
+/// So many times more may be copied when nobody waits for it.
+const CATCH_UP: u64 = 10;
 /// Enough to see that nothing changed.
 const NOTHING: CopyBound = CopyBound { entries: 0, bytes: 0, still: Duration::from_secs(60) };
 
@@ -127,7 +129,6 @@ impl Work {
         if last.depth() > own.depth() && self.is_as_copied(below, &last)? {
             return Ok(Seized::Unchanged(last));
         }
-        let mut why = "it cannot be sealed".to_owned();
         if parts.layers.driver() == LayerDriver::Overlay {
             let place = parts.layers.place(&self.layer);
             let sealed = self.cell.backend.seal(&self.record.id, &place, below);
@@ -138,12 +139,8 @@ impl Work {
                     return Ok(Seized::Layer { method: SnapshotMethod::Sealed, stack, frozen });
                 }
                 Sealed::Unchanged => return Ok(Seized::Unchanged(own.clone())),
-                Sealed::Busy { reason } => why = reason,
-                Sealed::Unmovable => {}
+                Sealed::Busy { .. } | Sealed::Unmovable => {}
             }
-        }
-        if self.order.copying == Copying::Never {
-            return Ok(Seized::NotKept(why));
         }
         self.copy(below, &last)
     }
@@ -170,8 +167,14 @@ impl Work {
     fn copy_order<'a>(&'a self, below: &'a [RootTree], last: &'a Stack) -> CopyOrder<'a> {
         let own = self.record.history.stack.depth();
         let deep = last.depth() >= MOST_COPIES + own;
+        let settings = &self.engine.shared.settings;
         let bound = match self.order.copying {
-            Copying::Never | Copying::Bounded => Some(self.engine.shared.settings.copy_bound),
+            Copying::Bounded => Some(settings.copy_bound),
+            Copying::CatchUp => Some(CopyBound {
+                entries: settings.copy_bound.entries.saturating_mul(CATCH_UP),
+                bytes: settings.copy_bound.bytes.saturating_mul(CATCH_UP),
+                ..settings.copy_bound
+            }),
             Copying::WhateverItCosts => None,
         };
         CopyOrder {

@@ -1,0 +1,44 @@
+# What history says and does while programs run in the background.
+settings 'snapshots: {copy_entries: 50}'
+serve_by_hand
+id=$(warren create)
+other=$(warren create)
+run_in "$other" 'echo mine > /tmp/file'
+check "a program runs in the background" warren exec -d "$id" -- python3 -m http.server 8000 --directory /tmp
+watch='import os, time
+while True: time.sleep(0.2); len(os.listdir("/tmp"))'
+check "and one that watches" warren exec -d "$id" -- python3 -c "$watch"
+# fate WORDS: what became of the state that a command with these words left.
+fate() { warren log "$id" --json | jq -r --arg words "$1" 'first(.[] | select((.command // "") | contains($words)) | if .not_kept then "not kept" elif .after_id then "kept" else "open" end)'; }
+stands() { [ "$(fate "$1")" = "$2" ]; }
+
+run_in "$id" 'echo one > /tmp/file'
+check "a command beside them is captured" await stands 'echo one' kept
+run_in "$id" 'rm -rf /tmp/file && echo more > /tmp/more'
+says 'rm -rf' "blame knows who removed a file" warren blame "$id" /tmp/file
+check "undo" warren undo "$id"
+is "one" "brings it back" run_in "$id" 'cat /tmp/file /tmp/more 2>/dev/null'
+ends 1 'no /tmp/never' "blame knows what was never there" warren blame "$id" /tmp/never
+says 'as the sandbox began' "and what is as it began" warren blame "$id" /etc/passwd
+
+mkdir -p /var/tmp/tree/sub && echo leaf >/var/tmp/tree/sub/leaf
+check "a directory is copied in" warren cp /var/tmp/tree "$id:/tmp/"
+says 'unpack' "which is a line of the log" warren log "$id"
+says 'unpack' "and of blame" warren blame "$id" /tmp/tree/sub/leaf
+
+check "a program runs again" warren exec -d "$id" -- python3 -m http.server 8000 --directory /tmp
+run_in "$id" 'mkdir /tmp/many && cd /tmp/many && seq 200 | xargs touch'
+run_in "$id" 'echo two > /tmp/file'
+says 'not kept' "a change that is too large is marked" warren log "$id"
+ends 125 'were not kept' "an undo does not skip it in silence" warren undo "$id"
+check "in a pause history catches up" await stands 'echo two' kept
+is 'not kept' "but for what came before that" fate 'mkdir /tmp/many'
+run_in "$id" 'echo three > /tmp/file'
+check "what comes then is captured" await stands 'echo three' kept
+says 'ended: python3' "an undo says what it ends" warren undo "$id"
+is two "and takes back one operation" run_in "$id" 'cat /tmp/file'
+is mine "another sandbox has not noticed" run_in "$other" 'cat /tmp/file'
+check "all are removed" sh -c 'warren ls --all -q | xargs warren rm'
+end_server
+nothing_left "nothing is left" /var/lib/warren/sandboxes /var/lib/warren/ranges /var/lib/warren/trash
+settings
