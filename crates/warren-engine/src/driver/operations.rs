@@ -34,6 +34,8 @@ impl Driver {
         let origin = here.stack.clone();
         let mut step: Option<StepBack> = None;
         let mut lost = Vec::new();
+        // Whether an operation is known to have led to the files of `here`. More than one snapshot may have them.
+        let mut is_work = false;
         loop {
             let SnapshotRecord { before, parent, operations, stack, lost: with_it, .. } = here;
             lost.extend(with_it);
@@ -42,9 +44,12 @@ impl Driver {
             if next.stack != origin {
                 step = Some(StepBack { to: id, lost: lost.clone() });
             }
-            if next.stack != stack && operations != Some(0) {
+            let is_step = next.stack != stack;
+            is_work |= operations.map_or(is_step, |count| count > 0);
+            if is_step && is_work {
                 return Ok(step);
             }
+            is_work &= !is_step;
             here = next;
         }
     }

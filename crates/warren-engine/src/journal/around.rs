@@ -38,6 +38,10 @@ impl Engine {
         let life = cell.life();
         // Whoever stays longer is no crowd, but keeps programs running, which is no reason to keep nothing.
         timeout(CROWD_PATIENCE, life.until_at_most(FEW)).await.ok();
+        // Whoever came next has had it captured already, and may be at work.
+        if !self.shared.journal.expects_capture(&cell.id) {
+            return;
+        }
         if self.state_around(&cell, CaptureOrder::automatic()).await.is_none() {
             self.catch_up(&cell).await;
         }

@@ -100,11 +100,7 @@ impl Journal {
         at_unix_ms: u64,
     ) -> Result<Vec<JournalEntry>, CatalogError> {
         let _alone = locked(&self.writing);
-        self.write_alone(catalog)?;
-        let mut entries = catalog.open_entries(sandbox)?;
-        if !entries.iter().any(|entry| is_uncaptured(entry, u64::MAX)) {
-            locked(&self.uncaptured).remove(sandbox);
-        }
+        let mut entries = self.open_entries(catalog, sandbox, |_| true)?;
         entries.retain(|entry| is_uncaptured(entry, at_unix_ms));
         entries.sort_by_key(order_of_ends);
         Ok(entries)
@@ -119,10 +115,8 @@ impl Journal {
         after: &SnapshotId,
         at_unix_ms: u64,
     ) -> Result<(), CatalogError> {
-        locked(&self.uncaptured).remove(sandbox);
         let _alone = locked(&self.writing);
-        self.write_alone(catalog)?;
-        let mut entries = catalog.open_entries(sandbox)?;
+        let mut entries = self.open_entries(catalog, sandbox, |entry| !is_uncaptured(entry, at_unix_ms))?;
         entries.retain(|entry| is_uncaptured(entry, at_unix_ms));
         if let Some(last) = entries.iter_mut().max_by_key(|entry| order_of_ends(entry)) {
             last.not_kept = None;
@@ -165,6 +159,23 @@ impl Journal {
         let mut entries = catalog.open_entries(sandbox)?;
         entries.retain_mut(change);
         if entries.is_empty() { Ok(()) } else { catalog.update_entries(&entries, Durability::Process) }
+    }
+
+    /// What is open of a sandbox, for one who writes alone. A capture is expected for those that have ended and stay so.
+    fn open_entries(
+        &self,
+        catalog: &dyn Catalog,
+        sandbox: &SandboxId,
+        stays: impl Fn(&JournalEntry) -> bool,
+    ) -> Result<Vec<JournalEntry>, CatalogError> {
+        // Before they are read: whatever ends meanwhile says so again.
+        let expected = locked(&self.uncaptured).remove(sandbox);
+        let read = self.write_alone(catalog).and_then(|()| catalog.open_entries(sandbox));
+        let is_left = |entry: &JournalEntry| is_uncaptured(entry, u64::MAX) && stays(entry);
+        if read.as_ref().map_or(expected, |entries| entries.iter().any(is_left)) {
+            self.expect_capture(sandbox);
+        }
+        read
     }
 
     fn write_alone(&self, catalog: &dyn Catalog) -> Result<(), CatalogError> {

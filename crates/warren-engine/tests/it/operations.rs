@@ -115,6 +115,34 @@ async fn a_state_that_was_copied_is_not_taken_for_another_once_it_is_sealed() {
 }
 
 #[tokio::test]
+async fn an_operation_in_the_midst_of_which_a_snapshot_was_taken_is_undone_alone() {
+    for last in ["", "more"] {
+        let (world, engine, id) = busy().await;
+        write(&engine, &id, "one").await;
+        eventually("it is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
+        world.clock.advance_ms(10);
+        let long = engine.spawn(&owner(), &id, program("sleep 2000")).await.unwrap();
+        drift(&world, &id, "/root/work", "two");
+        world.clock.advance_ms(10);
+        snap(&engine, &id).await;
+        world.clock.advance_ms(10);
+        let process = warren_wire::guest::ProcessSelector::Id(long.process);
+        engine.signal(&owner(), &id, process, 9, false).await.unwrap();
+        eventually("its end is seen", async || log(&engine, &id).await[0].entry.after.is_some()).await;
+        // One that changes nothing is no operation of its own.
+        output(&engine, &id, "read /root/work").await;
+        if !last.is_empty() {
+            write(&engine, &id, last).await;
+            engine.undo(&owner(), &id, 1, false).await.unwrap();
+            assert_eq!(work(&engine, &id).await, "two");
+        }
+        engine.undo(&owner(), &id, 1, false).await.unwrap();
+        assert_eq!(work(&engine, &id).await, "one");
+        assert_consistent(&world, &engine).await;
+    }
+}
+
+#[tokio::test]
 async fn what_a_program_wrote_by_itself_goes_with_the_operation_before() {
     let (world, engine, id) = busy().await;
     write(&engine, &id, "one").await;

@@ -255,7 +255,11 @@ impl Work {
             sandbox: Some(self.record.id.clone()),
             created_unix_ms: self.at_unix_ms,
         };
-        let written = self.commit(&layer).and_then(|()| self.write(method, stack));
+        let written = self.commit(&layer).and_then(|()| {
+            let ended = self.ended_entries()?;
+            let operations = self.order.operations.as_ref().unwrap_or(&ended);
+            self.write(method, stack, operations, !ended.is_empty())
+        });
         match written {
             Ok(written) => Ok(Outcome::Taken(Box::new(written), frozen)),
             Err(error) if method == SnapshotMethod::Sealed => {
@@ -280,30 +284,48 @@ impl Work {
     /// The state is that of `stack`.
     fn record_unchanged(&self, stack: &Stack) -> Result<Outcome, EngineError> {
         let history = &self.record.history;
-        if self.order.need != Need::Always {
-            let known = match &history.head {
-                Some(head) => self.engine.shared.parts.catalog.snapshot(&self.record.owner, head)?,
-                None => None,
-            };
-            let same = match &known {
-                Some(head) => head.stack == *stack && !head.damaged,
-                None => history.head.is_none() && *stack == history.began,
-            };
-            if same {
-                let id = head_or_start(&self.record);
-                self.close_entries(&id);
-                return Ok(Outcome::Same(id));
+        let ended = self.ended_entries()?;
+        let known = match &history.head {
+            Some(head) if self.order.need != Need::Always || !ended.is_empty() => {
+                self.engine.shared.parts.catalog.snapshot(&self.record.owner, head)?
             }
+            _ => None,
+        };
+        let is_same = match &known {
+            Some(head) => head.stack == *stack && !head.damaged,
+            None => history.head.is_none() && *stack == history.began,
+        };
+        let operations = self.order.operations.clone().unwrap_or_else(|| ended.clone());
+        let operations = match &known {
+            // What began after it was captured has changed nothing.
+            Some(head) if is_same => Self::within(head, operations),
+            _ => operations,
+        };
+        if self.order.need != Need::Always && is_same && operations.is_empty() {
+            let id = head_or_start(&self.record);
+            self.close_entries(&id);
+            return Ok(Outcome::Same(id));
         }
-        let written = self.write(SnapshotMethod::Unchanged, stack)?;
+        let written = self.write(SnapshotMethod::Unchanged, stack, &operations, !ended.is_empty())?;
         Ok(Outcome::Taken(Box::new(written), Duration::ZERO))
     }
 
-    /// Tells the catalog. Only what was sealed is what the sandbox itself stands on.
+    /// Operations that had begun when the head was captured, and have ended since: what they changed is part of it.
+    fn within(head: &SnapshotRecord, mut operations: Vec<JournalEntry>) -> Vec<JournalEntry> {
+        operations.retain(|entry| match &entry.before {
+            Some(before) => *before != head.id,
+            None => entry.began_unix_ms <= head.created_unix_ms,
+        });
+        operations
+    }
+
+    /// Tells the catalog. Only what was sealed is what the sandbox itself stands on. `open` says whether entries are to be closed.
     fn write(
         &self,
         method: SnapshotMethod,
         stack: &Stack,
+        operations: &[JournalEntry],
+        open: bool,
     ) -> Result<(SandboxRecord, SnapshotRecord), EngineError> {
         let parts = &self.engine.shared.parts;
         let mut durability = Durability::Process;
@@ -323,8 +345,6 @@ impl Work {
                 id
             }
         };
-        let ended = self.ended_entries()?;
-        let operations = self.order.operations.as_ref().unwrap_or(&ended);
         if self.order.turn {
             record.history.turn = record.history.turn.saturating_add(1);
         }
@@ -359,7 +379,7 @@ impl Work {
         for row in rows.iter().filter(|row| !row.durable) {
             self.engine.shared.keep.sync_soon(&row.owner, &row.id);
         }
-        if !ended.is_empty() {
+        if open {
             self.close_entries(&snapshot.id);
         }
         Ok((record, snapshot))
