@@ -7,6 +7,7 @@
 //! nothing that it says for granted: the sandbox may have put something else there.
 
 mod bundle;
+mod cell;
 mod client;
 mod error;
 mod event;
@@ -25,6 +26,7 @@ use warren_core::{Owner, SandboxId};
 use warren_e2b::CODE_PORT;
 use warren_engine::Visit;
 
+pub(crate) use cell::{CELL, cell_of, is_cell};
 pub(crate) use client::Service;
 pub(crate) use error::CodeError;
 pub(crate) use event::Event;

@@ -1,11 +1,12 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use warren_core::{Owner, Request, SandboxId, SandboxRecord};
+use warren_core::{Action, Outcome, Owner, Request, SandboxId, SandboxRecord};
 
 use super::PortStream;
 use crate::cell::Life;
 use crate::entry::Entry;
+use crate::journal::cut;
 use crate::{Engine, EngineError};
 
 /// Leave to bring traffic to a sandbox's ports. While it exists the sandbox is not frozen for idleness; nobody has to wait for it
@@ -41,7 +42,7 @@ impl Engine {
     /// A connection to a TCP port on the sandbox's loopback. The sandbox counts as used while it exists.
     pub async fn connect(&self, owner: &Owner, id: &SandboxId, port: u16) -> Result<PortStream, EngineError> {
         let visit = self.visit(owner, id).await?;
-        Ok(visit.connect(port).await?.held_by(visit.entry))
+        Ok(visit.connect(port).await?.held_by(Arc::clone(&visit.entry)))
     }
 }
 
@@ -52,9 +53,27 @@ impl Visit {
         self.entry.door().reach(port).await
     }
 
+    /// What comes over its connections is work that changes files: it is an entry of the journal, which ends with [`Visit::done`], or
+    /// with the visit.
+    pub async fn begin(&self, tool: &str, summary: &str) {
+        let action = Action::Tool { tool: tool.to_owned(), call: None, summary: cut(summary) };
+        self.entry.begin(action, None).await;
+    }
+
+    /// The work is over; `failure` says why it failed.
+    pub fn done(&self, failure: Option<&str>) {
+        self.entry.close(Outcome { exit_code: None, detail: failure.map(cut) });
+    }
+
     /// Which life of the sandbox it is.
     pub fn life(&self) -> LifeMark {
         LifeMark(Arc::downgrade(&self.entry.door().life))
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.done(None);
     }
 }
 

@@ -14,7 +14,7 @@ use warren_e2b::CODE_PORT;
 use warren_engine::{PortStream, Visit};
 use warren_wire::api;
 
-use super::{CodeError, Lines, ensure};
+use super::{CELL, CodeError, Lines, ensure};
 use crate::proxy;
 use crate::state::AppState;
 
@@ -45,11 +45,16 @@ impl Service<'_> {
             "code": order.code, "context_id": order.context, "language": order.language,
             "env_vars": order.env, "timeout_s": order.timeout_s,
         });
+        // A visit of its own, so that the state before the cell is captured before it is asked for.
+        let visit = self.state.engine.visit(self.owner, self.sandbox).await?;
+        visit.begin(CELL, &order.code).await;
         let asked = self.ask(Method::POST, "/execute", Some(&body)).await?;
         if asked.response.status() != StatusCode::OK {
-            return Err(self.refused(asked).await);
+            let refused = self.refused(asked).await;
+            visit.done(Some(&crate::error::chain(&refused)));
+            return Err(refused);
         }
-        let Asked { response, connection, visit } = asked;
+        let Asked { response, connection, .. } = asked;
         Ok(Lines::new(self.sandbox.clone(), response.into_body(), connection, visit))
     }
 

@@ -26,7 +26,10 @@ pub(crate) struct Lines {
     searched: usize,
     pub(super) _connection: AbortOnDropHandle<()>,
     /// The sandbox counts as used meanwhile.
-    pub(super) _visit: Visit,
+    visit: Visit,
+    ended: bool,
+    /// The error that the code ended with.
+    failure: Option<String>,
 }
 
 impl Lines {
@@ -36,7 +39,9 @@ impl Lines {
         connection: AbortOnDropHandle<()>,
         visit: Visit,
     ) -> Self {
-        Self { sandbox, body, buffer: BytesMut::new(), searched: 0, _connection: connection, _visit: visit }
+        let (buffer, searched) = (BytesMut::new(), 0);
+        let (_connection, ended, failure) = (connection, false, None);
+        Self { sandbox, body, buffer, searched, _connection, visit, ended, failure }
     }
 
     /// The next event. After the end of the execution there is none.
@@ -45,7 +50,10 @@ impl Lines {
             while let Some(line) = self.line() {
                 match serde_json::from_slice(&line) {
                     Ok(Event::Unknown) => {}
-                    Ok(event) => return Ok(event),
+                    Ok(event) => {
+                        self.note(&event);
+                        return Ok(event);
+                    }
                     Err(error) => return Err(self.garbled(Some(error.into()))),
                 }
             }
@@ -53,6 +61,23 @@ impl Lines {
                 return Err(self.garbled(Some("a line is too long".into())));
             }
             self.read().await?;
+        }
+    }
+
+    /// The journal is told how it ended.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Error(error) => self.failure = Some(format!("{}: {}", error.name, error.value)),
+            Event::EndOfExecution { timed_out } => {
+                self.ended = true;
+                let failure = if *timed_out {
+                    Some("it took longer than it was given")
+                } else {
+                    self.failure.as_deref()
+                };
+                self.visit.done(failure);
+            }
+            _ => {}
         }
     }
 
@@ -84,5 +109,13 @@ impl Lines {
 
     fn garbled(&self, source: Option<Box<dyn std::error::Error + Send + Sync>>) -> CodeError {
         CodeError::Garbled { sandbox: self.sandbox.clone(), source }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.visit.done(Some("it was broken off before its end"));
+        }
     }
 }

@@ -50,6 +50,9 @@ type Answered = http::Response<Incoming>;
 impl Exchange<'_> {
     /// Passes the request on and the answer back. Nothing is followed, and nothing is kept of either.
     pub(super) async fn run(&self, mut request: Request, stay: Stay) -> Result<Response, Refusal> {
+        if self.target.port == CODE_PORT && code::is_cell(&request) {
+            request = self.note_cell(request, &stay.visit).await?;
+        }
         let client = head::can_upgrade(&request).then(|| hyper::upgrade::on(&mut request));
         let progress = Progress::new();
         let request = self.outgoing(request, &progress, client.is_some());
@@ -79,6 +82,17 @@ impl Exchange<'_> {
             None => body,
         };
         Ok(Response::from_parts(parts, body))
+    }
+
+    /// Code that is run over E2B's port is in the journal as it is otherwise.
+    async fn note_cell(&self, request: Request, visit: &Visit) -> Result<Request, Refusal> {
+        let patience = self.proxy.state.config.ports.timeout;
+        let (request, code) = tokio::time::timeout(patience, code::cell_of(request))
+            .await
+            .map_err(|_| Refusal::of(self.target, Wrong::Silent))?
+            .map_err(|_| Refusal::of(self.target, Wrong::Garbled))?;
+        visit.begin(code::CELL, &code).await;
+        Ok(request)
     }
 
     fn outgoing(&self, request: Request, progress: &Progress, upgrades: bool) -> Asked {

@@ -28,6 +28,18 @@ impl Site {
         self.server.call("POST", &self.path("/code")).json(body).send()
     }
 
+    /// The cells that the journal knows, the newest first: their code, and what went wrong.
+    fn cells(&self) -> Vec<(Value, Value)> {
+        let journal = self.server.call("GET", &self.path("/journal")).send().expect(200).json();
+        let cells = journal["items"].as_array().unwrap().iter().filter(|entry| entry["tool"] == "code");
+        cells
+            .map(|entry| {
+                assert!(!entry["ended_at"].is_null(), "{entry}");
+                (entry["params"].clone(), entry["detail"].clone())
+            })
+            .collect()
+    }
+
     /// The processes that run the service.
     fn services(&self) -> Vec<Value> {
         let processes = self.server.call("GET", &self.path("/processes")).send().expect(200).json();
@@ -48,6 +60,7 @@ fn a_cell_is_run_to_its_end() {
     assert_eq!(site.run(&order).expect(200).json(), expected);
     let failed = site.run(&json!({"code": "fail"})).expect(200).json();
     assert_eq!(failed["error"], json!({"name": "E", "value": "v", "traceback": "t"}));
+    assert_eq!(site.cells(), [(json!("fail"), json!("E: v")), (json!("x"), Value::Null)]);
 }
 
 #[test]
@@ -116,6 +129,7 @@ fn clients_of_the_port_find_the_service_too() {
         assert_eq!(events.last().unwrap()["type"], "end_of_execution");
     };
     execute();
+    assert_eq!(site.cells(), [(json!("x"), Value::Null)]);
     let services = site.services();
     assert_eq!(services.len(), 1);
     // Nobody speaks to one that was killed over a connection of old.
