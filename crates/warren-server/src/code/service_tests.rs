@@ -60,7 +60,7 @@ fn run(tests: &str) {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/code/service");
     // Bounded, whatever a cell waits for.
     let mut command = Command::new("timeout");
-    command.args(["300", PYTHON, "-B"]).arg(place.join(tests)).arg(&running.port);
+    command.args(["300", PYTHON, "-B"]).arg(place.join(tests)).arg(&running.port).arg("-v");
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
