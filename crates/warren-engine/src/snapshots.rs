@@ -27,7 +27,7 @@ use warren_core::{
     SnapshotRecord, Space,
 };
 
-pub(crate) use self::keep::{Keep, Pin, restacked, stands_on};
+pub(crate) use self::keep::{Keep, Pin, all_snapshots, restacked, stands_on};
 
 /// A snapshot that somebody asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use warren_core::{CopyBound, Event, Isolation, LayerDriver, SandboxId, SnapshotMethod, SnapshotReason};
+use warren_core::{
+    ByteSize, CopyBound, Event, Isolation, LayerDriver, SandboxId, SnapshotMethod, SnapshotReason,
+};
 use warren_engine::{Engine, EngineError, LogEntry, WayBack};
 use warren_wire::guest::{Connection, Request, Start};
 
@@ -232,6 +234,34 @@ async fn after_a_change_that_was_too_large_history_goes_on() {
     eventually("it is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
     engine.undo(&owner(), &id, 1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "much");
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn a_sandbox_cannot_fill_the_machine_s_disk_with_copies() {
+    let mut world = World::new();
+    world.settings.copy_bound = CopyBound { entries: 1, ..CopyBound::default() };
+    let engine = world.open().await;
+    let mut request = acquire();
+    request.sandbox.spec.limits.disk = ByteSize::mib(8);
+    let id = engine.acquire(&owner(), request).await.unwrap().sandbox.id;
+    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    for number in 0..45 {
+        output(&engine, &id, &format!("write /root/{number} {}", "x".repeat(200_000))).await;
+        eventually("it is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
+    }
+    eventually("they are counted", async || {
+        snapshots_of(&engine, &owner(), &id).await.iter().filter(|row| row.space.is_some()).count() >= 45
+    })
+    .await;
+    drift(&world, &id, "/root/more", "x");
+    drift(&world, &id, "/root/and-more", "x");
+    write(&engine, &id, "much").await;
+    eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(log(&engine, &id).await[0].entry.not_kept.is_some(), "it has had its share");
+    snap(&engine, &id).await;
+    assert_eq!(log(&engine, &id).await[0].entry.not_kept, None, "who asks for one gets it");
     assert_consistent(&world, &engine).await;
 }
 

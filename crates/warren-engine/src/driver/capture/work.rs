@@ -15,6 +15,7 @@ use super::{CaptureOrder, Copying, Need, Posture, head_or_start, plain_row, star
 use crate::cell::Cell;
 use crate::error::sentence;
 use crate::journal::lost;
+use crate::snapshots::all_snapshots;
 use crate::{Engine, EngineError, EngineStep};
 
 /// So many copies stand on one another before everything is copied again: all of them may have to be mounted one day.
@@ -142,7 +143,21 @@ impl Work {
                 Sealed::Busy { .. } | Sealed::Unmovable => {}
             }
         }
+        if self.order.copying == Copying::CatchUp && self.copied_bytes()? > self.record.spec.limits.disk.0 {
+            return Ok(Seized::NotKept("copies of its files hold as much as its disk may".to_owned()));
+        }
         self.copy(below, &last)
+    }
+
+    /// What copies of its files take of this machine's disk, beside what it may write itself.
+    fn copied_bytes(&self) -> Result<u64, EngineError> {
+        let catalog = self.engine.shared.parts.catalog.as_ref();
+        let rows = all_snapshots(catalog, &self.record.owner, &self.record.id)?;
+        let copies = rows.iter().filter(|row| row.method == SnapshotMethod::Copied);
+        // One that is not counted yet is taken for an ordinary one.
+        let uncounted = self.engine.shared.settings.copy_bound.bytes;
+        let sizes = copies.map(|row| row.space.map_or(uncounted, |space| space.bytes));
+        Ok(sizes.fold(0, u64::saturating_add))
     }
 
     /// The layers of the last copy of what it writes now, or those that it stands on. A head that was captured otherwise, or whose
