@@ -17,6 +17,9 @@ KEEPALIVE = 5.0
 # How often a cell is interrupted that does not end by it.
 INSIST = 1.0
 
+# An interrupt may be lost: one that somebody asks for is sent so many times. A cell that outlives them means to go on.
+TIMES = 3
+
 OWN = {"javascript": NodeKernel, "typescript": NodeKernel, "bash": BashKernel}
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -40,7 +43,9 @@ class Execution:
         # Seconds that it may run.
         self.patience = patience
         self.timed_out = False
-        self.abandoned = asyncio.Event()
+        self.is_abandoned = False
+        # Somebody wants it to be interrupted.
+        self.unwanted = asyncio.Event()
         self._events = asyncio.Queue()
         self._ended = False
 
@@ -58,7 +63,11 @@ class Execution:
 
     def abandon(self):
         """Nobody listens any more."""
-        self.abandoned.set()
+        self.is_abandoned = True
+        self.unwanted.set()
+
+    def must_end(self):
+        return self.is_abandoned or self.timed_out
 
     async def next(self):
         """The next line for the client; None after the last."""
@@ -78,6 +87,7 @@ class Context:
         self._turn = asyncio.Lock()
         self._starting = asyncio.Lock()
         self._tasks = set()
+        self._current = None
 
     def described(self):
         return {"id": self.id, "language": self.language, "cwd": self.cwd}
@@ -91,9 +101,12 @@ class Context:
     async def _run(self, execution):
         try:
             async with self._turn:
-                if not execution.abandoned.is_set():
+                if not execution.is_abandoned:
+                    self._current = execution
                     await self._run_now(execution)
         finally:
+            if self._current is execution:
+                self._current = None
             execution.end()
 
     async def _run_now(self, execution):
@@ -117,14 +130,25 @@ class Context:
                 await asyncio.wait({insisting})
 
     async def _insist(self, execution):
-        """Interrupts the cell, until it ends, when its client is gone or its time is over."""
-        try:
-            await asyncio.wait_for(execution.abandoned.wait(), execution.patience)
-        except asyncio.TimeoutError:
-            execution.timed_out = True
+        """Interrupts the cell: until it ends, when its client is gone or its time is over, and a few times when somebody asks for it."""
+        clock = asyncio.get_running_loop().time
+        end = None if execution.patience is None else clock() + execution.patience
         while True:
-            await self.kernel.interrupt()
-            await asyncio.sleep(INSIST)
+            try:
+                await asyncio.wait_for(execution.unwanted.wait(), None if end is None else max(end - clock(), 0))
+            except asyncio.TimeoutError:
+                execution.timed_out = True
+            execution.unwanted.clear()
+            times = 0
+            while times < TIMES or execution.must_end():
+                await self.kernel.interrupt()
+                await asyncio.sleep(INSIST)
+                times += 1
+
+    def interrupt(self):
+        """What runs is interrupted; what waits for its turn is not."""
+        if self._current is not None:
+            self._current.unwanted.set()
 
     async def ready(self):
         """Starts the kernel if there is none."""

@@ -94,7 +94,7 @@ class Service:
         if what == "restart":
             await context.restart()
         else:
-            await context.kernel.interrupt()
+            context.interrupt()
         return Answer({})
 
 
