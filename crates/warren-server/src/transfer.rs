@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::io::{StreamReader, SyncIoBridge};
 use tokio_util::task::AbortOnDropHandle;
 use warren_engine::EngineError;
 
@@ -47,6 +48,12 @@ impl Transfers {
     pub(crate) async fn wait(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         Arc::clone(&self.0).acquire_owned().await.map_err(ApiError::internal)
     }
+}
+
+/// A body for those who read on a thread of their own, at the pace at which it comes.
+pub(crate) fn reader(body: Body) -> impl Read + Send + 'static {
+    let pieces = body.into_data_stream().map_err(io::Error::other);
+    SyncIoBridge::new(StreamReader::new(Box::pin(pieces)))
 }
 
 /// The body of an export. A failure before the first byte is an answer of its own; a later one breaks the body off.

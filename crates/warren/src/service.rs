@@ -61,6 +61,11 @@ impl Global {
         }
     }
 
+    /// Where the server of the data directory says that it is.
+    pub(crate) fn announced_url(&self) -> Option<String> {
+        self.announced().ok().flatten().map(|announced| announced.url)
+    }
+
     fn announced(&self) -> Result<Option<Announcement>, CliError> {
         let path = data_dir(self)?.join("server.json");
         let text = match fs::read(&path) {

@@ -1,14 +1,10 @@
 //! Snapshots on their way out of and into the server.
 
-use std::io;
-
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use futures_util::TryStreamExt as _;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use tokio_util::io::{StreamReader, SyncIoBridge};
 use warren_core::{ImportFormat, TemplateName};
 use warren_engine::{ExportOrder, Point};
 use warren_wire::api;
@@ -18,7 +14,7 @@ use crate::convert;
 use crate::error::ApiError;
 use crate::extract::{Json, Params, SnapshotPath};
 use crate::state::AppState;
-use crate::transfer::{Incoming, export};
+use crate::transfer::{self, Incoming, export};
 
 pub(crate) async fn take_out(
     State(state): State<AppState>,
@@ -75,12 +71,10 @@ pub(crate) async fn bring_in(
     let (format, template) = import_order(&params)?;
     let name = params.text("name").map(|name| convert::snapshot_name("name", name.to_owned())).transpose()?;
     let room = state.transfers.begin()?;
-    let bytes =
-        SyncIoBridge::new(StreamReader::new(Box::pin(body.into_data_stream().map_err(io::Error::other))));
     let engine = state.engine_of(&caller);
     let checked = engine.clone();
     let most = state.config.http.max_upload.0;
-    let (source, outcome) = Incoming::new(bytes, most, move || checked.check_disk(), room);
+    let (source, outcome) = Incoming::new(transfer::reader(body), most, move || checked.check_disk(), room);
     let imported = engine.import(&caller.owner, format, template, name, Box::new(source)).await;
     let records = imported.map_err(|error| outcome.blame(error))?;
     let items = records.iter().map(convert::snapshot).collect();

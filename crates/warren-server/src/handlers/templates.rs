@@ -1,10 +1,6 @@
-use std::io;
-
 use axum::body::Body;
 use axum::extract::State;
-use futures_util::TryStreamExt as _;
 use http::StatusCode;
-use tokio_util::io::{StreamReader, SyncIoBridge};
 use warren_core::TemplateName;
 use warren_store::{ImportError, ImportLimits, ImportRequest, ImportSource, Replace};
 use warren_wire::api;
@@ -14,6 +10,7 @@ use crate::error::{ApiError, Code, chain};
 use crate::extract::{Json, TemplatePath};
 use crate::limits::broken_body;
 use crate::state::AppState;
+use crate::transfer;
 
 pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<api::TemplateList>, ApiError> {
     let templates = state.engine.templates().await?;
@@ -36,8 +33,7 @@ pub(crate) async fn import(
     TemplatePath(name): TemplatePath,
     body: Body,
 ) -> Result<Json<api::Template>, ApiError> {
-    let stream = body.into_data_stream().map_err(io::Error::other);
-    let source = SyncIoBridge::new(StreamReader::new(Box::pin(stream)));
+    let source = transfer::reader(body);
     let (store, engine, imported) = (state.templates.clone(), state.engine.clone(), name.clone());
     let import = move || {
         let request = ImportRequest {

@@ -114,7 +114,7 @@ impl Install {
         // Restart starts it too. It is not waited for here, since what it says about a failure is not why.
         drop(systemctl(&["restart", "warren.service"]));
         let health = self::wait(global, &unit.data_dir)?;
-        tell(&unit, &health);
+        tell(global, &unit, &health);
         Ok(ExitCode::SUCCESS)
     }
 
@@ -131,9 +131,10 @@ impl Install {
     }
 }
 
-fn tell(unit: &Unit, health: &Health) {
+fn tell(global: &Global, unit: &Unit, health: &Health) {
     let data_dir = unit.data_dir.display();
-    let url = announced_url(&unit.data_dir).unwrap_or_else(|| "an address of its own".to_owned());
+    let url =
+        at(global, &unit.data_dir).announced_url().unwrap_or_else(|| "an address of its own".to_owned());
     ui::print(&format!("warren.service runs, and starts with the machine. It serves at {url}"));
     if health.status != HealthStatus::Ok {
         ui::print("It has something to say: see `warren health`.");
@@ -186,7 +187,7 @@ fn status(global: &Global) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::from(NOT_RUNNING));
     }
     let health = ask(global, &data_dir)?;
-    ui::print(&format!("url        {}", announced_url(&data_dir).unwrap_or_default()));
+    ui::print(&format!("url        {}", at(global, &data_dir).announced_url().unwrap_or_default()));
     ui::print(&format!("health     {}", super::word(&health.status)));
     if let Some(details) = &health.details {
         details.problems.iter().for_each(|problem| ui::print_plain(&format!("           {problem}")));
@@ -225,12 +226,6 @@ fn answers(global: &Global, data_dir: &Path) -> bool {
 
 fn at(global: &Global, data_dir: &Path) -> Global {
     Global { data_dir: Some(data_dir.to_owned()), url: None, key: None, crash_at: global.crash_at.clone() }
-}
-
-fn announced_url(data_dir: &Path) -> Option<String> {
-    let text = fs::read(data_dir.join("server.json")).ok()?;
-    let announced: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    Some(announced.get("url")?.as_str()?.to_owned())
 }
 
 /// The data directory of the service, if it is installed.

@@ -1,14 +1,10 @@
 //! How files for a build come to the server: to an address that only it can have written, since clients send no key there.
 
-use std::io;
-
 use axum::body::Body;
 use axum::extract::{OriginalUri, Path, State};
-use futures_util::TryStreamExt as _;
 use http::header::HOST;
 use http::request::Parts;
 use http::{StatusCode, Uri};
-use tokio_util::io::{StreamReader, SyncIoBridge};
 use warren_core::{Owner, Scope};
 use warren_e2b::rest::templates::FileUpload;
 
@@ -23,7 +19,7 @@ use crate::extract::Params;
 use crate::listener::Arrival;
 use crate::proxy::LinkKeys;
 use crate::state::AppState;
-use crate::transfer::Incoming;
+use crate::transfer::{self, Incoming};
 
 /// Nothing that is signed for another purpose is good for this one.
 const PURPOSE: &str = "e2b build context";
@@ -107,11 +103,9 @@ pub(super) async fn receive(
         return Err(missing(&template));
     }
     let room = state.transfers.begin()?;
-    let stream = body.into_data_stream().map_err(io::Error::other);
-    let bytes = SyncIoBridge::new(StreamReader::new(Box::pin(stream)));
     let engine = state.engine.clone();
     let most = state.config.http.max_upload.0;
-    let (source, outcome) = Incoming::new(bytes, most, move || engine.check_disk(), room);
+    let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk(), room);
     let keeping = state.clone();
     let kept = tokio::task::spawn_blocking(move || {
         Contexts::of(&keeping.config, &owner).keep(&hash, keeping.random.as_ref(), source)

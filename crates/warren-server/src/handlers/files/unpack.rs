@@ -5,10 +5,8 @@ use std::path::{Component, Path};
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
-use futures_util::TryStreamExt as _;
 use tar::{Archive, Entry, EntryType};
 use tokio::runtime::Handle;
-use tokio_util::io::{StreamReader, SyncIoBridge};
 use warren_core::FileDeed;
 use warren_engine::{EngineError, FileWork};
 use warren_wire::api;
@@ -20,7 +18,7 @@ use crate::convert;
 use crate::error::{ApiError, Code};
 use crate::extract::{Json, Params, SandboxPath};
 use crate::state::AppState;
-use crate::transfer::Incoming;
+use crate::transfer::{self, Incoming};
 
 /// What is read of a file at a time.
 const PIECE: usize = 256 << 10;
@@ -37,10 +35,8 @@ pub(crate) async fn unpack(
     let room = state.transfers.wait().await?;
     let engine = state.engine_of(&caller);
     let work = engine.begin_files(&caller.owner, &id, FileDeed::Unpack, &target.to_text(), None).await?;
-    let bytes =
-        SyncIoBridge::new(StreamReader::new(Box::pin(body.into_data_stream().map_err(io::Error::other))));
     let most = state.config.http.max_upload.0;
-    let (source, outcome) = Incoming::new(bytes, most, move || engine.check_disk(), room);
+    let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk(), room);
     let unpacking = Unpacking { work, runtime: Handle::current(), target, user };
     let unpacked = tokio::task::spawn_blocking(move || unpacking.all(source));
     match unpacked.await.map_err(ApiError::internal)? {
