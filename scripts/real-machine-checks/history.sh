@@ -2,8 +2,11 @@
 settings 'snapshots: {copy_entries: 50}'
 serve_by_hand
 id=$(warren create)
-other=$(warren create)
-run_in "$other" 'echo mine > /tmp/file'
+# Somebody else is at work all the while, and nothing of it may show.
+key=$(warren keys create another --owner another)
+other=$(WARREN_API_KEY=$key warren create)
+theirs() { WARREN_API_KEY=$key run_in "$other" "$1"; }
+theirs 'echo mine > /tmp/file; (while :; do date > /tmp/now; sleep 0.2; done) >/dev/null 2>&1 &'
 check "a program runs in the background" warren exec -d "$id" -- python3 -m http.server 8000 --directory /tmp
 watch='import os, time
 while True: time.sleep(0.2); len(os.listdir("/tmp"))'
@@ -37,7 +40,18 @@ run_in "$id" 'echo three > /tmp/file'
 check "what comes then is captured" await stands 'echo three' kept
 says 'ended: python3' "an undo says what it ends" warren undo "$id"
 is two "and takes back one operation" run_in "$id" 'cat /tmp/file'
-is mine "another sandbox has not noticed" run_in "$other" 'cat /tmp/file'
+
+check "a program runs once more" warren exec -d "$id" -- python3 -m http.server 8000 --directory /tmp
+check "a cell of code writes" warren code run "$id" --language bash 'echo cell > /tmp/file'
+says 'code echo cell' "it is a line of the log" warren log "$id"
+says 'code echo cell' "and of blame" warren blame "$id" /tmp/file
+check "undo" warren undo "$id"
+is two "takes it back" run_in "$id" 'cat /tmp/file'
+
+is mine "the other owner has what was theirs" theirs 'cat /tmp/file'
+says yes "and their program runs on" theirs 'test $(($(date +%s) - $(stat -c %Y /tmp/now))) -lt 30 && echo yes'
+ends 125 'there is no sandbox' "and finds nothing of ours" env WARREN_API_KEY="$key" warren log "$id"
+WARREN_API_KEY=$key warren rm "$other"
 check "all are removed" sh -c 'warren ls --all -q | xargs warren rm'
 end_server
 nothing_left "nothing is left" /var/lib/warren/sandboxes /var/lib/warren/ranges /var/lib/warren/trash
