@@ -266,6 +266,29 @@ async fn a_sandbox_cannot_fill_the_machine_s_disk_with_copies() {
 }
 
 #[tokio::test]
+async fn what_nobody_asked_for_does_not_take_the_last_of_the_machine_s_disk() {
+    let mut world = World::new();
+    world.settings.copy_bound = CopyBound { entries: 1, ..CopyBound::default() };
+    let critical = world.settings.disk.critical_bytes;
+    let (world, engine, id) = busy_in(world).await;
+    for (free, kept) in [(critical, false), (critical + (1 << 20), true)] {
+        world.disk.set_free(free);
+        for name in ["more", "and-more"] {
+            drift(&world, &id, &format!("/root/{name}"), &free.to_string());
+        }
+        write(&engine, &id, &free.to_string()).await;
+        eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
+        if kept {
+            eventually("it is caught up", async || log(&engine, &id).await[0].entry.after.is_some()).await;
+        } else {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert!(log(&engine, &id).await[0].entry.not_kept.is_some());
+        }
+    }
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
 async fn one_state_that_was_not_kept_at_first_is_kept_when_the_sandbox_comes_to_rest() {
     let (world, engine, id) = busy_in(without_copies()).await;
     write(&engine, &id, "one").await;

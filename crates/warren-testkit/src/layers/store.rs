@@ -69,6 +69,7 @@ impl LayerStore for FakeLayers {
             Some(bound) if copy.delta().0.len() as u64 > bound.entries => {
                 Draft::TooMuch(TooMuch::Entries(bound.entries))
             }
+            Some(bound) if copy.delta().bytes() > bound.bytes => Draft::TooMuch(TooMuch::Bytes(bound.bytes)),
             _ => Draft::Begun(Box::new(copy)),
         })
     }

@@ -187,7 +187,7 @@ impl Work {
             Copying::Bounded => Some(settings.copy_bound),
             Copying::CatchUp => Some(CopyBound {
                 entries: settings.copy_bound.entries.saturating_mul(CATCH_UP),
-                bytes: settings.copy_bound.bytes.saturating_mul(CATCH_UP),
+                bytes: settings.copy_bound.bytes.saturating_mul(CATCH_UP).min(self.room()),
                 ..settings.copy_bound
             }),
             Copying::WhateverItCosts => None,
@@ -201,6 +201,12 @@ impl Work {
                 if deep { CopyBound { entries: u64::MAX, bytes: u64::MAX, ..bound } } else { bound }
             }),
         }
+    }
+
+    /// What may be taken of the machine's disk before new work would be refused. Nobody asked for what is to go there.
+    fn room(&self) -> u64 {
+        let critical = self.engine.shared.settings.disk.critical_bytes;
+        self.engine.shared.parts.disk.space().map_or(0, |space| space.free_bytes.saturating_sub(critical))
     }
 
     /// Copies what the sandbox wrote, for the last part while it stands still.
