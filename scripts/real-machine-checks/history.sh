@@ -1,5 +1,6 @@
 # What history says and does while programs run in the background.
-settings 'snapshots: {copy_entries: 50}'
+# An emulated machine is slow, so that only the number of files is to be too much.
+settings 'snapshots: {copy_entries: 50, copy_still_ms: 5000}'
 serve_by_hand
 id=$(warren create)
 # Somebody else is at work all the while, and nothing of it may show.
