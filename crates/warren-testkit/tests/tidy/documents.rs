@@ -64,3 +64,31 @@ fn instructions_stay_short() {
     }
     complain("too long to be read", &complaints);
 }
+
+/// A promise is worth the test that would fail without it.
+#[test]
+fn every_promise_names_tests_that_exist() {
+    const PROOFS: &str = "| proved by |";
+    let sources: String = files(&["rs"]).iter().map(|path| read(path)).collect();
+    let exists = |name: &str| match name.strip_prefix("scripts/") {
+        Some(words) => root().join("scripts").join(words.split(' ').next().unwrap_or_default()).exists(),
+        None => sources.contains(&format!("fn {name}(")),
+    };
+    let (mut complaints, mut in_table) = (Vec::new(), false);
+    for line in read(Path::new("SECURITY.md")).lines() {
+        let is_heading = line.ends_with(PROOFS);
+        in_table = is_heading || (in_table && line.starts_with('|'));
+        if !in_table || is_heading || line.starts_with("|--") {
+            continue;
+        }
+        let cell = line.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            complaints.push(format!("nothing proves: {line}"));
+        }
+        complaints.extend(
+            names.iter().filter(|name| !exists(name)).map(|name| format!("no test is called {name}")),
+        );
+    }
+    complain("SECURITY.md", &complaints);
+}
