@@ -1,6 +1,6 @@
 //! The seccomp filter every process of a sandbox runs under, agent and template builds included.
 //!
-//! [`policy`] says what each system call may do, as tables; [`compile`] turns the tables into a decision tree and
+//! [`policy`] says what each system call may do, as tables, and [`arguments`] what of the calls with many meanings; [`compile`] turns the tables into a decision tree and
 //! [`assemble`] into the kernel's classic BPF. Nothing here touches the kernel: the agent loads the program.
 //!
 //! Three properties are kept on purpose:
@@ -11,12 +11,15 @@
 //!   number, comparisons, `and`). The kernel then remembers which calls are always allowed and never runs the
 //!   program for them.
 
+mod arguments;
 mod assemble;
 mod compile;
 mod policy;
 
 #[cfg(test)]
 mod interpret;
+#[cfg(test)]
+mod surface;
 #[cfg(test)]
 mod tests;
 

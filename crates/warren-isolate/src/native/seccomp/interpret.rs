@@ -145,6 +145,9 @@ fn errno_name(errno: u32) -> &'static str {
     let named = [
         (0, "success"),
         (libc::EPERM, "EPERM"),
+        (libc::EINVAL, "EINVAL"),
+        (libc::ENOTTY, "ENOTTY"),
+        (libc::ENOPROTOOPT, "ENOPROTOOPT"),
         (libc::ENOSYS, "ENOSYS"),
         (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
         (libc::EPROTONOSUPPORT, "EPROTONOSUPPORT"),

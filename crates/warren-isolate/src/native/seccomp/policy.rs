@@ -6,6 +6,8 @@
 use libc::c_long;
 use warren_core::Profile;
 
+use super::arguments;
+
 /// A part of what the kernel shows a filter, `struct seccomp_data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
@@ -100,7 +102,7 @@ macro_rules! calls {
 /// Files, directories and what is in them. `name_to_handle_at` only names a file.
 const FILES: &[Call] = calls![
     SYS_read SYS_write SYS_open SYS_close SYS_stat SYS_fstat SYS_lstat SYS_lseek SYS_pread64 SYS_pwrite64
-    SYS_readv SYS_writev SYS_access SYS_pipe SYS_dup SYS_dup2 SYS_sendfile SYS_fcntl SYS_flock SYS_fsync
+    SYS_readv SYS_writev SYS_access SYS_pipe SYS_dup SYS_dup2 SYS_sendfile SYS_flock SYS_fsync
     SYS_fdatasync SYS_truncate SYS_ftruncate SYS_getdents SYS_getcwd SYS_chdir SYS_fchdir SYS_rename
     SYS_mkdir SYS_rmdir SYS_creat SYS_link SYS_unlink SYS_symlink SYS_readlink SYS_chmod SYS_fchmod SYS_chown
     SYS_fchown SYS_lchown SYS_umask SYS_utime SYS_statfs SYS_fstatfs SYS_sync SYS_readahead SYS_getdents64
@@ -135,12 +137,12 @@ const MEMORY: &[Call] = calls![
     SYS_pkey_mprotect SYS_pkey_alloc SYS_pkey_free SYS_process_mrelease SYS_map_shadow_stack=453 SYS_mseal
 ];
 
-/// Processes, threads and locks. A user may load stricter filters of its own (`seccomp`, `landlock_*`).
+/// Processes, threads and locks. A user may give up rights of its own (`landlock_*`).
 const PROCESSES: &[Call] = calls![
     SYS_getpid SYS_fork SYS_vfork SYS_execve SYS_exit SYS_wait4 SYS_setpgid SYS_getppid SYS_getpgrp
-    SYS_setsid SYS_getpgid SYS_getsid SYS_prctl SYS_arch_prctl SYS_gettid SYS_futex SYS_set_thread_area
+    SYS_setsid SYS_getpgid SYS_getsid SYS_arch_prctl SYS_gettid SYS_futex SYS_set_thread_area
     SYS_get_thread_area SYS_set_tid_address SYS_restart_syscall SYS_exit_group SYS_waitid SYS_set_robust_list
-    SYS_get_robust_list SYS_seccomp SYS_execveat SYS_rseq SYS_pidfd_send_signal SYS_pidfd_open
+    SYS_get_robust_list SYS_execveat SYS_rseq SYS_pidfd_send_signal SYS_pidfd_open
     SYS_landlock_create_ruleset SYS_landlock_add_rule SYS_landlock_restrict_self SYS_futex_waitv
     SYS_futex_wake=454 SYS_futex_wait=455 SYS_futex_requeue=456
 ];
@@ -176,10 +178,10 @@ const TIME: &[Call] = calls![
     SYS_timerfd_gettime SYS_clock_adjtime
 ];
 
-/// Sockets that exist; `socket` and `socketpair` have rules.
+/// Sockets that exist; `socket`, `socketpair` and `setsockopt` have rules.
 const SOCKETS: &[Call] = calls![
     SYS_connect SYS_accept SYS_sendto SYS_recvfrom SYS_sendmsg SYS_recvmsg SYS_shutdown SYS_bind SYS_listen
-    SYS_getsockname SYS_getpeername SYS_setsockopt SYS_getsockopt SYS_accept4 SYS_recvmmsg SYS_sendmmsg
+    SYS_getsockname SYS_getpeername SYS_getsockopt SYS_accept4 SYS_recvmmsg SYS_sendmmsg
 ];
 
 /// System V and POSIX messages, within the sandbox's own IPC namespace.
@@ -250,7 +252,11 @@ pub(super) const REFUSED: &[&[Call]] = &[MOUNTS, KERNEL, SURFACE, OTHERS, PLACEM
 
 /// The calls whose arguments decide.
 pub(super) const CHECKED: &[(Call, Rule)] = &[
-    (calls!(@call SYS_ioctl), IOCTL),
+    (calls!(@call SYS_ioctl), arguments::IOCTL),
+    (calls!(@call SYS_setsockopt), arguments::SET_SOCKET_OPTION),
+    (calls!(@call SYS_fcntl), arguments::FILE_CONTROL),
+    (calls!(@call SYS_prctl), arguments::PROCESS_CONTROL),
+    (calls!(@call SYS_seccomp), arguments::SECCOMP),
     (calls!(@call SYS_socket), SOCKET),
     (calls!(@call SYS_socketpair), SOCKET_PAIR),
     (calls!(@call SYS_clone), CLONE),
@@ -260,15 +266,6 @@ pub(super) const CHECKED: &[(Call, Rule)] = &[
     (calls!(@call SYS_setrlimit), SET_LIMIT),
     (calls!(@call SYS_prlimit64), LIMIT),
 ];
-
-/// `TIOCSTI`, `TIOCLINUX` and `TIOCSETD`: typing into a terminal that others read, and choosing its discipline.
-const IOCTL: Rule = Rule::If {
-    word: Word::Low(1),
-    mask: u32::MAX,
-    values: &[0x5412, 0x541C, 0x5423],
-    then: DENIED,
-    otherwise: &Rule::Allow,
-};
 
 /// Families that network namespaces do not confine, or that bring in modules of the host, do not exist here.
 const SOCKET: Rule = Rule::If {
