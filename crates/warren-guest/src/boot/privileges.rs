@@ -1,5 +1,8 @@
 //! What the sandbox's processes may use and do: limits, capabilities, seccomp. All inherited, none can be undone.
 
+use std::time::Duration;
+
+use rustix::io::Errno;
 use rustix::process::DumpableBehavior;
 use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet};
 use warren_wire::guest::BootPlan;
@@ -39,5 +42,23 @@ pub(super) fn drop_for_good(plan: &BootPlan) -> Result<(), Refusal> {
         return Err(Refusal::new("capabilities", "some are still there after the drop"));
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    sys::load_seccomp(&plan.seccomp).step("seccomp", "load the filter")
+    load_filter(&plan.seccomp).step("seccomp", "load the filter")
+}
+
+/// What the kernel answers when it has no memory left for compiled filters (`ENOTSUPP`).
+const NO_ROOM: Errno = Errno::from_raw_os_error(524);
+/// The first rest; each is twice as long as the one before, 1.3 s in all.
+const FIRST_REST: Duration = Duration::from_millis(10);
+const LAST_REST: Duration = Duration::from_millis(640);
+
+/// The memory for compiled filters is the whole machine's: what is used up may be free again in a moment.
+fn load_filter(program: &[u8]) -> Result<(), Errno> {
+    let mut rest = FIRST_REST;
+    loop {
+        match sys::load_seccomp(program) {
+            Err(NO_ROOM) if rest <= LAST_REST => std::thread::sleep(rest),
+            answer => return answer,
+        }
+        rest *= 2;
+    }
 }

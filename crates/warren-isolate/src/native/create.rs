@@ -13,7 +13,7 @@ use warren_core::{
     CreateRequest, Created, IsolationError, IsolationErrorKind, MountAccess, OwnerBond, RootState,
 };
 use warren_wire::guest::{
-    AgentConfig, BindMount, BootPlan, BootReport, MAX_PAYLOAD, Machine, Rlimit, TreeMount,
+    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, MAX_PAYLOAD, Machine, Rlimit, TreeMount,
 };
 
 use super::cgroup::{Entrance, Gauges};
@@ -30,15 +30,15 @@ use super::userns::{self, Mapping};
 use super::warden::Watched;
 use super::{Hold, Shared, clones, destroy, halt, resume, users};
 
-/// Capabilities that stay: what package managers and ordinary services need over the sandbox's own ids.
+/// Capabilities that stay: what package managers and ordinary services need over the sandbox's own ids. Low ports are
+/// everybody's in the sandbox's network namespace, and need none.
 const KEPT_CAPABILITIES: u64 = 1 << 0 // CHOWN
     | 1 << 1 // DAC_OVERRIDE
     | 1 << 3 // FOWNER
     | 1 << 4 // FSETID
     | 1 << 5 // KILL
     | 1 << 6 // SETGID
-    | 1 << 7 // SETUID
-    | 1 << 10; // NET_BIND_SERVICE
+    | 1 << 7; // SETUID
 
 /// What a sandbox calls itself. Templates have it in their `/etc/hosts`.
 const DEFAULT_HOSTNAME: &str = "sandbox";
@@ -339,8 +339,20 @@ fn converse(mut control: UnixStream, plan: &BootPlan) -> Result<(), IsolationErr
     let report = exchange().map_err(|error| layer("the agent's start", error))?;
     match minicbor::decode(&report).map_err(|error| layer("boot report", io::Error::other(error)))? {
         BootReport::Ready => Ok(()),
-        BootReport::Failed(failure) => Err(layer(&failure.step.clone(), failure)),
+        BootReport::Failed(failure) => Err(refused(failure)),
     }
+}
+
+/// What the kernel answers when a filter cannot be compiled (`ENOTSUPP`).
+const NO_ROOM_FOR_FILTERS: i32 = 524;
+
+fn refused(failure: BootFailure) -> IsolationError {
+    if failure.errno == Some(NO_ROOM_FOR_FILTERS) {
+        let message = "load the sandbox's filter: the kernel's memory for compiled filters is used up, by whatever programs of \
+                       this machine; raise it with `sysctl net.core.bpf_jit_limit=1073741824`";
+        return IsolationError::caused(IsolationErrorKind::Exhausted, message, failure);
+    }
+    layer(&failure.step.clone(), failure)
 }
 
 fn rlimits(request: &CreateRequest, quota: QuotaKind) -> Vec<Rlimit> {
@@ -386,4 +398,18 @@ fn claim_error(error: ClaimError) -> IsolationError {
         ClaimError::Claim { .. } | ClaimError::Draw(_) => IsolationErrorKind::Host,
     };
     IsolationError::caused(kind, "claim an id range", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_room_for_filters_is_said_to_be_full() {
+        let failure = |errno| BootFailure { step: "seccomp".to_owned(), detail: "load".to_owned(), errno };
+        let full = refused(failure(Some(524)));
+        assert_eq!(full.kind, IsolationErrorKind::Exhausted);
+        assert!(full.to_string().contains("sysctl net.core.bpf_jit_limit="), "{full}");
+        assert_eq!(refused(failure(Some(libc::EINVAL))).kind, IsolationErrorKind::Layer);
+    }
 }

@@ -64,7 +64,7 @@ fn check_104_every_way_in_has_the_same_rights() {
     };
     let agent = processes_of(&id).into_iter().min().unwrap();
     let agent = pick(&fs::read_to_string(format!("/proc/{agent}/status")).unwrap());
-    let bound = "CapBnd: 00000000000004fb";
+    let bound = "CapBnd: 00000000000000fb";
     assert_eq!(
         agent,
         [
