@@ -2,6 +2,7 @@
 
 mod propagation;
 mod storage;
+mod tables;
 
 use std::fs;
 use std::path::Path;
@@ -29,6 +30,12 @@ pub(super) fn examine(data_dir: &Path) -> Vec<Check> {
     if may_try {
         checks.extend([storage::disk_quota(data_dir), resource_limits()]);
     }
+    checks.extend([
+        tables::filters(),
+        tables::socket_buffers(),
+        tables::kernel_memory(),
+        tables::merged_pages(),
+    ]);
     checks.extend([storage::disk_space(data_dir), processes(), open_files(), core_pattern()]);
     checks
 }

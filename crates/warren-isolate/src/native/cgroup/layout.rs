@@ -57,6 +57,11 @@ impl<'a> Setting<'a> {
     }
 }
 
+/// What v1 counts apart from memory, and only once it is limited: buffers of sockets, not only TCP's. On v2 they are memory.
+const SOCKET_BUFFERS: &str = "memory.kmem.tcp.limit_in_bytes";
+/// A quarter of the memory, but enough for a few connections at their largest.
+const LEAST_BUFFERS: u64 = 4 << 20;
+
 /// How often the processor share is settled: the kernel's own default, in microseconds.
 const PERIOD_US: u64 = 100_000;
 
@@ -219,6 +224,14 @@ impl Layout {
         [memory.map(|root| (root, used)), memory.map(|root| (root, "memory.stat")), cpu]
     }
 
+    /// Whether buffers of sockets are held to a limit.
+    pub(crate) fn counts_buffers(&self) -> bool {
+        match self.memory() {
+            (Some(root), true) => root.join(SOCKET_BUFFERS).exists(),
+            (root, _) => root.is_some(),
+        }
+    }
+
     pub(super) fn pids(&self) -> Option<&Path> {
         self.holder(Controller::Pids).0
     }
@@ -272,6 +285,8 @@ impl Layout {
             (Some(root), true) => {
                 settings.push(Setting::needed(root, "memory.limit_in_bytes", memory.to_string()));
                 settings.push(Setting::optional(root, "memory.memsw.limit_in_bytes", memory.to_string()));
+                let buffers = (memory / 4).max(LEAST_BUFFERS).to_string();
+                settings.push(Setting::optional(root, SOCKET_BUFFERS, buffers));
             }
             (Some(root), false) => {
                 settings.push(Setting::needed(root, "memory.max", memory.to_string()));
@@ -349,6 +364,10 @@ mod tests {
         assert_eq!(layout.freezer().1.file, "freezer.state");
         assert_eq!(layout.v1_accounting(), Some(Path::new("/sys/fs/cgroup/cpu,cpuacct")));
         assert_eq!(layout.describe(), "v1");
+        let settings =
+            layout.settings(&Limits { memory: warren_core::ByteSize::mib(64), ..Limits::default() });
+        let buffers = settings.iter().find(|setting| setting.file == SOCKET_BUFFERS).unwrap();
+        assert_eq!((buffers.value.as_str(), buffers.optional), ("16777216", true));
         assert_eq!(layout.gauges()[2].map(|(_, file)| file), Some("cpuacct.usage"));
     }
 
