@@ -16,6 +16,52 @@ fn subnet() -> Cidr {
     "10.213.0.0/16".parse().unwrap()
 }
 
+/// From inside, as any program could: groups and broadcasts, and addresses that are said to be on the link.
+#[test]
+fn a_sandbox_makes_no_neighbours() {
+    let Some(world) = World::with_v6() else { return };
+    world.on_host(|| {
+        let mut socket = Socket::open(Protocol::Route).unwrap();
+        let started = Instant::now();
+        let (inside, mut guest) = found(true).unwrap();
+        println!("a namespace with its rules takes {:?}", started.elapsed());
+        create(&mut socket, PLACE, subnet(), inside.as_fd(), true).unwrap();
+        settle(&mut guest, PLACE, subnet(), true).unwrap();
+        find(&mut socket, PLACE).unwrap().unwrap();
+        namespace::visit(inside.as_fd(), || {
+            let neighbours =
+                || run("ip", "-4 neigh show nud all").unwrap() + &run("ip", "-6 neigh show nud all").unwrap();
+            let held = |text: &str| {
+                text.lines().filter(|line| !line.contains("PERMANENT") && !line.contains("dev lo")).count()
+            };
+            assert_eq!(held(&neighbours()), 0, "{}", neighbours());
+            let v4 = std::net::UdpSocket::bind("10.213.58.1:0").unwrap();
+            v4.set_broadcast(true).unwrap();
+            let v6 = std::net::UdpSocket::bind("[::]:0").unwrap();
+            for number in 1..100 {
+                let refused = v4.send_to(b"x", format!("224.1.2.{number}:9")).unwrap_err();
+                assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{refused}");
+                let to = format!("[ff02::1:{number}%2]:9").parse::<std::net::SocketAddrV6>();
+                drop(to.map(|to| v6.send_to(b"x", to)));
+            }
+            drop(v4.send_to(b"x", "255.255.255.255:9"));
+            assert_eq!(held(&neighbours()), 0, "{}", neighbours());
+            assert!(pings("169.254.77.1") && pings("127.0.0.1") && pings("::1"));
+            assert!(pings_over(GATEWAY_V6.into(), 2));
+            // A group of the sandbox's own still works, without leaving it.
+            let hears = std::net::UdpSocket::bind("0.0.0.0:9999").unwrap();
+            hears.join_multicast_v4(&"224.1.2.3".parse().unwrap(), &std::net::Ipv4Addr::UNSPECIFIED).unwrap();
+            hears.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+            let speaks = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+            speaks.send_to(b"hello", "224.1.2.3:9999").unwrap();
+            assert_eq!(hears.recv(&mut [0; 9]).unwrap(), 5);
+            Ok(())
+        })
+        .unwrap();
+        remove(&mut socket, &[PLACE], GROUP).unwrap();
+    });
+}
+
 #[test]
 fn a_pair_reaches_across_and_leaves_nothing() {
     let Some(world) = World::new() else { return };

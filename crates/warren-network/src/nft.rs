@@ -6,6 +6,7 @@
 
 mod element;
 mod expr;
+mod inside;
 mod phrase;
 mod read;
 mod ruleset;
@@ -22,6 +23,7 @@ use warren_core::network::Cidr;
 use crate::netlink::NetlinkError;
 use crate::rules::{Reach, Rules};
 
+pub(crate) use inside::confine;
 pub(crate) use ruleset::TOLD_LIMIT;
 pub(crate) use table::{Hold, Table, tables};
 

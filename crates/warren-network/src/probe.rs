@@ -1,6 +1,7 @@
 //! What `doctor` reports about the network. Everything is tried in namespaces that end with the trial: nothing of the host changes.
 
 mod managers;
+mod tables;
 
 use std::collections::HashSet;
 use std::io;
@@ -40,7 +41,10 @@ pub(crate) fn examine() -> Vec<Check> {
     if rights.status != CheckStatus::Ok {
         return vec![rights];
     }
-    vec![rights, links_of_two_ends(), nftables(), forwarding(), others(), managers::managers(), ipv6()]
+    let tables = [tables::neighbours(), tables::connections()];
+    let checks =
+        [rights, links_of_two_ends(), nftables(), forwarding(), others(), managers::managers(), ipv6()];
+    checks.into_iter().chain(tables).collect()
 }
 
 fn ok(name: &'static str, found: impl Into<String>) -> Check {

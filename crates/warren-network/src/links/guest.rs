@@ -10,12 +10,16 @@ use super::veth::{self, INSIDE};
 use super::whole;
 use crate::namespace;
 use crate::netlink::{NetlinkError, Protocol, Request, Socket, attribute};
+use crate::nft;
 use crate::place::{GATEWAY, GATEWAY_V6, Place};
 
 const LOOPBACK: u32 = 1;
 const NETNSA_NSID: u16 = 1;
 const NETNSA_FD: u16 = 3;
 const RTM_GETNSID: u16 = 90;
+
+/// What one socket's options may take. Memberships of groups are counted by it alone, and take ten times as much.
+const OPTION_BYTES: &str = "20480";
 
 /// A new namespace, with a socket into it. Its settings are those that links made in it begin with.
 pub(crate) fn found(v6: bool) -> io::Result<(OwnedFd, Socket)> {
@@ -31,8 +35,18 @@ pub(crate) fn found(v6: bool) -> io::Result<(OwnedFd, Socket)> {
                 namespace::set_sysctl("ipv6/conf/default/disable_ipv6", "1")?;
             }
         }
+        hold_options()?;
+        nft::confine()?;
         Ok(Socket::open(Protocol::Route)?)
     })
+}
+
+/// Older kernels have one setting for all namespaces, and it is small.
+fn hold_options() -> io::Result<()> {
+    match namespace::set_sysctl("core/optmem_max", OPTION_BYTES) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Gives the sandbox's end its address and its way out.
@@ -46,6 +60,8 @@ pub(crate) fn settle(socket: &mut Socket, place: Place, subnet: Cidr, v6: bool) 
         veth::neighbour(index, gateway, place.gateway_mac()),
         veth::route(index, gateway, whole(gateway), None),
         veth::route(index, Ipv4Addr::UNSPECIFIED.into(), 0, Some(gateway)),
+        // Groups are the sandbox's own: none leaves, and on loopback none makes a neighbour.
+        veth::route(LOOPBACK, Ipv4Addr::new(224, 0, 0, 0).into(), 4, None),
     ];
     if v6 {
         let (own, gateway) = (IpAddr::V6(place.v6()), IpAddr::V6(GATEWAY_V6));

@@ -23,6 +23,8 @@ pub(super) enum Expr {
         to: Register,
     },
     Ct(Ct, Register),
+    /// Whom routing hands the packet to on the link.
+    NextHop(Family, Register),
     /// What kind of address the destination is, as routing sees it.
     FibDestination(Register),
     Cmp {
@@ -223,6 +225,7 @@ impl Expr {
             Self::Meta(..) | Self::SetMark(_) => "meta",
             Self::Payload { .. } => "payload",
             Self::Ct(..) => "ct",
+            Self::NextHop(..) => "rt",
             Self::FibDestination(_) => "fib",
             Self::Cmp { .. } => "cmp",
             Self::Bitwise { .. } => "bitwise",
@@ -251,6 +254,13 @@ impl Expr {
             }
             Self::Ct(key, register) => {
                 to.be32(1, register.number()).be32(2, key.number());
+            }
+            Self::NextHop(family, register) => {
+                let key = match family {
+                    Family::V4 => 1,
+                    Family::V6 => 2,
+                };
+                to.be32(1, register.number()).be32(2, key);
             }
             Self::FibDestination(register) => {
                 const ADDRESS_KIND: u32 = 3;

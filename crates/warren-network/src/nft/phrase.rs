@@ -89,7 +89,7 @@ pub(super) fn absent(set: &'static str) -> Vec<Expr> {
     vec![Expr::Lookup { set, key: FIRST, found: false }]
 }
 
-fn compare(equal: bool, value: &[u8]) -> Expr {
+pub(super) fn compare(equal: bool, value: &[u8]) -> Expr {
     Expr::Cmp { register: FIRST, equal, value: value.to_vec() }
 }
 
