@@ -19,6 +19,7 @@ mod dns;
 mod domain;
 mod edge;
 mod egress;
+pub mod heads;
 mod host;
 mod ledger;
 mod links;

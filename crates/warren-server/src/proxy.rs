@@ -26,7 +26,8 @@ use std::time::Instant;
 
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
-use http::Method;
+use http::header::CONNECTION;
+use http::{HeaderValue, Method, Version};
 use warren_core::catalog::Catalog;
 use warren_core::{HostName, Owner, SandboxId};
 use warren_e2b::ENVD_PORT;
@@ -89,7 +90,7 @@ impl Proxy {
         let target = match route::destination(&request, &self.domains) {
             Ok(Destination::Api) => return e2b::envd::shared(&self.state, request).await,
             Ok(Destination::Port(target)) => target,
-            Err(wrong) => return Ok(Refusal::misdirected(wrong).told(reader)),
+            Err(wrong) => return Ok(last(Refusal::misdirected(wrong).told(reader), request.version())),
         };
         if target.port == ENVD_PORT {
             return Ok(e2b::envd::answer(&self.state, &target, request).await);
@@ -141,6 +142,14 @@ impl Proxy {
     fn settings(&self, sandbox: &SandboxId, port: u16) -> PortSettings {
         self.state.ports.book.of(sandbox, port)
     }
+}
+
+/// An answer after which the connection is of no more use: who cannot say for whom a request is may not know where it ends.
+fn last(mut response: Response, version: Version) -> Response {
+    if version != Version::HTTP_2 {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// Whether nobody listens on the port, as the engine says it.

@@ -27,6 +27,7 @@ use super::tasks::Tasks;
 use super::upstream::{H2, Upstream, UpstreamError};
 use super::{Edge, EdgeError, answers, authority};
 use crate::book::Guest;
+use crate::heads::Strict;
 
 /// How long a client may be idle, or take over the head of a request.
 const IDLE: Duration = Duration::from_secs(90);
@@ -70,9 +71,17 @@ impl Exchange {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let this = Arc::clone(&self);
+        let stream = Strict::leaving_hosts(stream);
+        let switch = stream.switch();
         let service = service_fn(move |request| {
-            let exchange = Arc::clone(&this);
-            async move { Ok::<_, Infallible>(exchange.answer(request).await) }
+            let (exchange, switch) = (Arc::clone(&this), switch.clone());
+            async move {
+                let response = exchange.answer(request).await;
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                    switch.throw();
+                }
+                Ok::<_, Infallible>(response)
+            }
         });
         let stream = TokioIo::new(stream);
         if protocol == H2 {

@@ -28,6 +28,7 @@ use super::refusal::{Reason, Refusal};
 use super::rewound::Rewound;
 use super::visit::{Admission, Asked, Visit};
 use crate::edge::Edge;
+use crate::heads::{Strict, Switch};
 
 /// The head of a request may be this large.
 const MOST_HEAD: usize = 64 << 10;
@@ -52,13 +53,17 @@ pub(crate) enum Kind {
 struct Requests {
     visit: Arc<Visit>,
     upstreams: Upstreams,
+    /// Thrown when the connection becomes a tunnel.
+    switch: Switch,
 }
 
 /// Serves a connection to its end. Its first bytes are HTTP, or an attempt at it.
 pub(super) async fn serve(visit: &Arc<Visit>, client: Rewound, early: Early, kind: Kind) {
+    let client = Strict::leaving_hosts(client);
     let requests = Arc::new(Requests {
         visit: Arc::clone(visit),
         upstreams: Upstreams::new(Arc::clone(visit), kind, early),
+        switch: client.switch(),
     });
     let served = Arc::clone(&requests);
     let service = service_fn(move |request| {
@@ -187,6 +192,7 @@ impl Requests {
         if is_tunnel {
             let ours = ours.ok_or(Reason::Broken)?;
             let theirs = hyper::upgrade::on(&mut response);
+            self.switch.throw();
             tokio::spawn(tunnel::run(Arc::clone(&self.visit), ours, theirs, basis));
             return Ok(response.map(|_| Outgoing::empty()));
         }

@@ -3,12 +3,13 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::body::Body;
-use http::Request;
+use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
+use warren_network::heads::Strict;
 
 use super::usage::Usage;
 use super::{Arrival, Shared};
@@ -27,13 +28,19 @@ pub(super) async fn serve<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let stream = Strict::new(stream);
+    let switch = stream.switch();
     let service = service_fn(|request: Request<Incoming>| {
         let (front, under_way) = (shared.front.clone(), usage.begin(request.version()));
+        let switch = switch.clone();
         async move {
             let mut request = request.map(Body::new);
             arrival.address.map(|address| request.extensions_mut().insert(Peer::new(address)));
             request.extensions_mut().insert(arrival);
             let response = front.answer(request).await;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                switch.throw();
+            }
             Ok::<_, Infallible>(response.map(|body| Held::new(body, under_way)))
         }
     });

@@ -68,6 +68,9 @@ impl Exchange<'_> {
                 return Err(Refusal::of(self.target, Wrong::Silent));
             }
         };
+        if head::has_two_lengths(answered.headers()) {
+            return Err(Refusal::of(self.target, Wrong::Garbled));
+        }
         if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
             let client = client.ok_or_else(|| Refusal::of(self.target, Wrong::Garbled))?;
             return Ok(self.switch(answered, client, stay));

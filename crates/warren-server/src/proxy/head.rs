@@ -106,6 +106,11 @@ pub(super) fn returning(parts: &mut response::Parts) {
     parts.version = Version::HTTP_11;
 }
 
+/// Whether it can be read in two ways where an answer ends.
+pub(super) fn has_two_lengths(headers: &HeaderMap) -> bool {
+    headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH)
+}
+
 /// The same cookie for the host that set it and no other; `None` for one that is ours.
 fn own_cookie(cookie: &HeaderValue) -> Option<HeaderValue> {
     let bytes = cookie.as_bytes();

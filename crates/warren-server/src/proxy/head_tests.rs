@@ -99,3 +99,12 @@ fn a_cookie_is_for_the_host_that_set_it() {
     assert_eq!(returned("warren-port=mine; Path=/"), None);
     assert_eq!(returned(" Warren-Port ; Path=/"), None);
 }
+
+#[test]
+fn an_answer_with_two_lengths_is_told_from_others() {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_LENGTH, HeaderValue::from_static("5"));
+    assert!(!has_two_lengths(&headers));
+    headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    assert!(has_two_lengths(&headers));
+}

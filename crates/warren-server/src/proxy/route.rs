@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use http::header::HOST;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Uri, Version};
 use warren_core::{Host, HostName, SandboxId};
 
 /// A port of a sandbox, and how the request named it.
@@ -75,6 +75,10 @@ pub(super) fn destination(request: &Request, domains: &[HostName]) -> Result<Des
     let header = by_header(request.headers())?;
     let own_host = host.is_some();
     let (sandbox, port) = match (host, header) {
+        // HTTP/1 without a host ends before it comes here, unless it is of the version that knows none.
+        (None, None) if authority.is_none() && request.version() == Version::HTTP_2 => {
+            return Err(Misdirected::Host);
+        }
         (None, None) => return Ok(Destination::Api),
         (Some(host), Some(header)) if host != header => return Err(Misdirected::Disagreeing),
         (Some(named), _) | (None, Some(named)) => named,

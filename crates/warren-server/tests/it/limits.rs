@@ -1,5 +1,6 @@
 mod bodies;
 mod frames;
+mod heads;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;

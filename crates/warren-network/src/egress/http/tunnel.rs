@@ -8,6 +8,7 @@ use super::super::judge::Basis;
 use super::super::rewound::Rewound;
 use super::super::splice::{reset, splice, write_all};
 use super::super::visit::Visit;
+use crate::heads::Strict;
 
 /// A connection that speaks HTTP no longer, and what was read of it too early.
 struct Freed {
@@ -35,8 +36,8 @@ pub(super) async fn run(visit: Arc<Visit>, ours: OnUpgrade, theirs: OnUpgrade, b
 }
 
 fn freed_client(upgraded: Upgraded) -> Option<Freed> {
-    let parts = upgraded.downcast::<TokioIo<Rewound>>().ok()?;
-    let (unread, stream) = parts.io.into_inner().into_parts();
+    let parts = upgraded.downcast::<TokioIo<Strict<Rewound>>>().ok()?;
+    let (unread, stream) = parts.io.into_inner().into_inner().into_parts();
     Some(Freed { stream, first: [parts.read_buf, unread].concat() })
 }
 

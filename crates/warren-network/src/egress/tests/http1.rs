@@ -128,6 +128,25 @@ async fn a_request_whose_host_is_in_doubt_goes_nowhere() {
 }
 
 #[tokio::test]
+async fn a_request_that_could_be_read_in_two_ways_goes_nowhere() {
+    let (stage, server) = (Stage::new(), servers::http().await);
+    let guest = both(&stage, &server);
+    for request in [
+        "GET / HTTP/1.1\nHost: a.example\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a.example\nX: y\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a.example\r\n\n",
+        "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    ] {
+        let mut client = stage.connect(&guest, server.address).await;
+        let answer = ask(&mut client, request).await;
+        assert_eq!(answer.status, 400, "{request:?}: {}", answer.body);
+    }
+    assert_eq!(server.visitors(), 0);
+    stage.assert_idle(&guest).await;
+}
+
+#[tokio::test]
 async fn an_allowed_host_at_a_foreign_address_is_refused() {
     let (stage, real, foreign) = (Stage::new(), servers::http().await, servers::http().await);
     let guest = both(&stage, &real);
