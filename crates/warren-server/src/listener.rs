@@ -133,6 +133,9 @@ fn builder(http: &Http) -> Builder<TokioExecutor> {
         // It also runs while nothing at all comes; how long a head may take once it has begun is `Usage`'s to say.
         .header_read_timeout(http.idle_timeout + http.header_timeout)
         .max_headers(usize::try_from(http.max_headers).unwrap_or(usize::MAX))
+        // Applications behind ports see names as they were written, and so do their clients.
+        .preserve_header_case(true)
+        .title_case_headers(true)
         .max_buf_size(header_bytes);
     builder
         .http2()

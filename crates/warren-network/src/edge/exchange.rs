@@ -95,6 +95,7 @@ impl Exchange {
                 .map_err(EdgeError::Client);
         }
         let mut server = http1::Builder::new();
+        server.preserve_header_case(true).title_case_headers(true);
         let connection = server.timer(TokioTimer::new()).header_read_timeout(IDLE);
         let served = connection.serve_connection(stream, service).with_upgrades().await;
         served.map_err(EdgeError::Client)?;
@@ -152,11 +153,12 @@ impl Exchange {
         injections: &Injections,
         is_websocket: bool,
     ) -> Result<Request<Incoming>, Refusal> {
-        request.extensions_mut().clear();
         let named = authority::written(&self.host, self.port).ok_or(Refusal::OtherHost)?;
         let is_two = request.version() == Version::HTTP_2;
         let mut uri = Uri::builder();
         if is_two {
+            // Of HTTP/1 it says how the client wrote the names of its headers, which the host is to see.
+            request.extensions_mut().clear();
             uri = uri.scheme("https").authority(named.clone());
         } else {
             *request.version_mut() = Version::HTTP_11;

@@ -191,7 +191,9 @@ where
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        let shaken = http1::Builder::new().handshake(TokioIo::new(stream)).await;
+        let mut builder = http1::Builder::new();
+        builder.preserve_header_case(true).title_case_headers(true);
+        let shaken = builder.handshake(TokioIo::new(stream)).await;
         let (sender, connection) = shaken.map_err(UpstreamError::Http)?;
         // How a connection ends is told to whoever has a request on it.
         self.tasks.spawn(async move { drop(connection.with_upgrades().await) });

@@ -76,7 +76,11 @@ pub(super) async fn serve(visit: &Arc<Visit>, client: Rewound, early: Early, kin
         Kind::One => {
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
-            builder.max_buf_size(MOST_HEAD).preserve_header_case(true).auto_date_header(false);
+            builder
+                .max_buf_size(MOST_HEAD)
+                .preserve_header_case(true)
+                .title_case_headers(true)
+                .auto_date_header(false);
             let serving = builder.serve_connection(client, service).with_upgrades();
             tokio::select! {
                 ended = serving => drop(ended),

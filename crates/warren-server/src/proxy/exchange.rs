@@ -176,6 +176,8 @@ impl Exchange<'_> {
         let handshake = http1::Builder::new()
             .max_headers(usize::try_from(http.max_headers).unwrap_or(usize::MAX))
             .max_header_size(header_bytes)
+            .preserve_header_case(true)
+            .title_case_headers(true)
             .max_buf_size(header_bytes.max(MOST_BUFFER))
             .handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(garbled)?;
@@ -255,6 +257,7 @@ fn copy_of(request: &Asked) -> Option<Asked> {
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
     Some(copy)
 }
 

@@ -89,8 +89,11 @@ pub(super) fn outgoing(mut parts: Parts, circumstances: &Circumstances<'_>) -> P
     }
     let path = parts.uri.path_and_query().cloned();
     parts.uri = path.map(Uri::from).unwrap_or_default();
+    // How an HTTP/1 client wrote the names of its headers is in there; of HTTP/2 nothing is to be kept.
+    if parts.version == Version::HTTP_2 {
+        parts.extensions.clear();
+    }
     parts.version = Version::HTTP_11;
-    parts.extensions.clear();
     parts
 }
 

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -17,9 +17,10 @@ use hyper_util::server::conn::auto;
 use rustls::ServerConfig;
 use rustls::server::ResolvesServerCert;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::ca::Authority;
 
@@ -55,6 +56,15 @@ impl Origin {
     }
 
     pub(super) async fn start_as(authority: &Path, host: &'static str, protocols: &[&[u8]]) -> Self {
+        Self::listen(authority, host, protocols, false).await
+    }
+
+    /// One that keeps the very bytes of a head as the body of what it has seen, and answers one request of a connection.
+    pub(super) async fn start_raw(authority: &Path) -> Self {
+        Self::listen(authority, super::HOST, &[b"http/1.1"], true).await
+    }
+
+    async fn listen(authority: &Path, host: &'static str, protocols: &[&[u8]], raw: bool) -> Self {
         let resolver = Resolver(Authority::open(authority).unwrap(), host);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -63,7 +73,8 @@ impl Origin {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::default();
-        let serving = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(config)), Arc::clone(&seen)));
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let serving = tokio::spawn(serve(listener, acceptor, Arc::clone(&seen), raw));
         Self { address, seen, serving }
     }
 
@@ -89,18 +100,36 @@ impl Drop for Origin {
     }
 }
 
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor, seen: Arc<Mutex<Vec<Seen>>>) {
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, seen: Arc<Mutex<Vec<Seen>>>, raw: bool) {
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let (acceptor, seen) = (acceptor.clone(), Arc::clone(&seen));
         connections.spawn(async move {
-            let Ok(stream) = acceptor.accept(stream).await else { return };
+            let Ok(mut stream) = acceptor.accept(stream).await else { return };
+            if raw {
+                return spelled(&mut stream, &seen).await;
+            }
             let service = service_fn(move |request| answer(request, Arc::clone(&seen)));
             let server = auto::Builder::new(TokioExecutor::new());
             drop(server.serve_connection_with_upgrades(TokioIo::new(stream), service).await);
         });
     }
+}
+
+/// Answers with names that nobody would write so.
+async fn spelled(stream: &mut TlsStream<TcpStream>, seen: &Mutex<Vec<Seen>>) {
+    let mut head = BytesMut::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read_buf(&mut head).await.unwrap() == 0 {
+            return;
+        }
+    }
+    let (version, headers) = (Version::HTTP_11, HeaderMap::new());
+    seen.lock().unwrap().push(Seen { line: String::new(), version, headers, body: head.freeze() });
+    let answer = b"HTTP/1.1 200 OK\r\nx-told: 1\r\nX-ToLd-Too: 2\r\ncontent-length: 0\r\n\r\n";
+    stream.write_all(answer).await.unwrap();
+    stream.shutdown().await.unwrap();
 }
 
 type Answer = Response<BoxBody<Bytes, std::io::Error>>;

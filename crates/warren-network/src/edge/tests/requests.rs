@@ -75,6 +75,23 @@ async fn a_connection_that_names_another_host_gets_no_certificate() {
     assert_eq!(world.origin.seen().len(), 0);
 }
 
+#[tokio::test]
+async fn names_of_headers_reach_the_host_and_come_back_as_they_were_written() {
+    let data = tempfile::tempdir().unwrap();
+    let origin = Origin::start_raw(&data.path().join("origin-ca")).await;
+    let extra = data.path().join("origin-ca/ca.pem");
+    let injection = Injection::Header { header: "X-Key".to_owned(), template: "{}".to_owned() };
+    let world = World::between(data, origin, Some(extra), injection).await;
+    let request =
+        "GET / HTTP/1.1\r\nhost: api.example\r\nx-lower: 1\r\nX-MiXed: 2\r\nConnection: close\r\n\r\n";
+    let answer = exchange(&world, request).await;
+    assert!(answer.contains("\r\nx-told: 1\r\n") && answer.contains("\r\nX-ToLd-Too: 2\r\n"), "{answer}");
+    let head = String::from_utf8(world.origin.last().body.to_vec()).unwrap();
+    for line in ["x-lower: 1", "X-MiXed: 2", &format!("X-Key: {VALUE}"), "Accept-Encoding: identity"] {
+        assert!(head.contains(&format!("\r\n{line}\r\n")), "{line}: {head}");
+    }
+}
+
 /// Two requests where one was checked would be one too many.
 #[tokio::test]
 async fn nothing_is_smuggled_past() {

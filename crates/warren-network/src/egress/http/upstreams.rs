@@ -120,7 +120,7 @@ impl Upstreams {
         Ok(match self.kind {
             Kind::One => {
                 let mut builder = http1::Builder::new();
-                builder.max_buf_size(MOST_HEAD).preserve_header_case(true);
+                builder.max_buf_size(MOST_HEAD).preserve_header_case(true).title_case_headers(true);
                 let (sender, connection) = builder.handshake(stream).await?;
                 let driving = tokio::spawn(async move { drop(connection.with_upgrades().await) });
                 (Sender::One(sender), AbortOnDropHandle::new(driving))

@@ -24,6 +24,8 @@ struct Seen {
 pub(crate) struct Head {
     pub(crate) line: String,
     pub(crate) headers: BTreeMap<String, String>,
+    /// As they were written.
+    pub(crate) names: Vec<String>,
 }
 
 impl Application {
@@ -78,6 +80,7 @@ fn serve(stream: TcpStream, seen: &Seen) -> std::io::Result<()> {
                 writer,
                 "HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest\r\nContent-Length: 0\r\n\r\n"
             )?,
+            "/spelled" => answer(&mut writer, "x-lower: 1\r\nX-MiXed: 2\r\nETag: 3\r\n", b"")?,
             "/cookies" => answer(
                 &mut writer,
                 "Set-Cookie: a=1; Domain=localhost; Path=/\r\nSet-Cookie: warren-port=evil\r\n",
@@ -155,7 +158,10 @@ fn read_head(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Head>>
         match line.split_once(": ") {
             _ if line.is_empty() => return Ok(Some(head)),
             _ if head.line.is_empty() => head.line = line.to_owned(),
-            Some((name, value)) => drop(head.headers.insert(name.to_ascii_lowercase(), value.to_owned())),
+            Some((name, value)) => {
+                head.names.push(name.to_owned());
+                head.headers.insert(name.to_ascii_lowercase(), value.to_owned());
+            }
             None => {}
         }
     }

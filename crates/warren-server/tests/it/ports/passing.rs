@@ -26,6 +26,24 @@ fn a_request_reaches_the_application_and_its_answer_comes_back() {
 }
 
 #[test]
+fn names_of_headers_pass_as_they_were_written() {
+    let site = Site::start();
+    // Over a new connection and over one that waits.
+    for _ in 0..2 {
+        let call = site.call("GET", "/spelled").header("x-lower", "1").header("X-MiXed", "2");
+        let answer = String::from_utf8(read_all(call.header("DNT", "3").open())).unwrap();
+        for name in ["\r\nx-lower: 1", "\r\nX-MiXed: 2", "\r\nETag: 3", "\r\nDate: "] {
+            assert!(answer.contains(name), "{name:?}: {answer}");
+        }
+        let seen = site.application.last().names;
+        for name in ["x-lower", "X-MiXed", "DNT", "Host", "X-Forwarded-For"] {
+            assert!(seen.iter().any(|seen| seen == name), "{name}: {seen:?}");
+        }
+    }
+    assert_eq!(site.application.connections(), 1);
+}
+
+#[test]
 fn bodies_pass_whole_in_both_ways_whatever_their_framing() {
     let site = Site::start();
     let body: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
