@@ -38,7 +38,7 @@ pub use event::{Event, EventRecord};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
 pub use isolation::{
     CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, Pulse,
-    RootState, RootTree, Sealed, Usage,
+    RootState, RootTree, Sealed, Shown, Usage,
 };
 pub use journal::{Action, FileDeed, JournalEntry, Outcome, ToolAnswer};
 pub use key::{KeyRecord, Scope};

@@ -17,6 +17,7 @@ mod overlay;
 mod privileges;
 mod report;
 mod root;
+mod shown;
 mod sudo;
 mod sys;
 

@@ -227,7 +227,7 @@ impl Machine {
             subvolumes: config.snapshots.driver == LayerDriver::Btrfs,
             crash_at: options.crash_at.and_then(CrashAt::backend),
         };
-        let templates = TemplateStore::open(data_dir).map_err(ServeError::Templates)?;
+        let templates = TemplateStore::open(data_dir).map_err(ServeError::Templates)?.looking_in_background();
         let layers = LayerDirectory::with_driver(data_dir, templates.clone(), config.snapshots.driver);
         let secrets = Arc::clone(&catalog) as Arc<dyn SecretCatalog>;
         Ok(Self {

@@ -8,6 +8,8 @@
 //! was made, and one of an earlier boot, which a power cut may have torn, is made anew.
 
 mod copy;
+mod hidden;
+mod private;
 mod skeleton;
 mod survey;
 
@@ -23,6 +25,8 @@ use crate::staging::{NamesLock, Staging, StagingError};
 use crate::template::{Template, Tree};
 use crate::tree::EntryError;
 
+pub(crate) use hidden::Hider;
+pub(crate) use private::{is_public, open_machine};
 use survey::Survey;
 pub(crate) use survey::boot;
 
@@ -50,6 +54,14 @@ pub enum HostError {
         /// The directory.
         directory: &'static str,
     },
+    /// There is more to hide than can be right.
+    #[error("more than {most} names in `{}` are not readable by everybody: is its mode right?", path.display())]
+    TooPrivate {
+        /// The directory.
+        path: PathBuf,
+        /// How many there may be.
+        most: usize,
+    },
     /// A part of the skeleton could not be written.
     #[error("write `{path}` of the skeleton")]
     Write {
@@ -70,12 +82,16 @@ pub enum HostError {
     Read(#[source] Box<ReadError>),
 }
 
-/// What of the machine itself templates show to sandboxes, whoever may not read it on the host. Nothing that is to stay
-/// hidden from them may be kept there.
+/// What of the machine itself templates show to sandboxes, as far as everybody on the machine may read it.
 pub const SHOWN: [&str; 1] = ["/usr"];
 
-/// Makes the skeleton for the machine as it is now, unless it is there.
-pub(crate) fn prepare(skeletons: &Path, machine: &Path, given: &Given) -> Result<Template, HostError> {
+/// Makes the skeleton for the machine as it is now, unless it is there, and what hides the private files of its `/usr`.
+pub(crate) fn prepare(
+    skeletons: &Path,
+    machine: &Path,
+    given: &Given,
+    hider: &Hider,
+) -> Result<Template, HostError> {
     let survey = Survey::of(machine, given)?;
     let directory = skeletons.join(survey.fingerprint.hex());
     if !is_of_this_boot(&directory, &survey) {
@@ -83,11 +99,17 @@ pub(crate) fn prepare(skeletons: &Path, machine: &Path, given: &Given) -> Result
     }
     let manifest = Manifest::read(&directory, &TemplateName::host())
         .map_err(|error| HostError::Read(Box::new(error)))?;
+    let hidden = hider.layer(skeletons, machine, &survey.boot)?;
     let trees = vec![
         Tree { at: PathBuf::from("/"), lowers: vec![directory.join("root")] },
-        Tree { at: PathBuf::from("/usr"), lowers: vec![machine.join("usr")] },
+        Tree { at: PathBuf::from("/usr"), lowers: vec![hidden, machine.join("usr")] },
     ];
     Ok(Template { name: TemplateName::host(), manifest, trees })
+}
+
+/// How many names of the machine's `/usr` nobody inside sees.
+pub(crate) fn count_hidden(skeletons: &Path, machine: &Path, hider: &Hider) -> Result<usize, HostError> {
+    hider.count(skeletons, machine, &boot()?)
 }
 
 fn build(

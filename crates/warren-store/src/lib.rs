@@ -12,6 +12,7 @@
 //! <data>/templates/<name>/layer/upper-<n>/ instead of it, in one that stands on another: what it changes in that one's tree n
 //! <data>/templates/.staging-<random>/      an import under way, locked by its importer
 //! <data>/templates-host/<fingerprint>/     the skeleton of `host` for the machine as it is now
+//! <data>/templates-host/usr-<digest>/      what hides the private files of the machine's `/usr`
 //! <data>/common/<fingerprint>/root/        what every sandbox is given, on top of an imported tree
 //! ```
 //!

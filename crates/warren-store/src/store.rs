@@ -21,6 +21,7 @@ pub struct TemplateStore {
     host: PathBuf,
     machine: PathBuf,
     given: Given,
+    hider: host::Hider,
 }
 
 /// Where a template that stands on another has what it changes, as a layer has it.
@@ -96,6 +97,7 @@ impl TemplateStore {
             host: data.join("templates-host"),
             machine: machine.to_owned(),
             given: Given::new(data, machine),
+            hider: host::Hider::new(),
         };
         let directories = [store.templates.as_path(), &store.host, store.given.layers()];
         for path in directories {
@@ -184,7 +186,19 @@ impl TemplateStore {
     /// The built-in template. Its skeleton is made when the machine changed since the last call; otherwise this
     /// costs a few dozen `stat` calls.
     pub fn host(&self) -> Result<Template, host::HostError> {
-        host::prepare(&self.host, &self.machine, &self.given)
+        host::prepare(&self.host, &self.machine, &self.given, &self.hider)
+    }
+
+    /// Looks through the machine's `/usr` for what to hide without anybody waiting for it, but for the first time. For those
+    /// who stay.
+    #[must_use]
+    pub fn looking_in_background(self) -> Self {
+        Self { hider: self.hider.in_background(), ..self }
+    }
+
+    /// How many names of the machine's `/usr` no sandbox sees, because not everybody on the machine may read them.
+    pub fn hidden_names(&self) -> Result<usize, host::HostError> {
+        host::count_hidden(&self.host, &self.machine, &self.hider)
     }
 
     /// Removes a template. `in_use` is asked while no other process can change names, so that a sandbox that looks

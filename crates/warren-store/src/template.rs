@@ -1,6 +1,8 @@
 use std::path::{Path, PathBuf};
 
-use warren_core::{CreateRequest, MountAccess, OwnerBond, RootState, RootTree, SandboxId, SandboxSpec};
+use warren_core::{
+    CreateRequest, MountAccess, OwnerBond, RootState, RootTree, SandboxId, SandboxSpec, Shown,
+};
 
 use crate::manifest::Manifest;
 use crate::name::TemplateName;
@@ -46,10 +48,11 @@ impl Template {
 
     /// The machine's own `/usr`, which alone is a tree of its own, gets a writable layer only if the sandbox's user is root:
     /// no other could write there, and the layer would cost more than all other mounts together. A template that was made of a
-    /// state may have more than the one directory there, which only an overlay shows as one.
+    /// state may have more than the machine's own there, which only an overlay with a writable layer shows as one.
     fn root_tree(&self, tree: &Tree, user: &str) -> RootTree {
         let is_root = matches!(user.split(':').next(), Some("root" | "0"));
-        let beyond_reach = tree.at == Path::new("/usr") && !is_root && tree.lowers.len() == 1;
+        let is_whole = matches!(Shown::part(&tree.lowers), ([], Some(_)));
+        let beyond_reach = tree.at == Path::new("/usr") && !is_root && is_whole;
         let access = if beyond_reach { MountAccess::ReadOnly } else { MountAccess::ReadWrite };
         RootTree { at: tree.at.clone(), lowers: tree.lowers.clone(), access }
     }

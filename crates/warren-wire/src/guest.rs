@@ -14,8 +14,8 @@ mod request;
 mod sudo;
 
 pub use boot::{
-    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Machine, Rlimit, TreeMount,
-    overlay_options,
+    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Machine, Rlimit, STRANGER,
+    ShownMount, ShownTree, TreeMount, overlay_options, shown_options,
 };
 pub use bytes::ByteString;
 pub use client::{CallError, CallSender, Connection, parse_reply};

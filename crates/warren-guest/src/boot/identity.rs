@@ -1,8 +1,8 @@
 //! Whose rights the process has, step by step from the host's root to the sandbox's root.
 
 use rustix::io::Errno;
-use rustix::thread::{CapabilitiesSecureBits, Gid, Uid};
-use warren_wire::guest::BootPlan;
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets, Gid, Uid};
+use warren_wire::guest::{BootPlan, STRANGER};
 
 use super::report::{Refusal, StepResult};
 use super::sys;
@@ -14,6 +14,20 @@ pub(super) fn assume_file_ids(base: u32) -> Result<(), Errno> {
     // The overlay keeps the mounter's capabilities for good, and this one would let it ignore disk quotas.
     sys::drop_quota_override()?;
     sys::set_file_ids(base)
+}
+
+/// Mounts something with the rights of one who owns nothing, is in no group and may overrule nothing. Afterwards the rights are
+/// those of the sandbox whose ids begin at `base`, as before.
+pub(super) fn as_a_stranger<T>(base: u32, mount: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    let sets = rustix::thread::capabilities(None)?;
+    rustix::thread::set_thread_groups(&[])?;
+    sys::set_file_ids(STRANGER)?;
+    let to_mount = CapabilitySets { effective: CapabilitySet::SYS_ADMIN, ..sets };
+    rustix::thread::set_capabilities(None, to_mount)?;
+    let mounted = mount();
+    rustix::thread::set_capabilities(None, sets)?;
+    sys::set_file_ids(base)?;
+    mounted
 }
 
 /// Enters the sandbox's user namespace as its root.

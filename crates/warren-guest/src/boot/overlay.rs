@@ -12,14 +12,20 @@ use warren_wire::guest::{BootPlan, FdNumber, overlay_options};
 
 use super::report::{Refusal, StepResult};
 use super::root::attach;
-use super::sys;
+use super::shown::Shown;
+use super::{files, sys};
 
 /// Every layer of the plan, attached to the old root: Linux before 6.15 takes no others for an overlay, and a mount that was
 /// never attached costs the kernel a grace period of its own when it is let go. These all leave with the old root.
 pub(super) struct Layers {
     /// For each tree, the topmost first.
     lowers: Vec<Vec<OwnedFd>>,
+    /// For each tree, what of the machine itself lies below these.
+    shown: Vec<Option<Shown>>,
+    /// What has no writable layer, and where it is seen.
+    read_only: Vec<(String, Shown)>,
     writable: OwnedFd,
+    id_base: u32,
 }
 
 impl Layers {
@@ -31,23 +37,61 @@ impl Layers {
         };
         rustix::process::chdir("/proc/self/fd").step("overlay", "go to the descriptors")?;
         let lowers = plan.trees.iter().map(|tree| tree.lowers.iter().map(attached).collect());
+        let shown = |mount| Shown::take(mount, attached);
+        let below = plan.trees.iter().map(|tree| tree.shown.as_ref().map(shown).transpose());
+        let read_only =
+            plan.shown.iter().map(|tree| Ok((tree.at.to_text().into_owned(), shown(&tree.mount)?)));
         Ok(Self {
             lowers: lowers.collect::<Result<_, Errno>>().step("overlay", "take the layers")?,
+            shown: below.collect::<Result<_, Errno>>().step("overlay", "take the machine's directories")?,
+            read_only: read_only
+                .collect::<Result<_, Errno>>()
+                .step("overlay", "take the machine's directories")?,
             writable: attached(&plan.writable).step("overlay", "take the writable layer")?,
+            id_base: plan.id_base,
         })
     }
 
     /// Mounts one tree's overlay, still detached.
     pub(super) fn mount(&self, number: usize, at: &str) -> Result<OwnedFd, Refusal> {
-        self.create(number).step("overlay", format!("mount `{at}`"))
+        let shown = self.shown.get(number).and_then(Option::as_ref);
+        let mounted = match shown {
+            None => self.create(number, &[]),
+            Some(shown) => match self.create_above(number, shown) {
+                Err(errno) if shown.is_safe_as_it_is(errno) => self.create(number, &shown.layers()),
+                answer => answer,
+            },
+        };
+        mounted.step("overlay", format!("mount `{at}`"))
     }
 
-    fn create(&self, number: usize) -> Result<OwnedFd, Errno> {
+    fn create_above(&self, number: usize, shown: &Shown) -> Result<OwnedFd, Errno> {
+        let overlay = shown.overlay(self.id_base)?;
+        attach(&overlay, CWD, "/dev")?;
+        self.create(number, &[&overlay])
+    }
+
+    /// Attaches what has no writable layer below the root.
+    pub(super) fn show(&self, root: &OwnedFd) -> Result<(), Refusal> {
+        for (at, shown) in &self.read_only {
+            let target = files::mount_point(root, at, true).step("overlay", format!("open `{at}`"))?;
+            match shown.overlay(self.id_base) {
+                Err(errno) if shown.is_safe_as_it_is(errno) => attach(shown.machine(), &target, ""),
+                answer => answer.and_then(|overlay| attach(&overlay, &target, "")),
+            }
+            .step("overlay", format!("show `{at}`"))?;
+        }
+        Ok(())
+    }
+
+    /// `lowest` are below the tree's own layers.
+    fn create(&self, number: usize, lowest: &[&OwnedFd]) -> Result<OwnedFd, Errno> {
         let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
         // Named by descriptor, because they have no path, and because the sandbox's own mountinfo shows these names. Relative
         // to the working directory, because the kernel takes 255 bytes of each.
         let name = |layer: &OwnedFd| layer.as_raw_fd().to_string();
-        let lowers: Vec<String> = self.lowers.get(number).into_iter().flatten().map(name).collect();
+        let lowers = self.lowers.get(number).into_iter().flatten().chain(lowest.iter().copied());
+        let lowers: Vec<String> = lowers.map(name).collect();
         let writable = name(&self.writable);
         let (upper, work) = (format!("{writable}/upper-{number}"), format!("{writable}/work-{number}"));
         for (key, value) in overlay_options(&lowers, upper, work) {

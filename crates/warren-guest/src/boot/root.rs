@@ -86,6 +86,7 @@ fn mount_trees(plan: &BootPlan) -> Result<OwnedFd, Refusal> {
         let target = files::mount_point(&root, &at, true).step("overlay", format!("open `{at}`"))?;
         attach(&layers.mount(number, &at)?, &target, "").step("overlay", format!("attach `{at}`"))?;
     }
+    layers.show(&root)?;
     Ok(root)
 }
 

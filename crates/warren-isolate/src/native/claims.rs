@@ -129,6 +129,12 @@ mod tests {
     }
 
     #[test]
+    fn no_sandbox_is_given_the_id_of_the_stranger() {
+        let ranges = FIRST..FIRST + COUNT * SIZE;
+        assert!(!ranges.contains(&warren_wire::guest::STRANGER));
+    }
+
+    #[test]
     fn the_last_project_is_below_the_first_id() {
         const { assert!(PROJECTS.first + (PROJECTS.count - 1) * PROJECTS.step < ID_RANGES.first) };
         let directory = tempfile::tempdir().unwrap();

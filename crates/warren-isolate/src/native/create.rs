@@ -5,6 +5,7 @@ use std::ffi::CString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +14,14 @@ use warren_core::{
     CreateRequest, Created, IsolationError, IsolationErrorKind, MountAccess, OwnerBond, RootState,
 };
 use warren_wire::guest::{
-    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, MAX_PAYLOAD, Machine, Rlimit, TreeMount,
+    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, MAX_PAYLOAD, Machine, Rlimit, ShownMount,
+    ShownTree, TreeMount,
 };
 
 use super::cgroup::{Entrance, Gauges};
 use super::claims::ClaimError;
 use super::data::Lock;
-use super::layers::{self, Bind, LayerError, Tree};
+use super::layers::{self, Bind, LayerError, Seen, ShownLayers, Tree};
 use super::networks::Order;
 use super::quota::{Area, QuotaKind};
 use super::reaper::Reaper;
@@ -143,6 +145,8 @@ struct Root {
     trees: Vec<Tree>,
     writable: OwnedFd,
     dev: OwnedFd,
+    /// What of the machine itself has no writable layer, and where it is seen.
+    shown: Vec<(PathBuf, ShownLayers)>,
     binds: Vec<Bind>,
 }
 
@@ -153,14 +157,17 @@ fn open_root(
     namespace: BorrowedFd<'_>,
     id_base: u32,
 ) -> Result<Root, IsolationError> {
-    let (mut trees, mut binds) = (Vec::new(), Vec::new());
+    let (mut trees, mut shown, mut binds) = (Vec::new(), Vec::new(), Vec::new());
     for tree in &request.root {
         match tree.access {
             MountAccess::ReadWrite => {
                 layers::make_writable(&area.path, trees.len(), tree, request.state).map_err(layer_error)?;
                 trees.push(layers::open(tree, namespace).map_err(layer_error)?);
             }
-            MountAccess::ReadOnly => binds.push(layers::show(tree, namespace).map_err(layer_error)?),
+            MountAccess::ReadOnly => match layers::show(tree, namespace).map_err(layer_error)? {
+                Seen::Shown(at, layers) => shown.push((at, layers)),
+                Seen::Bind(bind) => binds.push(bind),
+            },
         }
     }
     // Templates know the name that every sandbox has unless it is given another.
@@ -191,7 +198,7 @@ fn open_root(
             binds.push(layers::bind(mount, user, id_base).map_err(layer_error)?);
         }
     }
-    Ok(Root { trees, writable: area.mount, dev, binds })
+    Ok(Root { trees, writable: area.mount, dev, shown, binds })
 }
 
 /// Everything that is handed to the agent.
@@ -272,10 +279,18 @@ impl Boot {
     fn plan(&self, shared: &Shared, request: &CreateRequest, lifeline: Option<BorrowedFd<'_>>) -> BootPlan {
         let limits = &request.spec.limits;
         let number = |fd: &OwnedFd| fd.as_raw_fd();
+        let shown = |layers: &ShownLayers| ShownMount {
+            hidden: number(&layers.hidden),
+            machine: number(&layers.machine),
+            mapped: layers.mapped,
+        };
         let tree = |tree: &Tree| TreeMount {
             at: (&tree.at).into(),
             lowers: tree.lowers.iter().map(number).collect(),
+            shown: tree.shown.as_ref().map(shown),
         };
+        let shown_tree =
+            |(at, layers): &(PathBuf, ShownLayers)| ShownTree { at: at.into(), mount: shown(layers) };
         let bind = |bind: &Bind| BindMount {
             source: number(&bind.source),
             at: (&bind.at).into(),
@@ -299,6 +314,7 @@ impl Boot {
             listener: number(&self.listener),
             lifeline: lifeline.map(|fd| fd.as_raw_fd()),
             machine: Some(self.machine.plan(shared.machines.memory_bytes(limits.memory.0))),
+            shown: self.root.shown.iter().map(shown_tree).collect(),
             agent: AgentConfig {
                 env: request.env.iter().map(|entry| entry.as_str().into()).collect(),
                 user: request.user.as_deref().map(Into::into),
@@ -310,9 +326,12 @@ impl Boot {
     fn descriptors(&self) -> Vec<i32> {
         let root = &self.root;
         let trees = root.trees.iter().flat_map(|tree| &tree.lowers);
+        let shown = root.trees.iter().filter_map(|tree| tree.shown.as_ref());
+        let shown = shown.chain(root.shown.iter().map(|(_, layers)| layers));
+        let shown = shown.flat_map(|layers| [&layers.hidden, &layers.machine]);
         let binds = root.binds.iter().map(|bind| &bind.source);
         let single = [&root.writable, &root.dev, &self.namespace, self.network.as_ref(), &self.listener];
-        let all = trees.chain(binds).chain(single).chain(&self.entrance.tasks);
+        let all = trees.chain(shown).chain(binds).chain(single).chain(&self.entrance.tasks);
         let all = all.chain(self.machine.descriptors());
         all.map(AsRawFd::as_raw_fd).collect()
     }
@@ -387,6 +406,7 @@ fn layer_error(error: LayerError) -> IsolationError {
         | LayerError::Open { .. }
         | LayerError::Map { .. }
         | LayerError::ManyLayers { .. }
+        | LayerError::Unhidden { .. }
         | LayerError::MountIds(_) => IsolationErrorKind::Layer,
     };
     IsolationError::caused(kind, "set up the root file system", error)

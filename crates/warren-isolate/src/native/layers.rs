@@ -12,7 +12,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount,
     fsopen, open_tree,
 };
-use warren_core::{Mount, MountAccess, RootState, RootTree};
+use warren_core::{Mount, MountAccess, RootState, RootTree, Shown};
 
 use super::userns::{self, Mapping, UserNamespaceError};
 use super::{remove, sys};
@@ -35,6 +35,8 @@ pub(super) enum LayerError {
     SourceKind { path: PathBuf },
     #[error("`{}` is read-only and must be one directory", at.display())]
     ManyLayers { at: PathBuf },
+    #[error("`{}` is the machine's own and would be shown without what hides its private files", path.display())]
+    Unhidden { path: PathBuf },
     #[error("map the ids of the mounts")]
     MountIds(#[source] UserNamespaceError),
 }
@@ -44,6 +46,24 @@ pub(super) enum LayerError {
 pub(super) struct Tree {
     pub(super) at: PathBuf,
     pub(super) lowers: Vec<OwnedFd>,
+    /// What of the machine itself lies below them.
+    pub(super) shown: Option<ShownLayers>,
+}
+
+/// A directory of the machine itself.
+#[derive(Debug)]
+pub(super) struct ShownLayers {
+    pub(super) hidden: OwnedFd,
+    pub(super) machine: OwnedFd,
+    pub(super) mapped: bool,
+}
+
+/// What a tree without a writable layer is.
+#[derive(Debug)]
+pub(super) enum Seen {
+    /// A directory of the machine itself, at this place.
+    Shown(PathBuf, ShownLayers),
+    Bind(Bind),
 }
 
 /// A host directory or file for the sandbox.
@@ -55,17 +75,47 @@ pub(super) struct Bind {
 }
 
 const SAFE: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+const LAYER: u64 = SAFE | libc::MOUNT_ATTR_RDONLY;
+
+/// What is never a layer like others: root inside would read there what only the machine's root may.
+const MACHINE: &str = "/usr";
 
 /// Opens a tree's layers, ids mapped through `namespace`.
 pub(super) fn open(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Tree, LayerError> {
-    let lowers = tree.lowers.iter().map(|path| mapped(path, namespace)).collect::<Result<_, _>>()?;
-    Ok(Tree { at: tree.at.clone(), lowers })
+    let (layers, shown) = Shown::part(&tree.lowers);
+    let lowers = layers.iter().map(|path| mapped(path, namespace)).collect::<Result<_, _>>()?;
+    let shown = shown.map(|shown| open_shown(shown, namespace)).transpose()?;
+    Ok(Tree { at: tree.at.clone(), lowers, shown })
 }
 
-/// A tree without a writable layer is its one directory, mounted as it is.
-pub(super) fn show(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Bind, LayerError> {
-    let [path] = tree.lowers.as_slice() else { return Err(LayerError::ManyLayers { at: tree.at.clone() }) };
-    Ok(Bind { at: tree.at.clone(), source: mapped(path, namespace)?, directory: true })
+/// Opens a tree without a writable layer. It is one directory, mounted as it is, or the machine's own.
+pub(super) fn show(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Seen, LayerError> {
+    match Shown::part(&tree.lowers) {
+        ([], Some(shown)) => Ok(Seen::Shown(tree.at.clone(), open_shown(shown, namespace)?)),
+        ([path], None) => {
+            let source = mapped(path, namespace)?;
+            Ok(Seen::Bind(Bind { at: tree.at.clone(), source, directory: true }))
+        }
+        _ => Err(LayerError::ManyLayers { at: tree.at.clone() }),
+    }
+}
+
+/// The machine's own may be on a file system without id mapping, such as the overlay of a container. Its files then look as if
+/// nobody owned them, and root inside has no right over them but what everybody has.
+fn open_shown(shown: Shown<'_>, namespace: BorrowedFd<'_>) -> Result<ShownLayers, LayerError> {
+    let path = shown.machine;
+    let failed = |errno: Errno| LayerError::Open { path: path.to_owned(), source: errno.into() };
+    let hidden = mapped(shown.hidden, namespace)?;
+    let machine = clone_mount(path).map_err(failed)?;
+    let is_mapped = match sys::set_mount(machine.as_fd(), LAYER, Some(namespace)) {
+        Ok(()) => true,
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => {
+            sys::set_mount(machine.as_fd(), LAYER, None).map_err(failed)?;
+            false
+        }
+        Err(errno) => return Err(LayerError::Map { path: path.to_owned(), source: errno.into() }),
+    };
+    Ok(ShownLayers { hidden, machine, mapped: is_mapped })
 }
 
 /// Makes a tree's private writable layer; of one that is kept, what belongs to the last mount of it alone is made anew.
@@ -183,20 +233,14 @@ pub(super) fn map_area(
 }
 
 fn mapped(path: &Path, namespace: BorrowedFd<'_>) -> Result<OwnedFd, LayerError> {
-    let flags = SAFE | libc::MOUNT_ATTR_RDONLY;
+    if path.starts_with(MACHINE) {
+        return Err(LayerError::Unhidden { path: path.to_owned() });
+    }
     let mount = clone_mount(path)
         .map_err(|errno| LayerError::Open { path: path.to_owned(), source: errno.into() })?;
-    match sys::set_mount(mount.as_fd(), flags, Some(namespace)) {
-        Ok(()) => Ok(mount),
-        // The machine's own /usr may be on a file system without id mapping, such as the overlay of a container. Its
-        // files are world-readable and then merely look as if nobody owned them.
-        Err(Errno::INVAL | Errno::OPNOTSUPP) if path == Path::new("/usr") => {
-            let plain = sys::set_mount(mount.as_fd(), flags, None);
-            plain.map_err(|errno| LayerError::Open { path: path.to_owned(), source: errno.into() })?;
-            Ok(mount)
-        }
-        Err(errno) => Err(LayerError::Map { path: path.to_owned(), source: errno.into() }),
-    }
+    sys::set_mount(mount.as_fd(), LAYER, Some(namespace))
+        .map_err(|errno| LayerError::Map { path: path.to_owned(), source: errno.into() })?;
+    Ok(mount)
 }
 
 /// Opens the source of a mount. It has been canonicalised and allowed by now, so no component may be a link: if one is, it

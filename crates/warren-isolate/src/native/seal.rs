@@ -262,7 +262,7 @@ fn plan(intent: &Intent, directory: &Path, namespace: BorrowedFd<'_>) -> io::Res
     for (number, tree) in intent.trees_now(directory) {
         let opened = layers::open(&tree, namespace).map_err(io::Error::other)?;
         let (upper, work) = Intent::places(number);
-        plans.push(Plan { at: opened.at, lowers: opened.lowers, upper, work });
+        plans.push(Plan { at: opened.at, lowers: opened.lowers, shown: opened.shown, upper, work });
     }
     Ok(plans)
 }

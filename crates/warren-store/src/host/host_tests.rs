@@ -3,6 +3,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use warren_core::Shown;
+
 use super::*;
 use crate::store::TemplateStore;
 
@@ -84,7 +86,8 @@ fn takes_from_the_machine_only_what_is_listed_and_public() {
     assert_eq!(fs::read_link(root.join("etc/localtime")).unwrap(), Path::new("/usr/share/zoneinfo/UTC"));
     assert_eq!(fs::metadata(root.join("etc/ssl/openssl.cnf")).unwrap().mode() & 0o7777, 0o755);
     assert_eq!(fs::read_to_string(root.join("etc/hostname")).unwrap(), "sandbox\n");
-    assert_eq!(template.trees[1].lowers, [machine.path().join("usr")]);
+    let (layers, shown) = Shown::part(&template.trees[1].lowers);
+    assert_eq!((layers.len(), shown.unwrap().machine), (0, machine.path().join("usr").as_path()));
 }
 
 #[test]
@@ -161,8 +164,8 @@ fn one_of_an_earlier_boot_is_made_anew() {
     assert!(fs::read_to_string(&passwd).unwrap().contains("user:x:1000"));
     assert_eq!(
         fs::read_dir(data.path().join("templates-host")).unwrap().count(),
-        2,
-        "the lock and the skeleton"
+        4,
+        "the lock, the skeleton, what hides private files, and the word that it does"
     );
 }
 
@@ -177,7 +180,8 @@ fn several_at_once_make_one() {
     assert!(templates.windows(2).all(|pair| pair[0] == pair[1]));
     let made = fs::read_dir(data.path().join("templates-host")).unwrap();
     let names: Vec<_> = made.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    assert_eq!(names.iter().filter(|name| *name != ".lock").count(), 1, "{names:?}");
+    let count = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).count();
+    assert_eq!((names.len(), count(".lock"), count("usr.json"), count("usr-")), (4, 1, 1, 1), "{names:?}");
 }
 
 #[test]

@@ -112,7 +112,7 @@ pub(crate) fn boot() -> Result<String, HostError> {
     fs::read_to_string(BOOT_ID).map_err(|source| HostError::Survey { path: BOOT_ID.into(), source })
 }
 
-fn add_stat(hash: &mut Sha256, name: &str, stat: &Stat) {
+pub(super) fn add_stat(hash: &mut Sha256, name: &str, stat: &Stat) {
     hash.update(name);
     hash.update([0]);
     hash.update(stat.st_ino.to_le_bytes());

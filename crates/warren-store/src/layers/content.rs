@@ -75,3 +75,7 @@ impl LayerContent for LayerDirectory {
 #[cfg(test)]
 #[path = "content/renamed_tests.rs"]
 mod renamed_tests;
+
+#[cfg(test)]
+#[path = "content/shown_tests.rs"]
+mod shown_tests;

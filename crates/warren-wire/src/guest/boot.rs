@@ -62,6 +62,9 @@ pub struct BootPlan {
     /// Absent: `/proc` tells of the host, and `/sys` is empty.
     #[n(17)]
     pub machine: Option<Machine>,
+    /// Directories of the machine itself that the sandbox has no writable layer on.
+    #[cbor(n(18), default)]
+    pub shown: Vec<ShownTree>,
 }
 
 /// One overlay.
@@ -73,7 +76,39 @@ pub struct TreeMount {
     /// Detached mounts, the topmost first.
     #[n(1)]
     pub lowers: Vec<FdNumber>,
+    /// What of the machine itself lies below them.
+    #[n(2)]
+    pub shown: Option<ShownMount>,
 }
+
+/// A directory of the machine itself, as detached mounts. They are shown as one overlay, which a stranger to the machine
+/// mounts: the kernel opens what is behind an overlay with the rights of whoever mounted it, so that only what everybody
+/// on the machine may read can be read inside, by anyone, however new it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct ShownMount {
+    /// Whiteouts for the names that are not for everybody.
+    #[n(0)]
+    pub hidden: FdNumber,
+    #[n(1)]
+    pub machine: FdNumber,
+    /// Whether its ids are mapped. Where they are not, root inside is nobody to its files, and has no right over them.
+    #[n(2)]
+    pub mapped: bool,
+}
+
+/// One such directory, where it is seen.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct ShownTree {
+    /// Absolute path inside the sandbox.
+    #[n(0)]
+    pub at: ByteString,
+    #[n(1)]
+    pub mount: ShownMount,
+}
+
+/// The user and group that owns nothing on the machine and in no sandbox. Beside the ids that sandboxes are given, which are
+/// used by nothing else on common distributions.
+pub const STRANGER: u32 = 0x7fff_fffe;
 
 /// One host directory or file given to the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -172,6 +207,20 @@ pub fn overlay_options(lowers: &[String], upper: String, work: String) -> Vec<(&
     };
     options.extend([("source", "overlay".to_owned()), ("upperdir", upper), ("workdir", work)]);
     let fixed = [("redirect_dir", "on"), ("metacopy", "off"), ("index", "off"), ("xino", "off")];
+    options.extend(fixed.map(|(key, value)| (key, value.to_owned())));
+    options
+}
+
+/// The options of the overlay that shows a directory of the machine itself, see [`ShownMount`].
+pub fn shown_options(hidden: &str, machine: &str) -> Vec<(&'static str, String)> {
+    let fixed = [
+        ("source", "overlay"),
+        ("redirect_dir", "nofollow"),
+        ("metacopy", "off"),
+        ("index", "off"),
+        ("xino", "off"),
+    ];
+    let mut options = vec![("lowerdir", format!("{hidden}:{machine}"))];
     options.extend(fixed.map(|(key, value)| (key, value.to_owned())));
     options
 }

@@ -46,7 +46,7 @@ fn mounts(binds: &[RootTree]) -> Vec<Value> {
         of("/tmp", "tmpfs", &["nosuid", "nodev", "mode=1777"]),
     ];
     mounts.extend(binds.iter().filter_map(|tree| {
-        let source = tree.lowers.first()?;
+        let source = tree.lowers.last()?;
         Some(json!({ "destination": tree.at, "type": "bind", "source": source, "options": ["bind", "ro"] }))
     }));
     mounts

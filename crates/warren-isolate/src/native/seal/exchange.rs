@@ -17,10 +17,11 @@ use rustix::mount::{
     fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount,
     unmount,
 };
-use warren_wire::guest::overlay_options;
+use warren_wire::guest::{overlay_options, shown_options};
 
 use super::mounts::{Cover, Mounts};
 use super::sys;
+use crate::native::layers::ShownLayers;
 use crate::native::step::{CrashPoint, Steps};
 
 /// Far more than crashes in a row could leave.
@@ -33,6 +34,8 @@ pub(super) struct Plan {
     pub(super) at: PathBuf,
     /// The topmost first.
     pub(super) lowers: Vec<OwnedFd>,
+    /// What of the machine itself lies below them.
+    pub(super) shown: Option<ShownLayers>,
     /// Below the sandbox's area.
     pub(super) upper: String,
     pub(super) work: String,
@@ -62,15 +65,50 @@ fn mount_here(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> Result<Vec<Tree>
     rustix::process::chdir("/proc/self/fd")?;
     sys::assume_file_ids(id_base)?;
     // Linux before 6.15 takes only attached mounts as layers. All of these leave with the namespace.
-    for layer in plans.iter().flat_map(|plan| &plan.lowers).chain([&area]) {
+    let shown = plans.iter().filter_map(|plan| plan.shown.as_ref());
+    let shown = shown.flat_map(|layers| [&layers.hidden, &layers.machine]);
+    for layer in plans.iter().flat_map(|plan| &plan.lowers).chain(shown).chain([&area]) {
         attach(layer, CWD, "/dev")?;
     }
-    plans.into_iter().map(|plan| Ok(Tree { mount: mount_overlay(&plan, &area)?, at: plan.at })).collect()
+    plans
+        .into_iter()
+        .map(|plan| Ok(Tree { mount: mount_tree(&plan, &area, id_base)?, at: plan.at }))
+        .collect()
 }
 
-fn mount_overlay(plan: &Plan, area: &OwnedFd) -> Result<OwnedFd, Errno> {
+/// As the agent does it at the start, see [`warren_wire::guest::ShownMount`].
+fn mount_tree(plan: &Plan, area: &OwnedFd, id_base: u32) -> Result<OwnedFd, Errno> {
+    let Some(shown) = &plan.shown else { return mount_overlay(plan, &[], area) };
+    let guarded = || {
+        let overlay = sys::as_a_stranger(id_base, || mount_shown(shown))?;
+        attach(&overlay, CWD, "/dev")?;
+        mount_overlay(plan, &[&overlay], area)
+    };
+    match guarded() {
+        // Overlays cannot be stacked any higher. Root inside has no right over files of ids that are not mapped.
+        Err(Errno::INVAL) if !shown.mapped => mount_overlay(plan, &[&shown.hidden, &shown.machine], area),
+        answer => answer,
+    }
+}
+
+fn mount_shown(shown: &ShownLayers) -> Result<OwnedFd, Errno> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    let lowers: Vec<String> = plan.lowers.iter().map(|lower| lower.as_raw_fd().to_string()).collect();
+    let name = |layer: &OwnedFd| layer.as_raw_fd().to_string();
+    for (key, value) in shown_options(&name(&shown.hidden), &name(&shown.machine)) {
+        fsconfig_set_string(&context, key, value)?;
+    }
+    fsconfig_create(&context)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_RDONLY;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
+/// `lowest` are below the tree's own layers.
+fn mount_overlay(plan: &Plan, lowest: &[&OwnedFd], area: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let lowers = plan.lowers.iter().chain(lowest.iter().copied());
+    let lowers: Vec<String> = lowers.map(|lower| lower.as_raw_fd().to_string()).collect();
     let area = area.as_raw_fd();
     let (upper, work) = (format!("{area}/{}", plan.upper), format!("{area}/{}", plan.work));
     for (key, value) in overlay_options(&lowers, upper, work) {

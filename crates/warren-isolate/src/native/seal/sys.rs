@@ -3,7 +3,10 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, LinkNameSpaceType, UnshareFlags};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags,
+};
+use warren_wire::guest::STRANGER;
 
 /// Gives this thread a root and working directory of its own.
 pub(super) fn unshare_directories() -> Result<(), Errno> {
@@ -29,14 +32,32 @@ pub(super) fn assume_file_ids(base: u32) -> Result<(), Errno> {
     let mut sets = rustix::thread::capabilities(None)?;
     sets.effective.remove(CapabilitySet::SYS_RESOURCE);
     rustix::thread::set_capabilities(None, sets)?;
+    set_file_ids(base)
+}
+
+/// Mounts something with the rights of one who owns nothing, is in no group and may overrule nothing. Afterwards this thread acts
+/// as before, as the root of the sandbox whose ids begin at `base`.
+pub(super) fn as_a_stranger<T>(base: u32, mount: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    let sets = rustix::thread::capabilities(None)?;
+    rustix::thread::set_thread_groups(&[])?;
+    set_file_ids(STRANGER)?;
+    let to_mount = CapabilitySets { effective: CapabilitySet::SYS_ADMIN, ..sets };
+    rustix::thread::set_capabilities(None, to_mount)?;
+    let mounted = mount();
+    rustix::thread::set_capabilities(None, sets)?;
+    set_file_ids(base)?;
+    mounted
+}
+
+fn set_file_ids(id: u32) -> Result<(), Errno> {
     for call in [libc::SYS_setfsgid, libc::SYS_setfsuid] {
         // SAFETY: takes a number and touches no memory. The call answers the previous id and never an error, so a second
         // call with an impossible id reads back what holds.
         let held = unsafe {
-            libc::syscall(call, base);
+            libc::syscall(call, id);
             libc::syscall(call, u32::MAX)
         };
-        if held != libc::c_long::from(base) {
+        if held != libc::c_long::from(id) {
             return Err(Errno::PERM);
         }
     }

@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use warren_core::{LayerError, LayerErrorKind, LayerId, LayerStore as _, RootTree, Stack};
+use warren_core::{LayerError, LayerErrorKind, LayerId, LayerStore as _, RootTree, Shown, Stack};
 
 pub(crate) use directory::{Merged, Name, Part};
 pub(crate) use node::{Node, Xattr};
@@ -23,6 +23,7 @@ pub(crate) use route::Route;
 pub(crate) use walk::{Places, Step, Walk};
 
 use super::failure::{self, invalid};
+use crate::host::open_machine;
 use crate::layers::LayerDirectory;
 
 /// A root as a sandbox on it would see it.
@@ -43,9 +44,13 @@ impl View {
         let mut trees = Vec::new();
         for (index, tree) in root.iter().enumerate() {
             let mut parts = uppers(store, &stack.0, index)?;
-            for lower in &tree.lowers {
-                let lower = open_root(lower).map_err(failure::errno("open the template"))?;
-                parts.push(Part::of_template(lower));
+            let (lowers, shown) = Shown::part(&tree.lowers);
+            let failed = failure::errno("open the template");
+            for lower in lowers.iter().map(PathBuf::as_path).chain(shown.map(|shown| shown.hidden)) {
+                parts.push(Part::of_template(open_root(lower).map_err(&failed)?));
+            }
+            if let Some(shown) = shown {
+                parts.push(Part::of_machine(open_machine(shown.machine).map_err(failed)?));
             }
             trees.push(Tree { at: tree.at.clone(), root: Merged::new(parts)? });
         }

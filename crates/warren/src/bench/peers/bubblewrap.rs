@@ -9,7 +9,7 @@ pub(super) fn peer(ground: &Ground, program: &str) -> Peer {
     let mut bind = |from: String, to: String| words.extend(["--ro-bind".to_owned(), from, to]);
     bind(ground.rootfs.display().to_string(), "/".to_owned());
     for tree in &ground.binds {
-        if let Some(source) = tree.lowers.first() {
+        if let Some(source) = tree.lowers.last() {
             bind(source.display().to_string(), tree.at.display().to_string());
         }
     }

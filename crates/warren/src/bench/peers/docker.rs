@@ -16,7 +16,7 @@ pub(super) fn peer(ground: &Ground, program: &str) -> Result<Peer, PeerError> {
     options.push(format!("--pids-limit={}", limits.pids));
     options.push(format!("--cpus={}", f64::from(limits.cpus.milli()) / 1000.0));
     for tree in &ground.binds {
-        if let Some(source) = tree.lowers.first() {
+        if let Some(source) = tree.lowers.last() {
             options.push(format!("--volume={}:{}:ro", source.display(), tree.at.display()));
         }
     }

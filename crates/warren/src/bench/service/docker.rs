@@ -25,7 +25,7 @@ impl Docker {
         let binds: Vec<String> = ground
             .binds
             .iter()
-            .filter_map(|tree| Some(format!("{}:{}:ro", tree.lowers.first()?.display(), tree.at.display())))
+            .filter_map(|tree| Some(format!("{}:{}:ro", tree.lowers.last()?.display(), tree.at.display())))
             .collect();
         let container = json!({
             "Image": ground.prefix,

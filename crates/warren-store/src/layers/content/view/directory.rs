@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::fs::Dir;
 use warren_core::LayerError;
 
-use super::node::{self, Node};
+use super::node::{self, Node, Origin};
 use super::route::{Found, Route};
 use crate::layers::content::failure;
 
@@ -14,23 +14,26 @@ use crate::layers::content::failure;
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     fd: Rc<OwnedFd>,
-    /// It belongs to a layer, whose files never change; what is in a template may be the machine's own.
-    of_layer: bool,
+    origin: Origin,
     /// Which of the tree's roots it is below.
     root: usize,
 }
 
 impl Part {
     pub(crate) fn of_layer(directory: OwnedFd) -> Self {
-        Self { fd: Rc::new(directory), of_layer: true, root: 0 }
+        Self { fd: Rc::new(directory), origin: Origin::Layer, root: 0 }
     }
 
     pub(crate) fn of_template(directory: OwnedFd) -> Self {
-        Self { fd: Rc::new(directory), of_layer: false, root: 0 }
+        Self { fd: Rc::new(directory), origin: Origin::Template, root: 0 }
+    }
+
+    pub(crate) fn of_machine(directory: OwnedFd) -> Self {
+        Self { fd: Rc::new(directory), origin: Origin::Machine, root: 0 }
     }
 
     fn find<'d>(&'d self, name: &'d CStr) -> Result<Option<Node<'d>>, LayerError> {
-        Node::find(self.fd.as_fd(), name, self.of_layer)
+        Node::find(self.fd.as_fd(), name, self.origin)
     }
 }
 
@@ -155,7 +158,7 @@ impl Merged {
         let mut route = usual.clone();
         let mut places = self.parts.get(part..).unwrap_or_default();
         while let Some((place, rest)) = places.split_first() {
-            let Found { directory, stops, next } = route.follow(place.as_fd())?;
+            let Found { directory, stops, next } = route.follow(place.as_fd(), place.origin)?;
             let part = |fd| Part { fd: Rc::new(fd), ..place.clone() };
             merged.parts.extend(directory.map(part));
             if stops {

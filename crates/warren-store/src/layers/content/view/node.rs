@@ -6,6 +6,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use warren_core::{Entry, EntryKind, LayerError, LayerErrorKind};
 
+use crate::host::is_public;
 use crate::layers::content::failure;
 
 const OPAQUE: &str = "trusted.overlay.opaque";
@@ -17,8 +18,24 @@ const MOST_XATTRS: usize = 64 << 10;
 pub(crate) struct Node<'d> {
     parent: BorrowedFd<'d>,
     name: &'d CStr,
-    of_layer: bool,
+    origin: Origin,
     pub(crate) stat: Stat,
+}
+
+/// Whose a real directory is, with all that is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A layer's, whose files never change.
+    Layer,
+    Template,
+    /// The machine's own. What not everybody there may read is not there for anyone here, as it is not for a sandbox.
+    Machine,
+}
+
+impl Origin {
+    pub(super) fn hides(self, stat: &Stat) -> bool {
+        self == Self::Machine && !is_public(stat.st_mode)
+    }
 }
 
 /// An attribute with its name.
@@ -29,10 +46,11 @@ impl<'d> Node<'d> {
     pub(super) fn find(
         parent: BorrowedFd<'d>,
         name: &'d CStr,
-        of_layer: bool,
+        origin: Origin,
     ) -> Result<Option<Self>, LayerError> {
         match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(Self { parent, name, of_layer, stat })),
+            Ok(stat) if origin.hides(&stat) => Ok(None),
+            Ok(stat) => Ok(Some(Self { parent, name, origin, stat })),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(error) => Err(failure::errno("look at a file of a layer")(error)),
         }
@@ -40,7 +58,7 @@ impl<'d> Node<'d> {
 
     /// Whether it never changes, and may thus be shared.
     pub(crate) fn is_immutable(&self) -> bool {
-        self.of_layer
+        self.origin == Origin::Layer
     }
 
     pub(crate) fn parent(&self) -> BorrowedFd<'d> {
@@ -118,7 +136,7 @@ impl<'d> Node<'d> {
                 .map_err(failure::errno("open a file of a layer"))?,
         );
         let stat = rustix::fs::fstat(&file).map_err(failure::errno("look at a file of a layer"))?;
-        if (stat.st_dev, stat.st_ino) != self.identity() || !self.is_file() {
+        if (stat.st_dev, stat.st_ino) != self.identity() || !self.is_file() || self.origin.hides(&stat) {
             return Err(LayerError::new(LayerErrorKind::Damaged, "a layer changed while it was read"));
         }
         Ok(file)
@@ -147,6 +165,8 @@ impl<'d> Node<'d> {
 pub(super) fn open(parent: BorrowedFd<'_>, name: &CStr, extra: OFlags) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | extra;
     let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    // What the host mounted there is none of a sandbox's.
+    let inside = inside | ResolveFlags::NO_XDEV;
     rustix::fs::openat2(parent, name, flags, Mode::empty(), inside)
 }
 

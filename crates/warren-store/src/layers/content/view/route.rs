@@ -5,7 +5,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use warren_core::{LayerError, LayerErrorKind};
 
-use super::node;
+use super::node::{self, Origin};
 use crate::layers::content::failure;
 
 const REDIRECT: &str = "trusted.overlay.redirect";
@@ -58,7 +58,7 @@ impl Route {
     }
 
     /// Goes along it from a directory of one layer: its root, or, beside another, the directory around.
-    pub(super) fn follow(&self, from: BorrowedFd<'_>) -> Result<Found, LayerError> {
+    pub(super) fn follow(&self, from: BorrowedFd<'_>, origin: Origin) -> Result<Found, LayerError> {
         let mut found = Found { directory: None, stops: false, next: self.clone() };
         let mut here: Option<OwnedFd> = None;
         for (index, name) in self.names.iter().enumerate() {
@@ -70,6 +70,11 @@ impl Route {
                 Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Found { stops: true, ..found }),
                 Err(error) => return Err(failure::errno("open a directory of a layer")(error)),
             };
+            let looked =
+                rustix::fs::fstat(&inner).map_err(failure::errno("look at a directory of a layer"))?;
+            if origin.hides(&looked) {
+                return Ok(found);
+            }
             if node::is_opaque(inner.as_fd())? {
                 found.stops = true;
             } else if let Some(redirect) = redirect(inner.as_fd())? {

@@ -155,7 +155,7 @@ impl Drop for Peers {
 
 fn volumes(binds: &[RootTree]) -> Vec<String> {
     let volume =
-        |tree: &RootTree| Some(format!("{}:{}:ro", tree.lowers.first()?.display(), tree.at.display()));
+        |tree: &RootTree| Some(format!("{}:{}:ro", tree.lowers.last()?.display(), tree.at.display()));
     binds.iter().filter_map(volume).collect()
 }
 
