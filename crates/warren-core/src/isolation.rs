@@ -32,8 +32,9 @@ pub trait Isolation: Send + Sync {
     /// leaves those as they were.
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError>;
 
-    /// A new connection to the sandbox's agent: a connected stream socket. May be called any number of times. Never waits
-    /// long: an agent that takes no more callers, because it is frozen or flooded, is [`IsolationErrorKind::Exhausted`].
+    /// A new connection to the sandbox's agent: a connected stream socket. May be called any number of times. Never
+    /// waits, since whoever asks may be a thread that serves others: an agent that takes no more callers at the moment, because
+    /// it is frozen or flooded, is [`IsolationErrorKind::Busy`].
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
     /// A TCP socket in the sandbox's own network, not connected yet; of version 6 if asked for. `None` from a backend that cannot: its
@@ -268,8 +269,10 @@ pub enum IsolationErrorKind {
     Unsupported,
     /// The spec names something that is not there or not allowed, such as a mount source.
     Invalid,
-    /// No room: id ranges, disk space, the machine's limits, the queue of an agent's callers.
+    /// No room: id ranges, disk space, the machine's limits.
     Exhausted,
+    /// The agent's queue of callers is full at the moment: the same may work a little later.
+    Busy,
     /// A layer of isolation could not be set up; nothing was started.
     Layer,
     /// The sandbox ended while it was being used.

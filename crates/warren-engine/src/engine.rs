@@ -17,6 +17,7 @@ use crate::driver::Task;
 use crate::error::sentence;
 use crate::events::Events;
 use crate::health::Probes;
+use crate::in_flight::InFlight;
 use crate::journal::Journal;
 use crate::network::Sightings;
 use crate::registry::{Registry, Seats};
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     pub(crate) probes: Probes,
     pub(crate) leases: Leases,
     pub(crate) calls: Calls,
+    pub(crate) in_flight: Arc<InFlight>,
     pub(crate) journal: Journal,
     pub(crate) keep: Keep,
     pub(crate) sightings: Sightings,
@@ -171,6 +173,7 @@ impl Engine {
             keep: Keep::default(),
             sightings: Sightings::default(),
             calls: Calls::default(),
+            in_flight: InFlight::new(settings.calls_per_sandbox, settings.calls_per_owner),
             journal,
             started_ms: parts.clock.boot_ms(),
             started_unix_ms: parts.clock.unix_ms(),

@@ -1,5 +1,4 @@
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,14 +6,16 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use warren_core::{
-    Action, Activity, Event, Flush, IsolationError, IsolationErrorKind, Outcome, Owner, Request, SandboxId,
-    SandboxRecord, SessionId, Verdict, decide,
+    Action, Activity, Event, Flush, IsolationErrorKind, Outcome, Owner, Request, SandboxId, SandboxRecord,
+    SessionId, Verdict, decide,
 };
 use warren_wire::guest::{Exit, ProcessId};
 
 use crate::blocking::blocking;
 use crate::cell::{Cell, Leave, Life};
+use crate::dial;
 use crate::driver::{Task, head_or_start};
+use crate::in_flight::Place;
 use crate::journal::OpenEntry;
 use crate::{Engine, EngineError};
 
@@ -27,6 +28,7 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Entry {
     engine: Engine,
     door: Door,
+    _place: Place,
     onlooker: AtomicBool,
     /// It may change files as long as it exists.
     changes: AtomicBool,
@@ -64,11 +66,14 @@ impl Engine {
                 }
                 return Err(denied_at_the_end(&record, request));
             };
+            // Also while it waits: whoever is kept waiting costs as much as whoever is inside.
+            let place = self.shared.in_flight.take(owner, id)?;
             match cell.ask_leave(request, self.shared.parts.clock.boot_ms()) {
                 Leave::Granted(life) => {
                     return Ok(Entry {
                         engine: self.inner(),
                         door: Door { id: id.clone(), cell, life },
+                        _place: place,
                         onlooker: AtomicBool::new(false),
                         changes: AtomicBool::new(false),
                         journal: Mutex::default(),
@@ -103,7 +108,7 @@ impl Door {
         if let Some(detail) = self.life.ended() {
             return Err(self.ended(&detail));
         }
-        match self.connect() {
+        match dial::dial(self.cell.backend.as_ref(), &self.id, dial::PATIENCE).await {
             Ok(stream) => Ok(stream),
             Err(error) => match error.kind {
                 IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
@@ -112,18 +117,6 @@ impl Door {
                 _ => Err(EngineError::Backend(error)),
             },
         }
-    }
-
-    /// Connecting takes some microseconds and never waits, so it needs no thread of its own.
-    fn connect(&self) -> Result<UnixStream, IsolationError> {
-        let stream = StdStream::from(self.cell.backend.dial(&self.id)?);
-        stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream)).map_err(|error| {
-            IsolationError::caused(
-                IsolationErrorKind::Host,
-                format!("use a connection to the agent of {}", self.id),
-                error,
-            )
-        })
     }
 
     /// A socket in the sandbox's own network, if the backend makes them. It takes some microseconds as well.

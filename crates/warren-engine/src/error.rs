@@ -23,6 +23,9 @@ pub enum EngineError {
     RunDenied(RunDenied),
     #[error("{alive} sandboxes exist, and no more than {most} may: end one, or try again later")]
     MaxSandboxes { alive: usize, most: usize },
+    /// `whose` is a sandbox, or all of an owner's; `setting` is the limit that says so.
+    #[error("{whose} may have {most} calls under way ({setting}), and as many are: wait for one to end")]
+    TooManyCalls { whose: String, most: usize, setting: &'static str },
     #[error("the disk has {free_mib} MiB left, and new work is refused below {critical_mib} MiB")]
     DiskLow { free_mib: u64, critical_mib: u64 },
     #[error("the server only answers questions: {0}")]

@@ -11,6 +11,10 @@ use warren_core::{
 pub struct Settings {
     /// Most sandboxes that may be alive at once, all owners together.
     pub max_sandboxes: usize,
+    /// Most calls under way in one sandbox: commands that are followed, file calls, watches, connections to ports.
+    pub calls_per_sandbox: usize,
+    /// Most calls under way in all sandboxes of one owner.
+    pub calls_per_owner: usize,
     /// Limits of a sandbox that asks for none.
     pub default_limits: Limits,
     /// The most that a sandbox may ask for.
@@ -76,6 +80,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             max_sandboxes: 100,
+            calls_per_sandbox: 256,
+            calls_per_owner: 1024,
             default_limits: Limits::default(),
             most_limits: Limits {
                 memory: ByteSize::gib(64),

@@ -217,7 +217,7 @@ impl Isolation for Native {
             let kind = match error {
                 DialError::NotFound => IsolationErrorKind::NotFound,
                 DialError::Ended => IsolationErrorKind::Ended,
-                DialError::Busy => IsolationErrorKind::Exhausted,
+                DialError::Busy => IsolationErrorKind::Busy,
                 DialError::Failed(_) => IsolationErrorKind::Host,
             };
             IsolationError::caused(kind, format!("dial the agent of {id}"), error)

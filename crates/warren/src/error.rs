@@ -157,6 +157,7 @@ impl From<warren_core::IsolationError> for CliError {
             IsolationErrorKind::AlreadyExists
             | IsolationErrorKind::Unsupported
             | IsolationErrorKind::Invalid
+            | IsolationErrorKind::Busy
             | IsolationErrorKind::Ended => None,
         };
         Self { hints: hint.into_iter().map(str::to_owned).collect(), ..Self::new(error) }

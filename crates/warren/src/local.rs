@@ -6,14 +6,19 @@ pub(crate) mod sudo;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use warren_core::{Created, Isolation, OwnerBond, SandboxId, SandboxSpec};
+use warren_core::{Created, Isolation, IsolationErrorKind, OwnerBond, SandboxId, SandboxSpec};
 use warren_isolate::{DataDir, Native, NativeOptions, live_apart};
 use warren_store::{SHOWN, TemplateStore, pool};
 
 pub(crate) use self::outlet::{Aloud, Outlet};
 use crate::cli::Global;
 use crate::error::CliError;
+
+/// How long a full queue of an agent's callers is waited for, and how often it is looked at.
+const DIAL_PATIENCE: Duration = Duration::from_secs(2);
+const DIAL_PAUSE: Duration = Duration::from_millis(2);
 
 /// What whoever is not root can do without them.
 pub(crate) const NAME_A_SERVER: &str =
@@ -90,8 +95,17 @@ impl Local {
         Ok(destroyed?)
     }
 
+    /// Waits a little for an agent whose queue of callers is full: here is a thread that serves nobody else.
     pub(crate) fn dial(&self, id: &SandboxId) -> Result<UnixStream, CliError> {
-        Ok(UnixStream::from(self.backend.dial(id)?))
+        let deadline = Instant::now() + DIAL_PATIENCE;
+        loop {
+            match self.backend.dial(id) {
+                Err(error) if error.kind == IsolationErrorKind::Busy && Instant::now() < deadline => {
+                    std::thread::sleep(DIAL_PAUSE);
+                }
+                answer => return Ok(UnixStream::from(answer?)),
+            }
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::net::UnixStream;
 use tokio::time::timeout;
 use warren_core::catalog::Durability;
 use warren_core::{
@@ -12,6 +11,7 @@ use warren_core::{
 use super::{Driver, Unwritten};
 use crate::blocking::blocking;
 use crate::certificate::{Ending, Evidence, cause_of_exit, processes};
+use crate::dial::dial;
 use crate::error::sentence;
 use crate::{EngineError, EngineStep};
 
@@ -217,9 +217,9 @@ impl Driver {
             if self.record.status != Status::Ready {
                 return Vec::new();
             }
-            match self.dial() {
-                Some(stream) => processes(stream).await,
-                None => Vec::new(),
+            match dial(self.cell.backend.as_ref(), &self.record.id, PATIENCE).await {
+                Ok(stream) => processes(stream).await,
+                Err(_) => Vec::new(),
             }
         };
         let (processes, usage) = tokio::join!(asked, self.usage());
@@ -230,12 +230,6 @@ impl Driver {
         let engine = self.engine.inner();
         let asked = self.isolate(move |backend, id| engine.usage_of(backend, id));
         timeout(PATIENCE, asked).await.ok()?.ok()
-    }
-
-    fn dial(&self) -> Option<UnixStream> {
-        let stream = std::os::unix::net::UnixStream::from(self.cell.backend.dial(&self.record.id).ok()?);
-        stream.set_nonblocking(true).ok()?;
-        UnixStream::from_std(stream).ok()
     }
 }
 

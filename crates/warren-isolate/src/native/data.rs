@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -45,9 +44,6 @@ pub(super) struct DataDirectory {
 }
 
 const SOCKET: &str = "agent.sock";
-
-/// How long a full queue of callers is waited for.
-const DIAL_PATIENCE: Duration = Duration::from_millis(500);
 
 impl DataDirectory {
     /// With `subvolumes`, which only btrfs has, each sandbox's directory is one.
@@ -175,25 +171,20 @@ pub(super) enum DialError {
     Failed(#[source] io::Error),
 }
 
-/// A connection waits in the agent's queue, and costs nothing, until the agent takes it. A queue that stays full is not
-/// waited for: a frozen agent takes nobody.
+/// A connection waits in the agent's queue, and costs nothing, until the agent takes it. A queue that is full is told and never
+/// waited for: whoever asks may be a thread that serves others.
 fn connect(directory: &OwnedFd) -> Result<OwnedFd, DialError> {
     let failed = |errno: Errno| DialError::Failed(errno.into());
     let address = address(directory).map_err(DialError::Failed)?;
-    let deadline = Instant::now() + DIAL_PATIENCE;
-    loop {
-        let socket =
-            stream_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).map_err(DialError::Failed)?;
-        match rustix::net::connect(&socket, &address) {
-            Ok(()) => {
-                rustix::io::ioctl_fionbio(&socket, false).map_err(failed)?;
-                return Ok(socket);
-            }
-            Err(Errno::AGAIN) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
-            Err(Errno::AGAIN) => return Err(DialError::Busy),
-            Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(DialError::Ended),
-            Err(errno) => return Err(failed(errno)),
+    let socket = stream_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).map_err(DialError::Failed)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) => {
+            rustix::io::ioctl_fionbio(&socket, false).map_err(failed)?;
+            Ok(socket)
         }
+        Err(Errno::AGAIN) => Err(DialError::Busy),
+        Err(Errno::NOENT | Errno::CONNREFUSED) => Err(DialError::Ended),
+        Err(errno) => Err(failed(errno)),
     }
 }
 

@@ -11,6 +11,8 @@ impl Config {
     pub(crate) fn settings(&self, network: bool) -> Settings {
         Settings {
             max_sandboxes: usize::try_from(self.limits.max_sandboxes).unwrap_or(usize::MAX),
+            calls_per_sandbox: usize::try_from(self.limits.calls_per_sandbox).unwrap_or(usize::MAX),
+            calls_per_owner: usize::try_from(self.limits.calls_per_owner).unwrap_or(usize::MAX),
             default_limits: self.limits.default_limits(),
             most_limits: self.limits.most_limits(),
             timeouts: Timeouts {
@@ -88,6 +90,10 @@ mod tests {
         assert_eq!(ours.most_limits, theirs.most_limits);
         assert_eq!((ours.timeouts, ours.run_limits), (theirs.timeouts, theirs.run_limits));
         assert_eq!((ours.disk, ours.max_sandboxes), (theirs.disk, theirs.max_sandboxes));
+        assert_eq!(
+            (ours.calls_per_sandbox, ours.calls_per_owner),
+            (theirs.calls_per_sandbox, theirs.calls_per_owner)
+        );
         assert_eq!((ours.sweep_s, ours.history_s), (theirs.sweep_s, theirs.history_s));
         assert_eq!((ours.chat_ttl_s, ours.chat_port), (theirs.chat_ttl_s, theirs.chat_port));
         assert_eq!(ours.most_thinking_s, theirs.most_thinking_s);

@@ -138,6 +138,10 @@ sections! {
     limits: LimitSettings {
         /// Sandboxes alive at once, all owners together.
         max_sandboxes: u32 = "100";
+        /// Calls under way in one sandbox: commands that are followed, file calls, watches, connections to ports.
+        calls_per_sandbox: u32 = "256";
+        /// Calls under way in all sandboxes of one owner.
+        calls_per_owner: u32 = "1024";
         /// Memory of a sandbox that asks for no other.
         memory: ByteSize = "4GiB";
         /// Processors of a sandbox that asks for no other.

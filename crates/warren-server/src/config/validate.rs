@@ -108,6 +108,8 @@ impl Check<'_> {
     fn limits(&self, config: &Config) -> Result<(), ConfigError> {
         let limits = &config.limits;
         self.at_least("limits.max_sandboxes", limits.max_sandboxes, 1)?;
+        self.at_least("limits.calls_per_sandbox", limits.calls_per_sandbox, 1)?;
+        self.at_least("limits.calls_per_owner", limits.calls_per_owner, 1)?;
         self.at_most(("limits.memory", limits.memory), ("limits.max_memory", limits.max_memory))?;
         self.at_most(("limits.cpus", limits.cpus), ("limits.max_cpus", limits.max_cpus))?;
         self.at_most(("limits.pids", limits.pids), ("limits.max_pids", limits.max_pids))?;

@@ -30,6 +30,7 @@ impl From<EngineError> for ApiError {
                 Self::new(Code::RunDenied, detail).state(word(&reason), Vec::new())
             }
             EngineError::MaxSandboxes { .. } => Self::new(Code::MaxSandboxes, detail),
+            EngineError::TooManyCalls { .. } => Self::new(Code::TooManyCalls, detail),
             EngineError::DiskLow { .. } => Self::new(Code::DiskLow, detail),
             EngineError::ReadOnly(_) => Self::new(Code::ReadOnly, detail),
             EngineError::ShuttingDown => Self::new(Code::ShuttingDown, detail),
@@ -81,6 +82,7 @@ impl From<IsolationError> for ApiError {
             IsolationErrorKind::Unsupported => Code::Unsupported,
             IsolationErrorKind::Invalid => Code::InvalidValue,
             IsolationErrorKind::Exhausted => Code::Exhausted,
+            IsolationErrorKind::Busy => Code::AgentUnreachable,
             IsolationErrorKind::Ended => Code::SandboxEnded,
             IsolationErrorKind::Layer => Code::StartFailed,
             IsolationErrorKind::Host => return Self::internal(error),
@@ -157,6 +159,7 @@ fn start_failed(id: &SandboxId, source: IsolationError) -> ApiError {
         }
         IsolationErrorKind::NotFound
         | IsolationErrorKind::AlreadyExists
+        | IsolationErrorKind::Busy
         | IsolationErrorKind::Ended
         | IsolationErrorKind::Host => {
             ApiError::new(Code::StartFailed, format!("{id} could not be started")).caused_by(source)

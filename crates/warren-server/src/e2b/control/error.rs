@@ -81,7 +81,13 @@ impl E2bError {
         let repeated = matches!(self.status.as_u16(), 429 | 502 | 503 | 504);
         let passing = matches!(
             self.code,
-            Some(Code::Busy | Code::ShuttingDown | Code::StartFailed | Code::AgentUnreachable)
+            Some(
+                Code::Busy
+                    | Code::ShuttingDown
+                    | Code::StartFailed
+                    | Code::AgentUnreachable
+                    | Code::TooManyCalls
+            )
         );
         repeated.then_some(passing)
     }

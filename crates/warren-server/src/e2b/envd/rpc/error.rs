@@ -69,6 +69,7 @@ impl From<EngineError> for RpcError {
             },
             EngineError::NotFound { .. } => Self::new(Code::NotFound, error.to_string()),
             EngineError::Invalid { .. } => Self::invalid(error.to_string()),
+            EngineError::TooManyCalls { .. } => Self::new(Code::ResourceExhausted, error.to_string()),
             EngineError::TimedOut { .. } => Self::new(Code::DeadlineExceeded, error.to_string()),
             EngineError::ShuttingDown => Self::shutting_down(),
             EngineError::ReadOnly(_) => Self::new(Code::Unavailable, error.to_string()),

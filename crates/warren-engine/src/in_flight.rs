@@ -1,0 +1,117 @@
+//! Calls under way in sandboxes, counted so that none of them, and none of its owner's together, takes more than its share of
+//! the server: each call is a task, buffers, and a connection.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warren_core::{Owner, SandboxId};
+
+use crate::EngineError;
+
+/// How many there are, by whom and where.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    per_sandbox: usize,
+    per_owner: usize,
+    counts: Mutex<Counts>,
+}
+
+/// Who has none is not in here.
+#[derive(Debug, Default)]
+struct Counts {
+    sandboxes: HashMap<SandboxId, usize>,
+    owners: HashMap<Owner, usize>,
+}
+
+/// One call's place, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    book: Arc<InFlight>,
+    owner: Owner,
+    sandbox: SandboxId,
+}
+
+impl InFlight {
+    pub(crate) fn new(per_sandbox: usize, per_owner: usize) -> Arc<Self> {
+        Arc::new(Self { per_sandbox, per_owner, counts: Mutex::default() })
+    }
+
+    /// A place for one more call; never waits for one.
+    pub(crate) fn take(self: &Arc<Self>, owner: &Owner, sandbox: &SandboxId) -> Result<Place, EngineError> {
+        let mut counts = self.counts();
+        let here = counts.sandboxes.get(sandbox).copied().unwrap_or(0);
+        let all = counts.owners.get(owner).copied().unwrap_or(0);
+        if here >= self.per_sandbox {
+            return Err(EngineError::TooManyCalls {
+                whose: sandbox.to_string(),
+                most: self.per_sandbox,
+                setting: "limits.calls_per_sandbox",
+            });
+        }
+        if all >= self.per_owner {
+            return Err(EngineError::TooManyCalls {
+                whose: "this owner's sandboxes".to_owned(),
+                most: self.per_owner,
+                setting: "limits.calls_per_owner",
+            });
+        }
+        counts.sandboxes.insert(sandbox.clone(), here + 1);
+        counts.owners.insert(owner.clone(), all + 1);
+        drop(counts);
+        Ok(Place { book: Arc::clone(self), owner: owner.clone(), sandbox: sandbox.clone() })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.book.counts();
+        count_down(&mut counts.sandboxes, &self.sandbox);
+        count_down(&mut counts.owners, &self.owner);
+    }
+}
+
+fn count_down<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sandbox(number: u8) -> SandboxId {
+        SandboxId::from_random([number; 16])
+    }
+
+    fn setting(refused: Result<Place, EngineError>) -> &'static str {
+        match refused {
+            Err(EngineError::TooManyCalls { setting, .. }) => setting,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_sandbox_and_an_owner_have_so_many_and_give_them_back() {
+        let book = InFlight::new(2, 3);
+        let (one, two) = (Owner::first(), "two".parse::<Owner>().unwrap());
+        let mut places = vec![book.take(&one, &sandbox(1)).unwrap(), book.take(&one, &sandbox(1)).unwrap()];
+        assert_eq!(setting(book.take(&one, &sandbox(1))), "limits.calls_per_sandbox");
+        places.push(book.take(&one, &sandbox(2)).unwrap());
+        assert_eq!(setting(book.take(&one, &sandbox(2))), "limits.calls_per_owner");
+        let other = book.take(&two, &sandbox(3)).unwrap();
+        places.remove(0);
+        places.push(book.take(&one, &sandbox(1)).unwrap());
+        drop((places, other));
+        let counts = book.counts();
+        assert!(counts.sandboxes.is_empty() && counts.owners.is_empty(), "{counts:?}");
+    }
+}

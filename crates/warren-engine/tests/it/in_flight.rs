@@ -1,0 +1,71 @@
+//! An agent that takes no callers costs its own callers time, and nobody else: nothing waits on a thread that serves others.
+
+use std::time::{Duration, Instant};
+
+use warren_core::IsolationErrorKind;
+use warren_engine::EngineError;
+use warren_testkit::Call;
+
+use crate::support::*;
+
+/// There is one thread, so that whoever holds it up holds up everybody.
+#[tokio::test(flavor = "current_thread")]
+async fn an_agent_whose_queue_is_full_holds_up_nobody_else() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    world.isolation.fail_always(Call::Dial, Some(IsolationErrorKind::Busy));
+    let callers: Vec<_> = (0..50)
+        .map(|_| {
+            let (engine, id) = (engine.clone(), id.clone());
+            tokio::spawn(async move { exec(&engine, &id, "true").await.map(drop) })
+        })
+        .collect();
+    let mut longest = Duration::ZERO;
+    for _ in 0..100 {
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        longest = longest.max(began.elapsed());
+    }
+    assert!(longest < Duration::from_secs(2), "others waited {longest:?}");
+    // It takes callers again before they have lost their patience, and all of them get through.
+    world.isolation.fail_always(Call::Dial, None);
+    for caller in callers {
+        caller.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_full_queue_is_told_in_the_end() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    world.isolation.fail_always(Call::Dial, Some(IsolationErrorKind::Busy));
+    let error = exec(&engine, &id, "true").await.unwrap_err();
+    let busy = |error: &EngineError| matches!(error, EngineError::Backend(error) if error.kind == IsolationErrorKind::Busy);
+    assert!(busy(&error), "{error:?}");
+}
+
+fn limit(error: &EngineError) -> &'static str {
+    match error {
+        EngineError::TooManyCalls { setting, .. } => setting,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_and_an_owner_have_only_so_many_calls_under_way() {
+    let mut world = World::new();
+    (world.settings.calls_per_sandbox, world.settings.calls_per_owner) = (2, 3);
+    let engine = world.open().await;
+    let (one, two) = (make(&engine).await.sandbox.id, make(&engine).await.sandbox.id);
+    let mut visits = Vec::new();
+    for id in [&one, &one, &two] {
+        visits.push(engine.visit(&owner(), id).await.unwrap());
+    }
+    assert_eq!(limit(&exec(&engine, &one, "true").await.unwrap_err()), "limits.calls_per_sandbox");
+    assert_eq!(limit(&exec(&engine, &two, "true").await.unwrap_err()), "limits.calls_per_owner");
+    drop(visits);
+    exec(&engine, &one, "true").await.unwrap();
+    exec(&engine, &two, "true").await.unwrap();
+}
