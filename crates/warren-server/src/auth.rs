@@ -23,6 +23,7 @@ pub use keyring::KeyringError;
 pub(crate) use keyring::{Keyring, NewKey, Secret};
 
 use crate::error::{ApiError, Code};
+use crate::listener::Acquaintance;
 use crate::state::AppState;
 
 const OWNER_HEADER: &str = "x-warren-owner";
@@ -118,6 +119,7 @@ async fn serve_as(caller: Caller, mut request: Request, next: Next) -> Response 
     if let Err(error) = caller.require(least) {
         return error.into_response();
     }
+    Acquaintance::of(request.extensions(), &caller.owner);
     let guard = caller.guard();
     let (owner, name) = (caller.owner.clone(), caller.key_id.clone());
     request.extensions_mut().insert(caller);

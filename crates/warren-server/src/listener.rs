@@ -1,11 +1,12 @@
 //! Connections, from accept to close, each within its limits.
 //!
-//! `axum::serve` lets nobody set those limits, so the loop is ours. A connection holds one of a fixed number of slots until its
-//! last byte, an upgraded one too. Who sends nothing, or too slowly, is cut: a head must arrive within its time, a body must
+//! `axum::serve` lets nobody set those limits, so the loop is ours. A connection holds one of a fixed number of places until its
+//! last byte, an upgraded one too; whose it is that goes when there is none left is `room`'s to say. Who sends nothing, or too slowly, is cut: a head must arrive within its time, a body must
 //! flow, an answer must be taken, and a connection without a request is closed after a while. A request under way may be as
 //! quiet as it likes.
 
 mod connection;
+mod room;
 mod slot;
 mod usage;
 
@@ -19,15 +20,18 @@ use axum::extract::Request;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::Front;
+use crate::auth::Peer;
 use crate::config::Http;
 use crate::tls::Tls;
+use room::Room;
 use slot::Slot;
 use usage::Usage;
+
+pub(crate) use room::Acquaintance;
 
 /// How long the loop rests when the process is out of descriptors or memory: nothing else helps.
 const REST: Duration = Duration::from_millis(100);
@@ -87,23 +91,25 @@ impl Listener {
     /// Serves until told to shut down, then until every request is answered or the grace is over.
     pub(crate) async fn run(self, sockets: Sockets) {
         let grace = self.grace;
-        let slots =
-            Arc::new(Semaphore::new(usize::try_from(self.http.max_connections).unwrap_or(usize::MAX)));
+        let room = Room::new(&self.http);
         let shared = Arc::new(Shared { builder: builder(&self.http), front: self.front, http: self.http });
         let (connections, over) = (TaskTracker::new(), CancellationToken::new());
         loop {
             let accepted = tokio::select! {
                 () = self.shutdown.cancelled() => break,
-                accepted = sockets.accept(&slots) => accepted,
+                accepted = sockets.accept() => accepted,
             };
-            let Some(Accepted { stream, arrival, permit, tls }) = accepted else { continue };
+            let Some(Accepted { stream, peer, arrival, tls }) = accepted else { continue };
             let usage = Usage::new();
-            let slot = Slot::new(stream, permit, usage.clone(), shared.http.write_timeout);
+            let ticket = room.enter(peer, usage.clone());
+            let (cut, acquaintance) = (ticket.cut(), ticket.acquaintance());
+            let slot = Slot::new(stream, ticket, usage.clone(), shared.http.write_timeout);
             let (shared, shutdown, over) = (Arc::clone(&shared), self.shutdown.clone(), over.clone());
             connections.spawn(async move {
                 tokio::select! {
-                    () = serve(&shared, (slot, usage), (arrival, tls), shutdown) => {}
+                    () = serve(&shared, (slot, usage), (arrival, acquaintance), (tls, shutdown)) => {}
                     () = over.cancelled() => {}
+                    () = cut.cancelled() => {}
                 }
             });
         }
@@ -153,15 +159,14 @@ fn builder(http: &Http) -> Builder<TokioExecutor> {
 /// A connection that was let in.
 struct Accepted {
     stream: TcpStream,
+    peer: Peer,
     arrival: Arrival,
-    permit: OwnedSemaphorePermit,
     tls: Option<Tls>,
 }
 
 impl Sockets {
-    /// Takes a slot first: whoever finds none waits in the kernel's queue and costs nothing.
-    async fn accept(&self, slots: &Arc<Semaphore>) -> Option<Accepted> {
-        let permit = Arc::clone(slots).acquire_owned().await.ok()?;
+    /// Whoever comes. Nobody is left waiting in the kernel's queue, where all look the same.
+    async fn accept(&self) -> Option<Accepted> {
         let (accepted, tls, door) = tokio::select! {
             accepted = self.main.accept() => (accepted, None, Door::Main),
             (accepted, tls) = self.accept_tls() => (accepted, Some(tls), Door::Main),
@@ -169,7 +174,7 @@ impl Sockets {
         };
         let (stream, address) = settle(accepted).await?;
         let arrival = Arrival { address: Some(address.ip()), secure: tls.is_some(), door };
-        Some(Accepted { stream, arrival, permit, tls })
+        Some(Accepted { stream, peer: Peer::new(address.ip()), arrival, tls })
     }
 
     async fn accept_tls(&self) -> (io::Result<(TcpStream, SocketAddr)>, Tls) {
@@ -191,12 +196,12 @@ impl Sockets {
 async fn serve(
     shared: &Shared,
     (slot, usage): (Slot, Usage),
-    (arrival, tls): (Arrival, Option<Tls>),
-    shutdown: CancellationToken,
+    from: (Arrival, Acquaintance),
+    (tls, shutdown): (Option<Tls>, CancellationToken),
 ) {
-    let Some(tls) = tls else { return connection::serve(shared, (slot, usage), arrival, shutdown).await };
+    let Some(tls) = tls else { return connection::serve(shared, (slot, usage), from, shutdown).await };
     match tokio::time::timeout(shared.http.header_timeout, tls.accept(slot)).await {
-        Ok(Ok(stream)) => connection::serve(shared, (stream, usage), arrival, shutdown).await,
+        Ok(Ok(stream)) => connection::serve(shared, (stream, usage), from, shutdown).await,
         Ok(Err(error)) => tracing::debug!(%error, "no agreement on TLS"),
         Err(_) => tracing::debug!("no agreement on TLS in time"),
     }

@@ -77,8 +77,7 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Must be called inside the runtime that serves requests.
     pub(crate) fn new(state: AppState) -> Self {
-        let most = usize::try_from(state.config.ports.max_connections).unwrap_or(usize::MAX);
-        let pool = Arc::new(Pool::new(most));
+        let pool = Arc::new(Pool::new(&state.config.ports));
         tokio::spawn(pool::sweep(Arc::downgrade(&pool)));
         let domains = route::domains(&state.config.ports.domain);
         Self { state, pool, domains }
@@ -116,7 +115,7 @@ impl Proxy {
         };
         let Admitted { owner, traffic, guard } = admitted;
         let visit = self.visit(&owner, target).await.map_err(|wrong| Refusal::of(target, wrong))?;
-        let permit = self.pool.permit(&target.sandbox, &visit.life());
+        let permit = self.pool.permit((&target.sandbox, &visit.life()), guard.is_none().then_some(&owner));
         let permit = permit.ok_or_else(|| Refusal::of(target, Wrong::TooMany))?;
         let stay = exchange::Stay { visit, permit, guard };
         exchange::Exchange { proxy: self, target, owner, traffic }.run(request, stay).await

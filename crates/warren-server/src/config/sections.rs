@@ -111,8 +111,10 @@ sections! {
     }
     /// How connections and requests are served.
     http: Http {
-        /// Connections at once. Further ones wait in the kernel's queue.
+        /// Connections at once. Whoever comes when there are so many gets in, and the one of least use is closed: one that says nothing, or rests between two requests. Three quarters at most are those that have shown no key.
         max_connections: u32 = "1024";
+        /// Connections at once from one IPv4 address or one IPv6 network of 64 bits that have shown no key or token. With a proxy in front of the server all of its visitors without keys are one address.
+        max_connections_per_address: u32 = "256";
         /// Longest time for a request's head to arrive.
         header_timeout: Duration = "10s";
         /// A connection on which nothing happens is closed after this long.
@@ -291,6 +293,8 @@ sections! {
         behind_tls: bool = "false";
         /// Requests and web sockets of one sandbox at a time.
         max_connections: u32 = "512";
+        /// Requests and web sockets of visitors without a key at a time, to all sandboxes of one owner.
+        max_visitors_per_owner: u32 = "512";
         /// How long an application may take to begin its answer, and a client to go on with what it sends.
         timeout: Duration = "5m";
     }

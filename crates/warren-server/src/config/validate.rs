@@ -58,6 +58,7 @@ impl Check<'_> {
     fn http(&self, config: &Config) -> Result<(), ConfigError> {
         let http = &config.http;
         self.at_least("http.max_connections", http.max_connections, 1)?;
+        self.at_least("http.max_connections_per_address", http.max_connections_per_address, 1)?;
         self.at_least("http.max_headers", http.max_headers, 16)?;
         self.at_least("http.max_streams", http.max_streams, 1)?;
         // The least that the connection's buffer can be.
@@ -79,6 +80,7 @@ impl Check<'_> {
     fn ports(&self, config: &Config) -> Result<(), ConfigError> {
         let ports = &config.ports;
         self.at_least("ports.max_connections", ports.max_connections, 1)?;
+        self.at_least("ports.max_visitors_per_owner", ports.max_visitors_per_owner, 1)?;
         self.lasts("ports.timeout", ports.timeout, Duration::from_secs(1))?;
         match (&ports.cert, &ports.key) {
             (Some(_), None) => Err(self.wrong("ports.cert", "needs ports.key beside it")),

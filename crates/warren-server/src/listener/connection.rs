@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use warren_network::heads::Strict;
 
 use super::usage::Usage;
-use super::{Arrival, Shared};
+use super::{Acquaintance, Arrival, Shared};
 use crate::auth::Peer;
 use crate::held::Held;
 
@@ -23,7 +23,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(super) async fn serve<S>(
     shared: &Shared,
     (stream, usage): (S, Usage),
-    arrival: Arrival,
+    (arrival, acquaintance): (Arrival, Acquaintance),
     shutdown: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -32,14 +32,16 @@ pub(super) async fn serve<S>(
     let switch = stream.switch();
     let service = service_fn(|request: Request<Incoming>| {
         let (front, under_way) = (shared.front.clone(), usage.begin(request.version()));
-        let switch = switch.clone();
+        let (switch, usage, acquaintance) = (switch.clone(), usage.clone(), acquaintance.clone());
         async move {
             let mut request = request.map(Body::new);
             arrival.address.map(|address| request.extensions_mut().insert(Peer::new(address)));
             request.extensions_mut().insert(arrival);
+            request.extensions_mut().insert(acquaintance);
             let response = front.answer(request).await;
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 switch.throw();
+                usage.upgrade();
             }
             Ok::<_, Infallible>(response.map(|body| Held::new(body, under_way)))
         }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use super::room::Ticket;
 use super::usage::Usage;
 
 /// A connection with the slot that it takes up. An upgraded connection carries it on, so that web sockets are counted too.
@@ -19,23 +20,21 @@ pub(super) struct Slot {
     is_stalled: bool,
     patience: Duration,
     usage: Usage,
-    _permit: OwnedSemaphorePermit,
+    /// Comes true when another takes its place.
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    _ticket: Ticket,
 }
 
 impl Slot {
-    pub(super) fn new(
-        stream: TcpStream,
-        permit: OwnedSemaphorePermit,
-        usage: Usage,
-        patience: Duration,
-    ) -> Self {
+    pub(super) fn new(stream: TcpStream, ticket: Ticket, usage: Usage, patience: Duration) -> Self {
         Self {
             stream,
             stalled: Box::pin(tokio::time::sleep(patience)),
             is_stalled: false,
             patience,
             usage,
-            _permit: permit,
+            cut: Box::pin(ticket.cut().cancelled_owned()),
+            _ticket: ticket,
         }
     }
 
@@ -49,6 +48,7 @@ impl Slot {
             self.is_stalled = false;
             return written;
         }
+        self.stay(context)?;
         if !self.is_stalled {
             self.is_stalled = true;
             self.stalled.as_mut().reset(Instant::now() + self.patience);
@@ -56,6 +56,16 @@ impl Slot {
         match self.stalled.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl Slot {
+    /// Says when it waits in vain.
+    fn stay(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.cut.as_mut().poll(context) {
+            Poll::Ready(()) => Err(io::ErrorKind::ConnectionAborted.into()),
+            Poll::Pending => Ok(()),
         }
     }
 }
@@ -70,6 +80,9 @@ impl AsyncRead for Slot {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
             self.usage.heard();
+        }
+        if read.is_pending() {
+            self.stay(context)?;
         }
         read
     }

@@ -16,8 +16,20 @@ struct Shared {
     hurried: Notify,
 }
 
+/// Of how much use a connection is, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// There was no request at all.
+    Silent,
+    /// There is none at the moment.
+    Resting,
+    Busy,
+}
+
 struct Requests {
     under_way: usize,
+    /// It has become something else, which nobody here can tell the use of.
+    upgraded: bool,
     /// When the last one ended.
     unused_since: Instant,
     /// Whether there was one at all.
@@ -32,6 +44,7 @@ impl Usage {
     pub(super) fn new() -> Self {
         let requests = Requests {
             under_way: 0,
+            upgraded: false,
             unused_since: Instant::now(),
             used: false,
             head_began: None,
@@ -48,6 +61,16 @@ impl Usage {
             requests.multiplexed |= version == Version::HTTP_2;
         });
         UnderWay(self.clone())
+    }
+
+    /// It is about to become something else.
+    pub(super) fn upgrade(&self) {
+        self.change(|requests| requests.upgraded = true);
+    }
+
+    /// Of how much use it is, and since when.
+    pub(super) fn rank(&self) -> (Rank, Instant) {
+        self.change(|requests| (requests.rank(), requests.unused_since))
     }
 
     /// Bytes arrived.
@@ -84,6 +107,14 @@ impl Usage {
 }
 
 impl Requests {
+    fn rank(&self) -> Rank {
+        match self {
+            _ if self.under_way > 0 || self.upgraded => Rank::Busy,
+            _ if self.used => Rank::Resting,
+            _ => Rank::Silent,
+        }
+    }
+
     fn deadline(&self, http: &Http) -> Option<Instant> {
         if self.under_way > 0 {
             return None;

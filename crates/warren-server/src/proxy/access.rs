@@ -16,7 +16,7 @@ use super::refusal::{Refusal, Wrong};
 use super::{LINK_PARAMETER, Target, head};
 use crate::auth::{self, Caller, Peer, Secret, StreamGuard};
 use crate::e2b::{Traffic, Traits, tokens};
-use crate::listener::Arrival;
+use crate::listener::{Acquaintance, Arrival};
 use crate::state::AppState;
 
 /// Headers that carry a token: a port's own, and one for all ports of a sandbox that E2B's clients are told.
@@ -68,8 +68,12 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
         if caller.owner != owner {
             return Err(refuse(Wrong::NoSandbox));
         }
+        Acquaintance::of(request.extensions(), &owner);
         let guard = Some(caller.guard());
         return Ok(Admission::Granted(Admitted { owner, traffic, guard }));
+    }
+    if tokened || linked.is_some() {
+        Acquaintance::of(request.extensions(), &owner);
     }
     let granted = Admission::Granted(Admitted { owner, traffic, guard: None });
     if let Some((link, text)) = linked {
@@ -83,7 +87,9 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
     if tokened || public {
         return Ok(granted);
     }
-    let Some(cookie) = cookie.filter(|_| target.own_host) else { return Err(refuse(Wrong::Private)) };
+    let Some(cookie) = cookie.filter(|_| target.own_host) else {
+        return Err(refuse(Wrong::Private));
+    };
     check_link(state, target, request, &cookie).ok_or_else(|| failed(state, target, peer, Wrong::Link))?;
     if is_foreign(target, request) {
         return Err(refuse(Wrong::Foreign));

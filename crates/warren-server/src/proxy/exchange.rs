@@ -9,7 +9,6 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use warren_core::Owner;
 use warren_e2b::CODE_PORT;
@@ -17,6 +16,7 @@ use warren_engine::{EngineError, PortStream, Visit};
 
 use super::body::{Progress, Upload};
 use super::head::{self, Circumstances};
+use super::pool::Permit;
 use super::refusal::{Refusal, Wrong};
 use super::{Lingering, Proxy, Target, carry, is_closed, tls};
 use crate::auth::{CutBody, StreamGuard};
@@ -29,7 +29,7 @@ use crate::listener::Arrival;
 pub(super) struct Stay {
     pub(super) visit: Visit,
     /// One of the sandbox's places.
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) permit: Permit,
     /// Says when it must end, if that depends on a key.
     pub(super) guard: Option<StreamGuard>,
 }

@@ -9,10 +9,11 @@ use axum::body::Body;
 use hyper::client::conn::http1::SendRequest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use warren_core::SandboxId;
+use warren_core::{Owner, SandboxId};
 use warren_engine::LifeMark;
 
 use super::Target;
+use crate::config::Ports;
 
 /// Connections that wait for one port at most.
 const MOST_WAITING: usize = 64;
@@ -29,8 +30,17 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// See the module's documentation.
 pub(super) struct Pool {
     places: Mutex<HashMap<SandboxId, Place>>,
+    visitors: Mutex<HashMap<Owner, Weak<Semaphore>>>,
     /// Requests and upgraded connections of one sandbox at a time.
     most: usize,
+    /// Those of one owner's visitors, who have no key.
+    most_visitors: usize,
+}
+
+/// The right to use a sandbox's ports once.
+pub(super) struct Permit {
+    _of_sandbox: OwnedSemaphorePermit,
+    _of_owner: Option<OwnedSemaphorePermit>,
 }
 
 struct Place {
@@ -45,12 +55,41 @@ struct Waiting {
 }
 
 impl Pool {
-    pub(super) fn new(most: usize) -> Self {
-        Self { places: Mutex::default(), most: most.min(Semaphore::MAX_PERMITS) }
+    pub(super) fn new(ports: &Ports) -> Self {
+        let size = |value| usize::try_from(value).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        Self {
+            places: Mutex::default(),
+            visitors: Mutex::default(),
+            most: size(ports.max_connections),
+            most_visitors: size(ports.max_visitors_per_owner),
+        }
     }
 
-    /// The right to use the sandbox's ports once; `None` if too many do.
-    pub(super) fn permit(&self, sandbox: &SandboxId, life: &LifeMark) -> Option<OwnedSemaphorePermit> {
+    /// The right to use the sandbox's ports once; `None` if too many do, of the sandbox or, without a key, of its owner.
+    pub(super) fn permit(
+        &self,
+        (sandbox, life): (&SandboxId, &LifeMark),
+        visited: Option<&Owner>,
+    ) -> Option<Permit> {
+        let of_owner = match visited {
+            Some(owner) => Some(self.visitor_of(owner)?),
+            None => None,
+        };
+        Some(Permit { _of_sandbox: self.of_sandbox(sandbox, life)?, _of_owner: of_owner })
+    }
+
+    fn visitor_of(&self, owner: &Owner) -> Option<OwnedSemaphorePermit> {
+        let mut visitors = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
+        let permits = visitors.get(owner).and_then(Weak::upgrade).unwrap_or_else(|| {
+            visitors.retain(|_, permits| permits.strong_count() > 0);
+            let permits = Arc::new(Semaphore::new(self.most_visitors));
+            visitors.insert(owner.clone(), Arc::downgrade(&permits));
+            permits
+        });
+        permits.try_acquire_owned().ok()
+    }
+
+    fn of_sandbox(&self, sandbox: &SandboxId, life: &LifeMark) -> Option<OwnedSemaphorePermit> {
         let mut places = self.places();
         let place = places.entry(sandbox.clone()).or_insert_with(|| Place {
             life: life.clone(),

@@ -181,7 +181,7 @@ impl Wrong {
             Self::Link => "The link is not valid, or its time is over",
             Self::Foreign => "Another site may not do this here",
             Self::Key(error) => return error.problem().detail,
-            Self::TooMany => "The sandbox has as many connections as it may have",
+            Self::TooMany => "The sandbox, or its owner, has as many connections as it may have",
             Self::Silent => "The application did not answer in time",
             Self::Garbled => "The application did not answer with HTTP that could be passed on",
             Self::Server(_) => "The server could not reach the sandbox",

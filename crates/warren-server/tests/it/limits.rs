@@ -1,4 +1,5 @@
 mod bodies;
+mod crowds;
 mod frames;
 mod heads;
 
@@ -10,7 +11,7 @@ use serde_json::json;
 use warren_server::config::Config;
 use warren_testkit::Call as Port;
 
-use crate::support::{Answer, PATIENCE, SOON, TestServer, eventually, until_closed};
+use crate::support::{Answer, SOON, TestServer, eventually, until_closed};
 
 /// Short times, so that tests of them are short.
 fn hurried(config: &mut Config) {
@@ -81,20 +82,6 @@ fn a_connection_that_is_kept_but_not_used_is_closed_later_than_one_that_begins_a
     assert_eq!(read, Err(ErrorKind::WouldBlock), "it is still open");
     idle.set_nonblocking(false).unwrap();
     assert!(until_closed(&mut idle) < SOON);
-}
-
-#[test]
-fn connections_over_the_limit_wait_until_one_is_free() {
-    let server = TestServer::with(|config| config.http.max_connections = 2);
-    let taken = [server.connect(), server.connect()];
-    let mut third = server.call("GET", "/v1/sandboxes").open();
-    third.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-    assert!(third.read(&mut [0; 1]).is_err(), "it was served beside two others");
-    drop(taken);
-    third.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut bytes = Vec::new();
-    third.read_to_end(&mut bytes).unwrap();
-    Answer::parse(&bytes).expect(200);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::refusal::Refusal;
 use super::route::Route;
 use super::{Visitor, signature};
 use crate::e2b::{tokens, wake};
+use crate::listener::Acquaintance;
 use crate::state::AppState;
 
 const TOKEN_HEADER: &str = "x-access-token";
@@ -30,6 +31,9 @@ pub(super) async fn admit(
     let record = state.engine.live(sandbox).ok_or(Refusal::NoSandbox)?;
     let shown = check(state, sandbox, route, head);
     let record = awake(state, record, shown.is_ok()).await?;
+    if shown.is_ok() {
+        Acquaintance::of(&head.extensions, &record.owner);
+    }
     if *route != Route::Health {
         shown.inspect_err(|_| state.metrics.auth_failed())?;
     }

@@ -268,6 +268,19 @@ fn a_sandbox_has_so_many_connections_and_no_more() {
 }
 
 #[test]
+fn an_owner_has_so_many_visitors_without_a_key_and_no_more() {
+    let site = Site::with(|config| config.ports.max_visitors_per_owner = 2);
+    site.make_public();
+    let ask = || site.stranger("GET", "/silent").open();
+    let held = [ask(), ask()];
+    eventually("both are under way", || site.stranger("GET", "/").pass().status == 503);
+    expect_told(&site.stranger("GET", "/").pass(), 503, "as many connections");
+    site.stranger("GET", "/").key(&site.server.admin).pass().expect(200);
+    drop(held);
+    eventually("there is room again", || site.stranger("GET", "/").pass().status == 200);
+}
+
+#[test]
 fn an_application_that_says_nothing_is_not_waited_for_forever() {
     let site = Site::with(|config| config.ports.timeout = Duration::from_secs(3));
     expect_told(&site.call("GET", "/silent").send(), 504, "in time");
