@@ -48,7 +48,7 @@ impl Engine {
         let backend =
             self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;
         let (history, pin) = self.first_history(&make).await?;
-        let seat = self.shared.seats.take()?;
+        let seat = self.shared.seats.take(&make.owner)?;
         let record = self.first_record(&make, backend.as_ref(), history);
         let (reply, answer) = oneshot::channel();
         let MakeSandbox { session, idempotency, background, .. } = make;

@@ -54,7 +54,7 @@ use crate::certificate::Ending;
 use crate::engine::closed;
 use crate::error::sentence;
 use crate::network::NetworkChange;
-use crate::registry::Seat;
+use crate::seats::Seat;
 use crate::snapshots::{Pin, RolledBack};
 use crate::{Engine, EngineError, EngineStep, Patch};
 
@@ -175,7 +175,7 @@ impl Driver {
         let now_ms = engine.shared.parts.clock.boot_ms();
         let (cell, mailbox) = Cell::new(record.clone(), backend, now_ms);
         let seat = match first {
-            First::Adopt { .. } => Some(engine.shared.seats.take_anyway()),
+            First::Adopt { .. } => Some(engine.shared.seats.take_anyway(&record.owner)),
             First::Letter | First::Make(_) | First::Settle(_) => seat,
         };
         if !matches!(first, First::Make(_)) {

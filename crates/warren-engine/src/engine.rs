@@ -20,7 +20,8 @@ use crate::health::Probes;
 use crate::in_flight::InFlight;
 use crate::journal::Journal;
 use crate::network::Sightings;
-use crate::registry::{Registry, Seats};
+use crate::registry::Registry;
+use crate::seats::Seats;
 use crate::sessions::Leases;
 use crate::settings::Settings;
 use crate::snapshots::Keep;
@@ -164,7 +165,7 @@ impl Engine {
             instance,
             anchor,
             registry: Registry::default(),
-            seats: Seats::new(settings.max_sandboxes),
+            seats: Seats::new(settings.max_sandboxes, settings.max_sandboxes_per_owner),
             starts: Semaphore::new(STARTS_AT_ONCE),
             events: Events::after_log(last_event),
             figures: Figures::default(),
@@ -200,6 +201,11 @@ impl Engine {
         tokio::spawn(engine.inner().keep_syncing());
         tokio::spawn(sweep::keep_time(engine.inner()));
         Ok(engine)
+    }
+
+    /// Says how many owners may come, so that none of them takes what the others need.
+    pub fn expect_owners(&self, count: usize) {
+        self.shared.seats.expect_owners(count);
     }
 
     /// The same engine, acting in somebody's name: what the journal says of who asked.
@@ -333,7 +339,7 @@ impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
             .field("instance", &self.instance)
-            .field("sandboxes", &self.seats.taken())
+            .field("sandboxes", &self.seats.count())
             .finish_non_exhaustive()
     }
 }

@@ -23,6 +23,10 @@ pub enum EngineError {
     RunDenied(RunDenied),
     #[error("{alive} sandboxes exist, and no more than {most} may: end one, or try again later")]
     MaxSandboxes { alive: usize, most: usize },
+    #[error(
+        "the owner has {alive} sandboxes, and no more than {most} may be one owner's (limits.max_sandboxes_per_owner): end one"
+    )]
+    MaxSandboxesOfOwner { alive: usize, most: usize },
     /// `whose` is a sandbox, or all of an owner's; `setting` is the limit that says so.
     #[error("{whose} may have {most} calls under way ({setting}), and as many are: wait for one to end")]
     TooManyCalls { whose: String, most: usize, setting: &'static str },

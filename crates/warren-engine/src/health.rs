@@ -59,7 +59,7 @@ impl Engine {
         let probes = self.probe_backends().await;
         let gauge = self.shared.parts.disk.clone();
         let disk = blocking(move || gauge.space()).await.ok();
-        let (sandboxes, max_sandboxes) = (self.shared.seats.taken(), self.shared.settings.max_sandboxes);
+        let (sandboxes, max_sandboxes) = (self.shared.seats.count(), self.shared.settings.max_sandboxes);
         let (active, detached) = self.count_sessions().await;
         let mode = self.mode();
         let problems = [

@@ -35,6 +35,7 @@ mod reconcile;
 mod registry;
 mod runs;
 mod sandboxes;
+mod seats;
 mod secrets;
 mod sessions;
 mod settings;

@@ -1,4 +1,4 @@
-//! Which sandboxes have a driver, and how many may live.
+//! Which sandboxes have a driver.
 //!
 //! A sandbox that lives has a driver. One that ended has none: its record is read from the catalog, and a driver is started
 //! when something is to be done with what it left. There is never more than one for an id: the driver of a new sandbox is
@@ -7,7 +7,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warren_core::{Owner, SandboxId, SandboxRecord, Status, TemplateName};
@@ -141,77 +140,5 @@ impl Engine {
         let (whose, which) = (owner.clone(), id.clone());
         let found = self.catalog(move |catalog| catalog.sandbox(&whose, &which)).await?;
         found.ok_or_else(|| EngineError::sandbox_not_found(id))
-    }
-}
-
-/// How many sandboxes may live at once. Exact, however many are asked for at the same time.
-#[derive(Debug)]
-pub(crate) struct Seats {
-    taken: Arc<AtomicUsize>,
-    most: usize,
-}
-
-/// The right of one sandbox to live; given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Seat {
-    taken: Arc<AtomicUsize>,
-}
-
-impl Seats {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { taken: Arc::default(), most }
-    }
-
-    pub(crate) fn take(&self) -> Result<Seat, EngineError> {
-        let more = |taken| (taken < self.most).then_some(taken + 1);
-        match self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
-            Ok(_) => Ok(Seat { taken: Arc::clone(&self.taken) }),
-            Err(alive) => Err(EngineError::MaxSandboxes { alive, most: self.most }),
-        }
-    }
-
-    /// For a sandbox that lives already: it is counted, and not turned away.
-    pub(crate) fn take_anyway(&self) -> Seat {
-        self.taken.fetch_add(1, Ordering::AcqRel);
-        Seat { taken: Arc::clone(&self.taken) }
-    }
-
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.taken.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_seats_are_given_than_there_are() {
-        let seats = Seats::new(64);
-        let taken: Vec<Seat> = std::thread::scope(|scope| {
-            let takers: Vec<_> =
-                (0..8).map(|_| scope.spawn(|| (0..32).filter_map(|_| seats.take().ok()).collect())).collect();
-            takers.into_iter().flat_map(|taker| -> Vec<Seat> { taker.join().unwrap() }).collect()
-        });
-        assert_eq!(taken.len(), 64);
-        assert!(matches!(seats.take(), Err(EngineError::MaxSandboxes { alive: 64, most: 64 })));
-        drop(taken);
-        assert_eq!(seats.taken(), 0);
-    }
-
-    #[test]
-    fn a_sandbox_that_lives_is_counted_even_over_the_limit() {
-        let seats = Seats::new(1);
-        let both = (seats.take_anyway(), seats.take_anyway());
-        assert_eq!(seats.taken(), 2);
-        assert!(seats.take().is_err());
-        drop(both);
-        assert!(seats.take().is_ok());
     }
 }

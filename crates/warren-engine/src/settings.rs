@@ -11,6 +11,8 @@ use warren_core::{
 pub struct Settings {
     /// Most sandboxes that may be alive at once, all owners together.
     pub max_sandboxes: usize,
+    /// Most of them that may be one owner's. Absent: all while there is one owner, three quarters as soon as there are more.
+    pub max_sandboxes_per_owner: Option<usize>,
     /// Most calls under way in one sandbox: commands that are followed, file calls, watches, connections to ports.
     pub calls_per_sandbox: usize,
     /// Most calls under way in all sandboxes of one owner.
@@ -80,6 +82,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             max_sandboxes: 100,
+            max_sandboxes_per_owner: None,
             calls_per_sandbox: 256,
             calls_per_owner: 1024,
             default_limits: Limits::default(),

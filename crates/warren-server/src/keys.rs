@@ -28,6 +28,7 @@ pub(crate) async fn create(
         shared.keyring.create(shared.catalog.as_ref(), world, new)
     });
     let (secret, record) = made.await?;
+    state.count_owners();
     let event = Event::KeyCreated { key: record.id.to_string(), scope: record.scope };
     state.engine.emit(&record.owner, None, None, event);
     Ok((StatusCode::CREATED, Json(body(record, Some(&secret)))))
@@ -56,6 +57,7 @@ pub(crate) async fn revoke(
         CatalogErrorKind::NotFound => missing(),
         _ => error.into(),
     })?;
+    state.count_owners();
     state.engine.emit(&record.owner, None, None, Event::KeyRevoked { key: record.id.to_string() });
     Ok(Json(body(record, None)))
 }

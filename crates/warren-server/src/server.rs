@@ -68,6 +68,7 @@ impl Server {
             code_starts: Starts::default(),
             tls_port: OnceLock::new(),
         });
+        state.count_owners();
         Ok(Self { state })
     }
 
@@ -79,7 +80,10 @@ impl Server {
 
     pub(crate) fn make_key(&self, new: NewKey) -> Result<(Secret, warren_core::KeyRecord), KeyringError> {
         let state = &self.state;
-        state.keyring.create(state.catalog.as_ref(), (state.clock.as_ref(), state.random.as_ref()), new)
+        let made =
+            state.keyring.create(state.catalog.as_ref(), (state.clock.as_ref(), state.random.as_ref()), new);
+        state.count_owners();
+        made
     }
 
     pub(crate) fn state(&self) -> &AppState {

@@ -58,6 +58,11 @@ impl AppState {
         Self(Arc::new(shared))
     }
 
+    /// To be called whenever keys have changed.
+    pub(crate) fn count_owners(&self) {
+        self.engine.expect_owners(self.keyring.owners());
+    }
+
     /// The engine, acting in the caller's name: so the journal knows who asked.
     pub(crate) fn engine_of(&self, caller: &Caller) -> Engine {
         self.engine.by(&caller.name)

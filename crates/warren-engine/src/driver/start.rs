@@ -139,7 +139,7 @@ impl Driver {
 
     /// Begins another life with the files of the last one.
     pub(super) async fn start_again(&mut self) -> Result<(), EngineError> {
-        let seat = self.engine.shared.seats.take()?;
+        let seat = self.engine.shared.seats.take(&self.record.owner)?;
         let (engine, record) = (self.engine.inner(), self.record.clone());
         let request = blocking(move || {
             engine.check_disk()?;

@@ -63,6 +63,24 @@ async fn no_more_than_the_most_are_made_however_many_ask_at_once() {
 }
 
 #[tokio::test]
+async fn one_owner_does_not_take_all_places_while_another_may_come() {
+    let mut world = World::new();
+    world.settings.max_sandboxes = 4;
+    let engine = world.open().await;
+    engine.expect_owners(2);
+    for _ in 0..3 {
+        make(&engine).await;
+    }
+    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    assert!(matches!(error, EngineError::MaxSandboxesOfOwner { alive: 3, most: 3 }), "{error:?}");
+    assert!(error.to_string().contains("limits.max_sandboxes_per_owner"), "{error}");
+    engine.acquire(&"other".parse().unwrap(), acquire()).await.unwrap();
+    let error = engine.acquire(&"other".parse().unwrap(), acquire()).await.unwrap_err();
+    assert!(matches!(error, EngineError::MaxSandboxes { alive: 4, most: 4 }), "{error:?}");
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
 async fn a_create_that_fails_leaves_a_record_that_says_why_and_gives_its_place_back() {
     let mut world = World::new();
     world.settings.max_sandboxes = 1;

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{PoisonError, RwLock};
@@ -69,6 +69,12 @@ impl Keyring {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.known.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// How many owners have a key.
+    pub(crate) fn owners(&self) -> usize {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().map(|known| &known.record.owner).collect::<HashSet<_>>().len()
     }
 
     /// Whose key it is, if it is anybody's.

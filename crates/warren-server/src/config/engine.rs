@@ -11,6 +11,9 @@ impl Config {
     pub(crate) fn settings(&self, network: bool) -> Settings {
         Settings {
             max_sandboxes: usize::try_from(self.limits.max_sandboxes).unwrap_or(usize::MAX),
+            max_sandboxes_per_owner: usize::try_from(self.limits.max_sandboxes_per_owner)
+                .ok()
+                .filter(|most| *most > 0),
             calls_per_sandbox: usize::try_from(self.limits.calls_per_sandbox).unwrap_or(usize::MAX),
             calls_per_owner: usize::try_from(self.limits.calls_per_owner).unwrap_or(usize::MAX),
             default_limits: self.limits.default_limits(),

@@ -140,6 +140,8 @@ sections! {
     limits: LimitSettings {
         /// Sandboxes alive at once, all owners together.
         max_sandboxes: u32 = "100";
+        /// Sandboxes of one owner alive at once. 0: all of them while only one owner has keys or sandboxes, three quarters as soon as another has.
+        max_sandboxes_per_owner: u32 = "0";
         /// Calls under way in one sandbox: commands that are followed, file calls, watches, connections to ports.
         calls_per_sandbox: u32 = "256";
         /// Calls under way in all sandboxes of one owner.

@@ -73,7 +73,7 @@ pub(crate) fn told(sandbox: &SandboxId, status: StatusCode, message: &str) -> Re
 impl Asleep {
     fn because(error: &EngineError) -> Self {
         match error {
-            EngineError::MaxSandboxes { .. } => Self::Full,
+            EngineError::MaxSandboxes { .. } | EngineError::MaxSandboxesOfOwner { .. } => Self::Full,
             EngineError::Denied {
                 reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
                 ..

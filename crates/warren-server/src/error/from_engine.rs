@@ -29,7 +29,9 @@ impl From<EngineError> for ApiError {
             EngineError::RunDenied(reason) => {
                 Self::new(Code::RunDenied, detail).state(word(&reason), Vec::new())
             }
-            EngineError::MaxSandboxes { .. } => Self::new(Code::MaxSandboxes, detail),
+            EngineError::MaxSandboxes { .. } | EngineError::MaxSandboxesOfOwner { .. } => {
+                Self::new(Code::MaxSandboxes, detail)
+            }
             EngineError::TooManyCalls { .. } => Self::new(Code::TooManyCalls, detail),
             EngineError::DiskLow { .. } => Self::new(Code::DiskLow, detail),
             EngineError::ReadOnly(_) => Self::new(Code::ReadOnly, detail),
