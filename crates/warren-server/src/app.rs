@@ -8,7 +8,7 @@ use crate::e2b::control::{self, Place};
 use crate::error::{ApiError, Code};
 use crate::proxy::Proxy;
 use crate::state::AppState;
-use crate::{auth, chat, limits, logging, request_id, routes};
+use crate::{auth, chat, foreign, limits, logging, request_id, routes};
 
 /// What every request meets first: those for ports of sandboxes are passed on, all others are the API's.
 #[derive(Clone)]
@@ -58,6 +58,7 @@ fn app(state: AppState) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX)))
         .layer(middleware::from_fn_with_state(state.clone(), limits::layer))
+        .layer(middleware::from_fn_with_state(state.clone(), foreign::layer))
         .layer(middleware::from_fn(chat::in_its_own_words))
         .layer(middleware::from_fn_with_state(state.clone(), logging::layer))
         .layer(middleware::from_fn(request_id::layer))

@@ -16,7 +16,7 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use axum::{Extension, Router};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use warren_core::Scope;
 use warren_engine::HealthStatus;
@@ -25,7 +25,7 @@ use self::body::{Chat, Deleted};
 use self::forward::Forwarders;
 use self::refusal::Refusal;
 use crate::auth::{self, Caller};
-use crate::extract::Json;
+use crate::extract::{Json, no_json, says_json};
 use crate::limits::read_body;
 use crate::state::AppState;
 
@@ -66,9 +66,13 @@ async fn create(
     State(state): State<AppState>,
     Extension(forwarders): Extension<Arc<Forwarders>>,
     caller: Caller,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Chat>, Refusal> {
     caller.require(Scope::Use)?;
+    if !says_json(&headers) {
+        return Err(no_json().into());
+    }
     let request = body::create(&read_body(body, MOST_BODY_BYTES).await?)?;
     let chat = state.engine_of(&caller).chat_sandbox(&caller.owner, request).await?;
     match forwarders.expose(&caller.owner, &chat.sandbox, chat.port).await {

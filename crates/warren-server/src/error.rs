@@ -57,6 +57,12 @@ impl ApiError {
             .caused_by(source)
     }
 
+    /// The field or header to blame.
+    pub(crate) fn field(mut self, field: &str) -> Self {
+        self.facts.field = Some(field.to_owned());
+        self
+    }
+
     pub(crate) fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.facts.source = Some(source.into());
         self

@@ -6,7 +6,7 @@ mod params;
 mod path;
 
 pub(crate) use idempotency::IdempotencyKey;
-pub(crate) use json::{Json, JsonOrNothing};
+pub(crate) use json::{Json, JsonOrNothing, no_json, says_json};
 pub(crate) use params::Params;
 pub(crate) use path::{
     AskPath, CodeContextPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath, SnapshotPath,

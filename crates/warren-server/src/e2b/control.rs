@@ -27,7 +27,7 @@ use warren_engine::HealthStatus;
 use super::{logs, metrics, network, templates};
 use crate::auth::{self, Caller};
 use crate::state::AppState;
-use crate::{limits, logging, request_id};
+use crate::{foreign, limits, logging, request_id};
 
 pub(crate) use answer::{Shown, shown_as};
 pub(crate) use error::E2bError;
@@ -52,6 +52,7 @@ pub(crate) fn router(state: &AppState) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX)))
+        .layer(middleware::from_fn_with_state(state.clone(), foreign::layer))
         .layer(middleware::from_fn(in_its_own_words))
         .layer(middleware::from_fn_with_state(state.clone(), logging::layer))
         .layer(middleware::from_fn(request_id::layer))

@@ -39,6 +39,7 @@ codes! {
     InvalidRequest "invalid_request" BAD_REQUEST never "The request cannot be read";
     Unauthorized "unauthorized" UNAUTHORIZED never "A valid API key is needed";
     Forbidden "forbidden" FORBIDDEN never "The key may not do this";
+    ForeignRequest "foreign_request" FORBIDDEN never "A page of another site may not do this";
     PermissionDenied "permission_denied" FORBIDDEN never "The user inside the sandbox may not do this";
     RouteNotFound "route_not_found" NOT_FOUND never "There is no such route";
     SandboxNotFound "sandbox_not_found" NOT_FOUND never "There is no such sandbox";

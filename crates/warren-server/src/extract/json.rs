@@ -38,10 +38,7 @@ impl<T: DeserializeOwned + Serialize> FromRequest<AppState> for Json<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         if !says_json(request.headers()) {
-            return Err(ApiError::new(
-                Code::UnsupportedMediaType,
-                "send JSON, with Content-Type: application/json",
-            ));
+            return Err(no_json());
         }
         let most = usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX);
         let bytes = read_body(request.into_body(), most).await?;
@@ -58,8 +55,14 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
+/// A body that does not say what it is. Any page may make a browser send one of those without asking.
+pub(crate) fn no_json() -> ApiError {
+    ApiError::new(Code::UnsupportedMediaType, "send JSON, with Content-Type: application/json")
+        .field("Content-Type")
+}
+
 /// `application/json`, in UTF-8 if it says at all.
-fn says_json(headers: &HeaderMap) -> bool {
+pub(crate) fn says_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
     let mut parts = value.split(';').map(str::trim);
     let json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));

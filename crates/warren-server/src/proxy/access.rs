@@ -13,9 +13,10 @@ use warren_core::{Owner, Scope};
 
 use super::link::{self, Link};
 use super::refusal::{Refusal, Wrong};
-use super::{LINK_PARAMETER, Target, head};
+use super::{LINK_PARAMETER, Target, head, route};
 use crate::auth::{self, Caller, Peer, Secret, StreamGuard};
 use crate::e2b::{Traffic, Traits, tokens};
+use crate::foreign;
 use crate::listener::{Acquaintance, Arrival};
 use crate::state::AppState;
 
@@ -57,6 +58,10 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
     let refuse = |wrong| Refusal::of(target, wrong);
     let peer = Peer::of(request);
     let caller = by_key(state, target, request.headers_mut(), peer)?;
+    // Where no key is asked for, a page of elsewhere has none either.
+    let unwelcome = caller.as_ref().is_some_and(|caller| caller.key_id.is_none())
+        && is_from_elsewhere(state, target, request);
+    let caller = caller.filter(|_| !unwelcome);
     let tokened = by_token(state, target, request.headers_mut(), peer)?;
     let (linked, query) = by_link(state, target, request, peer)?;
     let cookie = take_cookie(request.headers_mut()).map_err(|()| refuse(Wrong::Link))?;
@@ -88,7 +93,7 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
         return Ok(granted);
     }
     let Some(cookie) = cookie.filter(|_| target.own_host) else {
-        return Err(refuse(Wrong::Private));
+        return Err(refuse(if unwelcome { Wrong::Foreign } else { Wrong::Private }));
     };
     check_link(state, target, request, &cookie).ok_or_else(|| failed(state, target, peer, Wrong::Link))?;
     if is_foreign(target, request) {
@@ -214,6 +219,27 @@ fn is_foreign(target: &Target, request: &Request) -> bool {
         matches!(*request.method(), Method::GET | Method::HEAD) && !head::wants_upgrade(request.headers());
     let mut origins = request.headers().get_all(ORIGIN).iter();
     !looks && origins.any(|origin| !is_own_origin(target, origin))
+}
+
+/// Whether a page of neither this application nor another of the same sandbox does more than look, or got here by a name that is not
+/// this machine's.
+fn is_from_elsewhere(state: &AppState, target: &Target, request: &Request) -> bool {
+    if !foreign::is_own(&state.config, &target.authority) {
+        return true;
+    }
+    let headers = request.headers();
+    if matches!(*request.method(), Method::GET | Method::HEAD) && !head::wants_upgrade(headers) {
+        return false;
+    }
+    let own = |origin: &str| {
+        origin.eq_ignore_ascii_case(&target.authority)
+            || route::sandbox_of(origin, &state.config.ports.domain).as_ref() == Some(&target.sandbox)
+    };
+    let mut origins = foreign::origins(headers).peekable();
+    match origins.peek() {
+        Some(_) => !origins.all(|origin| origin.is_some_and(own)),
+        None => foreign::is_of_elsewhere(headers),
+    }
 }
 
 fn is_own_origin(target: &Target, origin: &HeaderValue) -> bool {

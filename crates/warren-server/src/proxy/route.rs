@@ -87,6 +87,11 @@ pub(super) fn destination(request: &Request, domains: &[HostName]) -> Result<Des
     Ok(Destination::Port(Target { sandbox, port, authority, own_host }))
 }
 
+/// The sandbox whose port a host names, if it does.
+pub(super) fn sandbox_of(authority: &str, domain: &HostName) -> Option<SandboxId> {
+    by_host(&domains(domain))(&authority.to_ascii_lowercase()).ok().flatten().map(|(sandbox, _)| sandbox)
+}
+
 /// The host that the request is for, with its port. HTTP/2 and a request in absolute form say it in the target, others in a header;
 /// whoever says it twice must say the same.
 fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Option<String>, Misdirected> {

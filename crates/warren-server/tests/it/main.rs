@@ -12,6 +12,7 @@ mod e2b;
 mod events;
 mod exec;
 mod files;
+mod foreign;
 mod golden;
 mod journal;
 mod keys;

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use warren_core::SandboxId;
 
 use super::E2bError;
+use crate::extract::{no_json, says_json};
 use crate::limits::read_body;
 use crate::state::AppState;
 
@@ -31,7 +32,7 @@ pub(crate) fn parse_id(text: &str) -> Result<SandboxId, E2bError> {
     id.parse().map_err(|_| E2bError::no_sandbox(text.chars().take(80).collect::<String>()))
 }
 
-/// A JSON body, whatever its type is said to be. Nothing at all is the same as an empty object.
+/// A JSON body that says so. Nothing at all is the same as an empty object.
 #[derive(Debug, Clone)]
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -40,7 +41,11 @@ impl<T: DeserializeOwned + Default> FromRequest<AppState> for Body<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, E2bError> {
         let most = usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX);
+        let is_json = says_json(request.headers());
         let bytes = read_body(request.into_body(), most).await?;
+        if !bytes.is_empty() && !is_json {
+            return Err(no_json().into());
+        }
         read(&bytes).map(Self)
     }
 }
