@@ -13,6 +13,14 @@ pub struct Diff {
     pub truncated: bool,
 }
 
+/// Whether all that differs was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Differences {
+    All,
+    /// There are more than was asked for.
+    More,
+}
+
 /// One path that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {

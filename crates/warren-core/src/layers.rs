@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::diff::{Diff, DiffOptions, Merge, MergeOrder};
+use crate::diff::{Change, Diff, DiffOptions, Differences, Merge, MergeOrder};
 use crate::id::{SandboxId, TemplateName};
 use crate::isolation::RootTree;
 use crate::snapshot::SnapshotRecord;
@@ -183,14 +183,32 @@ pub enum Settled {
 
 /// What is in layers, read without mounting them. `root` is always that of the template below the stacks.
 pub trait LayerContent: Send + Sync {
-    /// What differs between two states.
+    /// Tells what differs between two states, one path after the other; `told` says whether to go on. Nothing is kept of what was
+    /// told, so that memory does not grow with it.
+    fn diff_each(
+        &self,
+        root: &[RootTree],
+        from: &Stack,
+        to: &Stack,
+        options: &DiffOptions,
+        told: &mut dyn FnMut(Change) -> bool,
+    ) -> Result<Differences, LayerError>;
+
+    /// The same, all at once.
     fn diff(
         &self,
         root: &[RootTree],
         from: &Stack,
         to: &Stack,
         options: &DiffOptions,
-    ) -> Result<Diff, LayerError>;
+    ) -> Result<Diff, LayerError> {
+        let mut changes = Vec::new();
+        let end = self.diff_each(root, from, to, options, &mut |change| {
+            changes.push(change);
+            true
+        })?;
+        Ok(Diff { changes, truncated: end == Differences::More })
+    }
 
     /// Whether a path, or anything below it, differs between two states.
     fn differs(&self, root: &[RootTree], from: &Stack, to: &Stack, path: &Path) -> Result<bool, LayerError>;
@@ -330,6 +348,8 @@ pub enum LayerErrorKind {
     Full,
     /// What was given cannot be used: an archive that is none, or hostile.
     Invalid,
+    /// Nobody waits for it any more, or it took longer than it may: see [`crate::abandoned`].
+    Abandoned,
     /// The host failed.
     Host,
 }

@@ -4,6 +4,7 @@
 //! A value that exists here is valid: ids, sizes and specs are checked where they are made, so the layers
 //! below take them as they are.
 
+mod abandon;
 mod capabilities;
 pub mod catalog;
 mod death;
@@ -29,10 +30,12 @@ mod templates;
 mod unique;
 mod world;
 
+pub use abandon::{abandonable, abandoned};
 pub use capabilities::{Capabilities, Check, CheckStatus, DiskQuota};
 pub use death::{DeathCause, DeathCertificate};
 pub use diff::{
-    Change, ChangeKind, Conflict, Conflicts, Diff, DiffOptions, Entry, EntryKind, Merge, MergeOrder, TextDiff,
+    Change, ChangeKind, Conflict, Conflicts, Diff, DiffOptions, Differences, Entry, EntryKind, Merge,
+    MergeOrder, TextDiff,
 };
 pub use event::{Event, EventRecord};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};

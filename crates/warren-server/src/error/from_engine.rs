@@ -117,6 +117,7 @@ impl From<LayerError> for ApiError {
                 Self::new(Code::DiskLow, "there is no room on the disk for this").caused_by(error)
             }
             LayerErrorKind::Invalid => Self::new(Code::InvalidValue, error.to_string()).caused_by(error),
+            LayerErrorKind::Abandoned => Self::new(Code::TimedOut, error.to_string()).caused_by(error),
             LayerErrorKind::Host => Self::internal(error),
         }
     }

@@ -14,21 +14,22 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use warren_core::{
-    Diff, DiffOptions, Export, ImportFormat, ImportedHistory, LayerContent, LayerError, LayerId, Merge,
-    MergeOrder, NewLayer, RootTree, Stack, TemplateInfo, TemplateName,
+    Change, DiffOptions, Differences, Export, ImportFormat, ImportedHistory, LayerContent, LayerError,
+    LayerId, Merge, MergeOrder, NewLayer, RootTree, Stack, TemplateInfo, TemplateName,
 };
 
 use super::LayerDirectory;
 
 impl LayerContent for LayerDirectory {
-    fn diff(
+    fn diff_each(
         &self,
         root: &[RootTree],
         from: &Stack,
         to: &Stack,
         options: &DiffOptions,
-    ) -> Result<Diff, LayerError> {
-        diff::diff(self, root, from, to, options)
+        told: &mut dyn FnMut(Change) -> bool,
+    ) -> Result<Differences, LayerError> {
+        diff::diff_each(self, root, from, to, options, told)
     }
 
     fn differs(&self, root: &[RootTree], from: &Stack, to: &Stack, path: &Path) -> Result<bool, LayerError> {

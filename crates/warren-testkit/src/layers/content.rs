@@ -2,7 +2,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use warren_core::{
-    Change, Conflicts, Diff, DiffOptions, Entry, EntryKind, Export, ImportFormat, ImportedHistory,
+    Change, Conflicts, DiffOptions, Differences, Entry, EntryKind, Export, ImportFormat, ImportedHistory,
     LayerContent, LayerError, LayerErrorKind, LayerId, Merge, MergeOrder, NewLayer, RootTree, Stack,
     TemplateInfo, TemplateName, TextDiff,
 };
@@ -13,20 +13,22 @@ use super::{FakeLayers, merge, template_root, text};
 use crate::delta::{Delta, Node, Nodes};
 
 impl LayerContent for FakeLayers {
-    fn diff(
+    fn diff_each(
         &self,
         root: &[RootTree],
         from: &Stack,
         to: &Stack,
         options: &DiffOptions,
-    ) -> Result<Diff, LayerError> {
+        told: &mut dyn FnMut(Change) -> bool,
+    ) -> Result<Differences, LayerError> {
         let shelf = self.enter("diff")?;
         let (before, after) = (shelf.state(root, from)?, shelf.state(root, to)?);
+        drop(shelf);
         let mut changes = changes(&before, &after, Some(options));
         changes.retain(|change| change.path.starts_with(&options.below));
-        let truncated = changes.len() > options.most;
+        let end = if changes.len() > options.most { Differences::More } else { Differences::All };
         changes.truncate(options.most);
-        Ok(Diff { changes, truncated })
+        if changes.into_iter().all(told) { Ok(end) } else { Ok(Differences::More) }
     }
 
     fn differs(&self, root: &[RootTree], from: &Stack, to: &Stack, path: &Path) -> Result<bool, LayerError> {

@@ -7,46 +7,51 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-use warren_core::{Change, Diff, DiffOptions, LayerError, RootTree, Stack, TextDiff};
+use warren_core::{Change, DiffOptions, Differences, LayerError, RootTree, Stack, TextDiff};
 
 pub(crate) use compare::Compare;
 pub(crate) use same::{same, same_content};
-pub(crate) use text::{Text, hunks, read_text};
+pub(crate) use text::{Bounded, Text, hunks, read_text};
 
 use super::view::{self, Lookup, Node, View};
 use crate::layers::LayerDirectory;
 
-/// Memory that the paths of one answer may take: a tenant can make them very long.
+/// Bytes of paths that one answer may have: a tenant can make them very long.
 const MOST_PATH_BYTES: usize = 16 << 20;
-/// Memory that the texts of one answer may take.
+/// Bytes of texts that one answer may have.
 const MOST_TEXT_BYTES: usize = 64 << 20;
 
-pub(super) fn diff(
+pub(super) fn diff_each(
     store: &LayerDirectory,
     root: &[RootTree],
     from: &Stack,
     to: &Stack,
     options: &DiffOptions,
-) -> Result<Diff, LayerError> {
+    told: &mut dyn FnMut(Change) -> bool,
+) -> Result<Differences, LayerError> {
     let compare = Compare::open(store, root, from, to, &options.below)?;
-    let mut diff = Diff::default();
-    let (mut path_bytes, mut text_bytes) = (0, 0);
+    let (mut count, mut path_bytes, mut text_bytes) = (0, 0, 0);
+    let mut end = Differences::All;
     compare.each(&mut |path, before, after| {
         path_bytes += path.as_os_str().len();
-        if diff.changes.len() >= options.most || path_bytes > MOST_PATH_BYTES {
-            diff.truncated = true;
+        count += 1;
+        if count > options.most || path_bytes > MOST_PATH_BYTES {
+            end = Differences::More;
             return Ok(false);
         }
         let text = if options.text { text_of(before, after, options, &mut text_bytes)? } else { None };
-        diff.changes.push(Change {
+        let go_on = told(Change {
             path: path.to_owned(),
             before: before.map(Node::entry),
             after: after.map(Node::entry),
             text,
         });
-        Ok(true)
+        if !go_on {
+            end = Differences::More;
+        }
+        Ok(go_on)
     })?;
-    Ok(diff)
+    Ok(end)
 }
 
 pub(super) fn differs(
@@ -100,12 +105,16 @@ fn text_of(
         (Text::TooLarge, _) | (_, Text::TooLarge) => TextDiff::TooLarge,
         (Text::Binary, _) | (_, Text::Binary) => TextDiff::Binary,
         (Text::Lines(before), Text::Lines(after)) => {
-            let hunks = hunks(&before, &after);
-            *told = told.saturating_add(hunks.len());
-            if hunks.len() as u64 > options.most_text_bytes || *told > MOST_TEXT_BYTES {
-                TextDiff::TooLarge
-            } else {
-                TextDiff::Unified(hunks)
+            let most = usize::try_from(options.most_text_bytes).unwrap_or(usize::MAX);
+            let mut bounded =
+                Bounded { text: Vec::new(), most: most.min(MOST_TEXT_BYTES.saturating_sub(*told)) };
+            match hunks(&before, &after, &mut bounded) {
+                Ok(()) => {
+                    *told += bounded.text.len();
+                    // Both sides are text, and so is what is made of them.
+                    TextDiff::Unified(String::from_utf8_lossy(&bounded.text).into_owned())
+                }
+                Err(_) => TextDiff::TooLarge,
             }
         }
     }))

@@ -1,7 +1,7 @@
-use std::io;
+use std::io::{self, Read};
 
 use rustix::io::Errno;
-use warren_core::{LayerError, LayerErrorKind};
+use warren_core::{LayerError, LayerErrorKind, abandoned};
 
 /// What a system call's failure comes to. `action` names things as seen inside, never by their place on the host.
 pub(crate) fn errno(action: &str) -> impl Fn(Errno) -> LayerError {
@@ -15,9 +15,31 @@ pub(crate) fn io(action: &str) -> impl Fn(io::Error) -> LayerError {
 fn failed(action: &str, source: io::Error) -> LayerError {
     let kind = match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => LayerErrorKind::Full,
+        io::ErrorKind::TimedOut if abandoned() => LayerErrorKind::Abandoned,
         _ => LayerErrorKind::Host,
     };
     LayerError::caused(kind, action, source)
+}
+
+/// Fails if the work that this thread does has been given up. Asked by whatever may take long.
+pub(crate) fn unless_abandoned() -> Result<(), LayerError> {
+    if abandoned() {
+        let action = "it took longer than it may, or nobody waits for it any more";
+        return Err(LayerError::new(LayerErrorKind::Abandoned, action));
+    }
+    Ok(())
+}
+
+/// A source of a tenant's bytes, which may be without end: it fails when the work has been given up.
+pub(crate) struct Attentive<R>(pub(crate) R);
+
+impl<R: Read> Read for Attentive<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if abandoned() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody waits for it any more"));
+        }
+        self.0.read(buffer)
+    }
 }
 
 pub(crate) fn invalid(action: impl Into<String>) -> LayerError {

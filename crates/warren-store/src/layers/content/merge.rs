@@ -21,6 +21,8 @@ use target::Target;
 
 /// More than is joined at once: the answer names every path.
 const MOST_CHANGES: usize = 200_000;
+/// Bytes of paths that the answer may have.
+const MOST_PATH_BYTES: usize = 32 << 20;
 
 pub(super) fn merge(
     store: &LayerDirectory,
@@ -42,6 +44,7 @@ pub(super) fn merge(
         merge: Merge::default(),
         settled: None,
         made: Vec::new(),
+        path_bytes: 0,
     };
     let mut lookup = Lookup::new(&ours);
     Compare::open(store, root, order.base, order.theirs, Path::new("/"))?
@@ -69,6 +72,8 @@ struct Joining<'a> {
     settled: Option<(PathBuf, Settled)>,
     /// Directories on the way to the current path that ours does not have, but the result has.
     made: Vec<PathBuf>,
+    /// Of all paths that the answer names so far.
+    path_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +152,7 @@ impl Joining<'_> {
 
     /// What ours changed below a directory that theirs does away with.
     fn changed_below(&self, path: &Path) -> Result<Vec<Conflict>, LayerError> {
-        let mut conflicts = Vec::new();
+        let (mut conflicts, mut path_bytes) = (Vec::new(), self.path_bytes);
         let MergeOrder { base, ours, .. } = self.order;
         let compare = Compare::open(self.store, self.root, base, ours, path)?;
         compare.each(&mut |path, before, after| {
@@ -155,6 +160,10 @@ impl Joining<'_> {
             // That ours has removed more of it is in theirs' sense.
             if ours != ChangeKind::Removed {
                 conflicts.push(Conflict { path: path.to_owned(), ours, theirs: ChangeKind::Removed });
+            }
+            path_bytes += path.as_os_str().len();
+            if path_bytes > MOST_PATH_BYTES {
+                return Err(too_many());
             }
             Ok(self.merge.conflicts.len() + conflicts.len() < MOST_CHANGES)
         })?;
@@ -249,6 +258,7 @@ impl Joining<'_> {
     }
 
     fn add_conflict(&mut self, path: &Path, ours: ChangeKind, theirs: ChangeKind) {
+        self.path_bytes += path.as_os_str().len();
         self.merge.conflicts.push(Conflict { path: path.to_owned(), ours, theirs });
     }
 
@@ -261,12 +271,18 @@ impl Joining<'_> {
         if before.is_none() && after.is_none() {
             return Ok(());
         }
-        if self.merge.changes.len() >= MOST_CHANGES {
-            return Err(invalid(format!("more than {MOST_CHANGES} paths differ: merge less at once")));
+        self.path_bytes += path.as_os_str().len();
+        if self.merge.changes.len() >= MOST_CHANGES || self.path_bytes > MOST_PATH_BYTES {
+            return Err(too_many());
         }
         self.merge.changes.push(Change { path: path.to_owned(), before, after, text: None });
         Ok(())
     }
+}
+
+fn too_many() -> LayerError {
+    let most = MOST_PATH_BYTES >> 20;
+    invalid(format!("more than {MOST_CHANGES} paths, or {most} MiB of them, differ: merge less at once"))
 }
 
 fn kind(base: Option<&Node<'_>>, side: Option<&Node<'_>>) -> ChangeKind {

@@ -44,6 +44,7 @@ pub(crate) fn same_content(before: &Node<'_>, after: &Node<'_>) -> Result<bool, 
     let files = (before.open()?, after.open()?);
     let mut buffers = (vec![0; BUFFER], vec![0; BUFFER]);
     loop {
+        failure::unless_abandoned()?;
         let left = fill(&files.0, &mut buffers.0).map_err(&failed)?;
         let right = fill(&files.1, &mut buffers.1).map_err(&failed)?;
         if buffers.0.get(..left) != buffers.1.get(..right) {

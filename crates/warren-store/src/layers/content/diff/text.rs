@@ -1,4 +1,4 @@
-use std::io::Read as _;
+use std::io::{self, Read as _, Write};
 use std::time::Duration;
 
 use warren_core::LayerError;
@@ -10,6 +10,8 @@ use crate::layers::content::view::Node;
 const TELLING: usize = 8 << 10;
 /// After this long, fewer lines are found to be common than could be.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Files with more lines are not compared line by line.
+const MOST_LINES: usize = 100_000;
 const CONTEXT: usize = 3;
 
 /// A file's content, if it is lines of text.
@@ -31,12 +33,37 @@ pub(crate) fn read_text(node: &Node<'_>, most: u64) -> Result<Text, LayerError> 
     if node.length() > most {
         return Ok(Text::TooLarge);
     }
-    (&file).take(most).read_to_end(&mut content).map_err(failed)?;
+    (&file).take(most.saturating_sub(content.len() as u64)).read_to_end(&mut content).map_err(failed)?;
+    // Lines take far more than their bytes when they are compared, and a file may consist of nothing but ends of lines.
+    if content.iter().filter(|byte| **byte == b'\n').count() > MOST_LINES {
+        return Ok(Text::TooLarge);
+    }
     Ok(String::from_utf8(content).map_or(Text::Binary, Text::Lines))
 }
 
-/// The hunks of a unified diff, without a header.
-pub(crate) fn hunks(before: &str, after: &str) -> String {
+/// Writes the hunks of a unified diff, without a header, as they are found.
+pub(crate) fn hunks(before: &str, after: &str, to: &mut dyn Write) -> io::Result<()> {
     let diff = similar::TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
-    diff.unified_diff().context_radius(CONTEXT).to_string()
+    diff.unified_diff().context_radius(CONTEXT).to_writer(to)
+}
+
+/// Text up to a bound. What does not fit is an error.
+#[derive(Debug)]
+pub(crate) struct Bounded {
+    pub(crate) text: Vec<u8>,
+    pub(crate) most: usize,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.text.len() + bytes.len() > self.most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -13,7 +13,7 @@ use crate::layers::content::failure;
 use crate::layers::content::view::Node;
 
 /// Larger files go as they are and not as lines.
-const MOST_TEXT_BYTES: u64 = 8 << 20;
+const MOST_TEXT_BYTES: u64 = 2 << 20;
 
 pub(super) fn export(
     store: &LayerDirectory,
@@ -71,7 +71,7 @@ impl<'n> Side<'n> {
             let length = target.len() as u64;
             return Ok((Box::new(io::Cursor::new(target)), length));
         }
-        Ok((Box::new(self.node.open()?), self.node.length()))
+        Ok((Box::new(failure::Attentive(self.node.open()?)), self.node.length()))
     }
 
     fn id(&self) -> Result<String, LayerError> {
@@ -119,7 +119,7 @@ impl FilePatch<'_> {
         let text = |side: Option<&Side<'_>>| side.map_or(Ok(Text::Lines(String::new())), Side::text);
         match (text(before)?, text(after)?) {
             (Text::Lines(old), Text::Lines(new)) => {
-                self.lines(before.is_some(), after.is_some(), &hunks(&old, &new)).map_err(writing)
+                self.lines((before.is_some(), after.is_some()), &old, &new).map_err(writing)
             }
             _ => self.binary(before, after),
         }
@@ -138,8 +138,8 @@ impl FilePatch<'_> {
         }
     }
 
-    fn lines(&mut self, before: bool, after: bool, hunks: &str) -> io::Result<()> {
-        if hunks.is_empty() {
+    fn lines(&mut self, (before, after): (bool, bool), old: &str, new: &str) -> io::Result<()> {
+        if old == new {
             return Ok(());
         }
         // A tab says where a name with spaces ends.
@@ -149,7 +149,7 @@ impl FilePatch<'_> {
                 if there { [&git::quoted(prefix, self.name), tab].concat() } else { b"/dev/null".to_vec() };
             self.to.write_all(&[mark.as_bytes(), &name, b"\n"].concat())?;
         }
-        self.to.write_all(hunks.as_bytes())
+        hunks(old, new, self.to)
     }
 
     /// Both ways, so that the patch can be taken back.

@@ -39,6 +39,11 @@ pub(super) fn export(
     archive.tar.end().map_err(writing)
 }
 
+/// Memory that the names of files with several names may take: a tenant can make them many, and long.
+const MOST_LINKED_BYTES: usize = 16 << 20;
+/// What such a name takes beside its bytes.
+const LINK_COST: usize = 64;
+
 /// What an archive is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -112,13 +117,15 @@ fn marks(directory: &Merged, covered: bool) -> Vec<Xattr> {
 /// Writes trees into an archive.
 pub(super) struct TreeArchive<'w> {
     pub(super) tar: TarWriter<'w>,
-    /// The first name of each file that may have several. Grows with those only.
+    /// The first name of each file that may have several, as far as they are remembered: one beyond that is written again under
+    /// each of its names.
     linked: HashMap<(u64, u64), Vec<u8>>,
+    linked_bytes: usize,
 }
 
 impl<'w> TreeArchive<'w> {
     pub(super) fn new(tar: TarWriter<'w>) -> Self {
-        Self { tar, linked: HashMap::new() }
+        Self { tar, linked: HashMap::new(), linked_bytes: 0 }
     }
 
     /// Writes a directory and all below it. `prefix` is its name in the archive, with a slash at its end.
@@ -197,7 +204,10 @@ impl<'w> TreeArchive<'w> {
                 let entry = Entry { xattrs: Vec::new(), ..entry };
                 return self.tar.entry(&entry).map_err(writing);
             }
-            self.linked.insert(node.identity(), name.to_owned());
+            if self.linked_bytes < MOST_LINKED_BYTES {
+                self.linked_bytes += name.len() + LINK_COST;
+                self.linked.insert(node.identity(), name.to_owned());
+            }
         }
         let size = node.length();
         let entry = Entry { size, ..described(node, Kind::File, name)? };

@@ -7,7 +7,7 @@ use crate::layers::content::diff::{Text, read_text, same_content};
 use crate::layers::content::view::Node;
 
 /// Larger files are not joined line by line.
-const MOST_TEXT_BYTES: u64 = 8 << 20;
+const MOST_TEXT_BYTES: u64 = 2 << 20;
 
 /// What becomes of a path that theirs changed.
 #[derive(Debug)]

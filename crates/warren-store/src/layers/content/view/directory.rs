@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -9,6 +8,11 @@ use warren_core::LayerError;
 use super::node::{self, Node, Origin};
 use super::route::{Found, Route};
 use crate::layers::content::failure;
+
+/// Memory that the names of one directory may take.
+const MOST_NAME_BYTES: usize = 64 << 20;
+/// What a name takes beside its bytes.
+const NAME_COST: usize = 48;
 
 /// One real directory.
 #[derive(Debug, Clone)]
@@ -104,20 +108,33 @@ impl Merged {
         &self.parts
     }
 
-    /// Every name in any part, in order, whiteouts among them.
+    /// Every name in any part, in order, whiteouts among them. A tenant can put any number into a directory, and this holds all
+    /// of them: beyond a bound it fails.
     pub(crate) fn names(&self) -> Result<Vec<Name>, LayerError> {
-        let mut names = BTreeMap::new();
+        let mut names: Vec<Name> = Vec::new();
+        let mut bytes = 0;
         for (part, directory) in self.parts.iter().enumerate() {
             let failed = failure::errno("list a directory of a layer");
             for entry in Dir::read_from(&directory.fd).map_err(&failed)? {
                 let entry = entry.map_err(&failed)?;
                 let name = entry.file_name();
-                if name != c"." && name != c".." && !names.contains_key(name) {
-                    names.insert(name.to_owned(), part);
+                if name == c"." || name == c".." {
+                    continue;
                 }
+                bytes += name.count_bytes() + NAME_COST;
+                if bytes > MOST_NAME_BYTES {
+                    let action =
+                        "a directory holds more names than can be looked at at once: about a million";
+                    return Err(failure::invalid(action));
+                }
+                names.push(Name { name: name.to_owned(), part });
             }
+            failure::unless_abandoned()?;
         }
-        Ok(names.into_iter().map(|(name, part)| Name { name, part }).collect())
+        // The topmost part that has a name comes first.
+        names.sort_unstable_by(|one, other| (&one.name, one.part).cmp(&(&other.name, other.part)));
+        names.dedup_by(|later, first| later.name == first.name);
+        Ok(names)
     }
 
     /// What one of its names stands for, a whiteout perhaps.

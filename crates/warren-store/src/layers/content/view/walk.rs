@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use warren_core::LayerError;
 
 use super::Name;
+use crate::layers::content::failure;
 
 /// How many directories of one path are held open: a path may be deeper than a process may have files open.
 const MOST_OPEN: usize = 3;
@@ -69,8 +70,9 @@ impl<'p, P: Places> Walk<'p, P> {
         self.path.join(OsStr::from_bytes(name.name.as_bytes()))
     }
 
-    /// The current directory.
+    /// The current directory. Fails if the walk has been given up.
     pub(crate) fn place(&mut self) -> Result<P::Place, LayerError> {
+        failure::unless_abandoned()?;
         if let Some(place) = &self.frames.last().unwrap_or(&self.top).place {
             return Ok(place.clone());
         }
