@@ -19,6 +19,7 @@ use crate::events::Events;
 use crate::health::Probes;
 use crate::in_flight::InFlight;
 use crate::journal::Journal;
+use crate::labour::Labour;
 use crate::network::Sightings;
 use crate::registry::Registry;
 use crate::seats::Seats;
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) journal: Journal,
+    pub(crate) labour: Labour,
     pub(crate) keep: Keep,
     pub(crate) sightings: Sightings,
     pub(crate) started_ms: u64,
@@ -176,6 +178,7 @@ impl Engine {
             calls: Calls::default(),
             in_flight: InFlight::new(settings.calls_per_sandbox, settings.calls_per_owner),
             journal,
+            labour: Labour::new(&settings.labour),
             started_ms: parts.clock.boot_ms(),
             started_unix_ms: parts.clock.unix_ms(),
             reconciled: watch::Sender::new(false),

@@ -7,6 +7,8 @@ use warren_core::{
 };
 use warren_wire::guest::{CallError, Failure};
 
+use crate::labour::Trade;
+
 /// Why the engine did not do what was asked. Nothing is half done when one of these comes back.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -30,6 +32,11 @@ pub enum EngineError {
     /// `whose` is a sandbox, or all of an owner's; `setting` is the limit that says so.
     #[error("{whose} may have {most} calls under way ({setting}), and as many are: wait for one to end")]
     TooManyCalls { whose: String, most: usize, setting: &'static str },
+    /// The owner's line is full, or nobody in it got a place in time.
+    #[error("{}: wait for one to end, and try again", .trade.limit(*.each_owner, *.all))]
+    MaxHeavyWork { trade: Trade, each_owner: usize, all: usize },
+    #[error("the machine has no thread left for this")]
+    NoThread(#[source] std::io::Error),
     #[error("the disk has {free_mib} MiB left, and new work is refused below {critical_mib} MiB")]
     DiskLow { free_mib: u64, critical_mib: u64 },
     #[error("the server only answers questions: {0}")]

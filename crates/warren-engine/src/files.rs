@@ -6,13 +6,14 @@ mod transfer;
 mod work;
 
 use warren_core::{Owner, Request, SandboxId};
-use warren_wire::guest::{FileCall, FileEntry, GrepMatch};
+use warren_wire::guest::{FileCall, FileEntry};
 
 use crate::blocking::finished;
 use crate::guest::Guest;
+use crate::labour::Trade;
 use crate::{Engine, EngineError};
 
-pub use listing::{Listing, Watch};
+pub use listing::{Listing, Matches, Watch};
 pub use transfer::{FileReader, FileWriter};
 pub use work::FileWork;
 
@@ -64,17 +65,15 @@ impl Engine {
         id: &SandboxId,
         call: FileCall,
     ) -> Result<Listing, EngineError> {
-        self.files(owner, id).await?.entries(call).await
+        let place = self.place_for(owner, Trade::Telling).await?;
+        Ok(self.files(owner, id).await?.entries(call).await?.at(place))
     }
 
-    /// All matches; the query bounds their number.
-    pub async fn grep(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        call: FileCall,
-    ) -> Result<Vec<GrepMatch>, EngineError> {
-        self.files(owner, id).await?.grep(call).await
+    /// All matches, as far as the query and the size of an answer allow.
+    pub async fn grep(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<Matches, EngineError> {
+        let place = self.place_for(owner, Trade::Telling).await?;
+        let found = self.files(owner, id).await?.grep(call).await?;
+        Ok(Matches { place: Some(place), ..found })
     }
 
     pub async fn watch(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<Watch, EngineError> {

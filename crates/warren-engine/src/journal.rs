@@ -22,6 +22,7 @@ use self::states::States;
 use crate::blocking::blocking;
 use crate::driver::{Capture, CaptureOrder, start_of};
 use crate::error::sentence;
+use crate::labour::{self, Trade};
 use crate::{Engine, EngineError};
 
 pub(crate) use self::note::in_a_line;
@@ -74,7 +75,7 @@ impl Engine {
     ) -> Result<Vec<LogEntry>, EngineError> {
         let record = self.sandbox(owner, id).await?;
         let engine = self.inner();
-        blocking(move || {
+        let tell = move || {
             engine.settle_entries(&record);
             let limit = limit.clamp(1, PAGE);
             let entries = engine.shared.parts.catalog.entries(&record.owner, &record.id, before, limit)?;
@@ -90,8 +91,13 @@ impl Engine {
             };
             let told = entries.into_iter().map(|entry| LogEntry { changed: changed(&entry), entry });
             Ok(told.collect())
-        })
-        .await
+        };
+        // Counting compares states; the entries alone are a page of the catalog.
+        if count {
+            labour::at(self.place_for(owner, Trade::Reading).await?, tell).await
+        } else {
+            blocking(tell).await
+        }
     }
 
     /// Who last wrote a path.
@@ -99,12 +105,13 @@ impl Engine {
         if !path.is_absolute() {
             return Err(EngineError::invalid("path", "the path begins with a slash"));
         }
+        let place = self.place_for(owner, Trade::Reading).await?;
         let record = self.sandbox(owner, id).await?;
         let now = self.state_now(&record).await;
         // What it stands on may have changed with that.
         let record = self.sandbox(owner, id).await?;
         let (engine, path) = (self.inner(), path.to_owned());
-        blocking(move || {
+        labour::at(place, move || {
             engine.settle_entries(&record);
             let entries = engine.all_entries(&record)?;
             let mut known = AtPath { states: States::new(&engine, &record), path: &path };

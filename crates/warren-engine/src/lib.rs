@@ -29,6 +29,7 @@ mod health;
 mod history;
 mod in_flight;
 mod journal;
+mod labour;
 mod network;
 mod processes;
 mod reconcile;
@@ -49,9 +50,10 @@ pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox};
 pub use engine::{Engine, Mode, OpenError, Parts, ShutdownPolicy};
 pub use error::{EngineError, LostEntry, Missing};
 pub use events::EventStream;
-pub use files::{FileReader, FileWork, FileWriter, Listing, Watch};
+pub use files::{FileReader, FileWork, FileWriter, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};
 pub use journal::{Blame, LogEntry, PathState};
+pub use labour::{LabourLimits, Place, Share, Trade};
 pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView};
 pub use processes::{
     ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process, ProcessEvent,

@@ -6,6 +6,8 @@ use warren_core::{
     RunLimits, SandboxKind, TemplateName, Timeouts,
 };
 
+use crate::labour::LabourLimits;
+
 /// How the engine behaves. The server fills it from its configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -53,6 +55,8 @@ pub struct Settings {
     /// How long a pause waits for what goes on, if it does not say.
     pub pause_drain_ms: u64,
     pub network: NetworkSettings,
+    /// How much heavy work is done at once.
+    pub labour: LabourLimits,
 }
 
 /// Where sandboxes may go.
@@ -113,6 +117,7 @@ impl Default for Settings {
             flush: Flush::default(),
             pause_drain_ms: 5000,
             network: NetworkSettings::default(),
+            labour: LabourLimits::default(),
         }
     }
 }

@@ -22,7 +22,7 @@ mod tool;
 
 pub(crate) use code::{CODE_END, Collected, code_message, code_order, new_code_context};
 pub(crate) use cursor::{page, read_cursor};
-pub(crate) use diff::{MOST_CHANGES, conflict, diff, diff_options, inside, inside_or_root};
+pub(crate) use diff::{MOST_CHANGES, change, conflict, diff_options, inside, inside_or_root};
 pub(crate) use event::event;
 pub(crate) use file::{file_change, file_info, grep_line, mode, name, path, user};
 pub(crate) use journal::{journal_entry, log_entry, path_state};

@@ -19,7 +19,6 @@ use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
 use crate::proxy::{LinkKeys, PortsOf};
 use crate::state::{AppState, Shared};
-use crate::transfer::Transfers;
 
 /// What the service stands on.
 pub struct ServerParts {
@@ -60,7 +59,6 @@ impl Server {
             attempts: Attempts::default(),
             shutdown,
             metrics: Metrics::default(),
-            transfers: Transfers::default(),
             books: Books::default(),
             ports,
             samples: Samples::default(),

@@ -16,7 +16,6 @@ use crate::e2b::metrics::Samples;
 use crate::e2b::templates::Books;
 use crate::metrics::Metrics;
 use crate::proxy::PortsOf;
-use crate::transfer::Transfers;
 
 /// What every handler can reach. A clone is the same state.
 #[derive(Clone)]
@@ -41,7 +40,6 @@ pub(crate) struct Shared {
     /// Cancelled when the server begins to shut down: streams end then, short requests are finished.
     pub(crate) shutdown: CancellationToken,
     pub(crate) metrics: Metrics,
-    pub(crate) transfers: Transfers,
     pub(crate) ports: PortsOf,
     pub(crate) watchers: Watchers,
     pub(crate) code_starts: Starts,

@@ -4,20 +4,20 @@ use std::future::Future;
 use std::io::{self, Read, Write};
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::io::{StreamReader, SyncIoBridge};
 use tokio_util::task::AbortOnDropHandle;
 use warren_engine::EngineError;
 
 use crate::error::{ApiError, Code};
 use crate::limits;
-
-/// Each takes a thread for as long as its client likes, and there are not many threads.
-const AT_ONCE: usize = 16;
 
 /// What a piece of an export's body has.
 const PIECE: usize = 64 << 10;
@@ -28,27 +28,8 @@ const LOOK_EVERY: u64 = 16 << 20;
 /// Pieces that wait for the client.
 const WAITING: usize = 4;
 
-/// How many archives may be on their way.
-#[derive(Debug)]
-pub(crate) struct Transfers(Arc<Semaphore>);
-
-impl Default for Transfers {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
-    }
-}
-
-impl Transfers {
-    pub(crate) fn begin(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let full = || ApiError::new(Code::Busy, format!("{AT_ONCE} archives are on their way already"));
-        Arc::clone(&self.0).try_acquire_owned().map_err(|_| full())
-    }
-
-    /// As [`Transfers::begin`], for one who would rather wait than be refused.
-    pub(crate) async fn wait(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.0).acquire_owned().await.map_err(ApiError::internal)
-    }
-}
+/// Whoever takes nothing of an answer for this long, where others wait for the place, loses it.
+const PACE: Duration = Duration::from_secs(10);
 
 /// A body for those who read on a thread of their own, at the pace at which it comes.
 pub(crate) fn reader(body: Body) -> impl Read + Send + 'static {
@@ -56,9 +37,19 @@ pub(crate) fn reader(body: Body) -> impl Read + Send + 'static {
     SyncIoBridge::new(StreamReader::new(Box::pin(pieces)))
 }
 
-/// The body of an export. A failure before the first byte is an answer of its own; a later one breaks the body off.
+/// How long a writer waits for a client that takes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As long as the connection lasts.
+    OfClient,
+    /// Not for long: the work holds a place that others wait for.
+    Brisk,
+}
+
+/// The body of an export. A failure before the first byte is an answer of its own; a later one breaks the body off. Once the body
+/// is dropped, so is the work.
 pub(crate) async fn export<F>(
-    room: OwnedSemaphorePermit,
+    pace: Pace,
     write: impl FnOnce(Box<dyn Write + Send>) -> F,
 ) -> Result<Body, ApiError>
 where
@@ -66,7 +57,8 @@ where
 {
     let (pieces, mut waiting) = mpsc::channel(WAITING);
     let rest = Arc::new(Mutex::new(Vec::new()));
-    let writing = write(Box::new(Outgoing { rest: Arc::clone(&rest), pieces, _room: room }));
+    let writing =
+        write(Box::new(Outgoing { rest: Arc::clone(&rest), pieces, pace, runtime: Handle::current() }));
     let writing = AbortOnDropHandle::new(tokio::spawn(writing));
     let Some(first) = waiting.recv().await else {
         writing.await.map_err(ApiError::internal)??;
@@ -95,7 +87,18 @@ struct Outgoing {
     /// What is not a piece yet. The last of it is fetched by whoever knows that the export is complete.
     rest: Arc<Mutex<Vec<u8>>>,
     pieces: mpsc::Sender<Bytes>,
-    _room: OwnedSemaphorePermit,
+    pace: Pace,
+    runtime: Handle,
+}
+
+impl Outgoing {
+    fn send(&self, piece: Bytes) -> io::Result<()> {
+        let sent = match self.pace {
+            Pace::OfClient => self.pieces.blocking_send(piece),
+            Pace::Brisk => self.runtime.block_on(async { timeout(PACE, self.pieces.send(piece)).await })?,
+        };
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
 }
 
 impl Write for Outgoing {
@@ -107,7 +110,7 @@ impl Write for Outgoing {
         }
         let piece = Bytes::from(mem::take(&mut *rest));
         drop(rest);
-        self.pieces.blocking_send(piece).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        self.send(piece)?;
         Ok(bytes.len())
     }
 
@@ -123,7 +126,6 @@ pub(crate) struct Incoming<R, C> {
     arrived: u64,
     most: u64,
     broke: Arc<Mutex<Option<ApiError>>>,
-    _room: OwnedSemaphorePermit,
 }
 
 /// Why an import failed, if that was the body's fault.
@@ -132,9 +134,9 @@ pub(crate) struct Outcome(Arc<Mutex<Option<ApiError>>>);
 
 impl<R: Read, C: Fn() -> Result<(), EngineError>> Incoming<R, C> {
     /// `check` says whether there is room for more.
-    pub(crate) fn new(source: R, most: u64, check: C, room: OwnedSemaphorePermit) -> (Self, Outcome) {
+    pub(crate) fn new(source: R, most: u64, check: C) -> (Self, Outcome) {
         let broke = Arc::new(Mutex::new(None));
-        let incoming = Self { source, check, arrived: 0, most, broke: Arc::clone(&broke), _room: room };
+        let incoming = Self { source, check, arrived: 0, most, broke: Arc::clone(&broke) };
         (incoming, Outcome(broke))
     }
 
@@ -177,8 +179,7 @@ mod tests {
     async fn exported(
         write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
     ) -> Result<Body, ApiError> {
-        let room = Transfers::default().begin().unwrap();
-        export(room, |mut to| async move {
+        export(Pace::Brisk, |mut to| async move {
             let written =
                 tokio::task::spawn_blocking(move || write(&mut *to)).await.map_err(ApiError::internal)?;
             written.map_err(ApiError::internal)
@@ -224,33 +225,21 @@ mod tests {
 
     #[test]
     fn a_body_that_is_too_long_is_to_blame() {
-        let room = Transfers::default().begin().unwrap();
-        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 99, || Ok(()), room);
+        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 99, || Ok(()));
         assert!(incoming.read_to_end(&mut Vec::new()).is_err());
         let error = outcome.blame(EngineError::ShuttingDown);
         assert_eq!(error.status().as_u16(), 413);
-        let room = Transfers::default().begin().unwrap();
-        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 100, || Ok(()), room);
+        let (mut incoming, outcome) = Incoming::new(&[0; 100][..], 100, || Ok(()));
         assert_eq!(incoming.read_to_end(&mut Vec::new()).unwrap(), 100);
         assert_eq!(outcome.blame(EngineError::ShuttingDown).problem().code, "shutting_down");
     }
 
     #[test]
     fn an_archive_ends_where_the_disk_does() {
-        let room = Transfers::default().begin().unwrap();
         let full = || Err(EngineError::DiskLow { free_mib: 1, critical_mib: 2 });
-        let (mut incoming, outcome) = Incoming::new(io::repeat(0), u64::MAX, full, room);
+        let (mut incoming, outcome) = Incoming::new(io::repeat(0), u64::MAX, full);
         let read = io::copy(&mut incoming, &mut io::sink());
         assert!(read.is_err() && incoming.arrived >= LOOK_EVERY && incoming.arrived < LOOK_EVERY + (1 << 20));
         assert_eq!(outcome.blame(EngineError::ShuttingDown).problem().code, "disk_low");
-    }
-
-    #[test]
-    fn so_many_are_on_their_way_and_no_more() {
-        let transfers = Transfers::default();
-        let held: Vec<_> = (0..AT_ONCE).map(|_| transfers.begin().unwrap()).collect();
-        assert_eq!(transfers.begin().unwrap_err().problem().code, "busy");
-        drop(held);
-        assert!(transfers.begin().is_ok());
     }
 }

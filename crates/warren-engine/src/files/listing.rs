@@ -2,9 +2,10 @@ use warren_wire::guest::{FileCall, FileEntry, FileOperation, GrepMatch, Reply, R
 
 use crate::EngineError;
 use crate::guest::{ANSWER, Call, Guest, Piece, WORK, within};
+use crate::labour::Place;
 
-/// Bytes of matching lines that one search may answer with.
-const MATCHES_BYTES: usize = 32 << 20;
+/// Bytes of matching lines that one search answers with.
+const MATCHES_BYTES: usize = 4 << 20;
 
 /// Entries that arrive in parts, however many there are.
 #[derive(Debug)]
@@ -13,6 +14,17 @@ pub struct Listing {
     /// The first part, which was waited for so that a refusal is known at once. `None` if there were no entries at all.
     first: Option<Vec<FileEntry>>,
     over: bool,
+    place: Option<Place>,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub struct Matches {
+    pub items: Vec<GrepMatch>,
+    /// There is more than an answer may have.
+    pub more: bool,
+    /// To be kept until the answer has been sent.
+    pub place: Option<Place>,
 }
 
 /// Changes that one flush may answer with; far more than the sandbox's kernel holds back for a watch.
@@ -33,6 +45,16 @@ pub struct Watch {
 }
 
 impl Listing {
+    /// The same, with a place that it holds.
+    pub(crate) fn at(self, place: Place) -> Self {
+        Self { place: Some(place), ..self }
+    }
+
+    /// The place that was held, for who needs it until the answer has been sent.
+    pub fn leave(self) -> Option<Place> {
+        self.place
+    }
+
     /// The next part; `None` after the last. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Vec<FileEntry>>, EngineError> {
         if let Some(entries) = self.first.take() {
@@ -103,10 +125,10 @@ impl Guest {
     pub(crate) async fn entries(&self, call: FileCall) -> Result<Listing, EngineError> {
         let mut call = self.open(&Request::File(call)).await?;
         let first = part(&mut call).await?;
-        Ok(Listing { call, over: first.is_none(), first })
+        Ok(Listing { call, over: first.is_none(), first, place: None })
     }
 
-    pub(crate) async fn grep(&self, call: FileCall) -> Result<Vec<GrepMatch>, EngineError> {
+    pub(crate) async fn grep(&self, call: FileCall) -> Result<Matches, EngineError> {
         let FileOperation::Grep(query) = &call.operation else {
             return Err(EngineError::invalid("operation", "only a search for lines has matches"));
         };
@@ -116,15 +138,18 @@ impl Guest {
         loop {
             match call.next(WORK).await? {
                 Piece::Reply(Reply::Matches(more)) => {
-                    bytes = more.iter().fold(bytes, |sum, each| {
-                        sum.saturating_add(each.text.as_bytes().len() + each.path.as_bytes().len())
-                    });
-                    if matches.len() + more.len() > most || bytes > MATCHES_BYTES {
+                    if matches.len() + more.len() > most {
                         return Err(self.unexpected("more matches than were asked for"));
                     }
-                    matches.extend(more);
+                    for each in more {
+                        bytes += each.text.as_bytes().len() + each.path.as_bytes().len();
+                        if bytes > MATCHES_BYTES {
+                            return Ok(Matches { items: matches, more: true, place: None });
+                        }
+                        matches.push(each);
+                    }
                 }
-                Piece::End => return Ok(matches),
+                Piece::End => return Ok(Matches { items: matches, more: false, place: None }),
                 Piece::Reply(_) | Piece::Data(_) => {
                     return Err(self.unexpected("something other than matches"));
                 }

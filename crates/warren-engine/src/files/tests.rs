@@ -198,7 +198,7 @@ async fn more_matches_than_were_asked_for_are_refused() {
                 .await
             {}
         });
-    assert_eq!(gate.guest().grep(grep(2)).await.unwrap().len(), 2);
+    assert_eq!(gate.guest().grep(grep(2)).await.unwrap().items.len(), 2);
     assert!(matches!(gate.guest().grep(grep(100)).await, Err(EngineError::Agent { .. })));
 }
 

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use warren_core::{DiffOptions, SnapshotId};
+use warren_core::SnapshotId;
 
 use super::pending::locked;
 use super::states::States;
@@ -31,8 +31,7 @@ impl Counts {
         if let Some(count) = locked(&self.known).get(&pair) {
             return Ok(Some(*count));
         }
-        let Some(diff) = states.diff(from, to, &DiffOptions::default())? else { return Ok(None) };
-        let count = diff.changes.len() as u64;
+        let Some(count) = states.count(from, to)? else { return Ok(None) };
         let mut known = locked(&self.known);
         if known.len() >= MOST_PAIRS {
             known.clear();

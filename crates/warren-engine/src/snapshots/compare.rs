@@ -1,12 +1,16 @@
+use std::sync::{Arc, Mutex};
+
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
-    Diff, DiffOptions, Owner, RootTree, SandboxId, SnapshotId, SnapshotReason, SnapshotRecord, Stack,
-    TemplateName,
+    Change, Diff, DiffOptions, Differences, Owner, RootTree, SandboxId, SnapshotId, SnapshotReason,
+    SnapshotRecord, Stack, TemplateName,
 };
 
+use super::keep::locked;
 use super::{Pin, Point};
 use crate::blocking::blocking;
 use crate::driver::{Capture, CaptureOrder, Need, start_of};
+use crate::labour::{self, Trade};
 use crate::{Engine, EngineError};
 
 /// A state that somebody works with: its layers stay as long as this does.
@@ -41,13 +45,36 @@ impl Engine {
         to: &Point,
         options: DiffOptions,
     ) -> Result<Diff, EngineError> {
+        let changes = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&changes);
+        let keep = move |change| {
+            locked(&told).push(change);
+            true
+        };
+        let end = self.diff_each(owner, from, to, options, keep).await?;
+        let changes = std::mem::take(&mut *locked(&changes));
+        Ok(Diff { changes, truncated: end == Differences::More })
+    }
+
+    /// Tells what differs between two states as it is found, on the thread that looks for it. `told` may wait, and says whether
+    /// to go on.
+    pub async fn diff_each(
+        &self,
+        owner: &Owner,
+        from: &Point,
+        to: &Point,
+        options: DiffOptions,
+        mut told: impl FnMut(Change) -> bool + Send + 'static,
+    ) -> Result<Differences, EngineError> {
+        let place = self.place_for(owner, Trade::Reading).await?;
         let from = self.state(owner, from).await?;
         let to = self.state(owner, to).await?;
         same_template("to", &from, &to)?;
         let engine = self.inner();
-        blocking(move || {
+        labour::at(place, move || {
             let root = engine.root_below(&from)?;
-            Ok(engine.shared.parts.layers.diff(&root, &from.stack, &to.stack, &options)?)
+            let layers = &engine.shared.parts.layers;
+            Ok(layers.diff_each(&root, &from.stack, &to.stack, &options, &mut told)?)
         })
         .await
     }

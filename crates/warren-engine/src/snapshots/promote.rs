@@ -6,9 +6,10 @@ use warren_core::{
 
 use super::compare::{State, ancestry, same_template};
 use super::{Pin, Point, PromoteOrder, Promoted, RolledBack};
-use crate::blocking::{blocking, finished};
+use crate::blocking::finished;
 use crate::cell::Exclusive;
 use crate::driver::Goal;
+use crate::labour::{self, Place, Trade};
 use crate::{Engine, EngineError, EngineStep};
 
 /// A merge, and the snapshot of what came out of it.
@@ -44,12 +45,13 @@ impl Engine {
         if into == *fork {
             return Err(EngineError::invalid("into", "a sandbox has nothing to merge into itself"));
         }
+        let place = self.place_for(owner, Trade::Reading).await?;
         let theirs = self.state(owner, &Point::Sandbox(fork.clone())).await?;
         // From here to the rollback nobody changes what the merge stands on.
         let exclusive = if order.apply { Some(self.occupy(owner, &into, order.force).await?) } else { None };
         let ours = self.state(owner, &Point::Sandbox(into.clone())).await?;
         same_template("into", &ours, &theirs)?;
-        let joined = self.join_states(owner, &into, ours, theirs, order).await?;
+        let joined = self.join_states(owner, &into, (ours, theirs), order, place).await?;
         if order.apply && order.conflicts == Conflicts::Refuse && !joined.merge.conflicts.is_empty() {
             return Err(EngineError::MergeConflict { into, conflicts: joined.merge.conflicts });
         }
@@ -87,13 +89,13 @@ impl Engine {
         &self,
         owner: &Owner,
         into: &SandboxId,
-        ours: State,
-        theirs: State,
+        (ours, theirs): (State, State),
         order: &PromoteOrder,
+        place: Place,
     ) -> Result<Joined, EngineError> {
         let (engine, owner, into) = (self.inner(), owner.clone(), into.clone());
         let (apply, conflicts) = (order.apply, order.conflicts);
-        blocking(move || {
+        labour::at(place, move || {
             let (base, _base_pin) = engine.common_ancestor(&owner, &ours, &theirs)?;
             let root = engine.root_below(&ours)?;
             let parts = &engine.shared.parts;

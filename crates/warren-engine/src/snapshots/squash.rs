@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use warren_core::catalog::Durability;
-use warren_core::{LayerId, SQUASH_DEPTH, SandboxId, SandboxRecord};
+use warren_core::{LayerId, Owner, SQUASH_DEPTH, SandboxId, SandboxRecord};
 
 use super::keep::{locked, restacked, stands_on};
-use crate::blocking::blocking;
 use crate::driver::Task;
 use crate::error::sentence;
+use crate::labour::{self, Trade};
 use crate::{Engine, EngineError, EngineStep};
 
 /// Says that a sandbox's layers are no longer being squashed.
@@ -32,20 +32,22 @@ impl Engine {
         }
         let squashing = Squashing { engine: self.inner(), id: record.id.clone() };
         let run: Arc<[LayerId]> = record.history.stack.0.clone().into();
+        let owner = record.owner.clone();
         tokio::spawn(async move {
-            if let Err(error) = squashing.engine.squash(run).await {
+            if let Err(error) = squashing.engine.squash(&owner, run).await {
                 squashing.engine.fault();
                 tracing::error!(sandbox.id = %squashing.id, error = sentence(&error), "the layers of a sandbox could not be joined");
             }
         });
     }
 
-    async fn squash(&self, run: Arc<[LayerId]>) -> Result<(), EngineError> {
+    async fn squash(&self, owner: &Owner, run: Arc<[LayerId]>) -> Result<(), EngineError> {
+        let place = self.place_for(owner, Trade::Tending).await?;
         let into = self.draw_layer();
         let mut pin = self.shared.keep.pin(&run);
         pin.add(into.clone());
         let (engine, layers, joined) = (self.inner(), Arc::clone(&run), into.clone());
-        let holders = blocking(move || engine.squash_snapshots(&layers, &joined)).await?;
+        let holders = labour::at(place, move || engine.squash_snapshots(&layers, &joined)).await?;
         for holder in holders {
             let task = Task::Restack { run: Arc::clone(&run), into: into.clone() };
             match self.ask(&holder.owner, &holder.id, task).await {

@@ -13,11 +13,11 @@ use super::compare::{State, ancestry, same_template};
 use super::keep::locked;
 use super::records::check_name;
 use super::{ExportOrder, Pin, Point};
-use crate::blocking::blocking;
+use crate::labour::{self, Trade};
 use crate::{Engine, EngineError, EngineStep};
 
 impl Engine {
-    /// Writes a state for others. Runs on a thread; an error may come after some bytes.
+    /// Writes a state for others, on a thread of its own, at the pace of who takes it. An error may come after some bytes.
     pub async fn export(
         &self,
         owner: &Owner,
@@ -25,6 +25,7 @@ impl Engine {
         order: ExportOrder,
         mut to: Box<dyn Write + Send>,
     ) -> Result<(), EngineError> {
+        let place = self.place_for(owner, Trade::Carrying).await?;
         let state = self.state(owner, what).await?;
         let since = match &order {
             ExportOrder::Patch { since, .. } => {
@@ -35,7 +36,7 @@ impl Engine {
             ExportOrder::Tar { .. } | ExportOrder::History => None,
         };
         let (engine, owner) = (self.inner(), owner.clone());
-        blocking(move || engine.export_now(&owner, &state, since.as_ref(), order, to.as_mut())).await
+        labour::at(place, move || engine.export_now(&owner, &state, since.as_ref(), order, to.as_mut())).await
     }
 
     fn export_now(
@@ -98,8 +99,9 @@ impl Engine {
         if format == ImportFormat::Tar && template.is_none() {
             return Err(EngineError::invalid("template", "a tar file needs a template to stand on"));
         }
+        let place = self.place_for(owner, Trade::Carrying).await?;
         let (engine, owner) = (self.inner(), owner.clone());
-        blocking(move || {
+        labour::at(place, move || {
             engine.check_disk()?;
             let root = match &template {
                 Some(template) => engine.root_for(template)?,
@@ -181,9 +183,10 @@ impl Engine {
         name: &TemplateName,
     ) -> Result<TemplateInfo, EngineError> {
         self.may_change()?;
+        let place = self.place_for(owner, Trade::Reading).await?;
         let state = self.state(owner, &Point::Snapshot(snapshot.clone())).await?;
         let (engine, name) = (self.inner(), name.clone());
-        blocking(move || {
+        labour::at(place, move || {
             engine.check_disk()?;
             Ok(engine.shared.parts.layers.make_template(state.template(), &state.stack, &name)?)
         })

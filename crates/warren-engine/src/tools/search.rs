@@ -81,10 +81,12 @@ impl Grep {
             // One more than is shown, so that it is known whether there are more.
             limit: u32::try_from(self.most + 1).unwrap_or(u32::MAX),
         };
-        let mut matches = context.guest.grep(context.call(FileOperation::Grep(query))).await?;
+        let found = context.guest.grep(context.call(FileOperation::Grep(query))).await?;
+        let mut matches = found.items;
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
-        let more = matches.len() > most;
+        let more = found.more || matches.len() > most;
         matches.truncate(most);
+        let shown = matches.len();
         if matches.is_empty() {
             return Ok(Answer::short("[nothing matches]".to_owned(), false));
         }
@@ -97,7 +99,7 @@ impl Grep {
             show(&mut text, &path, &found, &around);
         }
         if more {
-            text.push_str(&format!("[… there are more than {most} matches …]\n"));
+            text.push_str(&format!("[… there are more than {shown} matches …]\n"));
         }
         let mut answer = Answer::text(&text, context.most_output);
         if more && let Some(ContentBlock::Text { truncated, .. }) = answer.content.first_mut() {

@@ -17,6 +17,7 @@ mod going_back;
 mod idleness;
 mod in_flight;
 mod keeping;
+mod labour;
 mod lifecycle;
 mod model;
 mod networks;

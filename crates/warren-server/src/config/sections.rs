@@ -146,6 +146,24 @@ sections! {
         calls_per_sandbox: u32 = "256";
         /// Calls under way in all sandboxes of one owner.
         calls_per_owner: u32 = "1024";
+        /// Comparisons, searches and merges of files that the machine does at once: diffs, blame, counts in the journal, promotions, templates from snapshots. Each has a thread of low priority. 0: as many as there are processors, and at least 2.
+        heavy_work: u32 = "0";
+        /// The same of one owner. 0: half of them, so that others find a place.
+        heavy_work_per_owner: u32 = "0";
+        /// Longest time for one of these.
+        heavy_work_time: Duration = "5m";
+        /// Archives on their way at once: exports, imports, templates, files for template builds, archives that are unpacked.
+        transfers: u32 = "16";
+        /// The same of one owner.
+        transfers_per_owner: u32 = "4";
+        /// Lists of files and searches in sandboxes that are put together at once.
+        listings: u32 = "16";
+        /// The same of one owner.
+        listings_per_owner: u32 = "4";
+        /// Requests of one owner that may wait for a place, of each of these kinds. Further ones are refused at once.
+        waiting_per_owner: u32 = "16";
+        /// How long each may wait.
+        waiting_time: Duration = "10s";
         /// Memory of a sandbox that asks for no other.
         memory: ByteSize = "4GiB";
         /// Processors of a sandbox that asks for no other.

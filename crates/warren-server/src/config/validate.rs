@@ -112,6 +112,15 @@ impl Check<'_> {
         self.at_least("limits.max_sandboxes", limits.max_sandboxes, 1)?;
         self.at_least("limits.calls_per_sandbox", limits.calls_per_sandbox, 1)?;
         self.at_least("limits.calls_per_owner", limits.calls_per_owner, 1)?;
+        for (key, number) in [
+            ("limits.transfers", limits.transfers),
+            ("limits.transfers_per_owner", limits.transfers_per_owner),
+            ("limits.listings", limits.listings),
+            ("limits.listings_per_owner", limits.listings_per_owner),
+        ] {
+            self.at_least(key, number, 1)?;
+        }
+        self.lasts("limits.heavy_work_time", limits.heavy_work_time, Duration::from_secs(1))?;
         self.at_most(("limits.memory", limits.memory), ("limits.max_memory", limits.max_memory))?;
         self.at_most(("limits.cpus", limits.cpus), ("limits.max_cpus", limits.max_cpus))?;
         self.at_most(("limits.pids", limits.pids), ("limits.max_pids", limits.max_pids))?;

@@ -3,7 +3,7 @@ use std::path::{Component, Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use warren_core::{Change, ChangeKind, Conflict, Diff, DiffOptions, Entry, EntryKind, TextDiff};
+use warren_core::{Change, ChangeKind, Conflict, DiffOptions, Entry, EntryKind, TextDiff};
 use warren_wire::api;
 
 use super::time::rfc3339;
@@ -17,10 +17,6 @@ pub(crate) const MOST_CHANGES: u64 = 10_000;
 pub(crate) const MOST_TEXTS: u64 = 1000;
 
 const LONGEST_PATH: usize = 4095;
-
-pub(crate) fn diff(diff: &Diff) -> api::Diff {
-    api::Diff { items: diff.changes.iter().map(change).collect(), truncated: diff.truncated }
-}
 
 pub(crate) fn change(change: &Change) -> api::FileDiff {
     let (path, path_base64) = named(&change.path);

@@ -86,6 +86,7 @@ codes! {
     TemplateBroken "template_broken" UNPROCESSABLE_ENTITY never "The template cannot be used";
     MaxSandboxes "max_sandboxes" TOO_MANY_REQUESTS 5 "There are too many sandboxes";
     TooManyCalls "too_many_calls" TOO_MANY_REQUESTS 1 "Too many calls are under way";
+    MaxHeavyWork "max_heavy_work" TOO_MANY_REQUESTS 2 "Too much heavy work is done at once";
     TooManyAttempts "too_many_attempts" TOO_MANY_REQUESTS 10 "There were too many failed attempts";
     Internal "internal" INTERNAL_SERVER_ERROR never "The server failed";
     AgentUnreachable "agent_unreachable" BAD_GATEWAY 1 "The sandbox does not answer";

@@ -14,7 +14,7 @@ use crate::convert;
 use crate::error::ApiError;
 use crate::extract::{Json, Params, SnapshotPath};
 use crate::state::AppState;
-use crate::transfer::{self, Incoming, export};
+use crate::transfer::{self, Incoming, Pace, export};
 
 pub(crate) async fn take_out(
     State(state): State<AppState>,
@@ -23,10 +23,9 @@ pub(crate) async fn take_out(
     params: Params,
 ) -> Result<Response, ApiError> {
     let (order, kind, ending) = export_order(&params)?;
-    let room = state.transfers.begin()?;
     let name = format!("attachment; filename=\"{id}.{ending}\"");
     let (engine, owner) = (state.engine_of(&caller), caller.owner.clone());
-    let body = export(room, move |to| async move {
+    let body = export(Pace::OfClient, move |to| async move {
         engine.export(&owner, &Point::Snapshot(id), order, to).await.map_err(ApiError::from)
     });
     let headers = [
@@ -70,11 +69,10 @@ pub(crate) async fn bring_in(
 ) -> Result<(StatusCode, Json<api::SnapshotList>), ApiError> {
     let (format, template) = import_order(&params)?;
     let name = params.text("name").map(|name| convert::snapshot_name("name", name.to_owned())).transpose()?;
-    let room = state.transfers.begin()?;
     let engine = state.engine_of(&caller);
     let checked = engine.clone();
     let most = state.config.http.max_upload.0;
-    let (source, outcome) = Incoming::new(transfer::reader(body), most, move || checked.check_disk(), room);
+    let (source, outcome) = Incoming::new(transfer::reader(body), most, move || checked.check_disk());
     let imported = engine.import(&caller.owner, format, template, name, Box::new(source)).await;
     let records = imported.map_err(|error| outcome.blame(error))?;
     let items = records.iter().map(convert::snapshot).collect();

@@ -1,25 +1,123 @@
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::header::CONTENT_TYPE;
+use warren_core::{Change, Differences};
 use warren_engine::Point;
-use warren_wire::api;
 
 use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
-use crate::extract::{Json, Params};
+use crate::error::{ApiError, Code};
+use crate::extract::Params;
 use crate::state::AppState;
+use crate::transfer::{Pace, export};
 
+/// The answer is written as it is found, so that it takes no memory however long it is.
 pub(crate) async fn get(
     State(state): State<AppState>,
     caller: Caller,
     params: Params,
-) -> Result<Json<api::Diff>, ApiError> {
+) -> Result<Response, ApiError> {
     let (from, to) = (point(&params, "from")?, point(&params, "to")?);
     let options = convert::diff_options(&params)?;
-    let diff = state.engine_of(&caller).diff(&caller.owner, &from, &to, options).await?;
-    Ok(Json(convert::diff(&diff)))
+    let (engine, owner) = (state.engine_of(&caller), caller.owner.clone());
+    let body = export(Pace::Brisk, move |out| async move {
+        let tale = Tale::begin(out);
+        let telling = tale.clone();
+        let told = engine.diff_each(&owner, &from, &to, options, move |change| telling.change(&change));
+        let end = told.await?;
+        tale.end(end).map_err(|_| ApiError::new(Code::RequestTimeout, "the client took nothing for too long"))
+    });
+    Ok(([(CONTENT_TYPE, "application/json")], body.await?).into_response())
 }
 
 fn point(params: &Params, field: &'static str) -> Result<Point, ApiError> {
     let text = params.text(field).ok_or_else(|| ApiError::invalid(field, format!("`{field}` is missing")))?;
     convert::point(field, text)
+}
+
+/// A [`warren_wire::api::Diff`] on its way. A clone goes on with the same one.
+#[derive(Clone)]
+struct Tale(Arc<Mutex<Telling>>);
+
+struct Telling {
+    out: Box<dyn Write + Send>,
+    /// What stands before the next change.
+    before: &'static str,
+}
+
+impl Tale {
+    fn begin(out: Box<dyn Write + Send>) -> Self {
+        Self(Arc::new(Mutex::new(Telling { out, before: "{\"items\":[" })))
+    }
+
+    /// Says whether anybody still listens.
+    fn change(&self, change: &Change) -> bool {
+        let mut telling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        telling.change(change).is_ok()
+    }
+
+    fn end(&self, end: Differences) -> io::Result<()> {
+        let mut telling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = telling.before;
+        if before != "," {
+            telling.out.write_all(before.as_bytes())?;
+        }
+        write!(telling.out, "],\"truncated\":{}}}", end == Differences::More)
+    }
+}
+
+impl Telling {
+    fn change(&mut self, change: &Change) -> io::Result<()> {
+        self.out.write_all(self.before.as_bytes())?;
+        self.before = ",";
+        serde_json::to_writer(&mut self.out, &convert::change(change)).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use warren_wire::api;
+
+    use super::*;
+
+    /// Keeps what is written where the test sees it.
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn told(changes: usize, end: Differences) -> api::Diff {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let tale = Tale::begin(Box::new(Shared(Arc::clone(&text))));
+        for number in 0..changes {
+            let path = PathBuf::from(format!("/{number}\u{1}"));
+            assert!(tale.change(&Change { path, before: None, after: None, text: None }));
+        }
+        tale.end(end).unwrap();
+        let text = text.lock().unwrap().clone();
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_piece_by_piece_is_one_answer() {
+        assert_eq!(told(0, Differences::All), api::Diff { items: Vec::new(), truncated: false });
+        let three = told(3, Differences::More);
+        assert_eq!(
+            three.items.iter().map(|item| item.path.as_str()).collect::<Vec<_>>(),
+            ["/0\u{1}", "/1\u{1}", "/2\u{1}"]
+        );
+        assert!(three.truncated);
+    }
 }

@@ -2,9 +2,11 @@ use axum::body::Body;
 use axum::extract::State;
 use http::StatusCode;
 use warren_core::TemplateName;
+use warren_engine::Trade;
 use warren_store::{ImportError, ImportLimits, ImportRequest, ImportSource, Replace};
 use warren_wire::api;
 
+use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code, chain};
 use crate::extract::{Json, TemplatePath};
@@ -30,9 +32,11 @@ pub(crate) async fn get(
 /// The store keeps the body in a nameless file first, so memory stays small and a broken upload leaves nothing.
 pub(crate) async fn import(
     State(state): State<AppState>,
+    caller: Caller,
     TemplatePath(name): TemplatePath,
     body: Body,
 ) -> Result<Json<api::Template>, ApiError> {
+    let place = state.engine.place_for(&caller.owner, Trade::Carrying).await?;
     let source = transfer::reader(body);
     let (store, engine, imported) = (state.templates.clone(), state.engine.clone(), name.clone());
     let import = move || {
@@ -47,7 +51,7 @@ pub(crate) async fn import(
         };
         store.import(request).map(drop).map_err(refused)
     };
-    tokio::task::spawn_blocking(import).await.map_err(ApiError::internal)??;
+    place.work(import).await.map_err(ApiError::internal)??;
     get(State(state), TemplatePath(name)).await
 }
 

@@ -4,6 +4,7 @@ mod cli;
 mod clock;
 mod crash;
 mod disk;
+mod heavy;
 mod hostile;
 mod idle;
 mod load;

@@ -83,6 +83,7 @@ impl E2bError {
             self.code,
             Some(
                 Code::Busy
+                    | Code::MaxHeavyWork
                     | Code::ShuttingDown
                     | Code::StartFailed
                     | Code::AgentUnreachable
@@ -175,6 +176,7 @@ mod tests {
             (ApiError::new(Code::Unauthorized, "no"), 401, None),
             (ApiError::new(Code::MaxSandboxes, "full"), 429, Some("false")),
             (ApiError::new(Code::Busy, "wait"), 503, Some("true")),
+            (ApiError::new(Code::MaxHeavyWork, "wait"), 429, Some("true")),
         ];
         for (error, status, retry) in cases {
             let (answered, failure, retried) = told(E2bError::from(error).into_response()).await;

@@ -7,6 +7,7 @@ use http::request::Parts;
 use http::{StatusCode, Uri};
 use warren_core::{Owner, Scope};
 use warren_e2b::rest::templates::FileUpload;
+use warren_engine::Trade;
 
 use super::book::missing;
 use super::contexts::Contexts;
@@ -102,14 +103,13 @@ pub(super) async fn receive(
     if !book.templates.contains_key(&template) {
         return Err(missing(&template));
     }
-    let room = state.transfers.begin()?;
+    let place = state.engine.place_for(&owner, Trade::Carrying).await?;
     let engine = state.engine.clone();
     let most = state.config.http.max_upload.0;
-    let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk(), room);
+    let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk());
     let keeping = state.clone();
-    let kept = tokio::task::spawn_blocking(move || {
-        Contexts::of(&keeping.config, &owner).keep(&hash, keeping.random.as_ref(), source)
-    });
+    let kept = place
+        .work(move || Contexts::of(&keeping.config, &owner).keep(&hash, keeping.random.as_ref(), source));
     let kept = kept.await.map_err(ApiError::internal)?;
     kept.map_err(|error| outcome.blame(ApiError::internal(error)))?;
     Ok(StatusCode::OK)

@@ -1,7 +1,8 @@
+use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt as _, stream};
-use warren_engine::{Listing, Watch};
+use warren_engine::{Listing, Matches, Place, Watch};
 use warren_wire::api;
 use warren_wire::guest::{FileEntry, FileOperation, GrepQuery};
 
@@ -10,12 +11,15 @@ use crate::auth::Caller;
 use crate::convert;
 use crate::error::ApiError;
 use crate::extract::{Json, Params, SandboxPath};
+use crate::held::Held;
 use crate::sse::{self, Message};
 use crate::state::AppState;
 
 /// Entries of a list, and matches of a search.
 pub(crate) const USUAL_LIMIT: u64 = 1000;
 pub(crate) const MOST: u64 = 10_000;
+/// Bytes of paths in a list; with more it is cut.
+const MOST_BYTES: usize = 4 << 20;
 pub(crate) const MOST_DEPTH: u64 = 64;
 
 pub(crate) async fn stat(
@@ -35,12 +39,12 @@ pub(crate) async fn list(
     caller: Caller,
     SandboxPath(id): SandboxPath,
     params: Params,
-) -> Result<Json<api::FileList>, ApiError> {
+) -> Result<Response, ApiError> {
     let depth = params.number("depth", 1, MOST_DEPTH)?.unwrap_or(1);
     let depth = u32::try_from(depth).unwrap_or(u32::MAX);
     let operation = FileOperation::List { path: named(&params, "path")?, depth, detail: None };
     let listing = state.engine_of(&caller).entries(&caller.owner, &id, call(&params, operation)?).await?;
-    collect(listing, limit(&params)?).await.map(Json)
+    collect(listing, limit(&params)?).await
 }
 
 pub(crate) async fn glob(
@@ -48,12 +52,12 @@ pub(crate) async fn glob(
     caller: Caller,
     SandboxPath(id): SandboxPath,
     params: Params,
-) -> Result<Json<api::FileList>, ApiError> {
+) -> Result<Response, ApiError> {
     let most = limit(&params)?;
     let (root, pattern) = (named(&params, "root")?, named(&params, "pattern")?);
     let operation = FileOperation::Glob { root, pattern, limit: one_more(most) };
     let listing = state.engine_of(&caller).entries(&caller.owner, &id, call(&params, operation)?).await?;
-    collect(listing, most).await.map(Json)
+    collect(listing, most).await
 }
 
 pub(crate) async fn grep(
@@ -61,7 +65,7 @@ pub(crate) async fn grep(
     caller: Caller,
     SandboxPath(id): SandboxPath,
     params: Params,
-) -> Result<Json<api::GrepResult>, ApiError> {
+) -> Result<Response, ApiError> {
     let most = limit(&params)?;
     let query = GrepQuery {
         root: named(&params, "root")?,
@@ -71,10 +75,10 @@ pub(crate) async fn grep(
         limit: one_more(most),
     };
     let call = call(&params, FileOperation::Grep(query))?;
-    let mut matches = state.engine_of(&caller).grep(&caller.owner, &id, call).await?;
-    let truncated = matches.len() > most;
-    matches.truncate(most);
-    Ok(Json(api::GrepResult { items: matches.into_iter().map(convert::grep_line).collect(), truncated }))
+    let Matches { items, more, place } = state.engine_of(&caller).grep(&caller.owner, &id, call).await?;
+    let truncated = more || items.len() > most;
+    let items = items.into_iter().take(most).map(convert::grep_line).collect();
+    Ok(held(Json(api::GrepResult { items, truncated }), place))
 }
 
 pub(crate) async fn watch(
@@ -100,15 +104,27 @@ fn one_more(most: usize) -> u32 {
 }
 
 /// So many of the entries. The agent stops as soon as the listing is dropped.
-async fn collect(mut listing: Listing, most: usize) -> Result<api::FileList, ApiError> {
-    let mut entries: Vec<FileEntry> = Vec::new();
-    while entries.len() <= most {
+async fn collect(mut listing: Listing, most: usize) -> Result<Response, ApiError> {
+    let (mut entries, mut bytes): (Vec<FileEntry>, usize) = (Vec::new(), 0);
+    while entries.len() <= most && bytes <= MOST_BYTES {
         let Some(part) = listing.next().await? else { break };
+        bytes += part.iter().map(told_bytes).sum::<usize>();
         entries.extend(part);
     }
-    let truncated = entries.len() > most;
+    let truncated = entries.len() > most || bytes > MOST_BYTES;
     entries.truncate(most);
-    Ok(api::FileList { items: entries.into_iter().map(convert::file_info).collect(), truncated })
+    let items = entries.into_iter().map(convert::file_info).collect();
+    Ok(held(Json(api::FileList { items, truncated }), listing.leave()))
+}
+
+/// Bytes of an entry that a sandbox can make as many as it likes.
+fn told_bytes(entry: &FileEntry) -> usize {
+    entry.path.as_bytes().len() + entry.target.as_ref().map_or(0, |target| target.as_bytes().len())
+}
+
+/// An answer that keeps its place until it has been sent: until then it takes memory.
+fn held(answer: impl IntoResponse, place: Option<Place>) -> Response {
+    answer.into_response().map(|body| Body::new(Held::new(body, place)))
 }
 
 fn changes(watch: Watch) -> impl Stream<Item = Message> + Send + 'static {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tar::{Archive, Entry, EntryType};
 use tokio::runtime::Handle;
 use warren_core::FileDeed;
-use warren_engine::{EngineError, FileWork};
+use warren_engine::{EngineError, FileWork, Trade};
 use warren_wire::api;
 use warren_wire::guest::{ByteString, FileCall, FileOperation, WriteMode};
 
@@ -32,13 +32,13 @@ pub(crate) async fn unpack(
     body: Body,
 ) -> Result<Json<api::Unpacked>, ApiError> {
     let (target, user) = (named(&params, "path")?, convert::user(params.text("user"))?);
-    let room = state.transfers.wait().await?;
     let engine = state.engine_of(&caller);
+    let place = engine.place_for(&caller.owner, Trade::Carrying).await?;
     let work = engine.begin_files(&caller.owner, &id, FileDeed::Unpack, &target.to_text(), None).await?;
     let most = state.config.http.max_upload.0;
-    let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk(), room);
+    let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk());
     let unpacking = Unpacking { work, runtime: Handle::current(), target, user };
-    let unpacked = tokio::task::spawn_blocking(move || unpacking.all(source));
+    let unpacked = place.work(move || unpacking.all(source));
     match unpacked.await.map_err(ApiError::internal)? {
         Ok(unpacked) => Ok(Json(unpacked)),
         Err(error) => Err(outcome.blame(error)),

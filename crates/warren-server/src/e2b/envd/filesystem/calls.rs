@@ -19,6 +19,8 @@ const PERMISSIONS: u32 = 0o755;
 
 /// Entries of one answer.
 const MOST_ENTRIES: usize = 100_000;
+/// Bytes of their paths.
+const MOST_BYTES: usize = 8 << 20;
 
 pub(super) async fn stat(visitor: &Visitor, request: StatRequest) -> Result<StatResponse, RpcError> {
     let path = place(visitor, &request.path)?;
@@ -91,11 +93,14 @@ pub(super) async fn list_dir(
     let call = visitor.call(operation);
     let listing = visitor.engine.entries(&visitor.owner, &visitor.sandbox, call).await;
     let mut listing = listing.map_err(|error| fault(visitor, error))?;
-    let mut entries = Vec::new();
+    let (mut entries, mut bytes) = (Vec::new(), 0);
     while let Some(part) = listing.next().await? {
+        bytes += part.iter().map(|entry| entry.path.as_bytes().len()).sum::<usize>();
         entries.extend(part.into_iter().filter(|entry| !leads_nowhere(entry)).map(info));
-        if entries.len() > MOST_ENTRIES {
-            let message = format!("there are more than {MOST_ENTRIES} entries: list fewer levels at once");
+        if entries.len() > MOST_ENTRIES || bytes > MOST_BYTES {
+            let message = format!(
+                "there are more than {MOST_ENTRIES} entries, or too long ones: list fewer levels at once"
+            );
             return Err(RpcError::new(Code::ResourceExhausted, message));
         }
     }

@@ -1,0 +1,150 @@
+//! Heavy work: whatever reads through files, compares or packs them on the host in somebody's name.
+//!
+//! There are only so many places for it. Who finds none waits in a short line of their owner, and beyond that is refused at
+//! once, before anything is read or held in memory. No owner can have every place, so that another always finds one. A place
+//! comes with a thread of its own, below all others in priority: neither those that serve requests nor those that wait for the
+//! catalog and the backends do heavy work. Whoever goes away takes the work along: it is told to stop, and the place
+//! is free once it has.
+
+mod crew;
+mod thread;
+
+use std::time::Duration;
+
+use warren_core::Owner;
+
+pub use self::crew::Place;
+use self::crew::{Crew, Rules};
+use crate::{Engine, EngineError};
+
+/// Kinds of heavy work. Each has places of its own, since they are held for different reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Trade {
+    /// Comparing, searching and joining files: as fast as the machine can.
+    Reading,
+    /// Archives on their way in or out, at the pace of a client.
+    Carrying,
+    /// Lists and searches whose answers are put together in memory.
+    Telling,
+    /// What nobody waits for, like joining layers.
+    Tending,
+}
+
+impl Trade {
+    /// The limit in words.
+    pub(crate) fn limit(self, each_owner: usize, all: usize) -> String {
+        let what = match self {
+            Self::Reading => "comparisons, searches and merges of files",
+            Self::Carrying => "archives on their way",
+            Self::Telling => "lists and searches",
+            Self::Tending => "layers being joined",
+        };
+        format!("{each_owner} {what} of one owner are done at once, and {all} in all")
+    }
+}
+
+/// How much heavy work there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LabourLimits {
+    /// Comparing, searching and joining, of all owners together.
+    pub reading: Share,
+    /// Archives on their way.
+    pub carrying: Share,
+    /// Lists and searches whose answers are put together in memory.
+    pub telling: Share,
+    /// How many requests of one owner may wait for a place, of each kind.
+    pub waiting: usize,
+    /// How long each may wait.
+    pub patience: Duration,
+    /// How long comparing, searching and joining may take.
+    pub longest: Duration,
+}
+
+/// How many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    pub all: usize,
+    pub each_owner: usize,
+}
+
+impl Share {
+    /// Half of the places for one owner, so that another finds one.
+    pub fn half_of(all: usize) -> Self {
+        Self { all, each_owner: (all / 2).max(1) }
+    }
+}
+
+/// Joining layers is never urgent, but one owner's must not wait for another's.
+const TENDING: Share = Share { all: 2, each_owner: 1 };
+
+impl Default for LabourLimits {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            reading: Share::half_of(processors.max(2)),
+            carrying: Share { all: 16, each_owner: 4 },
+            telling: Share { all: 16, each_owner: 4 },
+            waiting: 16,
+            patience: Duration::from_secs(10),
+            longest: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Every place there is.
+#[derive(Debug)]
+pub(crate) struct Labour {
+    reading: Crew,
+    carrying: Crew,
+    telling: Crew,
+    tending: Crew,
+}
+
+impl Labour {
+    pub(crate) fn new(limits: &LabourLimits) -> Self {
+        let LabourLimits { reading, carrying, telling, waiting, patience, longest } = *limits;
+        let patience = Some(patience);
+        let rules =
+            Rules { trade: Trade::Reading, share: reading, waiting, patience, longest: Some(longest) };
+        Self {
+            reading: Crew::new(rules),
+            carrying: Crew::new(Rules { trade: Trade::Carrying, share: carrying, longest: None, ..rules }),
+            telling: Crew::new(Rules { trade: Trade::Telling, share: telling, longest: None, ..rules }),
+            // There is at most one for each sandbox.
+            tending: Crew::new(Rules {
+                trade: Trade::Tending,
+                share: TENDING,
+                waiting: usize::MAX,
+                patience: None,
+                longest: None,
+            }),
+        }
+    }
+
+    fn crew(&self, trade: Trade) -> &Crew {
+        match trade {
+            Trade::Reading => &self.reading,
+            Trade::Carrying => &self.carrying,
+            Trade::Telling => &self.telling,
+            Trade::Tending => &self.tending,
+        }
+    }
+}
+
+impl Engine {
+    /// A place for heavy work in an owner's name. To be asked for before anything is read or prepared.
+    pub async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
+        self.shared.labour.crew(trade).place(owner).await
+    }
+}
+
+/// Does heavy work at a place.
+pub(crate) async fn at<R: Send + 'static>(
+    place: Place,
+    work: impl FnOnce() -> Result<R, EngineError> + Send + 'static,
+) -> Result<R, EngineError> {
+    place.work(work).await.map_err(EngineError::NoThread)?
+}
+
+#[cfg(test)]
+mod tests;
