@@ -12,6 +12,7 @@ mod exhaustion;
 mod flags;
 mod keep;
 mod kept;
+mod kernel_tables;
 mod leaks;
 mod limits;
 mod mounts;

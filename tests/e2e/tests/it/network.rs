@@ -65,7 +65,7 @@ fn reach(server: &TestServer<'_>, id: &str, what: &[&str]) -> (String, u64) {
 }
 
 #[track_caller]
-fn assert_open(server: &TestServer<'_>, id: &str, what: &[&str]) {
+pub(crate) fn assert_open(server: &TestServer<'_>, id: &str, what: &[&str]) {
     let (word, took) = reach(server, id, what);
     assert_eq!(word, "open", "{what:?} after {took} ms\n{}", server.log());
 }
@@ -90,12 +90,12 @@ fn assert_unheard(server: &TestServer<'_>, id: &str, what: &[&str]) {
 }
 
 /// A server on the machine of this Internet.
-fn serve<'env>(env: &'env warren_e2e::TestEnv, internet: &'env Internet) -> TestServer<'env> {
+pub(crate) fn serve<'env>(env: &'env warren_e2e::TestEnv, internet: &'env Internet) -> TestServer<'env> {
     TestServer::setup(env).inside(internet).set("network.default", "public").start()
 }
 
 #[track_caller]
-fn create(server: &TestServer<'_>, flags: &[&str]) -> String {
+pub(crate) fn create(server: &TestServer<'_>, flags: &[&str]) -> String {
     let words: Vec<&str> = std::iter::once("create").chain(flags.iter().copied()).collect();
     server.warren(words).ok().line()
 }
@@ -108,7 +108,7 @@ fn json(server: &TestServer<'_>, words: &[&str]) -> Value {
 
 /// Ends a server, and insists that nothing is left of its links and rules.
 #[track_caller]
-fn finish(server: TestServer<'_>, internet: &Internet) {
+pub(crate) fn finish(server: TestServer<'_>, internet: &Internet) {
     server.finish();
     internet.assert_clean();
 }

@@ -84,7 +84,7 @@ const OF_IPV6: Rule = when!(2 in IPV6_OPTIONS.values, NO_OPTION, else ALLOW);
 /// that the whole machine shares and that no control group counts.
 pub(super) const SECCOMP: Rule = when!(0 in SECCOMP_OPERATIONS.values, NO_COMMAND, else ALLOW);
 pub(super) const SECCOMP_OPERATIONS: Refused = refused! {
-    SECCOMP_SET_MODE_FILTER = 1: "compiled into memory that the whole machine shares (`net.core.bpf_jit_limit`); `SECCOMP_SET_MODE_STRICT` and Landlock work";
+    SECCOMP_SET_MODE_FILTER = 1: "compiled into memory that the whole machine shares (`net.core.bpf_jit_limit`); Landlock works";
 };
 
 pub(super) const PROCESS_CONTROL: Rule = when!(0 in PROCESS_COMMANDS.values, NO_COMMAND, else &SET_SECCOMP);

@@ -128,7 +128,12 @@ const PLACES: [Place; 11] = [
         command: 0,
         refused: Some((&SECCOMP_OPERATIONS, libc::EINVAL, "EINVAL")),
         passed: &[
-            ("SECCOMP_SET_MODE_STRICT", 0, "calculators of strangers' code", "the process itself"),
+            (
+                "SECCOMP_SET_MODE_STRICT",
+                0,
+                "nobody of late",
+                "the kernel refuses it beside a filter, and everybody has ours",
+            ),
             ("SECCOMP_GET_ACTION_AVAIL", 2, "libseccomp", "only asks"),
         ],
     },
@@ -159,7 +164,7 @@ const PLACES: [Place; 11] = [
         arguments: [22, 0, 0, 0, 0, 0],
         command: 1,
         refused: Some((&SECCOMP_MODES, libc::EINVAL, "EINVAL")),
-        passed: &[("SECCOMP_MODE_STRICT", 1, "as `SECCOMP_SET_MODE_STRICT`", "the process itself")],
+        passed: &[("SECCOMP_MODE_STRICT", 1, "as `SECCOMP_SET_MODE_STRICT`", "as there")],
     },
     Place {
         title: "`ioctl`, terminals",
@@ -223,7 +228,7 @@ const PLACES: [Place; 11] = [
                 "F_SETLK, F_OFD_SETLK",
                 6,
                 "SQLite, dpkg, every package manager",
-                "by the open files of the processes",
+                "not counted by the kernel: see [shared-tables.md](shared-tables.md)",
             ),
             (
                 "F_SETPIPE_SZ",
