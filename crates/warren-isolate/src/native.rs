@@ -43,6 +43,7 @@ mod seccomp;
 mod sockets;
 mod step;
 mod sys;
+mod uncounted;
 mod userns;
 mod users;
 mod warden;

@@ -136,6 +136,15 @@ impl Cgroups {
         }
     }
 
+    /// Kills every process of the group but one. Those that are made meanwhile are left for the next time.
+    pub(super) fn kill_all_but(&self, name: &str, kept: u32) {
+        for pid in self.processes(name).unwrap_or_default() {
+            if pid != kept {
+                kill_if_still_in(pid, name);
+            }
+        }
+    }
+
     /// Processes in the group, as the host counts them.
     pub(super) fn processes(&self, name: &str) -> Result<Vec<u32>, CgroupError> {
         let mut found = Vec::new();

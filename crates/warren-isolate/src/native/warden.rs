@@ -20,6 +20,7 @@ use super::Shared;
 use super::cgroup::CgroupError;
 use super::quota::QuotaKind;
 use super::record::Record;
+use super::uncounted::Uncounted;
 
 const INTERVAL: Duration = Duration::from_millis(500);
 
@@ -78,8 +79,10 @@ impl Warden {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::Builder::new().name("warren-warden".to_owned()).spawn(move || {
+            let mut uncounted = Uncounted::default();
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 inspect(&shared);
+                uncounted.inspect(&shared);
             }
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })

@@ -155,3 +155,21 @@ impl Drop for FilterMemory {
         drop(fs::write(Self::FILE, self.0.trim()));
     }
 }
+
+/// Answers that wait in netlink sockets, and locks on files: no control group counts them.
+#[test]
+fn check_111_kernel_memory_that_nobody_counts_is_watched() {
+    let env = TestEnv::alone();
+    let backend = env.backend();
+    let (greedy, other) = (backend.sandbox(), backend.sandbox());
+    for kind in ["answers", "process locks", "file locks"] {
+        let words = [probe_file!("uncounted.py"), vec![kind.to_owned()]].concat();
+        let result = backend.exec(&greedy, words);
+        assert_eq!(result.exit.code, 137, "{kind}: {}", String::from_utf8_lossy(&result.stderr));
+        for id in [&greedy, &other] {
+            assert_eq!(backend.exec(id, ["echo", "fine"]).line(), "fine", "{kind}");
+        }
+    }
+    backend.destroy(&greedy);
+    backend.destroy(&other);
+}
