@@ -1,12 +1,12 @@
 //! Removing the remains of destroyed sandboxes, off the path of whoever asked.
 //!
-//! One thread, one queue. The order is what makes reuse safe: no process, then no group, then no file, and only then is the
+//! A few threads, one queue: a tree of a million files holds up one of them, and others' sandboxes go meanwhile. The order is what makes reuse safe: no process, then no group, then no file, and only then is the
 //! id range free. A step that cannot be done yet puts the sandbox back in the queue for a moment.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -19,11 +19,11 @@ use super::step::CrashPoint;
 use super::sys::{self, Child};
 use super::{Shared, reclaim, remove};
 
-/// Hands remains to the thread. Dropping it lets the thread finish what it has at hand.
+/// Hands remains to the threads. Dropping it lets them finish what they have at hand.
 #[derive(Debug)]
 pub(super) struct Reaper {
     queue: Arc<Queue>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,27 +61,34 @@ impl Remains {
     }
 }
 
+/// How many threads remove. One who has many large sandboxes removed waits for them alone, mostly.
+const THREADS: usize = 4;
+/// Nobody waits for a removal.
+const NICE: i32 = 10;
 /// After this many attempts, about a minute, the remains are left to the next process.
 const MOST_ATTEMPTS: u32 = 200;
 /// After this many, about a second, a process that wants to end does not wait any longer.
 const LAST_ATTEMPTS: u32 = 30;
 
 impl Reaper {
-    /// Starts the thread, which first looks for orphans.
+    /// Starts the threads, the first of which looks for orphans before all else.
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
         queue.lock().busy = 1;
-        let worker = Arc::clone(&queue);
-        let thread = std::thread::Builder::new().name("warren-reaper".to_owned()).spawn(move || {
-            let orphans = reclaim::orphans(&shared);
-            let mut state = worker.lock();
-            state.busy -= 1;
-            state.waiting.extend(orphans);
-            drop(state);
-            worker.changed.notify_all();
-            worker.work(&shared);
-        })?;
-        Ok(Self { queue, thread: Some(thread) })
+        let mut reaper = Self { queue: Arc::clone(&queue), threads: Vec::new() };
+        for number in 0..THREADS {
+            let (worker, shared) = (Arc::clone(&queue), Arc::clone(&shared));
+            let work = move || {
+                // A machine that does not allow it still works.
+                let _ignored = rustix::process::setpriority_process(None, NICE);
+                if number == 0 {
+                    worker.find(&shared);
+                }
+                worker.work(&shared);
+            };
+            reaper.threads.push(Builder::new().name("warren-reaper".to_owned()).spawn(work)?);
+        }
+        Ok(reaper)
     }
 
     pub(super) fn take(&self, remains: Remains) {
@@ -102,7 +109,7 @@ impl Drop for Reaper {
     fn drop(&mut self) {
         self.queue.lock().closed = true;
         self.queue.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             drop(thread.join());
         }
     }
@@ -111,6 +118,15 @@ impl Drop for Reaper {
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, shared: &Shared) {
+        let orphans = reclaim::orphans(shared);
+        let mut state = self.lock();
+        state.busy -= 1;
+        state.waiting.extend(orphans);
+        drop(state);
+        self.changed.notify_all();
     }
 
     fn work(&self, shared: &Shared) {
@@ -139,6 +155,7 @@ impl Queue {
                 state.busy += 1;
                 return Some(remains);
             }
+            // What another thread has at hand it puts back for itself.
             if state.closed && state.waiting.is_empty() {
                 return None;
             }
