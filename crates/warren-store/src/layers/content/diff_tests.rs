@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use warren_core::{
     Change, ChangeKind, DiffOptions, LayerContent as _, LayerErrorKind, LayerId, LayerStore as _, Stack,
-    TextDiff,
+    TextDiff, abandonable,
 };
 
 use crate::layers::content::fixture::{Fixture, Thing, borrowed, file, stack, things};
@@ -250,4 +250,73 @@ proptest! {
         seen.sort();
         prop_assert_eq!(seen, shown);
     }
+}
+
+#[test]
+fn a_file_of_nothing_but_ends_of_lines_is_too_large_to_compare() {
+    let fixture = Fixture::new();
+    fixture.base(&[("f", file("1\n"))]);
+    let options = DiffOptions { text: true, ..DiffOptions::default() };
+    let told = |lines: usize| {
+        let layer = fixture.layer(&[("f", file(&"\n".repeat(lines)))]);
+        changes(&fixture, &[], &[&layer], &options).remove(0).text
+    };
+    assert_eq!(told(100_001), Some(TextDiff::TooLarge));
+    assert!(matches!(told(1000), Some(TextDiff::Unified(_))));
+}
+
+#[test]
+fn hunks_are_not_made_beyond_what_is_told_of_them() {
+    let fixture = Fixture::new();
+    fixture.base(&[("f", file(&"one line\n".repeat(100)))]);
+    let layer = fixture.layer(&[("f", file(&"another\n".repeat(100)))]);
+    let options = DiffOptions { text: true, most_text_bytes: 1000, ..DiffOptions::default() };
+    assert_eq!(changes(&fixture, &[], &[&layer], &options)[0].text, Some(TextDiff::TooLarge));
+}
+
+#[test]
+fn a_diff_that_nobody_waits_for_stops() {
+    let fixture = Fixture::new();
+    let names: Vec<String> = (0..50).map(|number| format!("f{number}")).collect();
+    let things: Vec<(&str, Thing)> = names.iter().map(|name| (name.as_str(), file("1"))).collect();
+    let layer = fixture.layer(&things);
+    let gone = std::rc::Rc::new(std::cell::Cell::new(false));
+    let seen = std::rc::Rc::clone(&gone);
+    let mut told = 0;
+    let stopped = abandonable(
+        move || seen.get(),
+        || {
+            let (from, to) = (Stack::default(), stack(&[&layer]));
+            let options = DiffOptions::default();
+            fixture.store.diff_each(&fixture.root, &from, &to, &options, &mut |_| {
+                told += 1;
+                gone.set(told == 10);
+                true
+            })
+        },
+    );
+    assert_eq!(stopped.unwrap_err().kind, LayerErrorKind::Abandoned);
+    assert_eq!(told, 10);
+}
+
+#[test]
+fn a_directory_with_more_names_than_fit_into_memory_is_refused() {
+    let fixture = Fixture::new();
+    let layer = fixture.layer(&[("d/x", file("1"))]);
+    let directory = fixture.store.place(&layer).join("upper-0/d");
+    let inner = |number: usize| format!("{number:0255}");
+    // One file with many names: the names are what counts.
+    let most = (64 << 20) / (255 + 48);
+    let mut first = directory.join("x");
+    for number in 0..=most {
+        let name = directory.join(inner(number));
+        // A file system has a bound on the names of one file.
+        if fs::hard_link(&first, &name).is_err() {
+            fs::write(&name, "").unwrap();
+            first = name;
+        }
+    }
+    let error =
+        fixture.store.diff(&fixture.root, &Stack::default(), &stack(&[&layer]), &DiffOptions::default());
+    assert_eq!(error.unwrap_err().kind, LayerErrorKind::Invalid);
 }
