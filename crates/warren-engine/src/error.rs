@@ -35,6 +35,10 @@ pub enum EngineError {
     /// The owner's line is full, or nobody in it got a place in time.
     #[error("{}: wait for one to end, and try again", .trade.limit(*.each_owner, *.all))]
     MaxHeavyWork { trade: Trade, each_owner: usize, all: usize },
+    #[error(
+        "answers of one owner that are kept in memory come to {each_owner_mib} MiB at most: ask for less output, or wait for others to end"
+    )]
+    MaxKeptOutput { each_owner_mib: usize },
     #[error("the machine has no thread left for this")]
     NoThread(#[source] std::io::Error),
     #[error("the disk has {free_mib} MiB left, and new work is refused below {critical_mib} MiB")]

@@ -7,6 +7,7 @@
 //! is free once it has.
 
 mod crew;
+mod hoard;
 mod thread;
 
 use std::time::Duration;
@@ -15,6 +16,8 @@ use warren_core::Owner;
 
 pub use self::crew::Place;
 use self::crew::{Crew, Rules};
+use self::hoard::Hoard;
+pub use self::hoard::Room;
 use crate::{Engine, EngineError};
 
 /// Kinds of heavy work. Each has places of its own, since they are held for different reasons.
@@ -98,6 +101,7 @@ pub(crate) struct Labour {
     carrying: Crew,
     telling: Crew,
     tending: Crew,
+    hoard: Hoard,
 }
 
 impl Labour {
@@ -118,6 +122,7 @@ impl Labour {
                 patience: None,
                 longest: None,
             }),
+            hoard: Hoard::default(),
         }
     }
 
@@ -135,6 +140,12 @@ impl Engine {
     /// A place for heavy work in an owner's name. To be asked for before anything is read or prepared.
     pub async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
         self.shared.labour.crew(trade).place(owner).await
+    }
+
+    /// Room in memory for what a program says, up to so many bytes, to be kept until it has been answered. `None`: so little needs
+    /// none.
+    pub fn room_for(&self, owner: &Owner, bytes: usize) -> Result<Option<Room>, EngineError> {
+        self.shared.labour.hoard.room(owner, bytes)
     }
 }
 

@@ -53,7 +53,7 @@ pub use events::EventStream;
 pub use files::{FileReader, FileWork, FileWriter, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};
 pub use journal::{Blame, LogEntry, PathState};
-pub use labour::{LabourLimits, Place, Share, Trade};
+pub use labour::{LabourLimits, Place, Room, Share, Trade};
 pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView};
 pub use processes::{
     ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process, ProcessEvent,

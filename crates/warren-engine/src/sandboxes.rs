@@ -9,11 +9,11 @@ use warren_core::{
 };
 
 use crate::admit::check_words;
-use crate::blocking::blocking;
-use crate::blocking::finished;
+use crate::blocking::{blocking, finished};
 use crate::certificate::Ending;
 use crate::driver::Task;
 use crate::engine::closed;
+use crate::labour::{self, Trade};
 use crate::{Engine, EngineError};
 
 /// How often somebody who waits for a sandbox without a driver looks whether it has one.
@@ -175,9 +175,11 @@ impl Engine {
     pub async fn usage(&self, owner: &Owner, id: &SandboxId) -> Result<Usage, EngineError> {
         let record = self.sandbox(owner, id).await?;
         if record.is_live() && record.status != Status::Creating {
+            // Where the disk has no quotas every file is looked at.
+            let place = self.place_for(owner, Trade::Telling).await?;
             let (engine, backend, id) = (self.inner(), self.backend_of(&record)?, id.clone());
-            let usage = blocking(move || engine.usage_of(backend.as_ref(), &id)).await;
-            return usage.map_err(EngineError::Backend);
+            let usage = move || engine.usage_of(backend.as_ref(), &id).map_err(EngineError::Backend);
+            return labour::at(place, usage).await;
         }
         match record.death.and_then(|death| death.usage) {
             Some(usage) => Ok(usage),

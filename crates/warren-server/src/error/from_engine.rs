@@ -33,7 +33,9 @@ impl From<EngineError> for ApiError {
                 Self::new(Code::MaxSandboxes, detail)
             }
             EngineError::TooManyCalls { .. } => Self::new(Code::TooManyCalls, detail),
-            EngineError::MaxHeavyWork { .. } => Self::new(Code::MaxHeavyWork, detail),
+            EngineError::MaxHeavyWork { .. } | EngineError::MaxKeptOutput { .. } => {
+                Self::new(Code::MaxHeavyWork, detail)
+            }
             EngineError::NoThread(source) => Self::new(Code::Exhausted, detail).caused_by(source),
             EngineError::DiskLow { .. } => Self::new(Code::DiskLow, detail),
             EngineError::ReadOnly(_) => Self::new(Code::ReadOnly, detail),

@@ -28,7 +28,9 @@ pub(crate) async fn get(
         let telling = tale.clone();
         let told = engine.diff_each(&owner, &from, &to, options, move |change| telling.change(&change));
         let end = told.await?;
-        tale.end(end).map_err(|_| ApiError::new(Code::RequestTimeout, "the client took nothing for too long"))
+        // Even the last few bytes may have to wait for the client.
+        let ended = tokio::task::spawn_blocking(move || tale.end(end)).await.map_err(ApiError::internal)?;
+        ended.map_err(|_| ApiError::new(Code::RequestTimeout, "the client took nothing for too long"))
     });
     Ok(([(CONTENT_TYPE, "application/json")], body.await?).into_response())
 }

@@ -1,3 +1,4 @@
+use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use crate::auth::Caller;
 use crate::convert::{self, ExecOrder};
 use crate::error::ApiError;
 use crate::extract::{Json, SandboxPath};
+use crate::held::Held;
 use crate::sse::{self, ProcessMessages};
 use crate::state::AppState;
 
@@ -26,8 +28,11 @@ pub(crate) async fn run(
         let handle = state.engine_of(&caller).start(&caller.owner, &id, start).await?;
         return Ok(sse::answer(&caller, messages(handle, stdin, encoding).into_stream()));
     }
-    let result = state.engine_of(&caller).exec(&caller.owner, &id, start, stdin, caps).await?;
-    Ok(Json(convert::exec_result(result, encoding)).into_response())
+    let engine = state.engine_of(&caller);
+    let room = engine.room_for(&caller.owner, caps.stdout.saturating_add(caps.stderr))?;
+    let result = engine.exec(&caller.owner, &id, start, stdin, caps).await?;
+    let answer = Json(convert::exec_result(result, encoding)).into_response();
+    Ok(answer.map(|body| Body::new(Held::new(body, room))))
 }
 
 fn messages(handle: ProcessHandle, stdin: Bytes, encoding: api::Encoding) -> ProcessMessages {

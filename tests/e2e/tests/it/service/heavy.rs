@@ -36,7 +36,7 @@ fn a_hundred_diffs_of_one_owner_are_hardly_noticed_by_another() {
         taken["snapshot_id"].as_str().expect("an id").to_owned()
     });
     let exec = || {
-        let line = json!({ "argv": ["true"] });
+        let line = json!({ "command": ["true"] });
         let path = format!("/v1/sandboxes/{theirs}/exec");
         let answer = server.ask_with("POST", &path, &[("authorization", &bearer)], Some(&line));
         assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
@@ -52,7 +52,10 @@ fn a_hundred_diffs_of_one_owner_are_hardly_noticed_by_another() {
         (measured, attack.most_resident.load(Ordering::Relaxed))
     });
     let (done, refused) = attack.answers();
-    eprintln!("idle {idle:?}, under attack {busy:?}, at most {} MiB, {done} done, {refused} refused", most >> 20);
+    eprintln!(
+        "idle {idle:?}, under attack {busy:?}, at most {} MiB, {done} done, {refused} refused",
+        most >> 20
+    );
     assert!(done > 0, "work is done");
     assert!(refused > 0, "and what is too much is refused");
     assert!(most < MOST_RESIDENT, "the server took {} MiB", most >> 20);

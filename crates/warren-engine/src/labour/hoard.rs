@@ -1,0 +1,86 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warren_core::Owner;
+
+use crate::EngineError;
+
+/// Answers up to this size need no room of their own: what requests there can be bounds them.
+const FREE: usize = 2 << 20;
+/// What one owner's answers may come to.
+const EACH_OWNER: usize = 128 << 20;
+/// What all answers may come to.
+const ALL: usize = 192 << 20;
+
+/// Memory for what programs say that is answered all at once.
+#[derive(Debug, Default)]
+pub(crate) struct Hoard(Arc<Mutex<Taken>>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    owners: HashMap<Owner, usize>,
+}
+
+/// Leave to keep so many bytes until this is dropped.
+#[derive(Debug)]
+pub struct Room {
+    owner: Owner,
+    bytes: usize,
+    taken: Arc<Mutex<Taken>>,
+}
+
+impl Hoard {
+    /// Room for an answer of at most so many bytes; none is needed for a small one.
+    pub(crate) fn room(&self, owner: &Owner, bytes: usize) -> Result<Option<Room>, EngineError> {
+        if bytes <= FREE {
+            return Ok(None);
+        }
+        let mut taken = locked(&self.0);
+        let own = taken.owners.get(owner).copied().unwrap_or(0);
+        if own + bytes > EACH_OWNER || taken.all + bytes > ALL {
+            return Err(EngineError::MaxKeptOutput { each_owner_mib: EACH_OWNER >> 20 });
+        }
+        taken.all += bytes;
+        taken.owners.insert(owner.clone(), own + bytes);
+        Ok(Some(Room { owner: owner.clone(), bytes, taken: Arc::clone(&self.0) }))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut taken = locked(&self.taken);
+        taken.all -= self.bytes;
+        if let Some(own) = taken.owners.get_mut(&self.owner) {
+            *own -= self.bytes;
+            if *own == 0 {
+                taken.owners.remove(&self.owner);
+            }
+        }
+    }
+}
+
+fn locked(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+    taken.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_owner_keeps_more_than_a_share_and_small_answers_are_free() {
+        let hoard = Hoard::default();
+        let (mallory, alice) = ("mallory".parse().unwrap(), "alice".parse().unwrap());
+        let held = hoard.room(&mallory, EACH_OWNER).unwrap();
+        assert!(held.is_some());
+        let refused = hoard.room(&mallory, FREE + 1);
+        assert!(matches!(refused, Err(EngineError::MaxKeptOutput { each_owner_mib: 128 })));
+        assert!(hoard.room(&mallory, FREE).unwrap().is_none());
+        let other = hoard.room(&alice, ALL - EACH_OWNER).unwrap();
+        assert!(other.is_some(), "another owner finds room");
+        drop((held, other));
+        assert!(hoard.room(&mallory, EACH_OWNER).unwrap().is_some(), "and all of it is given back");
+        assert_eq!(locked(&hoard.0).all, 0);
+    }
+}
