@@ -38,6 +38,8 @@ use failure::Stop;
 use place::Place;
 use rights::Heir;
 
+pub(crate) use sys::user_for_files;
+
 use crate::identity::{self, Identity};
 
 /// Serves one call and closes its connection. `decoder` holds what was read behind the request. The

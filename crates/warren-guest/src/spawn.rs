@@ -14,6 +14,7 @@ use rustix::termios::Winsize;
 use warren_wire::guest::{AgentConfig, Failure, FailureCode, Start, Stdin, TerminalSize};
 
 use crate::failure::{kernel, kernel_as};
+use crate::files;
 use crate::identity::{self, Identity};
 use crate::program::{self, Environment, WorkingDirectory};
 use crate::sys::{Ids, Launch, LaunchError, LaunchStep, Launched, Stack, launch};
@@ -26,7 +27,8 @@ const OPEN_FILES: u64 = 65_536;
 pub(crate) struct Spawner {
     stack: Stack,
     null: Option<Rc<OwnedFd>>,
-    ids: (u32, u32, Vec<u32>),
+    /// The agent's own user and groups; absent where nobody else can have them, and every process has to change.
+    ids: Option<(u32, u32, Vec<u32>)>,
     open_files: Option<(u64, u64)>,
 }
 
@@ -56,10 +58,12 @@ impl Default for Spawner {
     fn default() -> Self {
         let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let groups = rustix::process::getgroups().unwrap_or_default();
+        // As PID 1 of a sandbox the agent has a user that is not mapped there, whose number reads as somebody else's.
+        let shared = files::user_for_files() == Some(uid);
         Self {
             stack: Stack::default(),
             null: None,
-            ids: (uid, gid, groups.into_iter().map(|group| group.as_raw()).collect()),
+            ids: shared.then(|| (uid, gid, groups.into_iter().map(|group| group.as_raw()).collect())),
             open_files: raise_open_files(),
         }
     }
@@ -141,7 +145,10 @@ impl Spawner {
 
     /// Which ids are not right already.
     fn changes_to<'a>(&self, identity: &'a Identity) -> Ids<'a> {
-        let (uid, gid, groups) = &self.ids;
+        let Some((uid, gid, groups)) = &self.ids else {
+            let (uid, gid) = (Some(identity.uid), Some(identity.gid));
+            return Ids { groups: Some(identity.groups.as_slice()), gid, uid };
+        };
         Ids {
             groups: (identity.groups != *groups).then_some(identity.groups.as_slice()),
             gid: (identity.gid != *gid).then_some(identity.gid),
@@ -240,5 +247,9 @@ fn explain(
         }
         LaunchStep::Execute if errno == Errno::NOENT => kernel(format!("find `{program}` in PATH"), errno),
         LaunchStep::Execute => kernel(format!("execute `{program}`"), errno),
+        LaunchStep::Held => {
+            let why = "it was stopped before it could execute, or took too long, and was ended";
+            kernel_as(FailureCode::Io, format!("execute `{program}`: {why}"), errno)
+        }
     }
 }

@@ -30,14 +30,22 @@ pub(super) fn as_a_stranger<T>(base: u32, mount: impl FnOnce() -> Result<T, Errn
     mounted
 }
 
-/// Enters the sandbox's user namespace as its root.
+/// The last id of a sandbox's range is the agent's own. The sandbox's user namespace does not map it, so nobody inside can ever
+/// have it: to set limits, priorities or processors of another process takes its user, or capabilities that no sandbox has.
+const AGENT: u32 = 65_535;
+
+/// Enters the sandbox's user namespace with all rights in it, as a user that does not exist there. For files it is the sandbox's
+/// root.
 pub(super) fn enter(plan: &BootPlan) -> Result<(), Refusal> {
     let namespace = sys::inherit(plan.user_namespace).step("user namespace", "take it")?;
-    sys::enter_user_namespace(&namespace).step("user namespace", "enter it")?;
-    let become_root = || {
+    let agent = plan.id_base.saturating_add(AGENT);
+    let leave_root = || {
         rustix::thread::set_thread_groups(&[])?;
-        rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT)?;
-        rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT)
+        let (user, group) = (Uid::from_raw(agent), Gid::from_raw(agent));
+        rustix::thread::set_thread_res_gid(group, group, group)?;
+        rustix::thread::set_thread_res_uid(user, user, user)
     };
-    become_root().step("user namespace", "become its root")
+    leave_root().step("user namespace", "become the agent's own user")?;
+    sys::enter_user_namespace(&namespace).step("user namespace", "enter it")?;
+    sys::set_file_ids(0).step("user namespace", "take its root's rights to files")
 }

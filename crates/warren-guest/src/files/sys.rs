@@ -16,6 +16,12 @@ pub(super) fn set_fs_uid(uid: u32) -> bool {
     current == libc::c_long::from(uid)
 }
 
+/// Whose rights to files the calling thread has.
+pub(crate) fn user_for_files() -> Option<u32> {
+    // SAFETY: as for `set_fs_uid`; nothing changes.
+    u32::try_from(unsafe { libc::syscall(libc::SYS_setfsuid, NO_ID) }).ok()
+}
+
 /// Sets the calling thread's group for file access, and tells whether the kernel did it.
 pub(super) fn set_fs_gid(gid: u32) -> bool {
     // SAFETY: as for `set_fs_uid`.

@@ -1,14 +1,31 @@
-//! Starts a program the quick way: the child borrows this process's memory until it executes (`CLONE_VM`
-//! with `CLONE_VFORK`), so nothing is copied whatever the agent's size, and a failure is simply written down
-//! where the parent reads it. In return the child may do nothing but raw system calls on prepared values:
-//! other threads may hold any lock, and libc's own id calls would reach for them.
+//! Starts a program the quick way: the child borrows this process's memory until it executes (`CLONE_VM`), so
+//! nothing is copied whatever the agent's size, and a failure is simply written down where the parent reads it.
+//! In return the child may do nothing but raw system calls on prepared values: other threads may hold any lock,
+//! and libc's own id calls would reach for them.
+//!
+//! The parent waits for a word that the kernel clears when the child lets go of the memory (`CLONE_VFORK` would
+//! wait as well, but for ever): whoever may send signals inside can stop a child on its way, and that must not
+//! stop the agent. Until then the parent does nothing that touches libc's error number, which it shares with
+//! the child.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use libc::{c_char, c_int, c_long, c_void};
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
+/// How often a child that has not executed is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// One that is only slow has this long: the machine may be short of everything.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A killed child is gone by then, unless the kernel itself is stuck with it.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Ample for the child's few frames, the path buffer included.
 const STACK_BYTES: usize = 64 * 1024;
@@ -68,6 +85,8 @@ pub(crate) enum LaunchStep {
     /// The working directory is not below the root.
     Unreachable,
     Execute,
+    /// Somebody stopped it on the way, or it took far too long; it was killed.
+    Held,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,13 +121,19 @@ pub(crate) fn launch(launch: &Launch<'_>, stack: &mut Stack) -> Result<Launched,
     };
     let argument: *mut c_void = ptr::from_mut(&mut plan).cast();
     let top: *mut c_void = stack.0.as_mut_ptr_range().end.cast();
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: the stack is aligned to 16 bytes and used by this child alone, since CLONE_VFORK keeps this
-    // thread here until the child has executed or ended; for the same reason `plan` outlives its use. All
-    // signals are blocked, so no handler runs in the child. The child makes system calls only.
-    let pid = unsafe { libc::clone(child, top, flags, argument) };
+    let flags = libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
+    let held = Box::new(AtomicU32::new(1));
+    let nowhere = ptr::null_mut::<c_void>();
+    // SAFETY: the stack is aligned to 16 bytes and used by this child alone, since this thread stays here until
+    // the child has executed, ended or been killed; for the same reason `plan` outlives its use. `held` is where
+    // the kernel says so. All signals are blocked, so no handler runs in the child, which makes system calls only.
+    let pid = unsafe { libc::clone(child, top, flags, argument, nowhere, nowhere, held.as_ptr()) };
     if pid < 0 {
         return Err(LaunchError { step: LaunchStep::Clone, errno: super::last_error() });
+    }
+    if !await_release(pid, &held) {
+        end(pid, held);
+        return Err(LaunchError { step: LaunchStep::Held, errno: Errno::TIMEDOUT });
     }
     // SAFETY: `plan` is alive; the read is volatile because another process wrote it.
     let errno = unsafe { ptr::read_volatile(&raw const plan.errno) };
@@ -118,6 +143,53 @@ pub(crate) fn launch(launch: &Launch<'_>, stack: &mut Stack) -> Result<Launched,
     // SAFETY: waits for this very child, which has ended or is about to, and asks for no status.
     unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
     Err(LaunchError { step: plan.step, errno: Errno::from_raw_os_error(errno) })
+}
+
+/// Waits until the child has executed or ended. `false`: it is stopped, or much too slow.
+fn await_release(pid: c_int, held: &AtomicU32) -> bool {
+    let mut began = None;
+    loop {
+        if released_within(held, LOOK) {
+            return true;
+        }
+        if is_stopped(pid) || began.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            return false;
+        }
+    }
+}
+
+fn released_within(held: &AtomicU32, time: Duration) -> bool {
+    let nanos = i64::from(time.subsec_nanos());
+    let time = Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX), tv_nsec: nanos };
+    while held.load(Ordering::Acquire) != 0 {
+        match futex::wait(held, futex::Flags::empty(), 1, Some(&time)) {
+            Err(Errno::TIMEDOUT) => return held.load(Ordering::Acquire) == 0,
+            // It was cleared meanwhile, or a signal came in between.
+            Ok(()) | Err(_) => {}
+        }
+    }
+    true
+}
+
+fn is_stopped(pid: c_int) -> bool {
+    let Some(pid) = Pid::from_raw(pid) else { return false };
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(pid), options).is_ok_and(|status| status.is_some())
+}
+
+/// Kills a child that has not executed. One that was killed never runs again, so that the plan and the stack are its own no
+/// more; only the word is written once more, by the kernel.
+fn end(pid: c_int, held: Box<AtomicU32>) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        kill_process(pid, Signal::KILL).ok();
+    }
+    if released_within(&held, LAST_PATIENCE) {
+        // SAFETY: waits for this very child, which is about to end, and asks for no status.
+        unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+    } else {
+        // Whenever it ends, it is reaped with the orphans.
+        Box::leak(held);
+    }
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {
@@ -181,8 +253,20 @@ fn change_ids(ids: Ids<'_>) -> Result<(), ChildError> {
     }
     if let Some(uid) = ids.uid {
         call(LaunchStep::Identity, libc::SYS_setresuid, [c_long::from(uid); 4])?;
+        if uid != 0 {
+            drop_capabilities()?;
+        }
     }
     Ok(())
+}
+
+/// The kernel does so only for those who were root before, and the agent's own user is not.
+fn drop_capabilities() -> Result<(), ChildError> {
+    /// The third version of the kernel's layout, for this very thread, and three empty sets in two halves.
+    const VERSION: u32 = 0x2008_0522;
+    let (header, none) = ([VERSION, 0], [0u32; 6]);
+    let sets = [header.as_ptr() as c_long, none.as_ptr() as c_long, 0, 0];
+    call(LaunchStep::Identity, libc::SYS_capset, sets).map(drop)
 }
 
 /// Enters the working directory as the user, and makes sure that it lies below the root: a directory that

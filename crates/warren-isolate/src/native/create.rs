@@ -100,7 +100,7 @@ pub(super) fn build(
     };
     let id_base = shared.data.ranges().claim(id).map_err(claim_error)?;
     shared.passed(CrashPoint::CreateRange);
-    let namespace = userns::make(Mapping::whole(id_base), Mapping::whole(id_base))
+    let namespace = userns::make(Mapping::of_tenants(id_base), Mapping::of_tenants(id_base))
         .map_err(|error| layer("user namespace", error))?;
     let limits = &request.spec.limits;
     let area = open_area(shared, request, kept)?;

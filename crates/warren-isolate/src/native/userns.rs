@@ -24,9 +24,10 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// A sandbox's whole range.
-    pub(super) fn whole(base: u32) -> Self {
-        Self { inside: 0, outside: base, count: 65_536 }
+    /// A sandbox's range but for its last id, which is its agent's: nobody inside can have that user, and so nobody can act on
+    /// the agent.
+    pub(super) fn of_tenants(base: u32) -> Self {
+        Self { inside: 0, outside: base, count: 65_535 }
     }
 
     fn line(self) -> String {
