@@ -73,6 +73,19 @@ struct Known {
 }
 
 impl LayerDirectory {
+    /// As [`LayerContent::import`](warren_core::LayerContent::import), within bounds that an input can reach in no time.
+    #[cfg(fuzzing)]
+    pub fn import_within(
+        &self,
+        limits: crate::ImportLimits,
+        root: &[RootTree],
+        from: &mut dyn std::io::Read,
+        format: warren_core::ImportFormat,
+        draw: &dyn Fn() -> LayerId,
+    ) -> Result<warren_core::ImportedHistory, LayerError> {
+        content::import::within(limits, self, root, from, format, draw)
+    }
+
     /// Opens the directory of layers, making it if need be, and reclaims what was left half made or half removed.
     pub fn open(data: &Path, templates: TemplateStore) -> Result<Self, LayerError> {
         Self::with_driver(data, templates, LayerDriver::Overlay)

@@ -30,6 +30,8 @@ const MAX_SYMLINK: usize = 4095;
 /// The kernel asks to try again when a rename anywhere on the machine races with a `..` in a link.
 const RESOLVE_ATTEMPTS: usize = 256;
 const PLAIN_DIRECTORY: u32 = 0o755;
+/// Bytes of directories' extended attributes that are held until the tree is finished.
+const MAX_HELD: usize = 16 << 20;
 
 /// A tree being written. Directories get their attributes when it is finished.
 #[derive(Debug)]
@@ -41,6 +43,10 @@ pub(crate) struct TreeWriter {
     recent: Option<(PathBuf, Parent)>,
     /// Inodes the current layer wrote, which its whiteouts must spare.
     layer: HashSet<u64>,
+    /// Directories that no entry named, made on the way to one since somebody asked last.
+    implied: u64,
+    /// Bytes of extended attributes among the directories' attributes.
+    held_bytes: usize,
 }
 
 /// What is known of a directory in the tree, by its inode.
@@ -75,12 +81,19 @@ impl TreeWriter {
             directories: HashMap::from([(inode, directory)]),
             recent: None,
             layer: HashSet::new(),
+            implied: 0,
+            held_bytes: 0,
         })
     }
 
     /// From here on, whiteouts remove what was written before and spare what comes now.
     pub(crate) fn begin_layer(&mut self) {
         self.layer.clear();
+    }
+
+    /// How many directories were made since the last call that no entry named: one with a long name makes many.
+    pub(crate) fn take_implied(&mut self) -> u64 {
+        std::mem::take(&mut self.implied)
     }
 
     /// Makes a directory, or gives an existing one new attributes.
@@ -93,8 +106,7 @@ impl TreeWriter {
             // A root that its own user could not pass is never meant.
             attributes.mode |= 0o555;
             let inode = rustix::fs::fstat(&self.root).map_err(EntryError::io("look at"))?.st_ino;
-            self.directories.insert(inode, Directory { depth: 0, attributes });
-            return Ok(());
+            return self.remember(inode, Directory { depth: 0, attributes });
         };
         let stat = match rustix::fs::statat(parent.fd.as_fd(), &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if is_directory(&stat) => stat,
@@ -105,9 +117,17 @@ impl TreeWriter {
             Err(Errno::NOENT) => self.make_directory(&parent, &name)?,
             Err(error) => return Err(EntryError::io("look at")(error)),
         };
-        self.directories.insert(stat.st_ino, Directory { depth: parent.depth + 1, attributes });
         self.layer.insert(stat.st_ino);
-        Ok(())
+        self.remember(stat.st_ino, Directory { depth: parent.depth + 1, attributes })
+    }
+
+    /// Keeps a directory's attributes for the end, within bounds: an archive may have any number of directories.
+    fn remember(&mut self, inode: u64, directory: Directory) -> Result<(), EntryError> {
+        self.held_bytes += directory.attributes.xattr_bytes();
+        if let Some(before) = self.directories.insert(inode, directory) {
+            self.held_bytes -= before.attributes.xattr_bytes();
+        }
+        if self.held_bytes > MAX_HELD { Err(EntryError::XattrTotal { limit: MAX_HELD }) } else { Ok(()) }
     }
 
     /// Makes an empty file that only this process's user can open. [`finish_file`](Self::finish_file) completes it.
@@ -310,6 +330,7 @@ impl TreeWriter {
                     };
                     let attributes = Attributes::root(PLAIN_DIRECTORY);
                     self.directories.insert(stat.st_ino, Directory { depth: parent.depth + 1, attributes });
+                    self.implied += 1;
                     reached = self.resolve(&path).map_err(&failed)?;
                 }
                 Err(Errno::NOTDIR) => return Err(EntryError::ParentNotDirectory { parent: path }),

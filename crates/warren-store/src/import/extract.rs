@@ -54,6 +54,7 @@ impl Extractor<'_, '_> {
         while let Some(entry) = archive.next()? {
             self.meter.entry()?;
             self.entry(&entry, &mut archive, whiteouts, &mut buffer)?;
+            self.meter.count(self.writer.take_implied())?;
         }
         archive.settle(TRAILER).map_err(ImportError::reading)?;
         drop(archive);

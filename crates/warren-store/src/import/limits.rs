@@ -165,12 +165,19 @@ impl<'a> Meter<'a> {
     }
 
     pub(crate) fn entry(&self) -> Result<(), LimitExceeded> {
-        let entries = self.entries.get() + 1;
+        self.count(1)
+    }
+
+    /// Counts more entries than the archive names: directories on the way to one are made as well.
+    pub(crate) fn count(&self, more: u64) -> Result<(), LimitExceeded> {
+        let before = self.entries.get();
+        let entries = before.saturating_add(more);
         self.entries.set(entries);
         if entries > self.limits.entries {
             return Err(LimitExceeded::Entries { limit: self.limits.entries });
         }
-        if entries % LOOK_ENTRIES == 1 { self.look_at_disk() } else { Ok(()) }
+        let is_due = before.div_ceil(LOOK_ENTRIES) != entries.div_ceil(LOOK_ENTRIES);
+        if is_due { self.look_at_disk() } else { Ok(()) }
     }
 
     /// Counts content before it is written.

@@ -5,7 +5,7 @@ mod export;
 pub(super) mod failure;
 #[cfg(test)]
 pub(super) mod fixture;
-mod import;
+pub(super) mod import;
 mod merge;
 mod template;
 pub(super) mod view;

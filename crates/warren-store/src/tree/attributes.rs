@@ -46,6 +46,12 @@ impl Attributes {
         (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))
     }
 
+    /// What its extended attributes take in memory, about.
+    pub(super) fn xattr_bytes(&self) -> usize {
+        let each = |xattr: &Xattr| xattr.name.len() + xattr.value.len() + size_of::<Xattr>();
+        self.xattrs.iter().map(each).sum()
+    }
+
     pub(crate) fn times(&self) -> Timestamps {
         let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let modified = self.modified.unwrap_or(unchanged);

@@ -35,6 +35,12 @@ pub enum EntryError {
     /// An extended attribute is too large.
     #[error("an extended attribute has a name over 255 bytes or a value over 64 KiB")]
     Xattr,
+    /// The extended attributes of directories, which are held in memory, are too large in all.
+    #[error("the extended attributes of directories take more than {limit} bytes in all")]
+    XattrTotal {
+        /// What is allowed.
+        limit: usize,
+    },
     /// What should be the directory around it is none.
     #[error("`{}` is not a directory", parent.display())]
     ParentNotDirectory {

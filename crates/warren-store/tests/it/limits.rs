@@ -1,6 +1,6 @@
 //! Whatever an archive holds, an import ends within its bounds.
 
-use warren_store::{ImportError, ImportLimits, LimitExceeded};
+use warren_store::{EntryError, ImageError, ImportError, ImportLimits, LimitExceeded};
 
 use crate::support::{Tar, TestStore, entry, gzip, limits, zstd};
 
@@ -60,6 +60,45 @@ fn entries_bytes_and_reserve_are_bounded() {
     let found = limit(test.import_within("full", &large, full));
     assert!(matches!(found, LimitExceeded::FreeSpace { reserve_bytes: u64::MAX, .. }));
     assert!(test.names().is_empty());
+}
+
+#[test]
+fn directories_on_the_way_to_an_entry_count_as_entries() {
+    let test = TestStore::new();
+    let deep = (0..100).fold(Tar::new(), |tar, index| tar.file(&format!("{index}/a/b/c/d/e/f"), b"")).end();
+    let bounds = ImportLimits { entries: 300, ..limits() };
+    let found = limit(test.import_within("deep", &deep, bounds));
+    assert_eq!(found, LimitExceeded::Entries { limit: 300 });
+    test.import_within("enough", &deep, ImportLimits { entries: 700, ..limits() }).unwrap();
+}
+
+#[test]
+fn attributes_of_directories_do_not_pile_up_in_memory() {
+    let test = TestStore::new();
+    let value = vec![b'v'; 64 << 10];
+    let names: Vec<String> = (0..10).map(|index| format!("SCHILY.xattr.user.{index}")).collect();
+    let records: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), value.as_slice())).collect();
+    let large = (0..40).fold(Tar::new(), |tar, index| tar.pax(&records).dir(&format!("d{index}"))).end();
+    match test.import("large", &gzip(&large)) {
+        Err(ImportError::Entry { source: EntryError::XattrTotal { limit }, .. }) => {
+            assert_eq!(limit, 16 << 20)
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(test.names().is_empty());
+}
+
+#[test]
+fn links_in_an_image_do_not_pile_up_in_memory() {
+    let test = TestStore::new();
+    let target = vec![b'a'; 1 << 19];
+    let image = (0..40).fold(Tar::new().file("manifest.json", b"[]"), |tar, index| {
+        tar.pax(&[("linkpath", &target)]).symlink(&format!("{index}"), "x")
+    });
+    match test.import("image", &gzip(&image.end())) {
+        Err(ImportError::Image(ImageError::TooLarge { limit, .. })) => assert_eq!(limit, 8 << 20),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::tree::TreePath;
 /// An image has a few members for each layer.
 const MAX_MEMBERS: usize = 65_536;
 const MAX_LINKS: usize = 8;
+/// Bytes of the members' names and of where links lead, which are held in memory.
+const MAX_NAMES: usize = 8 << 20;
 
 /// The files in an image's archive, by name.
 #[derive(Debug)]
@@ -25,10 +27,20 @@ enum Member {
     Link(String),
 }
 
+impl Member {
+    fn link_bytes(&self) -> usize {
+        match self {
+            Self::File(_) => 0,
+            Self::Link(target) => target.len(),
+        }
+    }
+}
+
 impl Members {
     pub(super) fn read(archive: &Section, meter: &Meter<'_>) -> Result<Self, ImportError> {
         let limits = &meter.limits;
         let mut by_name = HashMap::new();
+        let mut names = 0;
         let mut members =
             Archive::new(BufReader::new(archive.clone()), limits.header_bytes, EndMark::Optional);
         while let Some(entry) = members.next()? {
@@ -47,6 +59,11 @@ impl Members {
                 },
                 _ => continue,
             };
+            names += name.len() + member.link_bytes();
+            if names > MAX_NAMES {
+                let part = "the list of its members".to_owned();
+                return Err(ImageError::TooLarge { part, limit: MAX_NAMES as u64 }.into());
+            }
             by_name.insert(name.to_owned(), member);
         }
         Ok(Self { by_name })

@@ -34,9 +34,19 @@ pub(super) fn import(
     format: ImportFormat,
     draw: &dyn Fn() -> LayerId,
 ) -> Result<ImportedHistory, LayerError> {
+    within(ImportLimits { depth: DEPTH, ..ImportLimits::default() }, store, root, from, format, draw)
+}
+
+pub(in crate::layers) fn within(
+    limits: ImportLimits,
+    store: &LayerDirectory,
+    root: &[RootTree],
+    from: &mut dyn Read,
+    format: ImportFormat,
+    draw: &dyn Fn() -> LayerId,
+) -> Result<ImportedHistory, LayerError> {
     let disk = store.directory.try_clone().map_err(failure::io("open the directory of layers"))?;
     let mut progress = |_| {};
-    let limits = ImportLimits { depth: DEPTH, ..ImportLimits::default() };
     let meter = Meter::new(limits, File::from(disk), &mut progress);
     meter.look_at_disk().map_err(|error| refused(error.into()))?;
     match format {
@@ -59,7 +69,7 @@ fn tar(
     let root = build::open_directory(staged.directory(), &upper).map_err(failure::errno("begin a layer"))?;
     let extracted = || {
         let refuse = ImportError::entry(b"/");
-        let mut writer = TreeWriter::within(root, DEPTH).map_err(&refuse)?;
+        let mut writer = TreeWriter::within(root, meter.limits.depth).map_err(&refuse)?;
         let mut skipped = Skipped::default();
         let mut extractor = Extractor { writer: &mut writer, meter, skipped: &mut skipped };
         extractor.archive(from, Whiteouts::Plain, EndMark::Required)?;

@@ -48,10 +48,11 @@ pub(super) fn extract(
             let attributes = entry.attributes().map_err(&refuse)?;
             let file = writer.create_file(&path).map_err(&refuse)?;
             fill(&file, &entry, &mut archive, &mut buffer)?;
-            writer.finish_file(&file, &attributes).map_err(refuse)?;
+            writer.finish_file(&file, &attributes).map_err(&refuse)?;
         } else {
-            trees.other(tree, &path, &entry).map_err(refuse)?;
+            trees.other(tree, &path, &entry).map_err(&refuse)?;
         }
+        meter.count(trees.writer(tree).map_err(refuse)?.take_implied())?;
     }
     for writer in trees.writers.into_values() {
         writer.finish().map_err(ImportError::entry(b"/"))?;
