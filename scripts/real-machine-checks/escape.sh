@@ -35,5 +35,16 @@ ends 1 'Read-only' "read-only means all that is below" warren exec "$id" --user 
 umount /srv/shared/below
 is shared "the shared directory itself is there" warren exec "$id" -- cat /shared/file
 is 0 "no mount of a sandbox is in the machine's table" grep -c -e sbx -e upper- /proc/1/mountinfo
+
+# What only the machine's root may read of /usr is not inside, however new it is.
+(umask 077 && mkdir /usr/local/share/closed && echo secret >/usr/local/share/closed/inner && echo secret >/usr/local/share/private)
+rooted=$(warren run --keep --user root -- true 2>/dev/null; warren ls -q | grep -v "$id")
+for sandbox in "$id" "$rooted"; do
+    is '' "root inside reads no private file of the machine's /usr" warren exec "$sandbox" --user root -- sh -c \
+        'exec 2>/dev/null; cd /usr/local/share; cat private closed/inner; chmod 644 private; cp private /tmp/x; cat private /tmp/x; ls closed'
+done
+is '' "and a new sandbox does not see the name" warren exec "$rooted" -- sh -c 'ls /usr/local/share | grep -e private -e closed; true'
+rm -rf /usr/local/share/closed /usr/local/share/private
+check "the sandbox of root is removed" warren rm "$rooted"
 check "the sandbox is removed" warren rm "$id"
 nothing_left "nothing is left of the probes" /var/lib/warren/sandboxes /var/lib/warren/ranges

@@ -20,6 +20,7 @@ mod neighbours;
 mod network;
 mod output;
 mod ports;
+mod private_usr;
 mod privileges;
 mod run;
 mod sealed;
