@@ -38,7 +38,7 @@ mod tree;
 pub use catalog::{CatalogOpenError, DamageFound, IdentityError, MakeError, SqliteCatalog};
 pub use digest::{Digest, DigestError};
 pub use disk::DataDisk;
-pub use host::{HostError, SHOWN};
+pub use host::{HostError, SHOWN, hidden_names};
 pub use import::archive::ArchiveError;
 pub use import::error::{ImageError, ImportError};
 pub use import::limits::{ImportLimits, LimitExceeded, Progress};

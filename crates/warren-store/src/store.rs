@@ -196,11 +196,6 @@ impl TemplateStore {
         Self { hider: self.hider.in_background(), ..self }
     }
 
-    /// How many names of the machine's `/usr` no sandbox sees, because not everybody on the machine may read them.
-    pub fn hidden_names(&self) -> Result<usize, host::HostError> {
-        host::count_hidden(&self.host, &self.machine, &self.hider)
-    }
-
     /// Removes a template. `in_use` is asked while no other process can change names, so that a sandbox that looks
     /// its template up before it registers itself is not missed.
     pub fn remove(

@@ -90,7 +90,6 @@ struct Finding {
     /// What the machine was like before it.
     stamp: String,
     layer: String,
-    names: usize,
     looked_unix: u64,
 }
 
@@ -123,12 +122,6 @@ impl Hider {
                 }
             }
         }
-    }
-
-    /// How many names are hidden on this machine.
-    pub(super) fn count(&self, place: &Path, machine: &Path, boot: &str) -> Result<usize, HostError> {
-        self.layer(place, machine, boot)?;
-        Ok(Finding::load(place, boot).map_or(0, |known| known.names))
     }
 
     fn look_later(&self, place: &Path, machine: &Path, boot: &str) {
@@ -182,8 +175,8 @@ fn look(place: &Path, machine: &Path, boot: &str) -> Result<Finding, HostError> 
     let looked_unix = now_unix();
     let stamp = stamp(machine);
     let private = Private::below(&machine.join("usr"))?;
-    let (layer, names) = (private.digest().to_string(), private.count());
-    let finding = Finding { format: FORMAT, boot: boot.to_owned(), stamp, layer, names, looked_unix };
+    let layer = private.digest().to_string();
+    let finding = Finding { format: FORMAT, boot: boot.to_owned(), stamp, layer, looked_unix };
     let directory = finding.directory(place);
     let staging = Staging::create(place).map_err(HostError::Stage)?;
     let failed = |source: io::Error| HostError::Survey { path: directory.clone(), source };

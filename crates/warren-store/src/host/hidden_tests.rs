@@ -67,8 +67,7 @@ fn every_name_that_is_not_for_everybody_is_hidden_and_no_other() {
         let look = |found: &fs::Metadata| (found.mode(), found.uid(), found.gid(), found.mtime());
         assert_eq!(look(&ours), look(&own.unwrap()), "{path}");
     }
-    let count = Hider::new().count(machine.place.path(), machine.root.path(), THIS).unwrap();
-    assert_eq!(count, 2);
+    assert_eq!(Private::below(&machine.at("usr")).unwrap().count(), 2);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use clap::Args;
 use warren_core::{Check, CheckStatus};
 use warren_isolate::{DataDir, Native};
 use warren_network::HostNetwork;
-use warren_store::SHOWN;
+use warren_store::{SHOWN, hidden_names};
 
 use super::serve::SettingFlags;
 use super::storage::Found;
@@ -31,6 +31,7 @@ impl Doctor {
         let mut checks = Native::examine(&data_dir);
         if is_root() {
             checks.insert(1, place(&data_dir));
+            checks.push(private_names());
             checks.push(snapshots(global));
             checks.extend(HostNetwork::examine());
         }
@@ -78,6 +79,23 @@ fn place(data_dir: &Path) -> Check {
             let advice = error.advice();
             Check { name, status: CheckStatus::Failed, found: CliError::new(error).chain(), advice }
         }
+    }
+}
+
+/// What of the machine's own files no sandbox sees, and whether that can be found out.
+fn private_names() -> Check {
+    let name = "private files";
+    match hidden_names() {
+        Ok(count) => {
+            let found = format!("{count} names in /usr are not readable by everybody: no sandbox sees them");
+            Check { name, status: CheckStatus::Ok, found, advice: String::new() }
+        }
+        Err(error) => Check {
+            name,
+            status: CheckStatus::Failed,
+            found: CliError::new(error).chain(),
+            advice: "template `host` cannot be used: mend /usr, or import a template".to_owned(),
+        },
     }
 }
 
