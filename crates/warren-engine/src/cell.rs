@@ -23,6 +23,8 @@ pub(crate) struct Cell {
     pub(crate) backend: Arc<dyn Isolation>,
     pub(crate) mail: mpsc::Sender<Mail>,
     pub(crate) tail: Mutex<Tail>,
+    /// Held by whoever counts what it uses, which may take as long as it has files.
+    pub(crate) counting: Arc<tokio::sync::Mutex<()>>,
     /// When the driver has something to look at, on the clock of the boot.
     pub(crate) due_ms: AtomicU64,
     /// Counts what may have changed its files.
@@ -94,6 +96,7 @@ impl Cell {
             backend,
             mail,
             tail: Mutex::default(),
+            counting: Arc::default(),
             due_ms: AtomicU64::new(u64::MAX),
             changes: AtomicU64::new(0),
             captured: AtomicU64::new(0),

@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) leases: Leases,
     pub(crate) calls: Calls,
     pub(crate) in_flight: Arc<InFlight>,
+    /// Those who bring traffic to ports.
+    pub(crate) visits: Arc<InFlight>,
     pub(crate) journal: Journal,
     pub(crate) labour: Labour,
     pub(crate) keep: Keep,
@@ -176,7 +178,8 @@ impl Engine {
             keep: Keep::default(),
             sightings: Sightings::default(),
             calls: Calls::default(),
-            in_flight: InFlight::new(settings.calls_per_sandbox, settings.calls_per_owner),
+            in_flight: settings.calls_in_flight(),
+            visits: settings.visits_in_flight(),
             journal,
             labour: Labour::new(&settings.labour),
             started_ms: parts.clock.boot_ms(),

@@ -15,7 +15,7 @@ use crate::blocking::blocking;
 use crate::cell::{Cell, Leave, Life};
 use crate::dial;
 use crate::driver::{Task, head_or_start};
-use crate::in_flight::Place;
+use crate::in_flight::{InFlight, Place};
 use crate::journal::OpenEntry;
 use crate::{Engine, EngineError};
 
@@ -52,6 +52,17 @@ impl Engine {
         id: &SandboxId,
         request: Request,
     ) -> Result<Entry, EngineError> {
+        self.enter_among(&self.shared.in_flight, owner, id, request).await
+    }
+
+    /// As [`Engine::enter`], counted among these.
+    pub(crate) async fn enter_among(
+        &self,
+        others: &Arc<InFlight>,
+        owner: &Owner,
+        id: &SandboxId,
+        request: Request,
+    ) -> Result<Entry, EngineError> {
         if request == Request::ReadFiles {
             self.may_answer()?;
         } else {
@@ -67,7 +78,7 @@ impl Engine {
                 return Err(denied_at_the_end(&record, request));
             };
             // Also while it waits: whoever is kept waiting costs as much as whoever is inside.
-            let place = self.shared.in_flight.take(owner, id)?;
+            let place = others.take(owner, id)?;
             match cell.ask_leave(request, self.shared.parts.clock.boot_ms()) {
                 Leave::Granted(life) => {
                     return Ok(Entry {

@@ -12,9 +12,16 @@ use crate::EngineError;
 /// How many there are, by whom and where.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    per_sandbox: usize,
-    per_owner: usize,
+    per_sandbox: Most,
+    per_owner: Most,
     counts: Mutex<Counts>,
+}
+
+/// A limit, and the setting that says it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Most {
+    pub(crate) count: usize,
+    pub(crate) setting: &'static str,
 }
 
 /// Who has none is not in here.
@@ -33,7 +40,7 @@ pub(crate) struct Place {
 }
 
 impl InFlight {
-    pub(crate) fn new(per_sandbox: usize, per_owner: usize) -> Arc<Self> {
+    pub(crate) fn new(per_sandbox: Most, per_owner: Most) -> Arc<Self> {
         Arc::new(Self { per_sandbox, per_owner, counts: Mutex::default() })
     }
 
@@ -42,19 +49,11 @@ impl InFlight {
         let mut counts = self.counts();
         let here = counts.sandboxes.get(sandbox).copied().unwrap_or(0);
         let all = counts.owners.get(owner).copied().unwrap_or(0);
-        if here >= self.per_sandbox {
-            return Err(EngineError::TooManyCalls {
-                whose: sandbox.to_string(),
-                most: self.per_sandbox,
-                setting: "limits.calls_per_sandbox",
-            });
+        if here >= self.per_sandbox.count {
+            return Err(self.per_sandbox.reached(sandbox.to_string()));
         }
-        if all >= self.per_owner {
-            return Err(EngineError::TooManyCalls {
-                whose: "this owner's sandboxes".to_owned(),
-                most: self.per_owner,
-                setting: "limits.calls_per_owner",
-            });
+        if all >= self.per_owner.count {
+            return Err(self.per_owner.reached("this owner's sandboxes".to_owned()));
         }
         counts.sandboxes.insert(sandbox.clone(), here + 1);
         counts.owners.insert(owner.clone(), all + 1);
@@ -64,6 +63,12 @@ impl InFlight {
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Most {
+    fn reached(self, whose: String) -> EngineError {
+        EngineError::TooManyCalls { whose, most: self.count, setting: self.setting }
     }
 }
 
@@ -101,7 +106,10 @@ mod tests {
 
     #[test]
     fn a_sandbox_and_an_owner_have_so_many_and_give_them_back() {
-        let book = InFlight::new(2, 3);
+        let book = InFlight::new(
+            Most { count: 2, setting: "limits.calls_per_sandbox" },
+            Most { count: 3, setting: "limits.calls_per_owner" },
+        );
         let (one, two) = (Owner::first(), "two".parse::<Owner>().unwrap());
         let mut places = vec![book.take(&one, &sandbox(1)).unwrap(), book.take(&one, &sandbox(1)).unwrap()];
         assert_eq!(setting(book.take(&one, &sandbox(1))), "limits.calls_per_sandbox");

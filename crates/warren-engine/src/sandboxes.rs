@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -175,10 +176,18 @@ impl Engine {
     pub async fn usage(&self, owner: &Owner, id: &SandboxId) -> Result<Usage, EngineError> {
         let record = self.sandbox(owner, id).await?;
         if record.is_live() && record.status != Status::Creating {
-            // Where the disk has no quotas every file is looked at.
+            // Where the disk has no quotas every file is looked at: one count at a time, and those who wait have no thread.
+            let call = self.shared.in_flight.take(owner, id)?;
+            let turn = match self.shared.registry.find(owner, id) {
+                Some(cell) => Some(Arc::clone(&cell.counting).lock_owned().await),
+                None => None,
+            };
             let place = self.place_for(owner, Trade::Telling).await?;
             let (engine, backend, id) = (self.inner(), self.backend_of(&record)?, id.clone());
-            let usage = move || engine.usage_of(backend.as_ref(), &id).map_err(EngineError::Backend);
+            let usage = move || {
+                let _held = (turn, call);
+                engine.usage_of(backend.as_ref(), &id).map_err(EngineError::Backend)
+            };
             return labour::at(place, usage).await;
         }
         match record.death.and_then(|death| death.usage) {

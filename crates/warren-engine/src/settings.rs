@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use warren_core::{
     Automatic, ByteSize, CopyBound, Cpus, Flush, Limits, NetworkLimits, NetworkPolicy, NetworkRule,
     RunLimits, SandboxKind, TemplateName, Timeouts,
 };
 
+use crate::in_flight::{InFlight, Most};
 use crate::labour::LabourLimits;
 
 /// How the engine behaves. The server fills it from its configuration.
@@ -15,10 +17,14 @@ pub struct Settings {
     pub max_sandboxes: usize,
     /// Most of them that may be one owner's. Absent: all while there is one owner, three quarters as soon as there are more.
     pub max_sandboxes_per_owner: Option<usize>,
-    /// Most calls under way in one sandbox: commands that are followed, file calls, watches, connections to ports.
+    /// Most calls under way in one sandbox: commands that are followed, file calls, watches.
     pub calls_per_sandbox: usize,
     /// Most calls under way in all sandboxes of one owner.
     pub calls_per_owner: usize,
+    /// Most requests and connections under way to ports of one sandbox.
+    pub visits_per_sandbox: usize,
+    /// Most of those to all sandboxes of one owner.
+    pub visits_per_owner: usize,
     /// Limits of a sandbox that asks for none.
     pub default_limits: Limits,
     /// The most that a sandbox may ask for.
@@ -89,6 +95,8 @@ impl Default for Settings {
             max_sandboxes_per_owner: None,
             calls_per_sandbox: 256,
             calls_per_owner: 1024,
+            visits_per_sandbox: 1024,
+            visits_per_owner: 4096,
             default_limits: Limits::default(),
             most_limits: Limits {
                 memory: ByteSize::gib(64),
@@ -137,6 +145,20 @@ impl Default for NetworkSettings {
 }
 
 impl Settings {
+    pub(crate) fn calls_in_flight(&self) -> Arc<InFlight> {
+        InFlight::new(
+            Most { count: self.calls_per_sandbox, setting: "limits.calls_per_sandbox" },
+            Most { count: self.calls_per_owner, setting: "limits.calls_per_owner" },
+        )
+    }
+
+    pub(crate) fn visits_in_flight(&self) -> Arc<InFlight> {
+        InFlight::new(
+            Most { count: self.visits_per_sandbox, setting: "limits.visits_per_sandbox" },
+            Most { count: self.visits_per_owner, setting: "limits.visits_per_owner" },
+        )
+    }
+
     pub fn template_of(&self, kind: SandboxKind) -> TemplateName {
         let name = match kind {
             SandboxKind::Terminal => "terminal",

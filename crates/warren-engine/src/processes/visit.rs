@@ -23,7 +23,7 @@ pub struct LifeMark(Weak<Life>);
 impl Engine {
     /// Comes in, thawing a sandbox that paused for want of work.
     pub async fn visit(&self, owner: &Owner, id: &SandboxId) -> Result<Visit, EngineError> {
-        let entry = self.enter(owner, id, Request::Execute).await?;
+        let entry = self.enter_among(&self.shared.visits, owner, id, Request::Execute).await?;
         entry.step_aside();
         Ok(Visit { entry: Arc::new(entry) })
     }

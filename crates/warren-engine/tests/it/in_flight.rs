@@ -1,5 +1,7 @@
 //! An agent that takes no callers costs its own callers time, and nobody else: nothing waits on a thread that serves others.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use warren_core::IsolationErrorKind;
@@ -54,18 +56,67 @@ fn limit(error: &EngineError) -> &'static str {
 }
 
 #[tokio::test]
-async fn a_sandbox_and_an_owner_have_only_so_many_calls_under_way() {
+async fn a_sandbox_and_an_owner_have_only_so_many_visitors() {
     let mut world = World::new();
-    (world.settings.calls_per_sandbox, world.settings.calls_per_owner) = (2, 3);
+    (world.settings.visits_per_sandbox, world.settings.visits_per_owner) = (2, 3);
     let engine = world.open().await;
     let (one, two) = (make(&engine).await.sandbox.id, make(&engine).await.sandbox.id);
     let mut visits = Vec::new();
     for id in [&one, &one, &two] {
         visits.push(engine.visit(&owner(), id).await.unwrap());
     }
-    assert_eq!(limit(&exec(&engine, &one, "true").await.unwrap_err()), "limits.calls_per_sandbox");
-    assert_eq!(limit(&exec(&engine, &two, "true").await.unwrap_err()), "limits.calls_per_owner");
-    drop(visits);
+    assert_eq!(limit(&engine.visit(&owner(), &one).await.unwrap_err()), "limits.visits_per_sandbox");
+    assert_eq!(limit(&engine.visit(&owner(), &two).await.unwrap_err()), "limits.visits_per_owner");
     exec(&engine, &one, "true").await.unwrap();
-    exec(&engine, &two, "true").await.unwrap();
+    drop(visits);
+    engine.visit(&owner(), &one).await.unwrap();
+}
+
+#[tokio::test]
+async fn commands_beyond_the_limit_are_refused_until_one_has_ended() {
+    let mut world = World::new();
+    world.settings.calls_per_sandbox = 1;
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    world.isolation.fail_always(Call::Dial, Some(IsolationErrorKind::Busy));
+    let call = || {
+        let (engine, id) = (engine.clone(), id.clone());
+        tokio::spawn(async move { exec(&engine, &id, "true").await.map(drop) })
+    };
+    let (mut one, mut other) = (call(), call());
+    let (refused, waiting) = tokio::select! {
+        refused = &mut one => (refused, other),
+        refused = &mut other => (refused, one),
+    };
+    assert_eq!(limit(&refused.unwrap().unwrap_err()), "limits.calls_per_sandbox");
+    world.isolation.fail_always(Call::Dial, None);
+    waiting.await.unwrap().unwrap();
+    eventually("there is room again", async || exec(&engine, &id, "true").await.is_ok()).await;
+}
+
+/// Counting takes as long as a sandbox has files, and nobody else's work waits for the threads that it takes.
+#[tokio::test]
+async fn what_a_sandbox_uses_is_counted_once_at_a_time() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    let (under_way, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (now, seen) = (Arc::clone(&under_way), Arc::clone(&most));
+    world.isolation.before_each(move |call| {
+        if call == Call::Usage {
+            seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(20));
+            now.fetch_sub(1, Ordering::SeqCst);
+        }
+    });
+    let counts: Vec<_> = (0..10)
+        .map(|_| {
+            let (engine, id) = (engine.clone(), id.clone());
+            tokio::spawn(async move { engine.usage(&owner(), &id).await.map(drop) })
+        })
+        .collect();
+    for count in counts {
+        count.await.unwrap().unwrap();
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 1);
 }

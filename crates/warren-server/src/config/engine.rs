@@ -16,6 +16,8 @@ impl Config {
                 .filter(|most| *most > 0),
             calls_per_sandbox: usize::try_from(self.limits.calls_per_sandbox).unwrap_or(usize::MAX),
             calls_per_owner: usize::try_from(self.limits.calls_per_owner).unwrap_or(usize::MAX),
+            visits_per_sandbox: usize::try_from(self.limits.visits_per_sandbox).unwrap_or(usize::MAX),
+            visits_per_owner: usize::try_from(self.limits.visits_per_owner).unwrap_or(usize::MAX),
             default_limits: self.limits.default_limits(),
             most_limits: self.limits.most_limits(),
             timeouts: Timeouts {
@@ -114,6 +116,10 @@ mod tests {
         assert_eq!(
             (ours.calls_per_sandbox, ours.calls_per_owner),
             (theirs.calls_per_sandbox, theirs.calls_per_owner)
+        );
+        assert_eq!(
+            (ours.visits_per_sandbox, ours.visits_per_owner),
+            (theirs.visits_per_sandbox, theirs.visits_per_owner)
         );
         assert_eq!((ours.sweep_s, ours.history_s), (theirs.sweep_s, theirs.history_s));
         assert_eq!((ours.chat_ttl_s, ours.chat_port), (theirs.chat_ttl_s, theirs.chat_port));

@@ -142,10 +142,14 @@ sections! {
         max_sandboxes: u32 = "100";
         /// Sandboxes of one owner alive at once. 0: all of them while only one owner has keys or sandboxes, three quarters as soon as another has.
         max_sandboxes_per_owner: u32 = "0";
-        /// Calls under way in one sandbox: commands that are followed, file calls, watches, connections to ports.
+        /// Calls under way in one sandbox: commands that are followed, file calls, watches.
         calls_per_sandbox: u32 = "256";
         /// Calls under way in all sandboxes of one owner.
         calls_per_owner: u32 = "1024";
+        /// Requests and connections under way to ports of one sandbox.
+        visits_per_sandbox: u32 = "1024";
+        /// Requests and connections under way to ports of all sandboxes of one owner.
+        visits_per_owner: u32 = "4096";
         /// Comparisons, searches and merges of files that the machine does at once: diffs, blame, counts in the journal, promotions, templates from snapshots. Each has a thread of low priority. 0: as many as there are processors, and at least 2.
         heavy_work: u32 = "0";
         /// The same of one owner. 0: half of them, so that others find a place.

@@ -112,6 +112,8 @@ impl Check<'_> {
         self.at_least("limits.max_sandboxes", limits.max_sandboxes, 1)?;
         self.at_least("limits.calls_per_sandbox", limits.calls_per_sandbox, 1)?;
         self.at_least("limits.calls_per_owner", limits.calls_per_owner, 1)?;
+        self.at_least("limits.visits_per_sandbox", limits.visits_per_sandbox, 1)?;
+        self.at_least("limits.visits_per_owner", limits.visits_per_owner, 1)?;
         for (key, number) in [
             ("limits.transfers", limits.transfers),
             ("limits.transfers_per_owner", limits.transfers_per_owner),
