@@ -8,5 +8,6 @@ mod output;
 mod ports;
 mod process;
 mod readers;
+mod stopping;
 mod support;
 mod terminal;
