@@ -1,5 +1,6 @@
 //! Every check has the number it has in the list of adversarial checks; tests without one are about what users see.
 
+mod agent;
 mod backend;
 mod calls;
 mod control_groups;
