@@ -13,7 +13,7 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 use warren_wire::guest::{AgentConfig, Failure, FailureCode, Start, Stdin, TerminalSize};
 
-use crate::failure::{kernel, kernel_as};
+use crate::failure::{kernel, kernel_as, refuse};
 use crate::files;
 use crate::identity::{self, Identity};
 use crate::program::{self, Environment, WorkingDirectory};
@@ -249,7 +249,7 @@ fn explain(
         LaunchStep::Execute => kernel(format!("execute `{program}`"), errno),
         LaunchStep::Held => {
             let why = "it was stopped before it could execute, or took too long, and was ended";
-            kernel_as(FailureCode::Io, format!("execute `{program}`: {why}"), errno)
+            refuse(FailureCode::Io, format!("execute `{program}`: {why}"))
         }
     }
 }
