@@ -302,7 +302,8 @@ fn whatever_else_goes_wrong_is_a_detail_too() {
         assert!(body["detail"].is_string() && body.as_object().unwrap().len() == 1, "{body}");
     }
     let large = "x".repeat(100_000);
-    let answer = chats.server.call("POST", "/api/v1/create").body(large).send().expect(413);
+    let answer = chats.server.call("POST", "/api/v1/create").header("Content-Type", "application/json");
+    let answer = answer.body(large).send().expect(413);
     assert!(answer.json()["detail"].is_string());
 }
 

@@ -192,7 +192,8 @@ fn what_cannot_be_is_refused_by_name() {
         let message = refused(call(&server, "POST", "/v2/sandboxes").json(&body).pass(), status);
         assert!(message.contains(named), "{message}");
     }
-    refused(call(&server, "POST", "/v2/sandboxes").body("{").pass(), 400);
+    let cut = call(&server, "POST", "/v2/sandboxes").header("Content-Type", "application/json").body("{");
+    refused(cut.pass(), 400);
     assert_eq!(call(&server, "GET", "/v2/sandboxes").pass().json(), json!([]));
 }
 

@@ -273,7 +273,7 @@ fn an_owner_has_so_many_visitors_without_a_key_and_no_more() {
     site.make_public();
     let ask = || site.stranger("GET", "/silent").open();
     let held = [ask(), ask()];
-    eventually("both are under way", || site.stranger("GET", "/").pass().status == 503);
+    eventually("both are under way", || site.application.requests() == 2);
     expect_told(&site.stranger("GET", "/").pass(), 503, "as many connections");
     site.stranger("GET", "/").key(&site.server.admin).pass().expect(200);
     drop(held);
