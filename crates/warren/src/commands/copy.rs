@@ -1,17 +1,18 @@
 mod pack;
+mod place;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use rustix::fs::OFlags;
 use warren_core::SandboxId;
 use warren_wire::api::{FileInfo, FileType};
 use warren_wire::client::{Client, WriteFile};
 
+use self::place::Place;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::ui::{self, Progress};
@@ -27,8 +28,10 @@ const DEEPEST: u32 = 64;
 
 /// Copy files and directories into a sandbox, or out of it.
 ///
-/// One side is ID:PATH, the other a path of this machine or - for standard input or output. Permission bits are kept. Symbolic
-/// links are not followed inside a copied directory; they are left out, and said.
+/// One side is ID:PATH, the other a path of this machine or - for standard input or output. Permission bits are kept, but for those that
+/// change who a program runs as. Symbolic links are not followed inside a copied directory; they are left out, and said. Where files of a
+/// sandbox are put, a link is replaced and never written through, unless it is the target that you named: one to a directory
+/// takes the source under its name, and one to a file is followed, as `cp` does.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Copy {
@@ -138,45 +141,88 @@ impl Copier<'_> {
             return io::copy(&mut content, &mut io::stdout()).map(drop).map_err(CliError::output);
         }
         let entry = self.client.stat(&self.sandbox, source, user)?;
-        let mut target = PathBuf::from(target);
+        let target = PathBuf::from(target);
         if target.is_dir() {
-            target.push(plain_name(&entry.path)?);
+            let name = plain_name(&entry.path)?;
+            let place = Place::open(&target).map_err(|error| named(&target, error))?;
+            return match entry.kind {
+                FileType::Directory => {
+                    let below = place.below(&name).map_err(|error| named(&target.join(&name), error))?;
+                    self.download_directory(&entry, &below, &target.join(&name))
+                }
+                _ => self.fetch(&entry, source, (&place, &name, &target.join(&name))),
+            };
         }
         if entry.kind != FileType::Directory {
-            return self.fetch(&entry, source, &target);
+            return self.fetch_named(&entry, source, &target);
         }
-        self.download_directory(&entry, &target)
+        fs::create_dir_all(&target).map_err(|error| named(&target, error))?;
+        let place = Place::open(&target).map_err(|error| named(&target, error))?;
+        self.download_directory(&entry, &place, &target)
     }
 
-    fn download_directory(&self, top: &FileInfo, target: &Path) -> Result<(), CliError> {
-        fs::create_dir_all(target).map_err(|error| named(target, error))?;
+    fn download_directory(&self, top: &FileInfo, place: &Place, target: &Path) -> Result<(), CliError> {
         let list = self.client.list_files(&self.sandbox, &top.path, DEEPEST, self.user.as_deref())?;
         if list.truncated {
             return Err(CliError::new(format!("{} has more entries than one copy takes", top.path))
                 .hint("copy its parts, or pack it inside: warren exec ID -- tar c … | tar x"));
         }
         for entry in &list.items {
-            let target = target.join(relative(&top.path, &entry.path)?);
+            let name = relative(&top.path, &entry.path)?;
+            let shown = target.join(&name);
             match entry.kind {
-                FileType::Directory => fs::create_dir_all(&target).map_err(|error| named(&target, error))?,
-                FileType::File => self.fetch(entry, &entry.path, &target)?,
+                FileType::Directory => place.below(&name).map(drop).map_err(|error| named(&shown, error))?,
+                FileType::File => self.fetch(entry, &entry.path, (place, &name, &shown))?,
                 _ => ui::say(&format!("warren: left out, neither file nor directory: {}", entry.path)),
             }
         }
         Ok(())
     }
 
-    /// A link that is in the way is never followed.
-    fn fetch(&self, entry: &FileInfo, source: &str, target: &Path) -> Result<(), CliError> {
-        let mode = u32::from_str_radix(&entry.mode, 8).unwrap_or(0o644) & 0o777;
+    /// Puts a file where the sandbox's names lead.
+    fn fetch(
+        &self,
+        entry: &FileInfo,
+        source: &str,
+        (place, name, shown): (&Place, &Path, &Path),
+    ) -> Result<(), CliError> {
         let mut content = self.client.read_file(&self.sandbox, source, self.user.as_deref())?;
-        let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+        let mut counted = self.progress.watch(&mut content, source);
+        place.put(name, mode(entry), &mut counted).map_err(|error| named(shown, error))
+    }
+
+    /// Puts a file exactly where the user said: a link there is the user's own, and so is a device.
+    fn fetch_named(&self, entry: &FileInfo, source: &str, target: &Path) -> Result<(), CliError> {
+        let is_plain = match fs::symlink_metadata(target) {
+            Ok(found) => found.is_file(),
+            Err(_) => true,
+        };
+        if is_plain && let Some(name) = target.file_name().map(Path::new) {
+            let above = target.parent().unwrap_or(Path::new(""));
+            let place = Place::open(above).map_err(|error| named(above, error))?;
+            return self.fetch(entry, source, (&place, name, target));
+        }
+        let mut content = self.client.read_file(&self.sandbox, source, self.user.as_deref())?;
+        let is_pipe = fs::metadata(target).is_ok_and(|found| {
+            let kind = found.file_type();
+            kind.is_fifo() || kind.is_char_device() || kind.is_block_device()
+        });
         let mut options = File::options();
-        let options = options.write(true).create(true).truncate(true).mode(mode).custom_flags(flags);
-        let mut file = options.open(target).map_err(|error| named(target, error))?;
+        let mut file = options
+            .write(true)
+            .create(!is_pipe)
+            .truncate(!is_pipe)
+            .mode(mode(entry))
+            .open(target)
+            .map_err(|error| named(target, error))?;
         let mut counted = self.progress.watch(&mut content, source);
         io::copy(&mut counted, &mut file).and_then(|_| file.flush()).map_err(|error| named(target, error))
     }
+}
+
+/// The rights of a file that came out of a sandbox. Nobody's program becomes somebody else's by it.
+fn mode(entry: &FileInfo) -> u32 {
+    u32::from_str_radix(&entry.mode, 8).unwrap_or(0o644) & 0o777
 }
 
 /// The part of a path from a sandbox below a directory: plain names and nothing else.

@@ -2,6 +2,7 @@
 
 mod cli;
 mod clock;
+mod copies;
 mod crash;
 mod disk;
 mod heavy;
