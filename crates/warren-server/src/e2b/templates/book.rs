@@ -365,7 +365,7 @@ impl Book {
 }
 
 pub(super) fn missing(name: &str) -> E2bError {
-    E2bError::not_found(format!("there is no template `{name}`"))
+    E2bError::not_found(format!("template '{name}' not found"))
 }
 
 /// The tags that a request names, or the default one.

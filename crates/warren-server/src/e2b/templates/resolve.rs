@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use warren_core::{ByteSize, Cpus, Owner, SnapshotId, TemplateInfo, TemplateName};
 
-use super::book::{Book, Context, Template, missing};
+use super::book::{Book, Context, Outcome, Template, missing};
 use super::reference::{DEFAULT_TAG, Reference};
 use super::store::Books;
 use crate::auth::Caller;
@@ -62,13 +62,7 @@ fn of_book(book: &Book, owner: &Owner, reference: &Reference) -> Result<Option<C
         return if reference.owner.is_some() { Err(missing(&reference.name)) } else { Ok(None) };
     };
     let tag = reference.tag_or_default();
-    let unbuilt = || {
-        E2bError::not_found(format!(
-            "the template `{}` has no finished build with the tag `{tag}`",
-            reference.name
-        ))
-    };
-    let image = template.image(tag).ok_or_else(unbuilt)?;
+    let image = template.image(tag).ok_or_else(|| unbuilt(template, &reference.name, tag))?;
     let Context { template: below, env, user, workdir } = image.context.clone();
     Ok(Some(Choice {
         id: id.clone(),
@@ -82,6 +76,16 @@ fn of_book(book: &Book, owner: &Owner, reference: &Reference) -> Result<Option<C
         memory: template.memory_mb.map(ByteSize::mib),
         annotations: image.start.as_ref().map(|start| start.annotations()).unwrap_or_default(),
     }))
+}
+
+/// A template of which there is nothing to begin with, in the words that clients look for.
+fn unbuilt(template: &Template, name: &str, tag: &str) -> E2bError {
+    let why = match template.newest().map(|(_, build)| &build.outcome) {
+        Some(Outcome::Failed { message, .. }) => format!("its last build failed: {message}"),
+        Some(Outcome::Waiting | Outcome::Begun) => "it is not built yet".to_owned(),
+        Some(Outcome::Ready(_)) | None => "it has no finished build of that tag".to_owned(),
+    };
+    E2bError::not_found(format!("template '{name}' with tag '{tag}' not found: {why}"))
 }
 
 pub(super) fn cpus(template: &Template) -> Option<Cpus> {
@@ -106,7 +110,7 @@ fn of_server(
     let Some(info) = found else {
         let advice = row.map(|(.., advice)| *advice).filter(|advice| !advice.is_empty());
         let advice = advice.unwrap_or("build it, or import it with `warren template import`");
-        return Err(E2bError::not_found(format!("there is no template `{name}`: {advice}")));
+        return Err(E2bError::not_found(format!("template '{name}' not found: {advice}")));
     };
     Ok(Choice {
         id: name.to_owned(),

@@ -179,7 +179,13 @@ fn a_failing_step_is_named_with_its_command() {
     assert_eq!((&status["status"], &status["reason"]["step"]), (&json!("error"), &json!("2")), "{status}");
     assert_eq!(status["reason"]["message"], "failed to run command 'fail': exit status 3");
     assert!(messages(&status).contains(&"failed".to_owned()), "what it wrote is told: {status}");
-    world.sandbox("app").expect(404);
+    let told = world.sandbox("app").expect(404).json();
+    assert_eq!(told["code"], 404);
+    let message = told["message"].as_str().unwrap();
+    assert!(message.starts_with("template 'app' with tag 'default' not found"), "{message}");
+    assert!(message.contains("its last build failed: failed to run command 'fail'"), "{message}");
+    let message = world.sandbox("nobody-has-it").expect(404).json()["message"].to_string();
+    assert!(message.contains("template 'nobody-has-it' not found"), "{message}");
     world.until("nothing is left", || world.sandboxes().is_empty());
 }
 
@@ -275,8 +281,8 @@ fn what_cannot_be_built_is_refused_at_once() {
         assert!(answer["message"].as_str().unwrap().contains(why), "{answer}");
     };
     refused(json!({"fromImage": "ubuntu:22.04"}), 400, "warren template import ubuntu-22.04");
-    refused(json!({"fromTemplate": "nobody-has-it"}), 404, "there is no template");
-    refused(json!({"fromTemplate": "bob/app"}), 404, "there is no template");
+    refused(json!({"fromTemplate": "nobody-has-it"}), 404, "template 'nobody-has-it' not found");
+    refused(json!({"fromTemplate": "bob/app"}), 404, "template 'app' not found");
     refused(json!({"steps": []}), 400, "fromTemplate");
     refused(json!({"fromTemplate": "base", "fromImage": "base"}), 400, "either");
     refused(json!({"fromTemplate": "base", "steps": [{"type": "ADD"}]}), 400, "steps[0]");
