@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::{self, Samples};
 use crate::e2b::templates::Books;
+use crate::e2b::wake::Woken;
 use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
 use crate::proxy::{LinkKeys, PortsOf};
@@ -64,6 +65,7 @@ impl Server {
             samples: Samples::default(),
             watchers: Watchers::default(),
             code_starts: Starts::default(),
+            woken: Woken::default(),
             tls_port: OnceLock::new(),
         });
         state.count_owners();

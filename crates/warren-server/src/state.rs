@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::Samples;
 use crate::e2b::templates::Books;
+use crate::e2b::wake::Woken;
 use crate::metrics::Metrics;
 use crate::proxy::PortsOf;
 
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) ports: PortsOf,
     pub(crate) watchers: Watchers,
     pub(crate) code_starts: Starts,
+    /// Sandboxes that woke for a visitor.
+    pub(crate) woken: Woken,
     /// What sandboxes used lately.
     pub(crate) samples: Samples,
     /// Templates that clients built by the E2B protocol.

@@ -1,20 +1,68 @@
 //! Sandboxes that are paused and go on because somebody comes: those whose owner said so, for those who show what they have to.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 use warren_core::{DenyReason, Owner, SandboxId, SandboxRecord};
-use warren_engine::EngineError;
+use warren_engine::{EngineError, PortStream, Visit};
 
 use super::control;
 use super::traits::Traits;
+use crate::proxy;
 use crate::state::AppState;
 
 /// How long somebody who comes waits until the sandbox has gone to sleep, if it is about to, and is awake again.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long after that a port may take to open: what listened may have to begin anew.
+const PORT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The times between two looks at such a port.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LATER_LOOKS: Duration = Duration::from_millis(500);
+
+/// Sandboxes that woke a moment ago.
+#[derive(Debug, Default)]
+pub(crate) struct Woken(Mutex<HashMap<SandboxId, Instant>>);
+
+impl Woken {
+    fn note(&self, sandbox: &SandboxId) {
+        let mut woken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        woken.retain(|_, since| since.elapsed() < PORT_PATIENCE);
+        woken.insert(sandbox.clone(), Instant::now());
+    }
+
+    /// Until when ports of the sandbox are waited for; `None` if it has been awake for long.
+    fn patience(&self, sandbox: &SandboxId) -> Option<Instant> {
+        let woken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *woken.get(sandbox)? + PORT_PATIENCE;
+        (Instant::now() < until).then_some(until)
+    }
+}
+
+/// Connects to a port. In a sandbox that has just woken, one that nobody listens on yet is waited for.
+pub(crate) async fn connect(
+    state: &AppState,
+    (sandbox, visit): (&SandboxId, &Visit),
+    port: u16,
+) -> Result<PortStream, EngineError> {
+    let mut rest = FIRST_LOOK;
+    loop {
+        let until = state.woken.patience(sandbox);
+        match (visit.connect(port).await, until) {
+            (Err(error), Some(_)) if proxy::is_closed(&error) => {
+                tokio::time::sleep(rest).await;
+                rest = (rest * 2).min(LATER_LOOKS);
+            }
+            (connected, _) => return connected,
+        }
+    }
+}
 
 /// Why a sandbox is not awake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +102,10 @@ pub(crate) async fn rouse(state: &AppState, owner: &Owner, record: &SandboxRecor
     }
     // Whoever pauses it is waited for: it goes on after that.
     match tokio::time::timeout(PATIENCE, control::wake(state, owner, record)).await {
-        Ok(Ok(_)) => Ok(()),
+        Ok(Ok(_)) => {
+            state.woken.note(&record.id);
+            Ok(())
+        }
         Ok(Err(error)) => Err(Asleep::because(&error)),
         Err(_) => Err(Asleep::Busy),
     }

@@ -21,7 +21,7 @@ use super::refusal::{Refusal, Wrong};
 use super::{Lingering, Proxy, Target, carry, is_closed, tls};
 use crate::auth::{CutBody, StreamGuard};
 use crate::code;
-use crate::e2b::Traffic;
+use crate::e2b::{Traffic, wake};
 use crate::held::Held;
 use crate::listener::Arrival;
 
@@ -153,9 +153,14 @@ impl Exchange<'_> {
     /// Connects to the port. Where code is run, whoever listens is started for the first who comes.
     async fn dial(&self, visit: &Visit) -> Result<PortStream, EngineError> {
         let Target { sandbox, port, .. } = self.target;
-        match visit.connect(*port).await {
+        let state = &self.proxy.state;
+        let dialled = match *port {
+            CODE_PORT => visit.connect(*port).await,
+            port => wake::connect(state, (sandbox, visit), port).await,
+        };
+        match dialled {
             Err(closed) if *port == CODE_PORT && is_closed(&closed) => {
-                if let Err(error) = code::ensure(&self.proxy.state, &self.owner, sandbox).await {
+                if let Err(error) = code::ensure(state, &self.owner, sandbox).await {
                     let error = crate::error::chain(&error);
                     tracing::debug!(sandbox.id = %sandbox, error, "the code service does not start");
                     return Err(closed);
