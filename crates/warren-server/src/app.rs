@@ -1,8 +1,10 @@
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::{Router, middleware};
 use http::{Method, Uri};
+use serde::Serialize;
 use tower::ServiceExt as _;
+use warren_wire::api::Problem;
 
 use crate::e2b::control::{self, Place};
 use crate::error::{ApiError, Code};
@@ -65,8 +67,21 @@ fn app(state: AppState) -> Router {
         .with_state(state)
 }
 
-async fn no_route(State(_): State<AppState>, method: Method, uri: Uri) -> ApiError {
-    ApiError::new(Code::RouteNotFound, format!("there is no {method} {}", uri.path()))
+/// Clients of E2B that were given a host of their own making come here too, and read a `message`.
+async fn no_route(State(_): State<AppState>, method: Method, uri: Uri) -> Response {
+    let error = ApiError::new(Code::RouteNotFound, format!("there is no {method} {}", uri.path()));
+    let problem = error.problem();
+    let told = serde_json::to_vec(&Told { message: &problem.detail, problem: &problem });
+    let mut response = error.into_response();
+    *response.body_mut() = told.unwrap_or_default().into();
+    response
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    problem: &'a Problem,
+    message: &'a str,
 }
 
 async fn wrong_method(State(_): State<AppState>, method: Method, uri: Uri) -> ApiError {

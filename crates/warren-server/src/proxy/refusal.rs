@@ -90,7 +90,7 @@ impl Refusal {
             Reader::Person => (status, Html(self.page(status, &message))).into_response(),
             Reader::Program => {
                 let told = Told {
-                    sandbox_id: self.target.as_ref().map(|(sandbox, _)| sandbox.as_str()),
+                    sandbox_id: self.sandbox(),
                     message: &message,
                     port: self.target.as_ref().map(|(_, port)| *port).filter(|_| self.wrong.is_about_port()),
                     code: status.as_u16(),
@@ -104,13 +104,20 @@ impl Refusal {
             CONTENT_SECURITY_POLICY,
             HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'"),
         );
-        if matches!(self.wrong, Wrong::NoSandbox) {
+        if matches!(self.wrong, Wrong::NoSandbox | Wrong::Misdirected(Misdirected::Stranger(_))) {
             headers.insert("should-retry", HeaderValue::from_static("false"));
         }
         if let Some(seconds) = self.wrong.retry_after_s() {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+
+    fn sandbox(&self) -> Option<&str> {
+        match (&self.wrong, &self.target) {
+            (Wrong::Misdirected(Misdirected::Stranger(id)), _) => Some(id),
+            (_, target) => target.as_ref().map(|(sandbox, _)| sandbox.as_str()),
+        }
     }
 
     fn page(&self, status: StatusCode, message: &str) -> String {
@@ -154,6 +161,7 @@ impl Wrong {
 
     fn status(&self) -> StatusCode {
         match self {
+            Self::Misdirected(Misdirected::Stranger(_)) => StatusCode::BAD_GATEWAY,
             Self::Misdirected(_) => StatusCode::BAD_REQUEST,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::NoSandbox | Self::Closed | Self::Garbled => StatusCode::BAD_GATEWAY,

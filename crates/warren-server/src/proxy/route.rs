@@ -24,7 +24,7 @@ pub(super) enum Destination {
 }
 
 /// Why a request names no port that could be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Misdirected {
     Host,
     TwoHosts,
@@ -34,10 +34,14 @@ pub(super) enum Misdirected {
     Sandbox,
     Port,
     Disagreeing,
+    /// It names a port of a sandbox below a domain that is not this server's.
+    Domain,
+    /// An id that could be one of another server's, so that there is no such sandbox here.
+    Stranger(String),
 }
 
 impl Misdirected {
-    pub(super) fn sentence(self) -> &'static str {
+    pub(super) fn sentence(&self) -> &'static str {
         match self {
             Self::Host => "the request's host is no host",
             Self::TwoHosts => "the request names two hosts",
@@ -49,6 +53,8 @@ impl Misdirected {
             Self::Sandbox => "that is not the id of a sandbox",
             Self::Port => "a port is a number from 1 to 65535",
             Self::Disagreeing => "the host and the headers name different ports",
+            Self::Domain => "no sandbox of this server has a name below that domain",
+            Self::Stranger(_) => "The sandbox was not found",
         }
     }
 }
@@ -79,6 +85,7 @@ pub(super) fn destination(request: &Request, domains: &[HostName]) -> Result<Des
         (None, None) if authority.is_none() && request.version() == Version::HTTP_2 => {
             return Err(Misdirected::Host);
         }
+        (None, None) if authority.as_deref().is_some_and(is_elsewhere) => return Err(Misdirected::Domain),
         (None, None) => return Ok(Destination::Api),
         (Some(host), Some(header)) if host != header => return Err(Misdirected::Disagreeing),
         (Some(named), _) | (None, Some(named)) => named,
@@ -119,7 +126,7 @@ fn by_host(domains: &[HostName]) -> impl Fn(&str) -> Result<Option<Named>, Misdi
             return Ok(None);
         }
         let (port, sandbox) = below.split_once('-').ok_or(Misdirected::Label)?;
-        let sandbox = parse_sandbox(sandbox).ok_or(Misdirected::Label)?;
+        let sandbox = parse_sandbox(sandbox).ok_or_else(|| stranger(sandbox, Misdirected::Label))?;
         Ok(Some((sandbox, parse_port(port).ok_or(Misdirected::Port)?)))
     }
 }
@@ -144,7 +151,7 @@ fn by_header(headers: &HeaderMap) -> Result<Option<Named>, Misdirected> {
             (Some(sandbox), Some(port)) => (sandbox, port),
             _ => return Err(Misdirected::OneHeader),
         };
-        let sandbox = parse_sandbox(sandbox).ok_or(Misdirected::Sandbox)?;
+        let sandbox = parse_sandbox(sandbox).ok_or_else(|| stranger(sandbox, Misdirected::Sandbox))?;
         let named = (sandbox, parse_port(port).ok_or(Misdirected::Port)?);
         if found.as_ref().is_some_and(|other| *other != named) {
             return Err(Misdirected::Disagreeing);
@@ -173,6 +180,20 @@ fn parse_sandbox(text: &str) -> Option<SandboxId> {
     let (sandbox, client) = text.split_once('-').unwrap_or((text, "any"));
     let plain = !client.is_empty() && client.bytes().all(|byte| byte.is_ascii_alphanumeric());
     sandbox.parse().ok().filter(|_| plain)
+}
+
+/// What is no id of ours may be one of another server's.
+fn stranger(text: &str, otherwise: Misdirected) -> Misdirected {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let might_be = (1..=63).contains(&text.len()) && text.bytes().all(is_plain);
+    if might_be { Misdirected::Stranger(text.to_owned()) } else { otherwise }
+}
+
+/// Whether a host that is not ours begins as only hosts of sandboxes do.
+fn is_elsewhere(authority: &str) -> bool {
+    let label = authority.split(['.', ':']).next().unwrap_or_default();
+    let named = label.split_once('-');
+    named.is_some_and(|(port, id)| parse_port(port).is_some() && parse_sandbox(id).is_some())
 }
 
 /// A port as it is written in one way only.
@@ -231,8 +252,21 @@ mod tests {
         {
             assert_eq!(by_host(host), Ok(Destination::Api), "{host}");
         }
-        assert_eq!(by_host(&format!("8000-{ID}.elsewhere.example")), Ok(Destination::Api));
+        assert_eq!(by_host("8000-app.elsewhere.example"), Ok(Destination::Api));
         assert_eq!(find("/", &[]), Ok(Destination::Api));
+    }
+
+    #[test]
+    fn a_sandbox_of_another_server_is_told_from_nonsense() {
+        let stranger = |id: &str| Err(Misdirected::Stranger(id.to_owned()));
+        assert_eq!(by_host("8000-i0123456789.localhost"), stranger("i0123456789"));
+        let headers = [("host", "127.0.0.1"), ("e2b-sandbox-id", "nobody"), ("e2b-sandbox-port", "80")];
+        assert_eq!(find("/", &headers), stranger("nobody"));
+        assert_eq!(by_host("8000-a_b.localhost"), Err(Misdirected::Label));
+        let elsewhere = format!("8000-{ID}.elsewhere.example:7777");
+        assert_eq!(by_host(&elsewhere), Err(Misdirected::Domain));
+        let both = [("host", elsewhere.as_str()), ("e2b-sandbox-id", ID), ("e2b-sandbox-port", "80")];
+        assert_eq!(port_of(find("/", &both)), Some((80, false)), "headers stand for any host");
     }
 
     #[test]
@@ -274,7 +308,10 @@ mod tests {
                 "{port}"
             );
         }
-        assert_eq!(find("/", &[both[0], ("warren-sandbox-id", "other"), both[2]]), Err(Misdirected::Sandbox));
+        assert_eq!(
+            find("/", &[both[0], ("warren-sandbox-id", "an-other-one"), both[2]]),
+            Err(Misdirected::Sandbox)
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -187,6 +188,46 @@ fn traffic_wakes_a_sandbox_that_wakes_for_it() {
     // It has at least five minutes then.
     site.server.clock.advance_s(200);
     site.call("GET", "/").pass().expect(200);
+}
+
+#[test]
+fn a_port_that_opens_a_moment_after_the_wake_is_waited_for() {
+    let site = Site::with(&json!({"autoPause": true, "autoResume": {"enabled": true}}));
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let closed = json!({
+        "sandboxId": site.id, "message": "The sandbox is running but port is not open", "port": port, "code": 502,
+    });
+    let began = Instant::now();
+    assert_eq!(site.call_port("GET", "/", port).pass().expect(502).json(), closed);
+    assert!(began.elapsed() < Duration::from_secs(5), "nobody waits in one that was awake");
+    site.pause(&json!({}));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while site.state() == "paused" {
+                thread::sleep(Duration::from_millis(20));
+            }
+            // The visitor has found it closed by then.
+            thread::sleep(Duration::from_millis(700));
+            let (mut stream, _) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap().accept().unwrap();
+            stream.read(&mut [0; 4096]).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate").unwrap();
+        });
+        assert_eq!(site.call_port("GET", "/", port).pass().expect(200).body, b"late");
+    });
+}
+
+#[test]
+fn names_that_lead_nowhere_are_answered_with_a_message() {
+    let site = Site::with(&json!({}));
+    let visit = |host: &str| site.server.visitor("GET", "/nothing", host).pass();
+    let told = visit("8000-i0123456789abcdefghij.localhost").expect(502).json();
+    let gone =
+        json!({"sandboxId": "i0123456789abcdefghij", "message": "The sandbox was not found", "code": 502});
+    assert_eq!(told, gone);
+    let elsewhere = visit(&format!("8000-{}.elsewhere.example", site.id)).expect(400).json();
+    assert_eq!((elsewhere["code"].as_u64(), elsewhere["message"].is_string()), (Some(400), true));
+    let unknown = visit("api.elsewhere.example").expect(404).json();
+    assert_eq!((&unknown["message"], &unknown["status"]), (&unknown["detail"], &json!(404)));
 }
 
 #[test]
