@@ -105,7 +105,7 @@ impl Default for Settings {
                 disk: ByteSize::gib(100),
                 inodes: 10_000_000,
                 open_files: 1_048_576,
-                ..Limits::default()
+                lifetime_s: 24 * 3600,
             },
             timeouts: Timeouts::default(),
             run_limits: RunLimits::default(),

@@ -195,7 +195,7 @@ sections! {
         /// The most open files of a process that may be asked for.
         max_open_files: u64 = "1048576";
         /// The longest life that may be asked for.
-        max_ttl: Duration = "4h";
+        max_ttl: Duration = "1d";
     }
     /// When what nobody uses makes room.
     timeouts: TimeoutSettings {

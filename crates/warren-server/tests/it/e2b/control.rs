@@ -166,6 +166,17 @@ fn a_sandbox_that_was_made_in_another_way_is_known_too() {
 }
 
 #[test]
+fn a_sandbox_may_ask_for_a_day() {
+    let server = TestServer::start();
+    let ask = |timeout: u64| {
+        call(&server, "POST", "/v2/sandboxes").json(&json!({"templateID": "base", "timeout": timeout})).pass()
+    };
+    ask(86_400).expect(201);
+    let refused = ask(86_401).expect(400).json();
+    assert!(refused["message"].as_str().unwrap().contains("from 1 to 86400"), "{refused}");
+}
+
+#[test]
 fn what_cannot_be_is_refused_by_name() {
     let server = TestServer::start();
     let many: serde_json::Map<String, Value> = (0..65).map(|n| (format!("k{n}"), json!("v"))).collect();
