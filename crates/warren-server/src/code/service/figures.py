@@ -1,7 +1,12 @@
 # Runs in every Python kernel when it starts: tables and figures are shown as data as well.
 def _warren_show():
     import datetime
+    import functools
+    import importlib.abc
+    import importlib.util
     import math
+    import os
+    import sys
 
     # Values of a table, and points of a figure, above which nobody wants them as text.
     most = 250_000
@@ -25,6 +30,13 @@ def _warren_show():
         if isinstance(value, dict):
             return {str(name): plain(part) for name, part in value.items()}
         return str(value)
+
+    def rounded(number):
+        """Its size, without what the arithmetic of angles leaves behind: eight places after the first."""
+        number = abs(float(number))
+        if not number or not math.isfinite(number):
+            return plain(number)
+        return float(f"{number:.{max(1, 8 - math.floor(math.log10(number)))}g}")
 
     def table(frame):
         if frame.size > most:
@@ -97,7 +109,7 @@ def _warren_show():
 
         wedges = [patch for patch in ax.patches if isinstance(patch, Wedge)]
         elements = [
-            {"label": str(w.get_label()), "angle": plain(float(w.theta2 - w.theta1)), "radius": plain(float(w.r))}
+            {"label": str(w.get_label()), "angle": rounded(w.theta2 - w.theta1), "radius": plain(float(w.r))}
             for w in wedges
         ]
         return titled(ax, "pie", elements) if elements else None
@@ -229,7 +241,41 @@ def _warren_show():
             names = [(kind.__module__, kind.__name__) for kind in type(value).__mro__]
             return forgiving(figure)(value) if ("matplotlib.figure", "Figure") in names else None
 
+    def show_saved(module):
+        """A picture that is saved to a file is shown too."""
+        from IPython.display import display
+
+        save = module.Image.save
+
+        @functools.wraps(save)
+        def saved(image, fp, format=None, **parameters):
+            outcome = save(image, fp, format, **parameters)
+            if isinstance(fp, (str, os.PathLike)):
+                forgiving(display)(image)
+            return outcome
+
+        module.Image.save = saved
+
+    class Pictures(importlib.abc.MetaPathFinder):
+        """Waits for the library of pictures, which takes time to load and which most cells do not need."""
+
+        def find_spec(self, name, path=None, target=None):
+            if name != "PIL.Image":
+                return None
+            sys.meta_path.remove(self)
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.loader is not None:
+                load = spec.loader.exec_module
+
+                def loaded(module):
+                    load(module)
+                    forgiving(show_saved)(module)
+
+                spec.loader.exec_module = loaded
+            return spec
+
     forgiving(lose_nothing)(get_ipython().kernel)
+    sys.meta_path.insert(0, Pictures())
     formatter = get_ipython().display_formatter
     data, chart = DataFormatter(parent=formatter), ChartFormatter(parent=formatter)
     data.for_type_by_name("pandas.core.frame", "DataFrame", forgiving(table))

@@ -50,6 +50,10 @@ class Figures(Test):
         pieces = [{"label": "x", "angle": 90, "radius": 1}, {"label": "y", "angle": 270, "radius": 1}]
         self.assertEqual((told["type"], told["title"], told["elements"]), ("pie", "Shares", pieces))
 
+    def test_angles_of_a_pie_are_rounded(self):
+        told = chart("plt.pie([90, 10], startangle=90)")
+        self.assertEqual([piece["angle"] for piece in told["elements"]], [324, 36])
+
     def test_boxes_have_quartiles_and_outliers(self):
         for options in ("", ", vert=False", ", patch_artist=True"):
             with self.subTest(options):
@@ -65,6 +69,14 @@ class Figures(Test):
 
     def test_what_is_not_understood_is_still_a_picture(self):
         self.assertEqual(chart("plt.imshow([[1, 2], [3, 4]])")["type"], "unknown")
+
+    def test_a_picture_that_is_saved_to_a_file_is_shown(self):
+        made = "import io, os, tempfile\nfrom PIL import Image\nplace = os.path.join(tempfile.mkdtemp(), 'a.png')\n"
+        made += "picture = Image.new('RGB', (4, 4))\n"
+        (result,) = of("result", execute(made + "picture.save(place)\nos.stat(place).st_size > 0 or 1 / 0\nNone"))
+        self.assertTrue(base64.b64decode(result["png"]).startswith(b"\x89PNG"), result)
+        self.assertFalse(result["is_main_result"])
+        self.assertEqual(of("result", execute(made + "picture.save(io.BytesIO(), 'PNG')")), [])
 
     def test_a_table_is_told_as_columns(self):
         code = "import pandas as pd\npd.DataFrame({'n': [1, 2], 'f': [0.5, None], 's': ['a', 'b'], 't': pd.to_datetime(['2024-01-02', None])})"
