@@ -182,6 +182,7 @@ impl<'m> Job<'_, 'm> {
                 self.archive(spooled)
             }
             ImportSource::Root(mut stream, config) => {
+                config.check().map_err(|error| ImportError::Image(error::ImageError::Config(error)))?;
                 let spooled = Section::whole(Rc::new(self.spool(&mut stream)?)).map_err(ImportError::Read)?;
                 examine(&spooled)?;
                 Ok(Content { config, ..self.rootfs(spooled)? })

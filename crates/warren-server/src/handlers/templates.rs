@@ -3,13 +3,13 @@ use axum::extract::State;
 use http::StatusCode;
 use warren_core::TemplateName;
 use warren_engine::Trade;
-use warren_store::{ImportError, ImportLimits, ImportRequest, ImportSource, Replace};
+use warren_store::{ImportError, ImportLimits, ImportRequest, ImportSource, Replace, TemplateConfig};
 use warren_wire::api;
 
 use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code, chain};
-use crate::extract::{Json, TemplatePath};
+use crate::extract::{Json, Params, TemplatePath};
 use crate::limits::broken_body;
 use crate::state::AppState;
 use crate::transfer;
@@ -34,15 +34,20 @@ pub(crate) async fn import(
     State(state): State<AppState>,
     caller: Caller,
     TemplatePath(name): TemplatePath,
+    params: Params,
     body: Body,
 ) -> Result<Json<api::Template>, ApiError> {
+    let config = params.text("config").map(config).transpose()?;
     let place = state.engine.place_for(&caller.owner, Trade::Carrying).await?;
-    let source = transfer::reader(body);
+    let source = Box::new(transfer::reader(body));
     let (store, engine, imported) = (state.templates.clone(), state.engine.clone(), name.clone());
     let import = move || {
         let request = ImportRequest {
             name: imported,
-            source: ImportSource::Stream(Box::new(source)),
+            source: match config {
+                Some(config) => ImportSource::Root(source, config),
+                None => ImportSource::Stream(source),
+            },
             replace: Replace::Unless(&|name: &TemplateName| {
                 engine.templates_in_use().map_or(true, |in_use| in_use.contains(name))
             }),
@@ -53,6 +58,11 @@ pub(crate) async fn import(
     };
     place.work(import).await.map_err(ApiError::internal)??;
     get(State(state), TemplatePath(name)).await
+}
+
+/// What an image would say of its processes, for an archive that says nothing.
+fn config(text: &str) -> Result<TemplateConfig, ApiError> {
+    serde_json::from_str(text).map_err(|error| ApiError::invalid("config", format!("this is none: {error}")))
 }
 
 fn refused(error: ImportError) -> ApiError {

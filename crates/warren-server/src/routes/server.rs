@@ -85,6 +85,11 @@ fn stored_templates() -> Vec<Route> {
             .does("Make a template of a root filesystem archive or a container image")
             .of_server()
             .admin()
+            .parameter(Parameter::query(
+                "config",
+                "Of a root filesystem: how its processes start, as JSON with `env`, `user`, `workdir` and `command`.",
+                matching(r"^\{.*\}$"),
+            ))
             .long()
             .takes_bytes()
             .answers::<Template>(200, "It can be used; an earlier one of the name was replaced.")

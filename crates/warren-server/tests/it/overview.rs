@@ -70,6 +70,14 @@ fn what_is_no_archive_makes_no_template() {
     let user = server.key("default", Scope::Use);
     server.stranger("PUT", "/v1/templates/new").key(&user).body(*b"x").send().expect(403);
     server.call("GET", "/v1/templates/new").send().expect(404);
+    for wrong in [
+        "x",
+        "%7B%7D",
+        "%7B%22env%22%3A%5B%22x%22%5D%2C%22user%22%3A%22u%22%2C%22workdir%22%3A%22/%22%2C%22command%22%3A%5B%5D%7D",
+    ] {
+        let call = server.call("PUT", &format!("/v1/templates/new?config={wrong}")).body(*b"x");
+        assert_eq!(call.send().expect(422).code(), "invalid_value", "{wrong}");
+    }
 }
 
 #[test]

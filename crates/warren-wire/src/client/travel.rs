@@ -9,7 +9,7 @@ use super::{Client, ClientError, EventReader, query, quoted};
 use crate::api::{
     Blame, CompleteTurn, Diff, EndedSession, Fork, Forks, Journal, MakeTemplate, NameSnapshot, Page,
     PauseSandbox, Promote, Promoted, Rollback, RolledBack, Sandbox, Snapshot, SnapshotList, Steps,
-    TakeSnapshot, Template, ToolCall, ToolList, ToolResult, Turn,
+    TakeSnapshot, Template, TemplateList, ToolCall, ToolList, ToolResult, Turn,
 };
 
 /// Which snapshots a list shows; the newest first.
@@ -190,6 +190,25 @@ impl Client {
         let mut content = content;
         let body = ureq::SendBody::from_reader(&mut content);
         let response = self.send(Method::POST, &format!("/v1/snapshots/import{query}"), &headers, body)?;
+        serde_json::from_slice(&super::whole(response)?).map_err(ClientError::Decode)
+    }
+
+    pub fn templates(&self) -> Result<TemplateList, ClientError> {
+        self.get("/v1/templates")
+    }
+
+    /// Makes a template of an archive, in place of an earlier one of the name. `config` says in JSON how its processes start, if the
+    /// archive is one of a root file system.
+    pub fn import_template(
+        &self,
+        name: &str,
+        config: Option<String>,
+        content: &mut dyn Read,
+    ) -> Result<Template, ClientError> {
+        let path = format!("/v1/templates/{}{}", quoted(name), query(&[("config", config)]));
+        let headers = [("content-type", "application/octet-stream"), ("expect", "100-continue")];
+        let mut content = content;
+        let response = self.send(Method::PUT, &path, &headers, ureq::SendBody::from_reader(&mut content))?;
         serde_json::from_slice(&super::whole(response)?).map_err(ClientError::Decode)
     }
 

@@ -77,6 +77,11 @@ impl Made {
         Root { made: self, archive: self.root.borrow_mut().take() }
     }
 
+    /// Whether it has ended without having made anything.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.child.borrow_mut().try_wait(), Ok(Some(status)) if !status.success())
+    }
+
     /// Whether the program has made what it was to make.
     pub(super) fn finish(&self) -> Result<(), CliError> {
         let status = self.child.borrow_mut().wait().map_err(CliError::new)?;

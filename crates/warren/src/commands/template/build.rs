@@ -1,23 +1,27 @@
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use warren_core::TemplateName;
+use warren_core::{ByteSize, TemplateName};
 use warren_store::{ImportLimits, ImportRequest, ImportSource, Progress, Replace, TemplateConfig};
+use warren_wire::client::Client;
 
 use super::bootstrap::Bootstrap;
 use super::{Bar, in_use, told};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::local::{Local, require_root};
+use crate::service::Place;
 use crate::ui;
 
 /// Build a template of Debian packages.
 ///
 /// `base` is a small Debian with what programs for sandboxes expect: a user `user` who may use sudo, Python, Node.js, git and curl.
-/// `code-interpreter` has a Python kernel with numpy, pandas, matplotlib and their kind as well. Needs root and `mmdebstrap`; packages
-/// come from where this machine has its own, unless you name a mirror.
+/// `code-interpreter` has a Python kernel with numpy, pandas, matplotlib and their kind as well, and runs R and Java. Needs root and
+/// `mmdebstrap` on this machine; packages come from where it has its own, unless you name a mirror. The template is then on the server
+/// that was named or runs here, and in the data directory if there is none.
 #[derive(Debug, Args)]
 pub(crate) struct Build {
     /// What to build
@@ -136,15 +140,53 @@ impl Build {
     pub(super) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         require_root()?;
         let name = self.name.clone().map_or_else(|| self.recipe.name(), Ok)?;
-        let local = Local::open(global)?;
-        if !self.replace && local.templates.get(&name).is_ok() {
-            let error = CliError::new(format!("there is a template `{name}`"));
-            return Err(error.hint("--replace builds it anew, --name gives the new one another name"));
+        match global.place()? {
+            Place::Server(client) => {
+                let place = global.url.clone().or_else(|| global.announced_url()).unwrap_or_default();
+                self.build_for(&client, &place, &name)
+            }
+            Place::Machine => self.build_here(&Local::open(global)?, &name),
+        }
+    }
+
+    /// Packages are put together on this machine, and the server gets what comes of it.
+    fn build_for(&self, client: &Client, place: &str, name: &TemplateName) -> Result<ExitCode, CliError> {
+        let known = client.templates()?;
+        if !self.replace && known.items.iter().any(|template| template.name == name.as_str()) {
+            return Err(exists(&format!("{place} has a template `{name}`")));
+        }
+        let bootstrap = self.bootstrap()?;
+        let suite = &bootstrap.suite;
+        ui::say(&format!("building {name} of Debian {suite} for {place}: this takes a few minutes"));
+        let made = bootstrap.begin()?;
+        let mut root = made.root();
+        let config = serde_json::to_string(&config()).map_err(CliError::new)?;
+        let sent = first_of(&mut root).map_err(CliError::new).and_then(|first| {
+            Ok(client.import_template(name.as_str(), Some(config), &mut first.as_slice().chain(&mut root))?)
+        });
+        if sent.is_ok() || made.has_failed() {
+            // What the builder says explains more than an archive that is none.
+            made.finish()?;
+        }
+        let built = sent?;
+        if self.json {
+            ui::print_json(&built);
+        } else {
+            ui::print(&format!("built {name} on {place}: {}", ByteSize(built.size_bytes)));
+            ui::print(&format!("try it: warren create --template {name}"));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// No server was named and none runs here: the template is this data directory's.
+    fn build_here(&self, local: &Local, name: &TemplateName) -> Result<ExitCode, CliError> {
+        if !self.replace && local.templates.get(name).is_ok() {
+            return Err(exists(&format!("there is a template `{name}`")));
         }
         let bootstrap = self.bootstrap()?;
         ui::say(&format!("building {name} of Debian {}: this takes a few minutes", bootstrap.suite));
         let made = bootstrap.begin()?;
-        let busy = |name: &TemplateName| in_use(&local, name);
+        let busy = |name: &TemplateName| in_use(local, name);
         let mut bar = Bar::default();
         let mut progress = |progress: Progress| bar.show(progress);
         let request = ImportRequest {
@@ -159,7 +201,7 @@ impl Build {
         // What the builder says explains more than an archive that is none.
         made.finish()?;
         let imported = imported.map_err(CliError::new)?;
-        told("built", &name, &imported, self.json);
+        told("built", name, &imported, self.json);
         Ok(ExitCode::SUCCESS)
     }
 
@@ -180,6 +222,18 @@ impl Build {
             hooks: self.recipe.hooks(),
         })
     }
+}
+
+fn exists(what: &str) -> CliError {
+    CliError::new(what.to_owned()).hint("--replace builds it anew, --name gives the new one another name")
+}
+
+/// The first bytes. A server does not wait as long for them as packages take.
+fn first_of(root: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut first = vec![0; 64 << 10];
+    let count = root.read(&mut first)?;
+    first.truncate(count);
+    Ok(first)
 }
 
 /// The release of Debian that an `os-release` file names.
