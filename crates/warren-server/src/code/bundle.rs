@@ -4,11 +4,12 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 
 /// The parts of the service, by the names that they have for each other.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("contexts.py", include_str!("service/contexts.py")),
     ("figures.py", include_str!("service/figures.py")),
     ("http11.py", include_str!("service/http11.py")),
     ("jupyter.py", include_str!("service/jupyter.py")),
+    ("kernel.java", include_str!("service/kernel.java")),
     ("kernel.js", include_str!("service/kernel.js")),
     ("kernels.py", include_str!("service/kernels.py")),
     ("piped.py", include_str!("service/piped.py")),

@@ -1,5 +1,5 @@
 //! Runs the service's own tests against it, started as a sandbox starts it. They need Debian's python3-ipykernel, python3-matplotlib,
-//! python3-pandas and nodejs.
+//! python3-pandas and nodejs, and those of other languages r-cran-irkernel and default-jdk-headless.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -28,12 +28,24 @@ fn can_run() -> bool {
     let python = Command::new(PYTHON).args(["-c", needed]).stderr(Stdio::null()).status();
     let node = Command::new("node").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let can = [python, node].into_iter().all(|status| status.is_ok_and(|status| status.success()));
-    let must = std::env::var_os("CI").is_some_and(|value| value == "true");
-    assert!(can || !must, "install python3-ipykernel, python3-matplotlib, python3-pandas and nodejs");
-    if !can {
-        eprintln!("left out: there is no {PYTHON} with ipykernel, matplotlib and pandas, or no node");
-    }
-    can
+    can || left_out("python3-ipykernel, python3-matplotlib, python3-pandas and nodejs")
+}
+
+/// The same for R and Java.
+fn can_run_languages() -> bool {
+    let has = |program: &str| {
+        let status =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let r = Path::new("/usr/share/jupyter/kernels/ir").exists() && has("R");
+    can_run() && (r && has("javac") || left_out("r-cran-irkernel and default-jdk-headless"))
+}
+
+fn left_out(needed: &str) -> bool {
+    assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "install {needed}");
+    eprintln!("left out: there is not all of {needed}");
+    false
 }
 
 fn start() -> Running {
@@ -52,8 +64,8 @@ fn start() -> Running {
     Running { process, port: port.trim().to_owned() }
 }
 
-fn run(tests: &str) {
-    if !can_run() {
+fn run(tests: &str, can_run: bool) {
+    if !can_run {
         return;
     }
     let running = start();
@@ -67,10 +79,15 @@ fn run(tests: &str) {
 
 #[test]
 fn the_service_runs_cells_in_contexts_and_streams_what_they_do() {
-    run("test_service.py");
+    run("test_service.py", can_run());
 }
 
 #[test]
 fn the_service_tells_figures_and_tables_as_data() {
-    run("test_figures.py");
+    run("test_figures.py", can_run());
+}
+
+#[test]
+fn the_service_runs_r_and_java() {
+    run("test_languages.py", can_run_languages());
 }

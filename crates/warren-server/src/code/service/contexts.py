@@ -9,7 +9,7 @@ from . import results
 from .http11 import Refusal
 from .jupyter import JupyterKernel, installed
 from .kernels import Ended, Unavailable, language_of
-from .piped import BashKernel, NodeKernel
+from .piped import BashKernel, JavaKernel, NodeKernel
 
 # How often a client that waits is told that we are there.
 KEEPALIVE = 5.0
@@ -20,7 +20,7 @@ INSIST = 1.0
 # An interrupt may be lost: one that somebody asks for is sent so many times. A cell that outlives them means to go on.
 TIMES = 3
 
-OWN = {"javascript": NodeKernel, "typescript": NodeKernel, "bash": BashKernel}
+OWN = {"javascript": NodeKernel, "typescript": NodeKernel, "bash": BashKernel, "java": JavaKernel}
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

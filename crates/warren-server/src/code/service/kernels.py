@@ -21,6 +21,8 @@ NEEDED = {
     "javascript": "install nodejs in its template",
     "typescript": "install nodejs in its template",
     "bash": "install bash in its template",
+    "java": "install default-jdk-headless in its template",
+    "r": "install r-cran-irkernel in its template",
 }
 
 # Other names of languages.

@@ -1,6 +1,7 @@
 """Kernels of our own, which run as plain programs: their orders and reports go through two pipes, what cells print through two more."""
 
 import asyncio
+import base64
 import codecs
 import fcntl
 import json
@@ -181,6 +182,76 @@ class NodeKernel(PipedKernel):
     async def interrupt(self):
         if self.running and await self.is_alive():
             await self._order(json.dumps({"interrupt": self.count}) + "\n")
+
+
+class JavaKernel(PipedKernel):
+    """The JDK's own shell, in a program that is compiled as it starts."""
+
+    @staticmethod
+    def program():
+        # A runtime without a compiler cannot run cells.
+        return shutil.which("java") if shutil.which("javac") else None
+
+    def _spawn(self, orders, reports):
+        program = self.program()
+        if program is None:
+            raise FileNotFoundError("java")
+        # It is read from a file, which need not be anywhere.
+        source = os.memfd_create("kernel.java", 0)
+        try:
+            os.write(source, asset("kernel.java").encode())
+            arguments = [
+                program, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Dfile.encoding=UTF-8",
+                "--add-modules", "jdk.jshell", "--source", "11", f"/proc/self/fd/{source}", str(orders), str(reports),
+            ]
+            return self._popen(arguments, (source, orders, reports), stdin=subprocess.DEVNULL)
+        finally:
+            os.close(source)
+
+    def _read(self, name, most):
+        # Clients of E2B expect the end of what is printed last apart from it.
+        emit = self._emit
+        if emit is not None:
+            self._emit = lambda event: [emit(part) for part in _ended_apart(event)]
+        try:
+            super()._read(name, most)
+        finally:
+            self._emit = emit
+
+    def _written(self, code, env):
+        words = [_encoded(code)] + [_encoded(word) for pair in env.items() for word in pair]
+        return f"run {self.count} {' '.join(words)}\n"
+
+    def _read_number(self, report):
+        number, _, rest = report.decode("ascii", "replace").partition(" ")
+        return (int(number) if number.isdecimal() else None), rest
+
+    def _conclude(self, done, emit):
+        kind, *words = done.split(" ")
+        texts = [_decoded(word) for word in words]
+        if kind == "error":
+            emit(results.error(*texts))
+        elif kind == "result":
+            emit(results.result({"text/plain": texts[0]}, True))
+
+    async def interrupt(self):
+        if self.running and await self.is_alive():
+            await self._order(f"interrupt {self.count}\n")
+
+
+def _encoded(text):
+    return base64.b64encode(text.encode("utf-8", "replace")).decode() or "-"
+
+
+def _decoded(word):
+    return "" if word == "-" else base64.b64decode(word).decode("utf-8", "replace")
+
+
+def _ended_apart(event):
+    text = event["text"]
+    if len(text) > 1 and text.endswith("\n"):
+        return [{**event, "text": text[:-1]}, {**event, "text": "\n"}]
+    return [event]
 
 
 class BashKernel(PipedKernel):

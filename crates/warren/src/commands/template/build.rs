@@ -82,6 +82,7 @@ const BASE: &[&str] = &[
 
 /// What runs code, and what most code wants.
 const INTERPRETER: &[&str] = &[
+    "default-jdk-headless",
     "fonts-dejavu-core",
     "node-typescript",
     "python3-bs4",
@@ -93,6 +94,8 @@ const INTERPRETER: &[&str] = &[
     "python3-pandas",
     "python3-pil",
     "python3-requests",
+    "r-base-core",
+    "r-cran-irkernel",
 ];
 
 /// What makes a Debian a template; `$1` is its root. Passwords are asked of nobody, and no program greets whoever logs in.
