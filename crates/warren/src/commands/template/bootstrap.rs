@@ -51,6 +51,8 @@ impl Bootstrap {
             format!("--include={}", self.packages.join(",")),
         ];
         arguments.extend(LEFT_OUT.iter().map(|place| format!("--dpkgopt=path-exclude={place}")));
+        // Packages of Java put links to their manuals there, and fail where it is not.
+        arguments.push("--essential-hook=mkdir -p \"$1/usr/share/man/man1\"".to_owned());
         arguments.extend(self.hooks.iter().map(|hook| format!("--customize-hook={hook}")));
         arguments.extend([self.suite.clone(), "-".to_owned()]);
         arguments.extend(self.mirrors.iter().cloned());
