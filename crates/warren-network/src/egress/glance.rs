@@ -44,8 +44,10 @@ pub(super) fn asked(heard: &[u8]) -> Asked {
 
 /// The host of a request whose head has begun.
 fn host_of(heard: &[u8]) -> Option<Asked> {
-    let mut lines = heard.split(|byte| *byte == b'\n').skip(1).map(<[u8]>::trim_ascii);
-    let value = lines.find_map(|line| {
+    let lines = heard.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    // Servers forgive empty lines in front; the one after the head ends it, and what follows is for the server alone.
+    let mut head = lines.skip_while(|line| line.is_empty()).skip(1).take_while(|line| !line.is_empty());
+    let value = head.find_map(|line| {
         let (name, value) = line.split_at_checked(5)?;
         name.eq_ignore_ascii_case(b"host:").then(|| value.trim_ascii())
     })?;
@@ -60,6 +62,16 @@ mod tests {
     fn a_request_is_called_by_its_host() {
         let asked = asked(b"GET / HTTP/1.1\r\nAccept: */*\r\nhOST: Example.com:8080\r\n\r\n");
         assert_eq!(asked, Asked::Name("example.com".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_stands_in_a_body_is_not_the_host() {
+        assert_eq!(
+            asked(b"POST / HTTP/1.1\r\nContent-Length: 17\r\n\r\nHost: b.example\r\n"),
+            Asked::Unnamed(None)
+        );
+        let behind_blank_lines = b"\r\n\r\nGET / HTTP/1.1\r\nHost: a.example\r\n\r\nHost: b.example\r\n";
+        assert_eq!(asked(behind_blank_lines), Asked::Name("a.example".parse().unwrap()));
     }
 
     #[test]

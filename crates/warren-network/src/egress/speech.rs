@@ -10,8 +10,6 @@ pub(crate) const MOST_HEARD: usize = MOST_HELLO;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const METHODS: [&[u8]; 9] =
     [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"TRACE", b"PATCH", b"CONNECT"];
-/// No server takes a longer word for a method.
-const MOST_METHOD: usize = 64;
 
 /// What a client speaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,10 +82,10 @@ fn first_line(bytes: &[u8]) -> Speech {
     let (word, rest) = line.split_at(word_length);
     let is_method = METHODS.contains(&word) || word == b"PRI";
     match rest {
-        [] if word.len() > MOST_METHOD => Speech::Other,
+        // There are servers that take a word of any length for a method.
         [] => Speech::Unclear,
         _ if is_method => Speech::Http1,
-        [b' ' | b'\t', ..] if (1..=MOST_METHOD).contains(&word.len()) => after_a_word(rest),
+        [b' ' | b'\t', ..] if !word.is_empty() => after_a_word(rest),
         _ => Speech::Other,
     }
 }

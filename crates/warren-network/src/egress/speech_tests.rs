@@ -86,6 +86,9 @@ fn nobody_hides_a_request_behind_a_long_start() {
     assert!(is_http(&vec![b'\n'; MOST_HEARD]));
     let long = [b"BREW /".to_vec(), vec![b'a'; MOST_HEARD]].concat();
     assert!(is_http(&long));
+    let method = [vec![b'A'; 100], b" / HTTP/1.1\r\nHost: example.com\r\n\r\n".to_vec()].concat();
+    assert!(is_http(&method));
+    assert_eq!(listen(&method[..100]), Speech::Unclear);
 }
 
 #[test]

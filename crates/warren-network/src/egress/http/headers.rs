@@ -1,7 +1,9 @@
 //! Headers that are about one connection and not about the message.
 
 use http::HeaderMap;
-use http::header::{CONNECTION, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 
 const OF_A_CONNECTION: [HeaderName; 6] = [
     CONNECTION,
@@ -11,8 +13,8 @@ const OF_A_CONNECTION: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
     HeaderName::from_static("http2-settings"),
 ];
-/// What a message may announce although it is listed as the connection's.
-const KEPT: [HeaderName; 2] = [TE, TRAILER];
+/// What stays although it is listed as the connection's: what a message may announce, for whom it is, which was judged, and where it ends.
+const KEPT: [HeaderName; 4] = [TE, TRAILER, HOST, CONTENT_LENGTH];
 
 /// What a request wants to speak from now on, if it may: what would carry other names where nobody looks, may not.
 pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -73,6 +75,18 @@ mod tests {
         ]);
         strip(&mut all, None);
         assert_eq!(all, headers(&[("te", "trailers"), ("x-other", "2")]));
+    }
+
+    #[test]
+    fn nobody_has_the_host_or_the_length_taken_out() {
+        let mut all = headers(&[
+            ("connection", "Host, content-length, x-own"),
+            ("host", "a.example"),
+            ("content-length", "5"),
+            ("x-own", "1"),
+        ]);
+        strip(&mut all, None);
+        assert_eq!(all, headers(&[("host", "a.example"), ("content-length", "5")]));
     }
 
     #[test]
