@@ -19,6 +19,8 @@
 mod budget;
 mod course;
 mod exchange;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod listen;
 mod question;
 mod servers;

@@ -5,6 +5,8 @@
 
 mod addressee;
 mod connection;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod glance;
 mod hello;
 mod http;

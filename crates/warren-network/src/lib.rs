@@ -20,6 +20,9 @@ mod domain;
 mod edge;
 mod egress;
 pub mod heads;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 mod ledger;
 mod links;

@@ -183,9 +183,8 @@ impl Requests {
         admission: &Admission,
     ) -> Result<Response<Outgoing>, Reason> {
         let is_connect = parts.method == Method::CONNECT;
-        let upgrade = headers::upgrade(&parts.headers);
+        let upgrade = pass_on(&mut parts.headers);
         let wants_tunnel = is_connect || upgrade.is_some();
-        headers::strip(&mut parts.headers, upgrade.as_ref());
         let mut request = Request::from_parts(parts, body);
         let ours = wants_tunnel.then(|| hyper::upgrade::on(&mut request));
         let host = asked.shown().unwrap_or_default();
@@ -215,6 +214,13 @@ impl Requests {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }
+}
+
+/// Takes out of a request what is not for the other side. Answers what it wants to speak from now on, if it may.
+pub(super) fn pass_on(headers: &mut http::HeaderMap) -> Option<HeaderValue> {
+    let upgrade = headers::upgrade(headers);
+    headers::strip(headers, upgrade.as_ref());
+    upgrade
 }
 
 /// Why a request is not sent on.
