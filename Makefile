@@ -20,10 +20,12 @@ test: ## Install what the tests need (as root), then run all of them
 	@scripts/install-test-deps
 	@scripts/test
 	@scripts/side-by-side "scripts/real-machine $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" \
-		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren" "scripts/storm $(TARGET_DIR)/debug/warren"
+		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren" "scripts/storm $(TARGET_DIR)/debug/warren" \
+		scripts/fuzz
 
 check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 	$(CARGO) test --quiet --locked --workspace --test tidy
