@@ -6,6 +6,9 @@
 
 #![no_main]
 
+#[path = "heads/scanned.rs"]
+mod scanned;
+
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
@@ -30,6 +33,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
 
 fuzz_target!(|data: &[u8]| {
     let [tear, data @ ..] = data else { return };
+    scanned::scanned(data, usize::from(*tear) + 1);
     heard(data);
     served(data, usize::from(*tear) + 1);
 });
