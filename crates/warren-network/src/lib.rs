@@ -19,10 +19,10 @@ mod dns;
 mod domain;
 mod edge;
 mod egress;
-pub mod heads;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod heads;
 mod host;
 mod ledger;
 mod links;

@@ -41,7 +41,9 @@ fn start_until_refused(agent: &Agent) -> Result<()> {
     while Instant::now() < until {
         match Connection::ask(agent.dial()?, &Request::Start(start(&["true"]))) {
             Ok(_) => {}
-            Err(CallError::Failed(failure)) if failure.message.contains("was stopped before") => return Ok(()),
+            Err(CallError::Failed(failure)) if failure.message.contains("was stopped before") => {
+                return Ok(());
+            }
             Err(other) => bail!("{other}"),
         }
     }
