@@ -82,7 +82,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for Caller {
 /// A layer: lets nobody pass without a key.
 pub(crate) async fn required(State(state): State<AppState>, request: Request, next: Next) -> Response {
     match identify(&state, request.headers(), Peer::of(&request)) {
-        Ok(Some(caller)) => serve_as(caller, request, next).await,
+        Ok(Some(caller)) => serve_as(&state, caller, request, next).await,
         Ok(None) => refuse(&state, Peer::of(&request)).into_response(),
         Err(error) => error.into_response(),
     }
@@ -91,7 +91,7 @@ pub(crate) async fn required(State(state): State<AppState>, request: Request, ne
 /// A layer for public routes: a key is not needed, but one that is shown must be right.
 pub(crate) async fn optional(State(state): State<AppState>, request: Request, next: Next) -> Response {
     match identify(&state, request.headers(), Peer::of(&request)) {
-        Ok(Some(caller)) => serve_as(caller, request, next).await,
+        Ok(Some(caller)) => serve_as(&state, caller, request, next).await,
         Ok(None) => next.run(request).await,
         Err(error) => error.into_response(),
     }
@@ -113,13 +113,14 @@ pub(crate) fn identify(
 }
 
 /// Serves the request for as long as its caller is welcome.
-async fn serve_as(caller: Caller, mut request: Request, next: Next) -> Response {
+async fn serve_as(state: &AppState, caller: Caller, mut request: Request, next: Next) -> Response {
     let least =
         if matches!(*request.method(), Method::GET | Method::HEAD) { Scope::Read } else { Scope::Use };
     if let Err(error) = caller.require(least) {
         return error.into_response();
     }
     Acquaintance::of(request.extensions(), &caller.owner);
+    state.fairness.turn(&caller.owner).await;
     let guard = caller.guard();
     let (owner, name) = (caller.owner.clone(), caller.key_id.clone());
     request.extensions_mut().insert(caller);

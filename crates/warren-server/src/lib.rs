@@ -14,6 +14,7 @@ mod convert;
 mod e2b;
 mod error;
 mod extract;
+mod fairness;
 mod foreign;
 mod handlers;
 mod held;

@@ -16,6 +16,7 @@ use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::{self, Samples};
 use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
+use crate::fairness::Fairness;
 use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
 use crate::proxy::{LinkKeys, PortsOf};
@@ -58,6 +59,7 @@ impl Server {
             config: parts.config,
             networks: parts.networks,
             attempts: Attempts::default(),
+            fairness: Fairness::default(),
             shutdown,
             metrics: Metrics::default(),
             books: Books::default(),
@@ -106,6 +108,13 @@ impl Server {
             self.state.tls_port.get_or_init(|| address.port());
         }
         tokio::spawn(metrics::keep_sampling(self.state.clone()));
+        let state = self.state.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = state.fairness.keep() => {}
+                () = state.shutdown.cancelled() => {}
+            }
+        });
         let listener = Listener {
             front: Front::new(self.state.clone()),
             http: self.state.config.http.clone(),

@@ -15,6 +15,7 @@ use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::Samples;
 use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
+use crate::fairness::Fairness;
 use crate::metrics::Metrics;
 use crate::proxy::PortsOf;
 
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) keyring: Keyring,
     pub(crate) attempts: Attempts,
+    pub(crate) fairness: Fairness,
     /// Cancelled when the server begins to shut down: streams end then, short requests are finished.
     pub(crate) shutdown: CancellationToken,
     pub(crate) metrics: Metrics,

@@ -77,7 +77,6 @@ async fn one_owner_does_not_take_all_places_while_another_may_come() {
     engine.acquire(&"other".parse().unwrap(), acquire()).await.unwrap();
     let error = engine.acquire(&"other".parse().unwrap(), acquire()).await.unwrap_err();
     assert!(matches!(error, EngineError::MaxSandboxes { alive: 4, most: 4 }), "{error:?}");
-    assert_consistent(&world, &engine).await;
 }
 
 #[tokio::test]

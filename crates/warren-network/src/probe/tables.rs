@@ -36,7 +36,7 @@ fn judge_neighbours(name: &'static str, most: Option<u64>, known: u64) -> Check 
             advice,
         ),
         Some(most) => ok(name, format!("{known} of {most}; sandboxes take none")),
-        None => warning(name, "unknown", "mount /proc"),
+        None => ok(name, "the host's limit cannot be seen from this network namespace; sandboxes take none"),
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
             [neighbours(Some(1024), 3), neighbours(Some(1024), 600), neighbours(Some(128), 0)],
             [Ok, Warning, Warning]
         );
-        assert_eq!(neighbours(None, 0), Warning);
+        assert_eq!(neighbours(None, 0), Ok);
         let connections = |most| judge_connections(most).status;
         assert_eq!(
             [connections(Some(262_144)), connections(Some(4096)), connections(None)],

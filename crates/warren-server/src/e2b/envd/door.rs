@@ -33,6 +33,7 @@ pub(super) async fn admit(
     let record = awake(state, record, shown.is_ok()).await?;
     if shown.is_ok() {
         Acquaintance::of(&head.extensions, &record.owner);
+        state.fairness.turn(&record.owner).await;
     }
     if *route != Route::Health {
         shown.inspect_err(|_| state.metrics.auth_failed())?;

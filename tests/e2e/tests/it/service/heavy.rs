@@ -61,6 +61,9 @@ fn a_hundred_diffs_of_one_owner_are_hardly_noticed_by_another() {
     assert!(most < MOST_RESIDENT, "the server took {} MiB", most >> 20);
     assert!(busy.0 <= 3 * idle.0 + SLACK, "health took {:?} instead of {:?}", busy.0, idle.0);
     assert!(busy.1 <= 3 * idle.1 + SLACK, "a command took {:?} instead of {:?}", busy.1, idle.1);
+    let removed =
+        server.ask_with("DELETE", &format!("/v1/sandboxes/{theirs}"), &[("authorization", &bearer)], None);
+    assert!(removed.status < 300, "{}", String::from_utf8_lossy(&removed.body));
     server.finish();
 }
 
