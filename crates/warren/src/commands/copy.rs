@@ -198,7 +198,7 @@ impl Copier<'_> {
             Err(_) => true,
         };
         if is_plain && let Some(name) = target.file_name().map(Path::new) {
-            let above = target.parent().unwrap_or(Path::new(""));
+            let above = target.parent().unwrap_or_else(|| Path::new(""));
             let place = Place::open(above).map_err(|error| named(above, error))?;
             return self.fetch(entry, source, (&place, name, target));
         }

@@ -68,10 +68,16 @@ const STOPPER: &str = "import signal, time\nopen('/tmp/stopping', 'w').close()\n
 
 fn begin_stopping(backend: &Backend<'_>, id: &SandboxId) {
     backend.spawn(id, probe(STOPPER));
-    let agent =
-        backend.port().list().unwrap().into_iter().find(|found| found.id == *id).unwrap().pid.unwrap();
+    let agent = backend
+        .port()
+        .list()
+        .expect("a list")
+        .into_iter()
+        .find(|found| found.id == *id)
+        .and_then(|found| found.pid)
+        .expect("it runs");
     eventually(Duration::from_secs(60), "the attack begins", || {
-        std::fs::exists(format!("/proc/{agent}/root/tmp/stopping")).unwrap()
+        std::fs::exists(format!("/proc/{agent}/root/tmp/stopping")).expect("its files can be seen")
     });
 }
 

@@ -19,19 +19,24 @@ impl Secret {
         let directory = PathBuf::from(format!("/usr/local/share/warren-test-{name}-{}", std::process::id()));
         drop(fs::remove_dir_all(&directory));
         let secret = Self(directory);
-        fs::DirBuilder::new().mode(0o755).create(&secret.0).unwrap();
-        fs::DirBuilder::new().mode(0o700).create(secret.0.join("closed")).unwrap();
+        fs::DirBuilder::new().mode(0o755).create(&secret.0).expect("a directory can be made");
+        fs::DirBuilder::new().mode(0o700).create(secret.0.join("closed")).expect("a directory can be made");
         for (path, mode) in [("file", 0o600), ("group", 0o640), ("closed/inner", 0o644), ("public", 0o644)] {
             let mut file = fs::OpenOptions::new();
-            let mut file = file.write(true).create_new(true).mode(mode).open(secret.0.join(path)).unwrap();
+            let mut file = file
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(secret.0.join(path))
+                .expect("a file can be made");
             let word = if path == "public" { "for-all" } else { WORD };
-            file.write_all(word.as_bytes()).unwrap();
+            file.write_all(word.as_bytes()).expect("a file can be written");
         }
         secret
     }
 
     fn path(&self) -> &str {
-        self.0.to_str().unwrap()
+        self.0.to_str().expect("the path is text")
     }
 }
 

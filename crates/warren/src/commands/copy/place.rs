@@ -37,7 +37,7 @@ impl Place {
 
     /// Puts a file here. It has no more rights than the mode's nine bits.
     pub(super) fn put(&self, name: &Path, mode: u32, content: &mut dyn Read) -> io::Result<()> {
-        let (above, name) = (name.parent().unwrap_or(Path::new("")), name.components().next_back());
+        let (above, name) = (name.parent().unwrap_or_else(|| Path::new("")), name.components().next_back());
         let name = plain(name.ok_or(io::ErrorKind::InvalidInput)?)?;
         let place = self.below(above)?;
         place.may_replace(name)?;
