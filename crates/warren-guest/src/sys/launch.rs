@@ -162,10 +162,9 @@ fn released_within(held: &AtomicU32, time: Duration) -> bool {
     let nanos = i64::from(time.subsec_nanos());
     let time = Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX), tv_nsec: nanos };
     while held.load(Ordering::Acquire) != 0 {
-        match futex::wait(held, futex::Flags::empty(), 1, Some(&time)) {
-            Err(Errno::TIMEDOUT) => return held.load(Ordering::Acquire) == 0,
-            // It was cleared meanwhile, or a signal came in between.
-            Ok(()) | Err(_) => {}
+        // Otherwise it was cleared meanwhile, or a signal came in between.
+        if let Err(Errno::TIMEDOUT) = futex::wait(held, futex::Flags::empty(), 1, Some(&time)) {
+            return held.load(Ordering::Acquire) == 0;
         }
     }
     true
