@@ -209,7 +209,7 @@ fn a_port_that_opens_a_moment_after_the_wake_is_waited_for() {
             // The visitor has found it closed by then.
             thread::sleep(Duration::from_millis(700));
             let (mut stream, _) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap().accept().unwrap();
-            stream.read(&mut [0; 4096]).unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0, "a request came");
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate").unwrap();
         });
         assert_eq!(site.call_port("GET", "/", port).pass().expect(200).body, b"late");
