@@ -5,6 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+/// How often a path is asked for that the kernel gives up on.
+const RESOLVE_ATTEMPTS: usize = 256;
+
 /// Writes a file that is there, in a file system of the kernel's.
 pub(super) fn write(directory: impl AsFd, path: &str, text: &str) -> Result<(), Errno> {
     let file = rustix::fs::openat(directory, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -57,9 +60,18 @@ fn make(parent: impl AsFd, name: &str, directory: bool) -> Result<(), Errno> {
     rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o644)).map(drop)
 }
 
+/// The kernel gives up on a path with `..` in it, in a link of a template, whenever something is renamed or mounted elsewhere on
+/// the machine meanwhile; it wants to be asked again.
 fn open_in_root(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
-    rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let mut attempt = 0;
+    loop {
+        match rustix::fs::openat2(root.as_fd(), path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) if attempt < RESOLVE_ATTEMPTS => attempt += 1,
+            result => return result,
+        }
+    }
 }
 
 /// Whether the path, which the caller made up and no tenant can influence, exists below `directory`.

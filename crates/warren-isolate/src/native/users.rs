@@ -6,9 +6,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use warren_core::RootTree;
 
 const MOST_BYTES: u64 = 4 << 20;
+/// How often a path is asked for that the kernel gives up on.
+const RESOLVE_ATTEMPTS: usize = 256;
 
 /// The user is not there.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +60,14 @@ fn read_in(root: &Path, path: &str) -> io::Result<String> {
     let top = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let file = fs::File::from(rustix::fs::openat2(&top, path, flags, Mode::empty(), resolve)?);
+    // The kernel gives up on a link with `..` in it whenever something is renamed or mounted elsewhere meanwhile.
+    let mut attempt = 0;
+    let file = loop {
+        match rustix::fs::openat2(&top, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) if attempt < RESOLVE_ATTEMPTS => attempt += 1,
+            result => break fs::File::from(result?),
+        }
+    };
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }

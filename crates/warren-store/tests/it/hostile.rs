@@ -320,7 +320,13 @@ fn beneath(root: &Path, name: &str) -> bool {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
     let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
-    openat2(&root, name, flags, Mode::empty(), ResolveFlags::IN_ROOT).is_ok()
+    loop {
+        match openat2(&root, name, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            // Something was renamed or mounted elsewhere meanwhile.
+            Err(rustix::io::Errno::AGAIN) => {}
+            found => return found.is_ok(),
+        }
+    }
 }
 
 #[test]
