@@ -1,5 +1,6 @@
-//! `docs/configuration.md` says what the table of settings says. `WARREN_BLESS=1` writes it anew.
+//! `docs/configuration.md` says what the table of settings says; `WARREN_BLESS=1` writes it anew. `SECURITY.md` names every limit.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -41,4 +42,41 @@ fn the_document_has_every_setting() {
     }
     let current = std::fs::read_to_string(&path).unwrap();
     assert!(current == expected, "docs/configuration.md is not what the settings are: run `make bless`");
+}
+
+/// Whether a setting bounds what one who is not trusted can take.
+fn is_limit(path: &str) -> bool {
+    let (section, name) = path.split_once('.').expect("a section and a name");
+    section == "limits" || name.contains("max_") || name.contains("timeout") || name.contains("connections")
+}
+
+#[test]
+fn every_limit_and_its_default_is_in_the_security_document() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../SECURITY.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let (_, table) = document.split_once("\n## Limits and their defaults\n").expect("a table of limits");
+    let table = table.split("\n## ").next().unwrap_or(table);
+    let mut told: BTreeMap<&str, &str> = BTreeMap::new();
+    for line in table.lines() {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        if let [_, default, setting] = cells[..]
+            && let (Some(default), Some(setting)) = (code(default), code(setting))
+        {
+            assert_eq!(told.insert(setting, default), None, "{setting} is there twice");
+        }
+    }
+    for key in KEYS {
+        match told.remove(key.path) {
+            Some(default) => assert_eq!(default, key.default, "SECURITY.md, {}", key.path),
+            None => {
+                assert!(!is_limit(key.path), "SECURITY.md does not name `{}` (`{}`)", key.path, key.default)
+            }
+        }
+    }
+    assert_eq!(told, BTreeMap::new(), "SECURITY.md names what is no setting");
+}
+
+/// What stands between two backticks, if the cell is nothing else.
+fn code(cell: &str) -> Option<&str> {
+    cell.strip_prefix('`')?.strip_suffix('`')
 }
