@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
-use warren_core::{CreateRequest, Isolation, OwnerBond, SandboxId, SandboxSpec, TemplateName};
+use warren_core::{
+    CreateRequest, Isolation, IsolationErrorKind, OwnerBond, SandboxId, SandboxSpec, TemplateName,
+};
 use warren_isolate::{Native, NativeOptions};
 use warren_store::TemplateStore;
 use warren_wire::guest::{
@@ -13,6 +15,7 @@ use warren_wire::guest::{
 };
 
 use crate::env::TestEnv;
+use crate::wait::eventually;
 
 /// A backend behind its port, in this process.
 pub struct Backend<'env> {
@@ -110,8 +113,16 @@ impl<'env> Backend<'env> {
         rustix::process::kill_process(pid.expect("it is alive"), Signal::KILL).expect("it can be killed");
     }
 
+    /// Dials as everybody is to: while the agent has no room for another, it is tried again.
     pub fn dial(&self, id: &SandboxId) -> UnixStream {
-        UnixStream::from(self.port.dial(id).expect("the agent can be dialled"))
+        let mut found = None;
+        eventually(Duration::from_secs(60), "the agent has room for another call", || {
+            let answer = self.port.dial(id);
+            let busy = answer.as_ref().is_err_and(|error| error.kind == IsolationErrorKind::Busy);
+            found = Some(answer);
+            !busy
+        });
+        UnixStream::from(found.expect("it was tried").expect("the agent can be dialled"))
     }
 
     /// Runs a command to its end, with its output.
