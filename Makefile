@@ -19,6 +19,7 @@ run: build ## Build, show what a sandbox is, and start the server (needs root)
 test: ## Install what the tests need (as root), then run all of them
 	@scripts/install-test-deps
 	@scripts/test
+	@scripts/siege $(TARGET_DIR)/debug/warren 3
 	@scripts/side-by-side "scripts/real-machine $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" \
 		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren" "scripts/storm $(TARGET_DIR)/debug/warren" \
 		scripts/fuzz

@@ -99,6 +99,10 @@ pub trait Isolation: Send + Sync {
         let Usage { cpu_ns, io_bytes, connections, .. } = self.usage(id)?;
         Ok(Pulse { cpu_ns, io_bytes, connections })
     }
+
+    /// Shares the processors evenly among groups of sandboxes, one for each owner, however many sandboxes a group has. To be called
+    /// every second or so. A backend that has no way to do so does nothing.
+    fn balance(&self, _groups: &[Vec<SandboxId>]) {}
 }
 
 /// All that a backend needs to make one sandbox. The spec has been validated.

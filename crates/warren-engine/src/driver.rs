@@ -48,11 +48,12 @@ use warren_core::{
     Verdict, decide,
 };
 
-use crate::blocking::blocking;
+use crate::blocking::behind;
 use crate::cell::Cell;
 use crate::certificate::Ending;
 use crate::engine::closed;
 use crate::error::sentence;
+use crate::labour::{Place, Trade};
 use crate::network::NetworkChange;
 use crate::seats::Seat;
 use crate::snapshots::{Pin, RolledBack};
@@ -361,13 +362,18 @@ impl Driver {
         self.cell.set_gate(self.record.status, paused_by);
     }
 
+    /// A turn for work that goes on in the kernel. Nobody is refused, however many wait.
+    async fn turn(&self, trade: Trade) -> Option<Place> {
+        self.engine.place_for(&self.record.owner, trade).await.ok()
+    }
+
     /// Calls the backend on a thread.
     async fn isolate<R: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Isolation, &SandboxId) -> R + Send + 'static,
     ) -> R {
         let (backend, id) = (Arc::clone(&self.cell.backend), self.record.id.clone());
-        blocking(move || work(backend.as_ref(), &id)).await
+        behind(move || work(backend.as_ref(), &id)).await
     }
 
     fn watch_over(&mut self, watch: OwnedFd) {

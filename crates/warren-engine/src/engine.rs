@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
     Clock, Deadline, DeathCause, DiskGauge, Isolation, IsolationError, LayerStore, Networks, Random,
@@ -21,6 +21,7 @@ use crate::in_flight::InFlight;
 use crate::journal::Journal;
 use crate::labour::Labour;
 use crate::network::Sightings;
+use crate::presence::Presence;
 use crate::registry::Registry;
 use crate::seats::Seats;
 use crate::sessions::Leases;
@@ -31,8 +32,6 @@ use crate::step::EngineStep;
 use crate::tools::Calls;
 use crate::{EngineError, history, reconcile, sweep};
 
-/// Sandboxes that are started at the same time; more would only take turns on the machine's processors.
-const STARTS_AT_ONCE: usize = 8;
 /// Sandboxes that are stopped at the same time when the engine ends.
 const STOPS_AT_ONCE: usize = 16;
 /// How long drivers may take to finish what they are doing when the engine ends.
@@ -55,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) instance: String,
     pub(crate) registry: Registry,
     pub(crate) seats: Seats,
-    pub(crate) starts: Semaphore,
+    pub(crate) presence: Arc<Presence>,
     pub(crate) events: Events,
     pub(crate) figures: Figures,
     pub(crate) probes: Probes,
@@ -165,12 +164,12 @@ impl Engine {
         .await?;
         let closing = watch::Sender::new(false);
         let (journal, journal_jobs) = Journal::new();
+        let presence = Arc::new(Presence::default());
         let shared = Shared {
             instance,
             anchor,
             registry: Registry::default(),
             seats: Seats::new(settings.max_sandboxes, settings.max_sandboxes_per_owner),
-            starts: Semaphore::new(STARTS_AT_ONCE),
             events: Events::after_log(last_event),
             figures: Figures::default(),
             probes: Probes::default(),
@@ -181,7 +180,8 @@ impl Engine {
             in_flight: settings.calls_in_flight(),
             visits: settings.visits_in_flight(),
             journal,
-            labour: Labour::new(&settings.labour),
+            labour: Labour::new(&settings.labour, &presence),
+            presence,
             started_ms: parts.clock.boot_ms(),
             started_unix_ms: parts.clock.unix_ms(),
             reconciled: watch::Sender::new(false),

@@ -79,6 +79,7 @@ impl Engine {
             };
             // Also while it waits: whoever is kept waiting costs as much as whoever is inside.
             let place = others.take(owner, id)?;
+            self.shared.presence.note(owner);
             match cell.ask_leave(request, self.shared.parts.clock.boot_ms()) {
                 Leave::Granted(life) => {
                     return Ok(Entry {

@@ -10,6 +10,7 @@ mod crew;
 mod hoard;
 mod thread;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use warren_core::Owner;
@@ -18,6 +19,7 @@ pub use self::crew::Place;
 use self::crew::{Crew, Rules};
 use self::hoard::Hoard;
 pub use self::hoard::Room;
+use crate::presence::Presence;
 use crate::{Engine, EngineError};
 
 /// Kinds of heavy work. Each has places of its own, since they are held for different reasons.
@@ -31,6 +33,10 @@ pub enum Trade {
     Telling,
     /// What nobody waits for, like joining layers.
     Tending,
+    /// Making and removing sandboxes: not work of ours but of the kernel's, which does much of it for one after the other.
+    Changing,
+    /// Taking snapshots: copies of files in the worst case, on the threads that all share.
+    Capturing,
 }
 
 impl Trade {
@@ -41,6 +47,8 @@ impl Trade {
             Self::Carrying => "archives on their way",
             Self::Telling => "lists and searches",
             Self::Tending => "layers being joined",
+            Self::Changing => "sandboxes being made or removed",
+            Self::Capturing => "snapshots being taken",
         };
         format!("{each_owner} {what} of one owner are done at once, and {all} in all")
     }
@@ -79,6 +87,8 @@ impl Share {
 
 /// Joining layers is never urgent, but one owner's must not wait for another's.
 const TENDING: Share = Share { all: 2, each_owner: 1 };
+/// A part of the threads that wait for files.
+const CAPTURING: Share = Share { all: 32, each_owner: 8 };
 
 impl Default for LabourLimits {
     fn default() -> Self {
@@ -94,6 +104,13 @@ impl Default for LabourLimits {
     }
 }
 
+/// Sandboxes that are made or removed at the same time; more would only take turns on the machine's processors. With others at
+/// work, an owner has half of the processors for it.
+fn changing() -> Share {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Share { all: processors.max(8), each_owner: (processors / 2).max(1) }
+}
+
 /// Every place there is.
 #[derive(Debug)]
 pub(crate) struct Labour {
@@ -101,27 +118,29 @@ pub(crate) struct Labour {
     carrying: Crew,
     telling: Crew,
     tending: Crew,
+    changing: Crew,
+    capturing: Crew,
     hoard: Hoard,
 }
 
 impl Labour {
-    pub(crate) fn new(limits: &LabourLimits) -> Self {
+    pub(crate) fn new(limits: &LabourLimits, presence: &Arc<Presence>) -> Self {
         let LabourLimits { reading, carrying, telling, waiting, patience, longest } = *limits;
         let patience = Some(patience);
         let rules =
             Rules { trade: Trade::Reading, share: reading, waiting, patience, longest: Some(longest) };
+        let patient = Rules { waiting: usize::MAX, patience: None, longest: None, ..rules };
         Self {
             reading: Crew::new(rules),
             carrying: Crew::new(Rules { trade: Trade::Carrying, share: carrying, longest: None, ..rules }),
             telling: Crew::new(Rules { trade: Trade::Telling, share: telling, longest: None, ..rules }),
             // There is at most one for each sandbox.
-            tending: Crew::new(Rules {
-                trade: Trade::Tending,
-                share: TENDING,
-                waiting: usize::MAX,
-                patience: None,
-                longest: None,
-            }),
+            tending: Crew::new(Rules { trade: Trade::Tending, share: TENDING, ..patient }),
+            changing: Crew::lent(
+                Rules { trade: Trade::Changing, share: changing(), ..patient },
+                Arc::clone(presence),
+            ),
+            capturing: Crew::new(Rules { trade: Trade::Capturing, share: CAPTURING, ..patient }),
             hoard: Hoard::default(),
         }
     }
@@ -132,6 +151,8 @@ impl Labour {
             Trade::Carrying => &self.carrying,
             Trade::Telling => &self.telling,
             Trade::Tending => &self.tending,
+            Trade::Changing => &self.changing,
+            Trade::Capturing => &self.capturing,
         }
     }
 }

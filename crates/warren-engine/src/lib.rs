@@ -31,6 +31,7 @@ mod in_flight;
 mod journal;
 mod labour;
 mod network;
+mod presence;
 mod processes;
 mod reconcile;
 mod registry;

@@ -1,11 +1,12 @@
 //! What happens because time passes. All of it is decided by the clock port; the runtime's clock only says how often to look.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use warren_core::{IsolationError, Networks, Pulse, Status};
+use warren_core::{IsolationError, Networks, Owner, Pulse, SandboxId, Status};
 
 use crate::blocking::blocking;
 use crate::cell::Cell;
@@ -25,6 +26,7 @@ pub(crate) async fn keep_time(engine: Engine) {
     let clock = engine.shared.parts.clock.clone();
     let sweep_ms = engine.shared.settings.sweep_s.saturating_mul(1000);
     let mut swept_ms = clock.boot_ms();
+    let mut are_several = false;
     loop {
         tokio::select! {
             () = closed(&mut closing) => return,
@@ -37,6 +39,7 @@ pub(crate) async fn keep_time(engine: Engine) {
             engine.look_at_due().await;
             engine.see_to_sightings().await;
         }
+        are_several = engine.balance(are_several).await;
     }
 }
 
@@ -59,6 +62,26 @@ impl Engine {
         self.sweep_snapshots().await;
         self.sweep_nameless_secrets().await;
         self.forget().await;
+    }
+
+    /// Gives each owner as much of the processors as another, as soon as there are several. Says whether there are or were: who is
+    /// the only one left has sandboxes that weigh less than others.
+    async fn balance(&self, were_several: bool) -> bool {
+        let mut are_several = were_several;
+        for backend in &self.shared.parts.backends {
+            let mut groups: HashMap<Owner, Vec<SandboxId>> = HashMap::new();
+            for cell in self.shared.registry.all() {
+                if cell.status() == Status::Ready && Arc::ptr_eq(&cell.backend, backend) {
+                    groups.entry(cell.owner.clone()).or_default().push(cell.id.clone());
+                }
+            }
+            are_several |= groups.len() > 1;
+            if are_several {
+                let (backend, groups) = (Arc::clone(backend), groups.into_values().collect::<Vec<_>>());
+                blocking(move || backend.balance(&groups)).await;
+            }
+        }
+        are_several
     }
 
     /// Tells and writes down what sandboxes were seen to do.

@@ -19,6 +19,7 @@
 
 mod agent;
 mod apart;
+mod balance;
 mod cgroup;
 mod claims;
 mod clones;
@@ -66,6 +67,7 @@ pub use self::apart::{ApartError, live_apart};
 pub use self::data::OpenError;
 pub use self::step::{CrashPoint, CrashPointError};
 
+use self::balance::Balance;
 use self::cgroup::{Cgroups, Layout};
 use self::data::{DataDirectory, DialError, Lock};
 use self::machine::Machines;
@@ -94,6 +96,7 @@ pub struct NativeOptions {
 pub struct Native {
     shared: Arc<Shared>,
     reaper: Reaper,
+    balance: Balance,
     _warden: Warden,
 }
 
@@ -187,7 +190,7 @@ impl Native {
         });
         let reaper = Reaper::start(Arc::clone(&shared)).map_err(OpenError::Thread)?;
         let warden = Warden::start(Arc::clone(&shared)).map_err(OpenError::Thread)?;
-        Ok(Self { shared, reaper, _warden: warden })
+        Ok(Self { shared, reaper, balance: Balance::default(), _warden: warden })
     }
 
     /// What is needed of the machine, each with what was found, for a data directory that may not exist yet.
@@ -294,6 +297,10 @@ impl Isolation for Native {
         let record = Record::load(&self.shared.data.sandbox(id)).ok_or_else(|| not_found(id))?;
         let pulse = self.shared.cgroups.pulse(id.as_str());
         Ok(Pulse { connections: connections::count(&record), ..pulse })
+    }
+
+    fn balance(&self, groups: &[Vec<SandboxId>]) {
+        self.balance.restore(&self.shared.cgroups, groups);
     }
 }
 

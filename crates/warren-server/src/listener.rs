@@ -42,6 +42,9 @@ const MOST_RESETS: usize = 32;
 /// A peer that does not even acknowledge is gone.
 const DEAD_PEER: Duration = Duration::from_secs(60);
 
+/// Bytes of an answer that the kernel takes before its peer wants them. It would take megabytes, of each who never reads.
+const UNSENT: u32 = 256 << 10;
+
 /// Where connections come in.
 #[derive(Debug)]
 pub struct Sockets {
@@ -227,6 +230,7 @@ async fn settle(accepted: io::Result<(TcpStream, SocketAddr)>) -> Option<(TcpStr
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT)?;
     rustix::net::sockopt::set_tcp_user_timeout(
         stream,
         u32::try_from(DEAD_PEER.as_millis()).unwrap_or(60_000),

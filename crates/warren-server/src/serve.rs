@@ -13,6 +13,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -36,6 +37,10 @@ use crate::world::{MachineClock, MachineRandom};
 
 /// Threads for what blocks: creates, file systems, the catalog.
 const BLOCKING_THREADS: usize = 64;
+/// How far threads that serve requests are ahead of the program in priority.
+const SERVING: i32 = 10;
+/// How far those are that wait for the catalog.
+const WAITING: i32 = 5;
 
 /// How long the remains of ended sandboxes may take to be removed at the end.
 const REMAINS: Duration = Duration::from_secs(5);
@@ -166,11 +171,7 @@ pub fn serve(
     let doors = Doors { main: bind(config.server.listen)?, e2b: config.e2b.listen.map(bind).transpose()? };
     raise_open_files();
     let machine = Machine::open(&config, &options)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .build()
-        .map_err(ServeError::Runtime)?;
+    let runtime = runtime().map_err(ServeError::Runtime)?;
     let ended = runtime.block_on(run(machine, config, &options, doors, announce));
     if matches!(ended, Err(ServeError::Interrupted)) {
         runtime.shutdown_background();
@@ -179,6 +180,24 @@ pub fn serve(
         runtime.shutdown_timeout(LAST_TASKS);
     }
     ended
+}
+
+/// Threads that serve requests come first, then those that wait for the catalog, then all that does what one request asks for:
+/// whoever asks for little is not to wait for whoever asks for much. The runtime begins with those that serve, and makes the
+/// others when they are needed.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    let serving = std::thread::available_parallelism().map_or(1, usize::from);
+    let usual = rustix::process::getpriority_process(None).unwrap_or(0);
+    let begun = AtomicUsize::new(0);
+    let place = move || {
+        let serves = begun.fetch_add(1, Ordering::Relaxed) < serving;
+        // Without the right to, all are equal.
+        let ahead = if serves { SERVING } else { WAITING };
+        let _ignored = rustix::process::setpriority_process(None, usual - ahead);
+    };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(serving).max_blocking_threads(BLOCKING_THREADS).on_thread_start(place);
+    runtime.enable_all().build()
 }
 
 /// Sockets that are bound, with their addresses.

@@ -26,8 +26,9 @@ use warren_core::{
 use self::work::{Failure, Outcome, Work};
 use super::pause::Undo;
 use super::{Driver, Unwritten};
-use crate::blocking::blocking;
+use crate::blocking::behind;
 use crate::error::sentence;
+use crate::labour::Trade;
 use crate::snapshots::{Pin, Taken};
 use crate::{Engine, EngineError};
 
@@ -148,7 +149,10 @@ impl Driver {
             is_plain: self.plain.is_some() && self.plain == self.record.history.head,
         };
         let pin = self.engine.shared.keep.pin(std::slice::from_ref(&work.layer));
-        match blocking(move || work.run()).await {
+        let turn = self.turn(Trade::Capturing).await;
+        let captured = behind(move || work.run()).await;
+        drop(turn);
+        match captured {
             Ok(Outcome::Taken(written, frozen)) => {
                 let (record, snapshot) = *written;
                 self.plain = (snapshot.stack == record.history.stack).then(|| snapshot.id.clone());

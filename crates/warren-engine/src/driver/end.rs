@@ -13,6 +13,7 @@ use crate::blocking::blocking;
 use crate::certificate::{Ending, Evidence, cause_of_exit, processes};
 use crate::dial::dial;
 use crate::error::sentence;
+use crate::labour::Trade;
 use crate::{EngineError, EngineStep};
 
 /// Counting a sandbox's files may take long; its end does not wait for that.
@@ -74,8 +75,10 @@ impl Driver {
     pub(super) async fn finish(&mut self) -> Result<(), EngineError> {
         self.watch = None;
         let keep = self.record.files_kept();
+        let turn = self.turn(Trade::Changing).await;
         let done =
             self.isolate(move |backend, id| if keep { backend.halt(id) } else { backend.destroy(id) }).await;
+        drop(turn);
         let kept = match done {
             Ok(()) => keep,
             Err(error) if error.kind == IsolationErrorKind::NotFound => false,

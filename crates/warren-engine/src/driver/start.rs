@@ -11,10 +11,11 @@ use warren_core::{
 };
 
 use super::{Driver, Link, Unwritten};
-use crate::blocking::blocking;
+use crate::blocking::{behind, blocking};
 use crate::certificate::{Ending, Evidence};
 use crate::create::MakeError;
 use crate::error::sentence;
+use crate::labour::Trade;
 use crate::snapshots::Pin;
 use crate::{Engine, EngineError, EngineStep};
 
@@ -181,8 +182,8 @@ impl Driver {
         ready: EngineStep,
     ) -> Result<(), StartError> {
         let (start, state) = (Start::of(self), request.state);
-        let turn = self.engine.shared.starts.acquire().await;
-        let started = blocking(move || start.run(request, made, ready)).await;
+        let turn = self.turn(Trade::Changing).await;
+        let started = behind(move || start.run(request, made, ready)).await;
         drop(turn);
         match started {
             Ok((watch, record)) => {

@@ -8,6 +8,7 @@ use warren_core::Owner;
 
 use super::{Share, Trade};
 use crate::EngineError;
+use crate::presence::Presence;
 
 /// The places of one trade.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Crew(Arc<Office>);
 #[derive(Debug)]
 struct Office {
     rules: Rules,
+    /// An owner who is alone here may have every place. Absent: nobody may.
+    lent: Option<Arc<Presence>>,
     desk: Mutex<Desk>,
 }
 
@@ -70,7 +73,12 @@ enum Turn {
 
 impl Crew {
     pub(super) fn new(rules: Rules) -> Self {
-        Self(Arc::new(Office { rules, desk: Mutex::default() }))
+        Self(Arc::new(Office { rules, lent: None, desk: Mutex::default() }))
+    }
+
+    /// One whose places are all for an owner who is alone.
+    pub(super) fn lent(rules: Rules, presence: Arc<Presence>) -> Self {
+        Self(Arc::new(Office { rules, lent: Some(presence), desk: Mutex::default() }))
     }
 
     pub(super) async fn place(&self, owner: &Owner) -> Result<Place, EngineError> {
@@ -86,6 +94,10 @@ impl Crew {
 
     fn ask(&self, owner: &Owner) -> Turn {
         let Rules { share, waiting, .. } = self.0.rules;
+        if let Some(presence) = &self.0.lent {
+            presence.note(owner);
+        }
+        let most = self.0.most(owner);
         let mut desk = self.0.desk();
         let room = desk.at_work < share.all;
         desk.came += 1;
@@ -93,7 +105,7 @@ impl Crew {
         let line = desk.lines.entry(owner.clone()).or_default();
         // Those who went away no longer wait.
         line.waiting.retain(|waiting| !waiting.turn.is_closed());
-        if room && line.at_work < share.each_owner {
+        if room && line.at_work < most {
             line.at_work += 1;
             desk.at_work += 1;
             return Turn::Now(Place { owner: owner.clone(), office: Arc::clone(&self.0) });
@@ -108,6 +120,12 @@ impl Crew {
 }
 
 impl Office {
+    /// How many places the owner may have now.
+    fn most(&self, owner: &Owner) -> usize {
+        let Share { all, each_owner } = self.rules.share;
+        if self.lent.as_ref().is_some_and(|presence| presence.is_alone(owner)) { all } else { each_owner }
+    }
+
     fn desk(&self) -> MutexGuard<'_, Desk> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,15 +133,14 @@ impl Office {
 
 impl Desk {
     /// Of those who may work next, one of the owner who works least; of several, who waits longest.
-    fn next(&mut self, share: Share) -> Option<(Owner, oneshot::Sender<Place>)> {
+    fn next(&mut self, most: impl Fn(&Owner) -> usize) -> Option<(Owner, oneshot::Sender<Place>)> {
         for line in self.lines.values_mut() {
             line.waiting.retain(|waiting| !waiting.turn.is_closed());
         }
-        let may = |line: &Line| line.at_work < share.each_owner;
         let ranked = self
             .lines
             .iter()
-            .filter(|(_, line)| may(line))
+            .filter(|(owner, line)| line.at_work < most(owner))
             .filter_map(|(owner, line)| Some(((line.at_work, line.waiting.front()?.number), owner)));
         let owner = ranked.min_by_key(|(rank, _)| *rank)?.1.clone();
         let line = self.lines.get_mut(&owner)?;
@@ -156,7 +173,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut desk = self.office.desk();
         desk.leave(&self.owner);
-        let next = desk.next(self.office.rules.share);
+        let next = desk.next(|owner| self.office.most(owner));
         desk.forget_idle();
         drop(desk);
         // One who has just gone away hands the place back, and that asks for the next.

@@ -8,6 +8,7 @@ use warren_core::{Owner, abandoned};
 use super::crew::{Crew, Place, Rules};
 use super::{Share, Trade};
 use crate::EngineError;
+use crate::presence::Presence;
 
 /// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(600);
@@ -53,6 +54,23 @@ async fn all_owners_together_have_so_many_places_and_no_more() {
     let _one = crew.place(&owner("a")).await.unwrap();
     let _two = crew.place(&owner("b")).await.unwrap();
     assert!(now(crew.place(&owner("c"))).await.is_none());
+}
+
+#[tokio::test]
+async fn places_that_are_lent_are_all_for_one_until_another_comes() {
+    let presence = std::sync::Arc::new(Presence::default());
+    let share = Share { all: 3, each_owner: 1 };
+    let rules = Rules { trade: Trade::Changing, share, waiting: usize::MAX, patience: None, longest: None };
+    let crew = std::sync::Arc::new(Crew::lent(rules, std::sync::Arc::clone(&presence)));
+    let _one = crew.place(&owner("mallory")).await.unwrap();
+    let two = crew.place(&owner("mallory")).await.unwrap();
+    presence.note(&owner("alice"));
+    let third = waits(&crew, "mallory");
+    assert!(now(crew.place(&owner("alice"))).await.is_some_and(|place| place.is_ok()));
+    drop(two);
+    tokio::task::yield_now().await;
+    assert!(!third.is_finished(), "one is as many as there may be while somebody else is there");
+    third.abort();
 }
 
 #[tokio::test]

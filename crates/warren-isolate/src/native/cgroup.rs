@@ -193,6 +193,11 @@ impl Cgroups {
         stat::pulse(&self.layout, |root| self.group(root, name))
     }
 
+    /// Says how much of the processors the group gets while others want them too; 100 is usual.
+    pub(super) fn weigh(&self, name: &str, weight: u32) -> Result<(), CgroupError> {
+        apply(self.layout.weight(weight), |root| self.group(root, name))
+    }
+
     pub(super) fn gauges(&self, name: &str) -> Result<Gauges, CgroupError> {
         let open = |(root, file): (&Path, &str)| open_for_reading(&self.group(root, name).join(file));
         let [memory_used, memory_stat, cpu_used] =

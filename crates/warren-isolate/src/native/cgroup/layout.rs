@@ -300,6 +300,17 @@ impl Layout {
         settings
     }
 
+    /// The file that says what a group weighs against its neighbours; 100 is usual.
+    pub(super) fn weight(&self, weight: u32) -> Vec<Setting<'_>> {
+        match self.holder(Controller::Cpu) {
+            (Some(root), true) => {
+                vec![Setting::needed(root, "cpu.shares", (u64::from(weight) * 1024 / 100).to_string())]
+            }
+            (Some(root), false) => vec![Setting::needed(root, "cpu.weight", weight.to_string())],
+            (None, _) => Vec::new(),
+        }
+    }
+
     fn holder(&self, controller: Controller) -> (Option<&Path>, bool) {
         match self.v1.get(&controller) {
             Some(root) => (Some(root), true),
