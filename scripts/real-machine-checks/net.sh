@@ -36,6 +36,14 @@ is unmanaged "networkd leaves its link alone" sh -c "networkctl --no-legend list
 is 'hello from outside' "and one that was there before still has it" page "$open"
 rm /etc/systemd/network/90-all.network
 networkctl reload
+
+# From one sandbox to another.
+own='import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("11.22.33.44", 9)); print(s.getsockname()[0])'
+address=$(warren exec "$open" -- python3 -c "$own")
+warren exec "$open" -- sh -c 'cd /tmp && python3 -m http.server --bind 0.0.0.0 8080 >/dev/null 2>&1 &'
+check "a service answers where it runs" await page "$open" "http://$address:8080/"
+check "and another sandbox does not reach it" refused "$late" "http://$address:8080/"
+check "nor one that may go to named places only" refused "$some" "http://$address:8080/"
 check "all are removed" sh -c 'warren ls --all -q | xargs warren rm'
 end_server
 nothing_left "no link, no namespace and no file is left" /var/lib/warren/sandboxes /var/lib/warren/ranges

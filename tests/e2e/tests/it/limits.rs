@@ -138,3 +138,35 @@ fn limits_are_what_was_asked_for() {
     assert!(seen.starts_with("(512, 512)") && seen.ends_with("refused"), "{seen}");
     backend.destroy(&id);
 }
+
+/// An owner with two busy sandboxes has no more of the processors than one who has a single one.
+#[test]
+fn check_112_busy_sandboxes_of_one_owner_share_what_one_would_have() {
+    let env = TestEnv::alone();
+    let backend = env.backend();
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let milli = u32::try_from(processors * 1000).unwrap();
+    let busy = || {
+        let id = backend.sandbox_with(|spec| spec.limits.cpus = Cpus::from_milli(milli));
+        let loops = format!("for i in $(seq {}); do (while :; do :; done) & done; wait", 2 * processors);
+        backend.spawn(&id, ["sh", "-c", &loops]);
+        id
+    };
+    let groups = [vec![busy(), busy()], vec![busy()]];
+    let pause = Duration::from_secs(1);
+    for _ in 0..3 {
+        std::thread::sleep(pause);
+        backend.port().balance(&groups);
+    }
+    let used =
+        || groups.concat().iter().map(|id| backend.port().pulse(id).unwrap().cpu_ns).collect::<Vec<_>>();
+    let before = used();
+    std::thread::sleep(3 * pause);
+    let spent: Vec<u64> = used().iter().zip(before).map(|(now, before)| now - before).collect();
+    let [one, two, single] = spent[..] else { panic!("{spent:?}") };
+    // Two to one each, as the weights say; equal parts without them.
+    assert!(2 * single > 3 * one && 2 * single > 3 * two, "{spent:?}");
+    for id in groups.concat() {
+        backend.destroy(&id);
+    }
+}
