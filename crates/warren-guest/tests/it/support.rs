@@ -28,6 +28,8 @@ impl Agent {
             .spawn()?;
         let agent = Self { child, directory };
         agent.eventually("the agent listens", || agent.dial().is_ok())?;
+        // It listens before it has opened all that it needs.
+        agent.ping()?;
         Ok(agent)
     }
 

@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::bundle;
 
 /// The distribution's own: others do not have its packages.
@@ -16,7 +18,13 @@ struct Running {
 }
 
 impl Drop for Running {
+    /// In a sandbox everything ends with it. Here R's kernel would live on without the service.
     fn drop(&mut self) {
+        let pid = self.process.id();
+        let kernels = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        for kernel in kernels.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+            kill_process(kernel, Signal::KILL).ok();
+        }
         self.process.kill().ok();
         self.process.wait().ok();
     }
