@@ -5,6 +5,7 @@ use std::sync::Arc;
 use warren_core::catalog::Durability;
 use warren_core::{LayerId, Owner, SQUASH_DEPTH, SandboxId, SandboxRecord};
 
+use super::Pin;
 use super::keep::{locked, restacked, stands_on};
 use crate::driver::Task;
 use crate::error::sentence;
@@ -32,19 +33,20 @@ impl Engine {
         }
         let squashing = Squashing { engine: self.inner(), id: record.id.clone() };
         let run: Arc<[LayerId]> = record.history.stack.0.clone().into();
+        // From now on: a place may be long in coming, and the sandbox goes on meanwhile.
+        let pin = self.shared.keep.pin(&run);
         let owner = record.owner.clone();
         tokio::spawn(async move {
-            if let Err(error) = squashing.engine.squash(&owner, run).await {
+            if let Err(error) = squashing.engine.squash(&owner, run, pin).await {
                 squashing.engine.fault();
                 tracing::error!(sandbox.id = %squashing.id, error = sentence(&error), "the layers of a sandbox could not be joined");
             }
         });
     }
 
-    async fn squash(&self, owner: &Owner, run: Arc<[LayerId]>) -> Result<(), EngineError> {
+    async fn squash(&self, owner: &Owner, run: Arc<[LayerId]>, mut pin: Pin) -> Result<(), EngineError> {
         let place = self.place_for(owner, Trade::Tending).await?;
         let into = self.draw_layer();
-        let mut pin = self.shared.keep.pin(&run);
         pin.add(into.clone());
         let (engine, layers, joined) = (self.inner(), Arc::clone(&run), into.clone());
         let holders = labour::at(place, move || engine.squash_snapshots(&layers, &joined)).await?;
