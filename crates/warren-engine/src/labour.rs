@@ -92,9 +92,8 @@ const CAPTURING: Share = Share { all: 32, each_owner: 8 };
 
 impl Default for LabourLimits {
     fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            reading: Share::half_of(processors.max(2)),
+            reading: Share::half_of(processors().max(2)),
             carrying: Share { all: 16, each_owner: 4 },
             telling: Share { all: 16, each_owner: 4 },
             waiting: 16,
@@ -107,8 +106,11 @@ impl Default for LabourLimits {
 /// Sandboxes that are made or removed at the same time; more would only take turns on the machine's processors. With others at
 /// work, an owner has half of the processors for it.
 fn changing() -> Share {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Share { all: processors.max(8), each_owner: (processors / 2).max(1) }
+    Share { all: processors().max(8), each_owner: (processors() / 2).max(1) }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Every place there is.

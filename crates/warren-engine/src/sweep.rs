@@ -67,21 +67,22 @@ impl Engine {
     /// Gives each owner as much of the processors as another, as soon as there are several. Says whether there are or were: who is
     /// the only one left has sandboxes that weigh less than others.
     async fn balance(&self, were_several: bool) -> bool {
-        let mut are_several = were_several;
+        let cells = self.shared.registry.all();
+        // Mostly there is one owner, and nothing to do.
+        if !were_several && cells.windows(2).all(|pair| pair[0].owner == pair[1].owner) {
+            return false;
+        }
         for backend in &self.shared.parts.backends {
-            let mut groups: HashMap<Owner, Vec<SandboxId>> = HashMap::new();
-            for cell in self.shared.registry.all() {
+            let mut groups: HashMap<&Owner, Vec<SandboxId>> = HashMap::new();
+            for cell in &cells {
                 if cell.status() == Status::Ready && Arc::ptr_eq(&cell.backend, backend) {
-                    groups.entry(cell.owner.clone()).or_default().push(cell.id.clone());
+                    groups.entry(&cell.owner).or_default().push(cell.id.clone());
                 }
             }
-            are_several |= groups.len() > 1;
-            if are_several {
-                let (backend, groups) = (Arc::clone(backend), groups.into_values().collect::<Vec<_>>());
-                blocking(move || backend.balance(&groups)).await;
-            }
+            let (backend, groups) = (Arc::clone(backend), groups.into_values().collect::<Vec<_>>());
+            blocking(move || backend.balance(&groups)).await;
         }
-        are_several
+        true
     }
 
     /// Tells and writes down what sandboxes were seen to do.
