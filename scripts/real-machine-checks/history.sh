@@ -34,6 +34,8 @@ check "a program runs again" warren exec -d "$id" -- python3 -m http.server 8000
 # More than is copied even in a pause, however long that is on a slow machine.
 run_in "$id" 'mkdir /tmp/many && cd /tmp/many && seq 600 | xargs touch'
 check "a change that is too large is marked" await stands 'mkdir /tmp/many' 'not kept'
+run_in "$id" 'echo more > /tmp/more'
+check "and so is what follows it" await stands 'echo more' 'not kept'
 ends 125 'were not kept' "an undo does not skip it in silence" warren undo "$id"
 run_in "$id" 'cd /tmp/many && seq 201 600 | xargs rm && echo two > /tmp/file'
 check "in a pause history catches up" await stands 'echo two' kept

@@ -87,7 +87,7 @@ fn private_names() -> Check {
     let name = "private files";
     match hidden_names() {
         Ok(count) => {
-            let found = format!("{count} names in /usr are not readable by everybody: no sandbox sees them");
+            let found = format!("hidden from every sandbox: {count} in /usr that not everybody may read");
             Check { name, status: CheckStatus::Ok, found, advice: String::new() }
         }
         Err(error) => Check {
