@@ -78,7 +78,7 @@ async fn forwarded(request: Request<Incoming>) -> Response<Empty<Bytes>> {
     pass_on(&mut parts.headers);
     parts.version = Version::HTTP_11;
     let sent = Rc::new(RefCell::new(Vec::new()));
-    let server = Server { sent: Rc::clone(&sent), answered: 0, reader: None };
+    let server = Server { sent: Rc::clone(&sent), answered: 0, is_chunked: false, reader: None };
     let mut builder = hyper::client::conn::http1::Builder::new();
     builder.max_buf_size(MOST_HEAD).preserve_header_case(true);
     let Ok((mut sender, connection)) = builder.handshake(server).await else { return refused };
@@ -107,6 +107,7 @@ struct Arrived {
     host: Option<Host>,
     port: Option<u16>,
     is_whole: bool,
+    is_chunked: bool,
     /// Bytes behind its end.
     rest: usize,
 }
@@ -146,7 +147,14 @@ impl Arrived {
         let named = builder.body(()).ok().and_then(|request| addressee(&request.into_parts().0));
         let (host, port) = named.unwrap_or_default();
         let is_whole = end.is_some_and(|end| end <= body.len());
-        Some(Self { host, port, is_whole, rest: body.len().saturating_sub(end.unwrap_or(body.len())) })
+        let is_chunked = !codings.is_empty();
+        Some(Self {
+            host,
+            port,
+            is_whole,
+            is_chunked,
+            rest: body.len().saturating_sub(end.unwrap_or(body.len())),
+        })
     }
 }
 
@@ -217,7 +225,22 @@ impl Write for Client<'_> {
 struct Server {
     sent: Rc<RefCell<Vec<u8>>>,
     answered: usize,
+    is_chunked: bool,
     reader: Option<Waker>,
+}
+
+impl Server {
+    /// Whether the whole request is here. Chunks are only read again when an end of them may have come: a body in pieces of one byte
+    /// would else be read as often as it has bytes.
+    fn has_whole(&mut self) -> bool {
+        let sent = self.sent.borrow();
+        if self.is_chunked && !sent.ends_with(b"\r\n\r\n") {
+            return false;
+        }
+        let arrived = Arrived::read(&sent);
+        self.is_chunked = arrived.as_ref().is_some_and(|arrived| arrived.is_chunked);
+        arrived.is_some_and(|arrived| arrived.is_whole)
+    }
 }
 
 impl Read for Server {
@@ -226,7 +249,7 @@ impl Read for Server {
         context: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        if !Arrived::read(&self.sent.borrow()).is_some_and(|arrived| arrived.is_whole) {
+        if !self.has_whole() {
             self.reader = Some(context.waker().clone());
             return Poll::Pending;
         }
