@@ -206,6 +206,7 @@ impl Engine {
         }
         tokio::spawn(engine.inner().keep_syncing());
         tokio::spawn(sweep::keep_time(engine.inner()));
+        tokio::spawn(sweep::keep_balance(engine.inner()));
         Ok(engine)
     }
 

@@ -17,6 +17,8 @@ use crate::{Engine, Mode};
 
 /// How often it is seen whether something is due.
 const TICK: Duration = Duration::from_secs(1);
+/// How often it is seen who gets the processors: one who takes them all is noticed before others wait for long.
+const BALANCE_TICK: Duration = Duration::from_millis(250);
 /// How many sandboxes are looked at at the same time.
 const LOOKS_AT_ONCE: usize = 16;
 
@@ -26,7 +28,6 @@ pub(crate) async fn keep_time(engine: Engine) {
     let clock = engine.shared.parts.clock.clone();
     let sweep_ms = engine.shared.settings.sweep_s.saturating_mul(1000);
     let mut swept_ms = clock.boot_ms();
-    let mut are_several = false;
     loop {
         tokio::select! {
             () = closed(&mut closing) => return,
@@ -38,6 +39,18 @@ pub(crate) async fn keep_time(engine: Engine) {
         } else {
             engine.look_at_due().await;
             engine.see_to_sightings().await;
+        }
+    }
+}
+
+/// Sees to it that no owner has more of the processors than another, until the engine ends. It waits for nothing else that is due.
+pub(crate) async fn keep_balance(engine: Engine) {
+    let mut closing = engine.shared.closing.subscribe();
+    let mut are_several = false;
+    loop {
+        tokio::select! {
+            () = closed(&mut closing) => return,
+            () = tokio::time::sleep(BALANCE_TICK) => {}
         }
         are_several = engine.balance(are_several).await;
     }

@@ -15,7 +15,7 @@ use super::cgroup::Cgroups;
 /// The weight of one that has the processors for itself, or does not want them.
 const FULL: u32 = 100;
 /// A sandbox is busy if it used more than this part of a processor since the last look.
-const BUSY: f64 = 0.05;
+const BUSY: f64 = 0.01;
 /// There are enough processors while more than this part of them is idle.
 const ENOUGH: f64 = 0.2;
 
