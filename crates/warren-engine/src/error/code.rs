@@ -2,8 +2,8 @@
 
 use warren_core::catalog::CatalogErrorKind;
 use warren_core::{
-    ErrorCode, IsolationError, IsolationErrorKind, LayerError, LayerErrorKind, NetworkError, NetworkErrorKind,
-    SandboxId, error_chain,
+    ErrorCode, IsolationError, IsolationErrorKind, LayerError, LayerErrorKind, NetworkError,
+    NetworkErrorKind, SandboxId, error_chain,
 };
 use warren_wire::guest::FailureCode;
 

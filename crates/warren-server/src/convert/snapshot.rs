@@ -3,8 +3,8 @@ use std::time::Duration;
 use warren_core::catalog::SnapshotFilter;
 use warren_core::{SandboxId, SessionId, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord};
 use warren_engine::{
-    EndedProcess, EndedSession, EngineError, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, TakeSnapshot, Taken,
-    TurnDone, WayBack,
+    EndedProcess, EndedSession, EngineError, ForkOrder, Point, PromoteOrder, Promoted, RolledBack,
+    TakeSnapshot, Taken, TurnDone, WayBack,
 };
 use warren_wire::api;
 
