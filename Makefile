@@ -32,8 +32,9 @@ check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) test --quiet --locked --workspace --test tidy
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --log-level warn check; fi
 
-bench: build ## Measure this machine, side by side with what else is installed (needs root)
-	$(WARREN) bench
+bench: ## Measure this machine, side by side with what else is installed (needs root)
+	$(CARGO) build --release --locked --package warren --package warren-bench
+	$(TARGET_DIR)/release/warren-bench
 
 bless: ## Accept what the golden files' tests produce now
 	WARREN_BLESS=1 $(CARGO) test --workspace --locked --no-fail-fast
