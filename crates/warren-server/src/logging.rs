@@ -17,7 +17,7 @@ where
         LogFormat::Text => Box::new(lines.with_ansi(false)),
         LogFormat::Json => Box::new(lines.json().flatten_event(true)),
     };
-    // A prefix: all our crates are called `warren` or `warren_…`.
+    // All our crates begin with this word, so a new one is not forgotten.
     let ours = Targets::new().with_default(LevelFilter::WARN).with_target("warren", log.level.0);
     Registry::default().with(lines.with_filter(ours))
 }
