@@ -8,13 +8,11 @@
 //! and `refusal` is what clients are told when there is nothing to pass on.
 
 mod access;
-mod address;
 mod body;
 mod book;
 mod carry;
 mod exchange;
 mod head;
-mod keys;
 mod link;
 mod pool;
 mod refusal;
@@ -28,10 +26,9 @@ use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Version};
-use warren_core::catalog::Catalog;
 use warren_core::{HostName, Owner, SandboxId};
 use warren_e2b::ENVD_PORT;
-use warren_engine::{EngineError, Visit};
+use warren_engine::Visit;
 
 use self::access::{Admission, Admitted};
 use self::pool::Pool;
@@ -40,31 +37,13 @@ use self::route::Destination;
 use crate::e2b;
 use crate::state::AppState;
 
-pub(crate) use address::Address;
-pub(crate) use book::{PortBook, PortBookError, PortSettings};
+pub(crate) use book::{PortBook, PortSettings};
 pub(crate) use carry::{Lingering, carry};
-pub use keys::LinkKeys;
 pub(crate) use link::{Link, Methods, token};
-pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target, parse_port};
+pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target};
 
 /// The parameter of a query in which a link carries its signature.
 pub(crate) const LINK_PARAMETER: &str = "warren-link";
-
-/// What the proxy remembers beside its connections.
-pub(crate) struct PortsOf {
-    pub(crate) keys: LinkKeys,
-    pub(crate) book: PortBook,
-}
-
-impl PortsOf {
-    /// Reads which ports are public. Blocks.
-    pub(crate) fn load(
-        keys: LinkKeys,
-        catalog: &dyn Catalog,
-    ) -> Result<Self, warren_core::catalog::CatalogError> {
-        Ok(Self { keys, book: PortBook::load(catalog)? })
-    }
-}
 
 /// What passes requests on. A clone is the same.
 #[derive(Clone)]
@@ -139,7 +118,7 @@ impl Proxy {
     }
 
     fn settings(&self, sandbox: &SandboxId, port: u16) -> PortSettings {
-        self.state.ports.book.of(sandbox, port)
+        self.state.book.of(sandbox, port)
     }
 }
 
@@ -149,10 +128,4 @@ fn last(mut response: Response, version: Version) -> Response {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
-}
-
-/// Whether nobody listens on the port, as the engine says it.
-pub(crate) fn is_closed(error: &EngineError) -> bool {
-    use warren_wire::guest::FailureCode;
-    matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound)
 }

@@ -8,7 +8,7 @@ use warren_engine::{ChatError, EngineError};
 use warren_wire::api::Problem;
 
 use crate::error::ApiError;
-use crate::limits::read_body;
+use warren_face::body::read_body;
 
 /// When a start that failed is worth another try.
 const RETRY_AFTER_S: u64 = 5;

@@ -8,7 +8,7 @@ use warren_core::{
 use warren_engine::{EngineError, NetworkAsk, NetworkSettings, NetworkSighting, NetworkView};
 use warren_wire::api;
 
-use super::time::rfc3339;
+use super::rfc3339;
 use crate::error::ApiError;
 
 /// Rules that one request may add.

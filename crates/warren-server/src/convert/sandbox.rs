@@ -10,7 +10,7 @@ use warren_wire::api;
 
 use super::network::{network, network_usage};
 use super::new_sandbox::on_expiry;
-use super::time::rfc3339;
+use super::rfc3339;
 use crate::error::ApiError;
 
 const LONGEST_DRAIN_MS: u64 = 600_000;

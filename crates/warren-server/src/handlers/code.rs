@@ -84,7 +84,7 @@ pub(crate) async fn remove_context(
 }
 
 fn service<'a>(state: &'a AppState, caller: &'a Caller, sandbox: &'a SandboxId) -> Service<'a> {
-    Service { state, owner: &caller.owner, sandbox }
+    Service { desk: state, owner: &caller.owner, sandbox }
 }
 
 /// What the cell does, then how it ended.

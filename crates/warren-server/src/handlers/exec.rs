@@ -11,9 +11,10 @@ use crate::auth::Caller;
 use crate::convert::{self, ExecOrder};
 use crate::error::ApiError;
 use crate::extract::{Json, SandboxPath};
-use crate::held::Held;
-use crate::sse::{self, ProcessMessages};
+use crate::process_messages::ProcessMessages;
+use crate::sse;
 use crate::state::AppState;
+use warren_face::Held;
 
 /// If the client goes, the command runs on, and can be found among the sandbox's processes.
 pub(crate) async fn run(

@@ -21,7 +21,7 @@ pub(crate) async fn turn(
     let session = body.session_id.as_deref().map(convert::session_id).transpose()?;
     let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
     let done = state.engine_of(&caller).complete_turn(&caller.owner, &id, session, name).await?;
-    state.metrics.travel.took(&done.taken);
+    state.counters.took(&done.taken);
     Ok(Json(convert::turn(&done)))
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn session_turn(
     let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
     let sandbox = state.engine.session(&caller.owner, &id).await?.session.sandbox;
     let done = state.engine_of(&caller).complete_turn(&caller.owner, &sandbox, Some(id), name).await?;
-    state.metrics.travel.took(&done.taken);
+    state.counters.took(&done.taken);
     Ok(Json(convert::turn(&done)))
 }
 
@@ -47,7 +47,7 @@ pub(crate) async fn end_session(
     SessionPath(id): SessionPath,
 ) -> Result<Json<api::EndedSession>, ApiError> {
     let ended = state.engine_of(&caller).end_session(&caller.owner, &id).await?;
-    state.metrics.travel.took(&ended.taken);
+    state.counters.took(&ended.taken);
     Ok(Json(convert::ended_session(&ended)))
 }
 

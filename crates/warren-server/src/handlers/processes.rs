@@ -13,9 +13,10 @@ use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code};
 use crate::extract::{Json, Params, ProcessPath, SandboxPath};
-use crate::limits;
-use crate::sse::{self, ProcessMessages};
+use crate::process_messages::ProcessMessages;
+use crate::sse;
 use crate::state::AppState;
+use warren_face::body::broken_body;
 
 const USUAL_WAIT_S: u64 = 60;
 const LONGEST_WAIT_S: u64 = 3600;
@@ -101,7 +102,7 @@ pub(crate) async fn stdin(
     let mut input = state.engine_of(&caller).open_input(&caller.owner, &id, process, close).await?;
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
-        input.write(piece.map_err(|error| limits::broken_body(&error))?).await?;
+        input.write(piece.map_err(|error| broken_body(&error))?).await?;
     }
     input.finish().await?;
     Ok(StatusCode::NO_CONTENT)

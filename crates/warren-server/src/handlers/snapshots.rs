@@ -20,7 +20,7 @@ pub(crate) async fn take(
 ) -> Result<(StatusCode, Json<api::Snapshot>), ApiError> {
     let order = convert::take_snapshot(body)?;
     let taken = state.engine_of(&caller).take_snapshot(&caller.owner, &id, order).await?;
-    state.metrics.travel.took(&taken);
+    state.counters.took(&taken);
     Ok((StatusCode::CREATED, Json(convert::taken(&taken))))
 }
 
@@ -103,7 +103,7 @@ async fn fork_from(
 ) -> Result<(StatusCode, Json<api::Forks>), ApiError> {
     let order = convert::fork_order(body, caller.name.clone())?;
     let forks = state.engine_of(caller).fork(&caller.owner, from, order).await?;
-    state.metrics.travel.forked(forks.len());
+    state.counters.forked(forks.len());
     let sandboxes = forks.iter().map(convert::created).collect();
     Ok((StatusCode::CREATED, Json(api::Forks { sandboxes })))
 }

@@ -10,9 +10,9 @@ use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code, chain};
 use crate::extract::{Json, Params, TemplatePath};
-use crate::limits::broken_body;
 use crate::state::AppState;
 use crate::transfer;
+use warren_face::body::broken_body;
 
 pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<api::TemplateList>, ApiError> {
     let templates = state.engine.templates().await?;

@@ -4,6 +4,7 @@ use std::sync::{PoisonError, RwLock};
 use serde::{Deserialize, Serialize};
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Owner, SandboxId};
+use warren_face::error::{ApiError, Code};
 
 /// The catalog's note of all settings of ports.
 const NOTE: &str = "server.ports";
@@ -84,6 +85,15 @@ impl PortBook {
         catalog.set_setting(NOTE, Some(&text).filter(|_| !sandboxes.is_empty()).map(String::as_str))?;
         *current = sandboxes;
         Ok(())
+    }
+}
+
+impl From<PortBookError> for ApiError {
+    fn from(error: PortBookError) -> Self {
+        match error {
+            PortBookError::TooMany => Self::new(Code::SandboxExhausted, error.to_string()),
+            PortBookError::Catalog(source) => source.into(),
+        }
     }
 }
 

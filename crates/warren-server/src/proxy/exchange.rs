@@ -11,19 +11,20 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use warren_core::Owner;
-use warren_e2b::CODE_PORT;
 use warren_engine::{EngineError, PortStream, Visit};
+use warren_face::code::CODE_PORT;
+use warren_face::port::is_closed;
 
 use super::body::{Progress, Upload};
 use super::head::{self, Circumstances};
 use super::pool::Permit;
 use super::refusal::{Refusal, Wrong};
-use super::{Lingering, Proxy, Target, carry, is_closed, tls};
+use super::{Lingering, Proxy, Target, carry, tls};
 use crate::auth::{CutBody, StreamGuard};
 use crate::code;
 use crate::e2b::{Traffic, wake};
-use crate::held::Held;
-use crate::listener::Arrival;
+use warren_face::Held;
+use warren_face::arrival::Arrival;
 
 /// What somebody holds of a sandbox while they use one of its ports.
 pub(super) struct Stay {

@@ -6,7 +6,9 @@ use warren_core::{DenyReason, SandboxId};
 use warren_engine::EngineError;
 
 use super::route::Misdirected;
-use super::{Target, is_closed};
+use warren_face::port::is_closed;
+
+use super::Target;
 use crate::e2b::wake::Asleep;
 use crate::error::ApiError;
 

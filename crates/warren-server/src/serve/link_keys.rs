@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use super::{ServeError, private_file};
-use crate::proxy::LinkKeys;
 use crate::world::MachineRandom;
+use warren_face::link_keys::LinkKeys;
 
 /// In the data directory, which only root can enter.
 const FILE: &str = "link-keys.json";

@@ -17,8 +17,8 @@ use crate::e2b::Traits;
 use crate::e2b::network::{self, Plan};
 use crate::e2b::templates::{self, Choice};
 use crate::extract::IdempotencyKey;
-use crate::proxy::Address;
 use crate::state::AppState;
+use warren_face::address::Address;
 
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_FIRST_GENERATION_S: u64 = 15;
@@ -84,7 +84,7 @@ async fn make(
 
 /// Starts what the template has started in every sandbox. A new sandbox in which that fails is of no use to anybody.
 pub(super) async fn started(state: &AppState, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
-    code::warm(state, &caller.owner, &new.id);
+    code::warm(state, new, &Traits::of(new).template);
     let Err(error) = templates::start(state, caller, new).await else { return Ok(()) };
     end(state, caller, &new.id).await?;
     Err(error)

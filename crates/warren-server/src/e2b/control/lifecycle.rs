@@ -12,8 +12,8 @@ use super::{Body, E2bError, Id, Shown, answer, find, shown_as};
 use crate::auth::Caller;
 use crate::code;
 use crate::e2b::{Traits, templates};
-use crate::proxy::Address;
 use crate::state::AppState;
+use warren_face::address::Address;
 
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_RESUME_S: u64 = 15;
@@ -115,7 +115,7 @@ async fn thaw(
     let cold = memory == Some(false) || shown_as(record) == Some(Shown::PausedCold);
     let record = engine.resume(owner, id).await?;
     if cold {
-        code::warm(state, owner, id);
+        code::warm(state, &record, &Traits::of(&record).template);
         templates::start(state, caller, &record).await?;
     }
     Ok(record)

@@ -46,7 +46,7 @@ impl Machine {
             catalog: self.catalog.clone(),
             templates: TemplateStore::open(self.directory.path()).unwrap(),
             clock: Arc::new(FakeClock::new()),
-            link_keys: crate::proxy::LinkKeys::random(&FakeRandom::new(2)),
+            link_keys: warren_face::link_keys::LinkKeys::random(&FakeRandom::new(2)),
             random: Arc::new(FakeRandom::new(3)),
             config,
             networks: FakeNetworks::new(),

@@ -17,10 +17,10 @@ use crate::auth::Caller;
 use crate::e2b::control::E2bError;
 use crate::error::ApiError;
 use crate::extract::Params;
-use crate::listener::Arrival;
-use crate::proxy::LinkKeys;
 use crate::state::AppState;
 use crate::transfer::{self, Incoming};
+use warren_face::arrival::Arrival;
+use warren_face::link_keys::LinkKeys;
 
 /// Nothing that is signed for another purpose is good for this one.
 const PURPOSE: &str = "e2b build context";
@@ -63,7 +63,7 @@ pub(super) async fn ask(
     let (id, _) = book.find(&template).ok_or_else(|| missing(&template))?;
     let until_unix_ms = state.clock.unix_ms() + LIFE_MS;
     let ticket = Ticket { owner: caller.owner.as_str(), template: id, hash: &hash, until_unix_ms };
-    let signature = ticket.signature(&state.ports.keys);
+    let signature = ticket.signature(&state.link_keys);
     let (before, _) = uri.path().rsplit_once("/templates/").unwrap_or_default();
     let url = format!(
         "{}{before}/templates/{id}/files/{hash}?owner={}&until={until_unix_ms}&signature={signature}",
@@ -120,7 +120,7 @@ fn admitted(state: &AppState, template: &str, hash: &str, params: &Params) -> Re
     let text = |name: &str| params.text(name).unwrap_or_default();
     let until_unix_ms = text("until").parse().unwrap_or(0);
     let ticket = Ticket { owner: text("owner"), template, hash, until_unix_ms };
-    let good = ticket.is_signed(&state.ports.keys, text("signature"));
+    let good = ticket.is_signed(&state.link_keys, text("signature"));
     let owner = ticket.owner.parse().ok().filter(|_| good && state.clock.unix_ms() < until_unix_ms);
     owner.ok_or_else(|| {
         E2bError::new(StatusCode::FORBIDDEN, "this address is not good, or not any more: ask for another one")

@@ -11,9 +11,9 @@ use crate::auth::Caller;
 use crate::convert;
 use crate::error::ApiError;
 use crate::extract::{Json, Params, SandboxPath};
-use crate::held::Held;
 use crate::sse::{self, Message};
 use crate::state::AppState;
+use warren_face::Held;
 
 /// Entries of a list, and matches of a search.
 pub(crate) const USUAL_LIMIT: u64 = 1000;

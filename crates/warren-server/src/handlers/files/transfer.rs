@@ -9,15 +9,14 @@ use warren_core::SandboxId;
 use warren_wire::api;
 use warren_wire::guest::{EntryKind, FileOperation, WriteMode};
 
-use super::body::Outgoing;
-use super::range::Wanted;
 use super::{call, named};
 use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code};
 use crate::extract::{Json, Params, SandboxPath};
-use crate::limits;
 use crate::state::AppState;
+use warren_face::body::broken_body;
+use warren_face::files::{Outgoing, Wanted};
 
 /// Sends a file, or the part of it that is asked for, at the pace at which it is taken.
 pub(crate) async fn read(
@@ -116,7 +115,7 @@ pub(crate) async fn write(
     let mut file = state.engine_of(&caller).write_file(&caller.owner, &id, call(&params, operation)?).await?;
     let (mut pieces, mut left) = (body.into_data_stream(), most);
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| limits::broken_body(&error))?;
+        let piece = piece.map_err(|error| broken_body(&error))?;
         left = left.checked_sub(piece.len() as u64).ok_or_else(|| too_large(most))?;
         file.write(piece).await?;
     }

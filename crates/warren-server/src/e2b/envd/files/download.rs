@@ -23,8 +23,7 @@ use crate::convert;
 use crate::e2b::envd::Visitor;
 use crate::e2b::envd::path::name_of;
 use crate::e2b::envd::refusal::Refusal;
-use crate::handlers::files::body::Outgoing;
-use crate::handlers::files::range::Wanted;
+use warren_face::files::{Outgoing, Wanted};
 
 /// What a file's name in a header is not written out for.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
