@@ -1,5 +1,6 @@
 //! Errors as `/v1` answers them: a status and a body for each code of the vocabulary.
 
+mod field;
 mod from_engine;
 mod status;
 
@@ -15,6 +16,7 @@ use warren_wire::api::Problem;
 
 pub(crate) use warren_core::{ErrorCode as Code, error_chain as chain};
 
+pub(crate) use field::name_of;
 pub(crate) use status::status_of;
 
 use crate::request_id::RequestId;
