@@ -11,6 +11,7 @@ mod death;
 mod diff;
 mod error;
 mod event;
+mod field;
 mod id;
 mod isolation;
 mod journal;
@@ -40,6 +41,7 @@ pub use diff::{
 };
 pub use error::{ErrorCode, ErrorKind, error_chain};
 pub use event::{Event, EventRecord};
+pub use field::{Field, NetworkLimit, PolicyField};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
 pub use isolation::{
     CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, Pulse,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_core::{DiskQuota, Isolation, Limits, LimitsError, SandboxSpec, SpecError, check_labels};
+use warren_core::{DiskQuota, Field, Isolation, Limits, SandboxSpec, check_labels};
 
+use crate::error::Wording;
 use crate::{Engine, EngineError};
 
 impl Engine {
@@ -55,7 +56,8 @@ impl Engine {
 
     /// Everything about a spec that can be judged without asking the host.
     pub(crate) fn check_spec(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
-        spec.validate().map_err(|error| EngineError::invalid(field_of(&error), error.to_string()))?;
+        spec.validate()
+            .map_err(|error| EngineError::invalid(error.field(), Wording::Named(error.to_string())))?;
         within(&spec.limits, &self.shared.settings.most_limits)
     }
 
@@ -64,7 +66,10 @@ impl Engine {
         if (1..=most).contains(&ttl_s) {
             return Ok(());
         }
-        Err(EngineError::invalid("ttl_s", format!("ttl_s must be between 1 and {most}, got {ttl_s}")))
+        Err(EngineError::invalid(
+            Field::Lifetime,
+            Wording::Predicate(format!("must be between 1 and {most}, got {ttl_s}")),
+        ))
     }
 
     /// Refuses new work before the disk is full. Blocks.
@@ -85,7 +90,7 @@ impl Engine {
     /// Puts in place of each mount's source where it really is. Blocks.
     pub(crate) fn resolve_mounts(&self, spec: &mut SandboxSpec) -> Result<(), EngineError> {
         for mount in &mut spec.mounts {
-            mount.source = self.allowed_mount("mounts", &mount.source)?;
+            mount.source = self.allowed_mount(&mount.source)?;
         }
         Ok(())
     }
@@ -93,10 +98,10 @@ impl Engine {
     /// The mounts of a sandbox that is started again must be what they were, and still allowed. Blocks.
     pub(crate) fn check_mounts_unmoved(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
         for mount in &spec.mounts {
-            if self.allowed_mount("mounts", &mount.source)? != mount.source {
+            if self.allowed_mount(&mount.source)? != mount.source {
                 let source = mount.source.display();
                 return Err(EngineError::invalid(
-                    "mounts",
+                    Field::Mounts,
                     format!("`{source}` is no longer the directory it was"),
                 ));
             }
@@ -105,11 +110,11 @@ impl Engine {
     }
 
     /// Where a host directory really is, if it may be mounted. Blocks.
-    pub(crate) fn allowed_mount(&self, field: &str, source: &Path) -> Result<PathBuf, EngineError> {
+    pub(crate) fn allowed_mount(&self, source: &Path) -> Result<PathBuf, EngineError> {
         // One answer for what is not there and what is not allowed: a tenant does not explore the host with it.
         let refuse = || {
             let message = format!("`{}` is not a directory that may be mounted", source.display());
-            EngineError::invalid(field, message)
+            EngineError::invalid(Field::Mounts, message)
         };
         let real = source.canonicalize().map_err(|_| refuse())?;
         let allowed =
@@ -119,54 +124,37 @@ impl Engine {
 }
 
 /// Labels and metadata are the owner's own, within the same bounds.
-pub(crate) fn check_words(field: &str, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    check_labels(words).map_err(|reason| EngineError::invalid(field, format!("{field}: {reason}")))
+pub(crate) fn check_words(field: Field, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    check_labels(words).map_err(|reason| EngineError::invalid(field, Wording::Reason(reason.to_owned())))
 }
 
-/// A limit is within what the server allows, by the name that callers know it by.
+/// Every limit is within what the server allows.
 fn within(limits: &Limits, most: &Limits) -> Result<(), EngineError> {
     let checks = [
-        ("memory_mib", limits.memory > most.memory, most.memory.to_string()),
-        ("cpus", limits.cpus > most.cpus, most.cpus.to_string()),
-        ("pids", limits.pids > most.pids, most.pids.to_string()),
-        ("disk_mib", limits.disk > most.disk, most.disk.to_string()),
-        ("inodes", limits.inodes > most.inodes, most.inodes.to_string()),
-        ("open_files", limits.open_files > most.open_files, most.open_files.to_string()),
-        ("ttl_s", limits.lifetime_s > most.lifetime_s, most.lifetime_s.to_string()),
+        (Field::Memory, limits.memory > most.memory, most.memory.to_string()),
+        (Field::Cpus, limits.cpus > most.cpus, most.cpus.to_string()),
+        (Field::Pids, limits.pids > most.pids, most.pids.to_string()),
+        (Field::Disk, limits.disk > most.disk, most.disk.to_string()),
+        (Field::Inodes, limits.inodes > most.inodes, most.inodes.to_string()),
+        (Field::OpenFiles, limits.open_files > most.open_files, most.open_files.to_string()),
+        (Field::Lifetime, limits.lifetime_s > most.lifetime_s, most.lifetime_s.to_string()),
     ];
     match checks.into_iter().find(|(_, exceeded, _)| *exceeded) {
-        Some((field, _, most)) => {
-            Err(EngineError::invalid(field, format!("{field} is more than the {most} allowed here")))
-        }
+        Some((field, _, most)) => Err(EngineError::invalid(
+            field,
+            Wording::Predicate(format!("is more than the {most} allowed here")),
+        )),
         None => Ok(()),
-    }
-}
-
-fn field_of(error: &SpecError) -> &'static str {
-    match error {
-        SpecError::Limits(LimitsError { field, .. }) => match *field {
-            "memory" => "memory_mib",
-            "disk" => "disk_mib",
-            "lifetime_s" => "ttl_s",
-            field => field,
-        },
-        SpecError::EnvName { .. } | SpecError::EnvValue { .. } | SpecError::EnvTooLarge { .. } => "env",
-        SpecError::Labels { .. } => "labels",
-        SpecError::User { .. } => "user",
-        SpecError::Hostname { .. } => "hostname",
-        SpecError::Path { field, .. } if field.starts_with("mounts") => "mounts",
-        SpecError::Path { field, .. } => field,
-        SpecError::MountTarget { .. } | SpecError::TooManyMounts { .. } => "mounts",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use warren_core::{ByteSize, TemplateName};
+    use warren_core::ByteSize;
 
     use super::*;
 
-    fn field(result: Result<(), EngineError>) -> String {
+    fn field(result: Result<(), EngineError>) -> Field {
         match result {
             Err(EngineError::Invalid { field, .. }) => field,
             other => panic!("{other:?}"),
@@ -174,22 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn limits_over_the_servers_are_refused_by_the_callers_name() {
+    fn limits_over_the_servers_are_refused_by_name() {
         let most = Limits::default();
         assert!(within(&Limits::default(), &most).is_ok());
         let memory = Limits { memory: ByteSize(most.memory.0 + 1), ..Limits::default() };
-        assert_eq!(field(within(&memory, &most)), "memory_mib");
+        assert_eq!(field(within(&memory, &most)), Field::Memory);
         let long = Limits { lifetime_s: most.lifetime_s + 1, ..Limits::default() };
-        assert_eq!(field(within(&long, &most)), "ttl_s");
-    }
-
-    #[test]
-    fn a_spec_error_is_known_by_the_callers_name() {
-        let mut spec = SandboxSpec::new(TemplateName::host());
-        spec.limits.disk = ByteSize(1);
-        assert_eq!(field_of(&spec.validate().unwrap_err()), "disk_mib");
-        let mut spec = SandboxSpec::new(TemplateName::host());
-        spec.workdir = Some("relative".into());
-        assert_eq!(field_of(&spec.validate().unwrap_err()), "workdir");
+        assert_eq!(field(within(&long, &most)), Field::Lifetime);
     }
 }

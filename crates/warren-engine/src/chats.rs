@@ -15,6 +15,7 @@ use warren_core::{
 };
 
 use crate::blocking::{blocking, finished};
+use crate::error::{Field, Wording};
 use crate::{Acquire, Engine, EngineError, NewSandbox, Requirements, StoppedFiles};
 
 /// Where the volume is in the sandbox.
@@ -235,7 +236,9 @@ fn check_chat(chat: &str) -> Result<(), EngineError> {
     // A session's id is a uuid behind a prefix, and knows what a uuid is.
     match format!("sess-{chat}").parse::<SessionId>() {
         Ok(_) => Ok(()),
-        Err(_) => Err(EngineError::invalid("chat_id", "chat_id is not a lower-case uuid")),
+        Err(_) => {
+            Err(EngineError::invalid(Field::Chat, Wording::Predicate("is not a lower-case uuid".to_owned())))
+        }
     }
 }
 
@@ -244,7 +247,10 @@ fn check_agent(agent: &str) -> Result<(), EngineError> {
     if visible && agent.chars().count() <= 200 {
         return Ok(());
     }
-    Err(EngineError::invalid("agent_id", "agent_id takes 1 to 200 visible characters"))
+    Err(EngineError::invalid(
+        Field::Agent,
+        Wording::Predicate("takes 1 to 200 visible characters".to_owned()),
+    ))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use warren_core::{
 use crate::admit::check_words;
 use crate::blocking::blocking;
 use crate::driver::{Driver, First, Making};
+use crate::error::Field;
 use crate::snapshots::Pin;
 use crate::{Engine, EngineError, NewSandbox};
 
@@ -44,7 +45,7 @@ impl Engine {
         self.check_spec(&make.new.spec)?;
         self.check_first_policy(&make.new.spec.network)?;
         self.check_secrets(&make.owner, &make.new.spec.network).await?;
-        check_words("metadata", &make.new.metadata)?;
+        check_words(Field::Metadata, &make.new.metadata)?;
         let backend =
             self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;
         let (history, pin) = self.first_history(&make).await?;
@@ -73,7 +74,7 @@ impl Engine {
                 "{} stands on the template `{}`: leave the template out, or name that one",
                 snapshot.id, snapshot.spec.template
             );
-            return Err(EngineError::invalid("template", message));
+            return Err(EngineError::invalid(Field::Template, message));
         }
         let history = History {
             began: snapshot.stack.clone(),

@@ -21,7 +21,7 @@ use self::blame::Knowledge;
 use self::states::States;
 use crate::blocking::blocking;
 use crate::driver::{Capture, CaptureOrder, start_of};
-use crate::error::sentence;
+use crate::error::{Field, sentence};
 use crate::labour::{self, Trade};
 use crate::{Engine, EngineError};
 
@@ -103,7 +103,7 @@ impl Engine {
     /// Who last wrote a path.
     pub async fn blame(&self, owner: &Owner, id: &SandboxId, path: &Path) -> Result<Blame, EngineError> {
         if !path.is_absolute() {
-            return Err(EngineError::invalid("path", "the path begins with a slash"));
+            return Err(EngineError::invalid(Field::Path, "the path begins with a slash"));
         }
         let place = self.place_for(owner, Trade::Reading).await?;
         let record = self.sandbox(owner, id).await?;

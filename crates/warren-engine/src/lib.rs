@@ -49,7 +49,7 @@ mod tools;
 
 pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox};
 pub use engine::{Engine, Mode, OpenError, Parts, ShutdownPolicy};
-pub use error::{EngineError, LostEntry, Missing};
+pub use error::{EngineError, LostEntry, Missing, Wording};
 pub use events::EventStream;
 pub use files::{FileReader, FileWork, FileWriter, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};

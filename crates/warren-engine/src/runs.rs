@@ -6,6 +6,7 @@ use warren_core::{
     Status, can_run, record_run,
 };
 
+use crate::error::{Field, Wording};
 use crate::sessions::not_found_or;
 use crate::{Engine, EngineError, SessionView};
 
@@ -103,8 +104,8 @@ impl Engine {
         job: Option<String>,
     ) -> Result<SessionRecord, EngineError> {
         self.may_change()?;
-        check_text("url", url.as_deref(), MOST_SCREENSHOT_BYTES)?;
-        check_text("job_id", job.as_deref(), MOST_PROVIDER_BYTES)?;
+        check_text(Field::ProvisionUrl, url.as_deref(), MOST_SCREENSHOT_BYTES)?;
+        check_text(Field::ProvisionJob, job.as_deref(), MOST_PROVIDER_BYTES)?;
         let sandbox = self.session_record(owner, id).await?.sandbox;
         let sandbox = self.sandbox(owner, &sandbox).await?;
         if sandbox.status == Status::Creating {
@@ -123,8 +124,8 @@ impl Engine {
     ) -> Result<SessionRecord, EngineError> {
         self.may_change()?;
         if reason.trim().is_empty() || reason.len() > MOST_REASON_BYTES {
-            let message = format!("reason takes 1 to {MOST_REASON_BYTES} bytes of text");
-            return Err(EngineError::invalid("reason", message));
+            let message = format!("takes 1 to {MOST_REASON_BYTES} bytes of text");
+            return Err(EngineError::invalid(Field::FailureReason, Wording::Predicate(message)));
         }
         self.provision(owner, id, Provision::Failed { reason }).await
     }
@@ -179,21 +180,27 @@ impl Engine {
 
 fn check_run(run: &NewRun) -> Result<(), EngineError> {
     if run.task.trim().is_empty() {
-        return Err(EngineError::invalid("task", "task says what was to be done, and must not be empty"));
+        let message = "says what was to be done, and must not be empty".to_owned();
+        return Err(EngineError::invalid(Field::Task, Wording::Predicate(message)));
     }
-    check_text("task", Some(&run.task), MOST_TASK_BYTES)?;
-    check_text("result", run.result.as_deref(), MOST_RESULT_BYTES)?;
-    check_text("provider", run.provider.as_deref(), MOST_PROVIDER_BYTES)?;
+    check_text(Field::Task, Some(&run.task), MOST_TASK_BYTES)?;
+    check_text(Field::RunResult, run.result.as_deref(), MOST_RESULT_BYTES)?;
+    check_text(Field::Provider, run.provider.as_deref(), MOST_PROVIDER_BYTES)?;
     if run.screenshots.len() > MOST_SCREENSHOTS {
-        let message = format!("screenshots takes {MOST_SCREENSHOTS} at most");
-        return Err(EngineError::invalid("screenshots", message));
+        let message = format!("takes {MOST_SCREENSHOTS} at most");
+        return Err(EngineError::invalid(Field::Screenshots, Wording::Predicate(message)));
     }
-    run.screenshots.iter().try_for_each(|shot| check_text("screenshots", Some(shot), MOST_SCREENSHOT_BYTES))
+    run.screenshots
+        .iter()
+        .try_for_each(|shot| check_text(Field::Screenshots, Some(shot), MOST_SCREENSHOT_BYTES))
 }
 
-fn check_text(field: &str, text: Option<&str>, most: usize) -> Result<(), EngineError> {
+fn check_text(field: Field, text: Option<&str>, most: usize) -> Result<(), EngineError> {
     if text.is_some_and(|text| text.len() > most) {
-        return Err(EngineError::invalid(field, format!("{field} takes at most {most} bytes of text")));
+        return Err(EngineError::invalid(
+            field,
+            Wording::Predicate(format!("takes at most {most} bytes of text")),
+        ));
     }
     Ok(())
 }

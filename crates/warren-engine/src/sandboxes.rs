@@ -14,6 +14,7 @@ use crate::blocking::{blocking, finished};
 use crate::certificate::Ending;
 use crate::driver::Task;
 use crate::engine::closed;
+use crate::error::Field;
 use crate::labour::{self, Trade};
 use crate::{Engine, EngineError};
 
@@ -68,8 +69,8 @@ impl Engine {
         patch: Patch,
     ) -> Result<SandboxRecord, EngineError> {
         self.may_change()?;
-        patch.labels.as_ref().map_or(Ok(()), |labels| check_words("labels", labels))?;
-        patch.metadata.as_ref().map_or(Ok(()), |metadata| check_words("metadata", metadata))?;
+        patch.labels.as_ref().map_or(Ok(()), |labels| check_words(Field::Labels, labels))?;
+        patch.metadata.as_ref().map_or(Ok(()), |metadata| check_words(Field::Metadata, metadata))?;
         for ttl_s in [patch.ttl_s, patch.least_ttl_s].into_iter().flatten() {
             self.check_ttl(ttl_s)?;
         }

@@ -5,6 +5,7 @@ mod nameless;
 use warren_core::network::{Secret, SecretName, SecretRecord};
 use warren_core::{Event, Owner};
 
+use crate::error::{Field, Wording};
 use crate::{Engine, EngineError, Missing};
 
 /// How many an owner may have.
@@ -18,10 +19,12 @@ impl Engine {
     /// record are the engine's to say.
     pub async fn put_secret(&self, owner: &Owner, mut secret: Secret) -> Result<SecretRecord, EngineError> {
         self.may_change()?;
-        secret.validate().map_err(|error| EngineError::invalid(error.field(), error.to_string()))?;
+        secret
+            .validate()
+            .map_err(|error| EngineError::invalid(error.field(), Wording::Named(error.to_string())))?;
         if secret.record.name.as_str().starts_with(NAMELESS) || secret.record.is_nameless() {
             let message = format!("names that begin with `{NAMELESS}` are the server's own");
-            return Err(EngineError::invalid("name", message));
+            return Err(EngineError::invalid(Field::SecretName, message));
         }
         let now_unix_ms = self.shared.parts.clock.unix_ms();
         secret.record.created_unix_ms = now_unix_ms;
@@ -32,7 +35,7 @@ impl Engine {
             known.retain(|record| !record.is_nameless());
             if known.len() >= MOST && known.iter().all(|record| record.name != secret.record.name) {
                 let message = format!("there are {MOST} secrets, and no more may be: remove one");
-                return Err(EngineError::invalid("name", message));
+                return Err(EngineError::invalid(Field::SecretName, message));
             }
             catalog.put_secret(&whose, &secret)?;
             Ok(catalog.secrets(&whose)?)

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use warren_core::catalog::SessionFilter;
 use warren_core::{
     Automatic, ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxKind,
-    SandboxRecord, SandboxSpec, SessionId, SessionRecord, SnapshotId, Timeouts, check_labels,
+    SandboxRecord, SandboxSpec, SessionId, SessionRecord, SnapshotId, Timeouts,
 };
 
 pub(crate) use self::change::not_found_or;
@@ -254,10 +254,6 @@ impl Engine {
 
 fn default_of(owner: &Owner) -> String {
     format!("default-sandbox/{owner}")
-}
-
-fn check_words(field: &str, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    check_labels(words).map_err(|reason| EngineError::invalid(field, format!("{field}: {reason}")))
 }
 
 /// How a sandbox ended, in a sentence.

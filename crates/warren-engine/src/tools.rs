@@ -26,7 +26,7 @@ use warren_wire::guest::{ByteString, FileCall, FileOperation};
 use self::answer::{Answer, ToolError};
 use self::offer::{Order, Tool};
 use crate::blocking::{blocking, finished};
-use crate::error::sentence;
+use crate::error::{Field, Wording, sentence};
 use crate::guest::Guest;
 use crate::journal::cut;
 use crate::{Engine, EngineError};
@@ -220,15 +220,15 @@ struct Terms {
 impl Terms {
     /// `asked_ms` is what the parameters say: no more than the caller grants.
     fn of(resources: &ToolResources, asked_ms: Option<u64>) -> Result<Self, EngineError> {
-        let within = |name: &str, value: Option<u64>, least: u64, most: u64| match value {
+        let within = |field: Field, value: Option<u64>, least: u64, most: u64| match value {
             Some(value) if !(least..=most).contains(&value) => {
-                Err(EngineError::invalid(name, format!("`{name}` is from {least} to {most}")))
+                Err(EngineError::invalid(field, Wording::Quoted(format!("is from {least} to {most}"))))
             }
             value => Ok(value),
         };
-        let granted_ms = within("timeout_ms", resources.timeout_ms, 1, MOST_TIMEOUT_MS)?;
-        let most = within("max_output_bytes", resources.most_output_bytes, 1, MOST_OUTPUT_BYTES)?;
-        within("memory_bytes", resources.memory_bytes, LEAST_MEMORY_BYTES, u64::MAX)?;
+        let granted_ms = within(Field::ToolTime, resources.timeout_ms, 1, MOST_TIMEOUT_MS)?;
+        let most = within(Field::ToolOutput, resources.most_output_bytes, 1, MOST_OUTPUT_BYTES)?;
+        within(Field::ToolMemory, resources.memory_bytes, LEAST_MEMORY_BYTES, u64::MAX)?;
         let timeout_ms = match (asked_ms, granted_ms) {
             (Some(asked), Some(granted)) => asked.min(granted),
             (asked, granted) => asked.or(granted).unwrap_or(TIMEOUT_MS),

@@ -1,5 +1,6 @@
 //! Errors as `/v1` answers them: a status and a body for each code of the vocabulary.
 
+mod field;
 mod from_engine;
 mod merge;
 mod status;
@@ -16,6 +17,7 @@ use warren_wire::api::Problem;
 
 pub use warren_core::{ErrorCode as Code, error_chain as chain};
 
+pub use field::name_of;
 pub use merge::{change_kind, conflict, path_as_text};
 pub use status::status_of;
 

@@ -1,5 +1,6 @@
 use std::path::{Component, Path, PathBuf};
 
+use crate::error::{Field, Wording};
 use crate::{ChatError, EngineError};
 
 /// Where a chat's volume really is, if that is inside a directory that may be mounted. Outside of those nothing is said of what
@@ -7,28 +8,24 @@ use crate::{ChatError, EngineError};
 pub(super) fn allowed(allowed: &[PathBuf], asked: &Path) -> Result<PathBuf, ChatError> {
     let bytes = asked.as_os_str().as_encoded_bytes();
     if !asked.is_absolute() || bytes.contains(&0) || bytes.len() > 4095 {
-        return Err(invalid("volume_host_path is not an absolute path"));
+        return Err(invalid("is not an absolute path"));
     }
     let Ok(real) = asked.canonicalize() else {
         let plain = asked.components().all(|part| part != Component::ParentDir);
         let known = plain && allowed.iter().any(|root| asked.starts_with(root));
-        return Err(if known {
-            invalid("volume_host_path does not exist")
-        } else {
-            ChatError::VolumeNotAllowed
-        });
+        return Err(if known { invalid("does not exist") } else { ChatError::VolumeNotAllowed });
     };
     if !allowed.iter().filter_map(|root| root.canonicalize().ok()).any(|root| real.starts_with(root)) {
         return Err(ChatError::VolumeNotAllowed);
     }
     if !real.is_dir() || real.to_str().is_none() {
-        return Err(invalid("volume_host_path is not a directory with a readable name"));
+        return Err(invalid("is not a directory with a readable name"));
     }
     Ok(real)
 }
 
 fn invalid(message: &str) -> ChatError {
-    EngineError::invalid("volume_host_path", message).into()
+    EngineError::invalid(Field::Volume, Wording::Predicate(message.to_owned())).into()
 }
 
 #[cfg(test)]

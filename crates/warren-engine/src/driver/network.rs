@@ -14,7 +14,7 @@ use warren_core::{
 
 use super::Driver;
 use crate::blocking::blocking;
-use crate::error::sentence;
+use crate::error::{Field, PolicyField, Wording, sentence};
 use crate::network::NetworkChange;
 use crate::{Engine, EngineError, EngineStep};
 
@@ -91,9 +91,12 @@ impl Driver {
             return Ok(());
         }
         if self.record.is_live() {
-            let message = "network.mode: the sandbox was started without a network, and gets one only when it is started: \
+            let message = "the sandbox was started without a network, and gets one only when it is started: \
                            stop it, set the mode, and resume it";
-            return Err(EngineError::invalid("network.mode", message));
+            return Err(EngineError::invalid(
+                Field::Network(PolicyField::Mode),
+                Wording::Reason(message.to_owned()),
+            ));
         }
         match self.engine.why_no_network(self.cell.backend.as_ref()) {
             Some(why) => Err(EngineError::NothingFits(vec![(self.record.backend.clone(), why)])),

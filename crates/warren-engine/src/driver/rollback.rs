@@ -30,7 +30,7 @@ use crate::blocking::blocking;
 use crate::cell::Exclusive;
 use crate::certificate::{Ending, Evidence};
 use crate::entry::Door;
-use crate::error::sentence;
+use crate::error::{Field, sentence};
 use crate::guest::Guest;
 use crate::journal::{as_typed, lost};
 use crate::snapshots::{EndedProcess, Pin, RolledBack};
@@ -405,7 +405,7 @@ impl Driver {
                 "it stands on the template `{}`, and the sandbox on `{}`",
                 snapshot.spec.template, self.record.spec.template
             );
-            return Err(EngineError::invalid("snapshot_id", message));
+            return Err(EngineError::invalid(Field::Snapshot, message));
         }
         Ok((snapshot, pin))
     }

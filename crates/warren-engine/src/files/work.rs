@@ -8,7 +8,7 @@ use warren_wire::guest::{FileCall, FileOperation};
 
 use super::FileWriter;
 use crate::entry::Entry;
-use crate::error::sentence;
+use crate::error::{Field, sentence};
 use crate::guest::Guest;
 use crate::journal::cut;
 use crate::{Engine, EngineError};
@@ -55,7 +55,7 @@ impl Engine {
         call: &FileCall,
     ) -> Result<FileWork, EngineError> {
         let Some(action) = action_of(&call.operation) else {
-            return Err(EngineError::invalid("operation", "the call changes nothing"));
+            return Err(EngineError::invalid(Field::Operation, "the call changes nothing"));
         };
         self.begin_work(owner, id, action).await
     }

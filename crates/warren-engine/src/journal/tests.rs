@@ -230,7 +230,7 @@ async fn the_command_that_last_wrote_a_path_is_to_blame() {
     assert_eq!(blamed(&engine, &id, "/tmp").await, [3]);
     assert_eq!(blamed(&engine, &id, "/etc").await, [0u64; 0]);
     let relative = engine.blame(&owner(), &id, Path::new("tmp")).await;
-    assert!(matches!(relative, Err(EngineError::Invalid { field, .. }) if field == "path"));
+    assert!(matches!(relative, Err(EngineError::Invalid { field: warren_core::Field::Path, .. })));
     engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
     assert_eq!(blamed(&engine, &id, "/tmp/a").await, [3], "also once it has been stopped");
 }

@@ -6,6 +6,7 @@ use warren_core::{NetworkPolicy, NetworkRule, NetworkUsage, Owner, SandboxId, Sa
 use super::NetworkView;
 use crate::blocking::blocking;
 use crate::driver::Task;
+use crate::error::{Field, Wording};
 use crate::{Engine, EngineError};
 
 /// Longest that a grant for a while lasts.
@@ -37,7 +38,7 @@ impl NetworkChange {
 }
 
 fn grant(policy: &NetworkPolicy, grants: Vec<Grant>, now_unix_ms: u64) -> Result<NetworkPolicy, EngineError> {
-    let wrong = |message: String| Err(EngineError::invalid("rules", message));
+    let wrong = |message: String| Err(EngineError::invalid(Field::NetworkRules, message));
     if policy.is_none() {
         return wrong("the sandbox has no network: its mode is `none`".to_owned());
     }
@@ -112,7 +113,10 @@ impl Engine {
     ) -> Result<NetworkView, EngineError> {
         self.may_change()?;
         if rules.is_empty() {
-            return Err(EngineError::invalid("rules", "rules: name at least one host or network"));
+            return Err(EngineError::invalid(
+                Field::NetworkRules,
+                Wording::Reason("name at least one host or network".to_owned()),
+            ));
         }
         let (until_unix_ms, by) = (self.until(for_ms), self.who());
         let grants =
@@ -191,7 +195,7 @@ mod tests {
         policy.deny = vec!["*.example".parse().unwrap()];
         for policy in [policy, NetworkPolicy::none()] {
             let error = change(GrantEffect::Allow, "a.example").apply(&policy, 0).unwrap_err();
-            assert!(matches!(&error, EngineError::Invalid { field, .. } if field == "rules"), "{error:?}");
+            assert!(matches!(&error, EngineError::Invalid { field: Field::NetworkRules, .. }), "{error:?}");
         }
     }
 

@@ -8,7 +8,7 @@ use warren_core::network::{Injection, NetworkRule, Secret, SecretName, SecretRec
 use warren_core::{Owner, PageRequest};
 
 use super::NAMELESS;
-use crate::error::sentence;
+use crate::error::{Field, Wording, sentence};
 use crate::{Engine, EngineError};
 
 /// How many an owner may have.
@@ -40,12 +40,14 @@ impl Engine {
         };
         let name = record.name.clone();
         let secret = Secret { record, value: values.join("\n") };
-        secret.validate().map_err(|error| EngineError::invalid(error.field(), error.to_string()))?;
+        secret
+            .validate()
+            .map_err(|error| EngineError::invalid(error.field(), Wording::Named(error.to_string())))?;
         let owner = owner.clone();
         self.catalog(move |catalog| {
             if nameless(catalog, &owner)?.len() >= MOST {
                 let message = format!("headers are set for {MOST} hosts of sandboxes, and no more may be");
-                return Err(EngineError::invalid("headers", message));
+                return Err(EngineError::invalid(Field::SecretHeaders, message));
             }
             Ok(catalog.put_secret(&owner, &secret)?)
         })
@@ -86,7 +88,7 @@ impl Engine {
     fn nameless(&self) -> Result<SecretName, EngineError> {
         let bits: String = self.shared.parts.random.bits().iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{NAMELESS}{bits}").parse().map_err(|error: warren_core::network::SecretError| {
-            EngineError::invalid("name", error.to_string())
+            EngineError::invalid(Field::SecretName, Wording::Named(error.to_string()))
         })
     }
 }

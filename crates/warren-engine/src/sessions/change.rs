@@ -9,6 +9,7 @@ use warren_core::{
 };
 
 use crate::blocking::finished;
+use crate::error::Field;
 use crate::{Engine, EngineError, Release, SessionView, StoppedFiles};
 
 /// What became of a session.
@@ -153,7 +154,7 @@ impl Engine {
         let most = self.shared.settings.most_thinking_s;
         if seconds > most {
             let message = format!("a client may think for {most} s at a time, and then say so again");
-            return Err(EngineError::invalid("seconds", message));
+            return Err(EngineError::invalid(Field::ThinkingTime, message));
         }
         let clock = self.shared.parts.clock.clone();
         let changed = self

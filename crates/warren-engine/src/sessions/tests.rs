@@ -90,7 +90,7 @@ pub(crate) fn limits(runs: u32) -> RunLimits {
 /// The field that an error is about.
 pub(crate) fn field<T: std::fmt::Debug>(result: Result<T, EngineError>) -> String {
     match result {
-        Err(EngineError::Invalid { field, .. }) => field,
+        Err(EngineError::Invalid { field, .. }) => field.to_string(),
         other => panic!("expected an invalid field, got {other:?}"),
     }
 }

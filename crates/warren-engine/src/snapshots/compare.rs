@@ -10,6 +10,7 @@ use super::keep::locked;
 use super::{Pin, Point};
 use crate::blocking::blocking;
 use crate::driver::{Capture, CaptureOrder, Need, start_of};
+use crate::error::Field;
 use crate::labour::{self, Trade};
 use crate::{Engine, EngineError};
 
@@ -69,7 +70,7 @@ impl Engine {
         let place = self.place_for(owner, Trade::Reading).await?;
         let from = self.state(owner, from).await?;
         let to = self.state(owner, to).await?;
-        same_template("to", &from, &to)?;
+        same_template(Field::ComparedTo, &from, &to)?;
         let engine = self.inner();
         labour::at(place, move || {
             let root = engine.root_below(&from)?;
@@ -125,7 +126,7 @@ impl Engine {
 }
 
 /// Layers on different templates have nothing to do with one another.
-pub(super) fn same_template(field: &str, one: &State, other: &State) -> Result<(), EngineError> {
+pub(super) fn same_template(field: Field, one: &State, other: &State) -> Result<(), EngineError> {
     if one.template() == other.template() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use warren_core::{Event, OnExpiry, Owner, SandboxRecord, SnapshotReason, Snapsho
 use super::{ForkOrder, Point};
 use crate::blocking::finished;
 use crate::driver::CaptureOrder;
-use crate::error::sentence;
+use crate::error::{Field, Wording, sentence};
 use crate::{Acquired, Engine, EngineError, EngineStep, NewSandbox, StoppedFiles};
 
 const MOST_FORKS: u32 = 100;
@@ -19,8 +19,8 @@ impl Engine {
     ) -> Result<Vec<Acquired>, EngineError> {
         self.may_change()?;
         if !(1..=MOST_FORKS).contains(&order.count) {
-            let message = format!("count must be between 1 and {MOST_FORKS}, got {}", order.count);
-            return Err(EngineError::invalid("count", message));
+            let message = format!("must be between 1 and {MOST_FORKS}, got {}", order.count);
+            return Err(EngineError::invalid(Field::ForkCount, Wording::Predicate(message)));
         }
         let (engine, owner, from) = (self.clone(), owner.clone(), from.clone());
         finished(async move { engine.fork_now(&owner, &from, order).await }).await

@@ -9,6 +9,7 @@ use super::{Pin, Point, PromoteOrder, Promoted, RolledBack};
 use crate::blocking::finished;
 use crate::cell::Exclusive;
 use crate::driver::Goal;
+use crate::error::Field;
 use crate::labour::{self, Place, Trade};
 use crate::{Engine, EngineError, EngineStep};
 
@@ -40,17 +41,20 @@ impl Engine {
         let record = self.sandbox(owner, fork).await?;
         let Some(into) = order.into.clone().or(record.history.forked_from) else {
             let message = format!("{fork} is no fork: say into which sandbox its changes are to go");
-            return Err(EngineError::invalid("into", message));
+            return Err(EngineError::invalid(Field::MergeTarget, message));
         };
         if into == *fork {
-            return Err(EngineError::invalid("into", "a sandbox has nothing to merge into itself"));
+            return Err(EngineError::invalid(
+                Field::MergeTarget,
+                "a sandbox has nothing to merge into itself",
+            ));
         }
         let place = self.place_for(owner, Trade::Reading).await?;
         let theirs = self.state(owner, &Point::Sandbox(fork.clone())).await?;
         // From here to the rollback nobody changes what the merge stands on.
         let exclusive = if order.apply { Some(self.occupy(owner, &into, order.force).await?) } else { None };
         let ours = self.state(owner, &Point::Sandbox(into.clone())).await?;
-        same_template("into", &ours, &theirs)?;
+        same_template(Field::MergeTarget, &ours, &theirs)?;
         let joined = self.join_states(owner, &into, (ours, theirs), order, place).await?;
         if order.apply && order.conflicts == Conflicts::Refuse && !joined.merge.conflicts.is_empty() {
             return Err(EngineError::MergeConflict { into, conflicts: joined.merge.conflicts });
@@ -161,7 +165,7 @@ impl Engine {
             Some(base) => self.usable_snapshot(owner, &base.id),
             None => {
                 let message = "the two sandboxes have no snapshot in common, or it was deleted";
-                Err(EngineError::invalid("into", message))
+                Err(EngineError::invalid(Field::MergeTarget, message))
             }
         }
     }

@@ -3,6 +3,7 @@ use warren_core::{Event, Owner, Page, PageRequest, SnapshotId, SnapshotRecord};
 
 use crate::blocking::{blocking, finished};
 use crate::driver::Task;
+use crate::error::{Field, Wording};
 use crate::{Engine, EngineError, EngineStep};
 
 impl Engine {
@@ -90,7 +91,10 @@ pub(super) fn check_name(name: &str) -> Result<(), EngineError> {
     if (1..=128).contains(&count) && !name.trim().is_empty() && !name.chars().any(char::is_control) {
         return Ok(());
     }
-    Err(EngineError::invalid("name", "name takes 1 to 128 printable characters"))
+    Err(EngineError::invalid(
+        Field::SnapshotName,
+        Wording::Predicate("takes 1 to 128 printable characters".to_owned()),
+    ))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::RolledBack;
 use crate::blocking::finished;
 use crate::cell::Exclusive;
 use crate::driver::{Goal, Mail, RollbackOrder, Task};
+use crate::error::{Field, Wording};
 use crate::{Engine, EngineError};
 
 /// More states than anybody goes back at a time.
@@ -102,5 +103,8 @@ fn check_steps(steps: u32) -> Result<(), EngineError> {
     if (1..=MOST_STEPS).contains(&steps) {
         return Ok(());
     }
-    Err(EngineError::invalid("steps", format!("steps must be between 1 and {MOST_STEPS}, got {steps}")))
+    Err(EngineError::invalid(
+        Field::Steps,
+        Wording::Predicate(format!("must be between 1 and {MOST_STEPS}, got {steps}")),
+    ))
 }

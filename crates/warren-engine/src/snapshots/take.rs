@@ -4,6 +4,7 @@ use super::records::check_name;
 use super::{TakeSnapshot, Taken, TurnDone};
 use crate::blocking::blocking;
 use crate::driver::{Capture, CaptureOrder};
+use crate::error::Field;
 use crate::{Engine, EngineError};
 
 /// The end of a turn does not wait for the counting of more files than this.
@@ -63,7 +64,7 @@ impl Engine {
             let session = self.session_record(owner, session).await?;
             if session.sandbox != *id {
                 let message = format!("session {} is not one of {id}", session.id);
-                return Err(EngineError::invalid("session_id", message));
+                return Err(EngineError::invalid(Field::Session, message));
             }
         }
         match self.capture(owner, id, order).await? {

@@ -13,6 +13,7 @@ use super::compare::{State, ancestry, same_template};
 use super::keep::locked;
 use super::records::check_name;
 use super::{ExportOrder, Pin, Point};
+use crate::error::Field;
 use crate::labour::{self, Trade};
 use crate::{Engine, EngineError, EngineStep};
 
@@ -30,7 +31,7 @@ impl Engine {
         let since = match &order {
             ExportOrder::Patch { since, .. } => {
                 let since = self.state(owner, since).await?;
-                same_template("since", &since, &state)?;
+                same_template(Field::Since, &since, &state)?;
                 Some(since)
             }
             ExportOrder::Tar { .. } | ExportOrder::History => None,
@@ -97,7 +98,7 @@ impl Engine {
         self.may_change()?;
         name.as_deref().map_or(Ok(()), check_name)?;
         if format == ImportFormat::Tar && template.is_none() {
-            return Err(EngineError::invalid("template", "a tar file needs a template to stand on"));
+            return Err(EngineError::invalid(Field::Template, "a tar file needs a template to stand on"));
         }
         let place = self.place_for(owner, Trade::Carrying).await?;
         let (engine, owner) = (self.inner(), owner.clone());

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use warren_core::{Owner, SandboxId, ToolAnswer};
 
 use super::{ToolCall, ToolResult};
-use crate::error::sentence;
+use crate::error::{Field, sentence};
 use crate::guest::ANSWER;
 use crate::sessions::Keyed;
 use crate::{Engine, EngineError};
@@ -22,7 +22,7 @@ pub(super) fn check_id(call: &ToolCall) -> Result<(), EngineError> {
         |id: &String| (1..=LONGEST).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     match &call.call {
         Some(id) if !fits(id) => {
-            Err(EngineError::invalid("call_id", "it takes 1 to 255 visible ASCII characters"))
+            Err(EngineError::invalid(Field::ToolCall, "it takes 1 to 255 visible ASCII characters"))
         }
         _ => Ok(()),
     }

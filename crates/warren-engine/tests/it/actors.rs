@@ -1,7 +1,10 @@
 //! What the many do who use one sandbox at the same time.
 
 use warren_core::catalog::SnapshotFilter;
-use warren_core::{DiffOptions, NetworkMode, NetworkPolicy, PageRequest, SandboxId, SessionId, SnapshotId};
+use warren_core::{
+    DiffOptions, Field, NetworkMode, NetworkPolicy, PageRequest, PolicyField, SandboxId, SessionId,
+    SnapshotId,
+};
 use warren_engine::{Engine, EngineError, Patch, Point, Release, StoppedFiles, TakeSnapshot};
 use warren_testkit::FakeRandom;
 
@@ -93,9 +96,9 @@ impl Action {
 /// One that somebody else has cut off is told so.
 fn unless_closed(result: Result<(), EngineError>) -> Result<(), EngineError> {
     match result {
-        Err(EngineError::Invalid { field, .. }) if ["network.mode", "rules"].contains(&field.as_str()) => {
-            Ok(())
-        }
+        Err(EngineError::Invalid {
+            field: Field::Network(PolicyField::Mode) | Field::NetworkRules, ..
+        }) => Ok(()),
         other => other,
     }
 }

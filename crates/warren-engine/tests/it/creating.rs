@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use warren_core::Field;
 use warren_core::{IsolationErrorKind, NetworkPolicy, SandboxSpec, Status, TemplateName};
 use warren_engine::{Acquire, EngineError, Expected, NewSandbox, Requirements, StoppedFiles};
 use warren_testkit::{Call, Standing};
@@ -135,12 +136,12 @@ async fn a_value_outside_the_limits_is_named() {
     spec.limits.memory = warren_core::ByteSize::gib(4000);
     let request = Acquire { sandbox: NewSandbox { spec, ..new_sandbox() }, ..acquire() };
     let error = engine.acquire(&owner(), request).await.unwrap_err();
-    assert!(matches!(&error, EngineError::Invalid { field, .. } if field.contains("memory")), "{error:?}");
+    assert!(matches!(&error, EngineError::Invalid { field: Field::Memory, .. }), "{error:?}");
     let mut spec = SandboxSpec::new(TemplateName::host());
     spec.hostname = Some("-".to_owned());
     let request = Acquire { sandbox: NewSandbox { spec, ..new_sandbox() }, ..acquire() };
     let error = engine.acquire(&owner(), request).await.unwrap_err();
-    assert!(matches!(&error, EngineError::Invalid { field, .. } if field.contains("hostname")), "{error:?}");
+    assert!(matches!(&error, EngineError::Invalid { field: Field::Hostname, .. }), "{error:?}");
     assert!(all_sandboxes(&engine, &owner()).await.is_empty());
 }
 

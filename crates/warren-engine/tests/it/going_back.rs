@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use warren_core::Field;
 use warren_core::catalog::CatalogErrorKind;
 use warren_core::{
     Automatic, DenyReason, IsolationErrorKind, LayerErrorKind, SandboxId, SnapshotId, SnapshotReason,
@@ -247,7 +248,7 @@ async fn a_goal_that_is_not_there_ends_nothing() {
     let other = engine.acquire(&owner(), request).await.unwrap().sandbox.id;
     let foreign = snap(&engine, &other).await.snapshot.id;
     let error = engine.rollback(&owner(), &id, &foreign, false).await.unwrap_err();
-    assert!(matches!(&error, EngineError::Invalid { field, .. } if field == "snapshot_id"), "{error:?}");
+    assert!(matches!(&error, EngineError::Invalid { field: Field::Snapshot, .. }), "{error:?}");
     assert_eq!(world.isolation.running(&id), 1, "it runs on");
     assert_consistent(&world, &engine).await;
 }

@@ -58,7 +58,8 @@ async fn events(engine: &Engine, wanted: fn(&Event) -> bool) -> usize {
 
 fn invalid_field(error: EngineError) -> String {
     match error {
-        EngineError::Invalid { field, message } => {
+        EngineError::Invalid { field, wording } => {
+            let (field, message) = (field.to_string(), wording.of(&field.to_string()));
             assert!(message.starts_with(&field), "{field}: {message}");
             field
         }

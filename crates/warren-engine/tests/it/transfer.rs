@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use warren_core::Field;
 use warren_core::{Automatic, ImportFormat, LayerErrorKind, SandboxId, SnapshotReason, TemplateErrorKind};
 use warren_engine::{Engine, EngineError, ExportOrder, Point};
 
@@ -64,7 +65,7 @@ async fn a_tar_file_needs_a_template() {
         engine.import(&me, ImportFormat::Tar, template, Some("base".to_owned()), source(archive.clone()))
     };
     let error = import(None).await.unwrap_err();
-    assert!(matches!(&error, EngineError::Invalid { field, .. } if field == "template"), "{error:?}");
+    assert!(matches!(&error, EngineError::Invalid { field: Field::Template, .. }), "{error:?}");
     let error = import(Some("unknown")).await.unwrap_err();
     assert!(matches!(&error, EngineError::Template(source) if source.kind == TemplateErrorKind::NotFound));
     let rows = import(Some("host")).await.unwrap();
@@ -138,5 +139,5 @@ async fn a_sandbox_cannot_begin_with_a_snapshot_of_another_template() {
     request.sandbox.spec.template = "other".parse().unwrap();
     request.sandbox.from = Some(taken);
     let error = engine.acquire(&owner(), request).await.unwrap_err();
-    assert!(matches!(&error, EngineError::Invalid { field, .. } if field == "template"), "{error:?}");
+    assert!(matches!(&error, EngineError::Invalid { field: Field::Template, .. }), "{error:?}");
 }

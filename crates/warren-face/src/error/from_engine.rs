@@ -1,9 +1,9 @@
 use warren_core::catalog::CatalogError;
-use warren_core::{Activity, NetworkErrorKind, Request, Status, Verdict, decide};
+use warren_core::{Activity, Field, NetworkErrorKind, PolicyField, Request, Status, Verdict, decide};
 use warren_engine::EngineError;
 
 use super::merge::with_conflicts;
-use super::{ApiError, Code};
+use super::{ApiError, Code, name_of};
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
@@ -11,14 +11,16 @@ impl From<EngineError> for ApiError {
         if code == Code::Internal {
             return Self::internal(error);
         }
+        if let EngineError::Invalid { field, wording } = &error {
+            return Self::of_field(field, wording, "");
+        }
         let told = Self::new(code, error.told());
         let told = match &error {
             EngineError::Denied { status, .. } => told.state(word(status), allowed_in(*status)),
             EngineError::SessionState { state, .. } => told.state(word(state), Vec::new()),
             EngineError::RunDenied(reason) => told.state(word(reason), Vec::new()),
-            EngineError::Invalid { field, .. } => told.field(field),
             EngineError::Network { source, .. } if source.kind == NetworkErrorKind::NoSecret => {
-                told.field("network.secrets")
+                told.field(&name_of(&Field::Network(PolicyField::Secrets)))
             }
             EngineError::MergeConflict { into, conflicts } => with_conflicts(told, into, conflicts),
             _ => told,

@@ -1,6 +1,7 @@
 //! Policies that change while a sandbox exists.
 
 use futures_util::future::join_all;
+use warren_core::Field;
 use warren_core::catalog::CatalogErrorKind;
 use warren_core::{Event, NetworkMode, NetworkPolicy, Status};
 use warren_engine::{EngineError, Missing, StoppedFiles};
@@ -46,7 +47,7 @@ async fn none_cuts_a_running_sandbox_off_until_it_is_started_again() {
     let error = engine.set_network(&owner(), &id, NetworkPolicy::public()).await.unwrap_err();
     assert_eq!(invalid_field(error), "network.mode");
     let error = engine.allow(&owner(), &id, rules(&["a.example"]), None).await.unwrap_err();
-    assert!(matches!(error, EngineError::Invalid { field, .. } if field == "rules"));
+    assert!(matches!(error, EngineError::Invalid { field: Field::NetworkRules, .. }));
     engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
     engine.set_network(&owner(), &id, NetworkPolicy::public()).await.unwrap();
     engine.resume(&owner(), &id).await.unwrap();

@@ -1,5 +1,6 @@
 //! Secrets that belong to policies.
 
+use warren_core::Field;
 use warren_core::catalog::SecretCatalog as _;
 use warren_core::network::{Injection, Secret, SecretName, SecretRecord};
 use warren_core::{NetworkPolicy, SandboxId};
@@ -35,7 +36,7 @@ async fn a_transform_is_kept_and_nobody_knows_it_by_name() {
     let injection = Injection::Header { header: "x".to_owned(), template: "{}".to_owned() };
     let record = SecretRecord { injection, ..secret.record };
     let replaced = engine.put_secret(&owner(), Secret { record, value: "mine".to_owned() }).await;
-    assert!(matches!(replaced, Err(EngineError::Invalid { field, .. }) if field == "name"));
+    assert!(matches!(replaced, Err(EngineError::Invalid { field: Field::SecretName, .. })));
     assert_eq!(kept(&world), [name]);
 }
 
@@ -44,14 +45,14 @@ async fn a_transform_that_cannot_be_is_refused() {
     let world = World::new();
     let engine = world.open().await;
     for (host, header, value, wrong) in [
-        ("*", "x-a", "1", "hosts"),
-        ("api.example", "host", "1", "header"),
-        ("api.example", "x-a", "1\n2", "value"),
-        ("api.example", "x-a", "ä", "headers"),
+        ("*", "x-a", "1", Field::SecretHosts),
+        ("api.example", "host", "1", Field::SecretHeader),
+        ("api.example", "x-a", "1\n2", Field::SecretValue),
+        ("api.example", "x-a", "ä", Field::SecretHeaders),
     ] {
         let headers = vec![(header.to_owned(), value.to_owned())];
         let error = engine.keep_transform(&owner(), rules(&[host]), headers).await.unwrap_err();
-        assert!(matches!(&error, EngineError::Invalid { field, .. } if field == wrong), "{error}");
+        assert!(matches!(&error, EngineError::Invalid { field, .. } if *field == wrong), "{error}");
     }
     assert_eq!(kept(&world), []);
 }
