@@ -213,9 +213,7 @@ fn denied(reason: DenyReason) -> Code {
         DenyReason::ToolsInFlight => Code::ToolsInFlight,
         DenyReason::RollbackInProgress => Code::RollbackInProgress,
         DenyReason::StillCreating
-        | DenyReason::StillSyncing
         | DenyReason::Paused
-        | DenyReason::NotPaused
         | DenyReason::Stopping
         | DenyReason::Stopped
         | DenyReason::Failed
