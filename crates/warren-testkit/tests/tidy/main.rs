@@ -4,5 +4,6 @@
 mod documents;
 mod edges;
 mod lexer;
+mod prose;
 mod sources;
 mod tree;
