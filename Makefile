@@ -38,8 +38,9 @@ check: ## Formatting, lints, documentation and the rules of the house
 audit: ## Known faults of what we build upon (fetches the advisory database)
 	$(CARGO) deny --log-level warn check advisories
 
-bench: build ## Measure this machine, side by side with what else is installed (needs root)
-	$(WARREN) bench
+bench: ## Measure this machine, side by side with what else is installed (needs root)
+	$(CARGO) build --release --locked --package warren --package warren-bench
+	$(TARGET_DIR)/release/warren-bench
 
 bless: ## Accept what the golden files' tests produce now
 	WARREN_BLESS=1 $(CARGO) test --workspace --locked --no-fail-fast
