@@ -54,7 +54,7 @@ pub use layers::{
     LayerContent, LayerCopy, LayerDriver, LayerError, LayerErrorKind, LayerInfo, LayerStore, MOST_LAYERS,
     NewLayer, SQUASH_DEPTH, Settled, Space, Stack, TooMuch,
 };
-pub use lifecycle::{Activity, DenyReason, Request, Status, Step, Verdict, decide};
+pub use lifecycle::{Activity, Busy, DenyReason, Request, Status, Step, Verdict, decide};
 pub use limits::{Limits, LimitsError};
 pub use network::{
     Attachment, Host, HostName, NetworkEntry, NetworkError, NetworkErrorKind, NetworkLimits, NetworkMode,

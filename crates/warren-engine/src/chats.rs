@@ -129,8 +129,7 @@ impl Engine {
             Err(error) => return Err(error),
         };
         let clock = self.shared.parts.clock.as_ref();
-        let usable =
-            matches!(sandbox.status, Status::Creating | Status::Syncing | Status::Ready | Status::Paused);
+        let usable = matches!(sandbox.status, Status::Creating | Status::Ready | Status::Paused);
         Ok(Some(sandbox).filter(|sandbox| usable && !sandbox.deadline.is_due(clock)))
     }
 
@@ -138,12 +137,9 @@ impl Engine {
     async fn awake(&self, sandbox: SandboxRecord) -> Result<SandboxRecord, EngineError> {
         match sandbox.status {
             Status::Paused => self.set_going(&sandbox.owner, &sandbox.id).await,
-            Status::Creating
-            | Status::Syncing
-            | Status::Ready
-            | Status::Stopping
-            | Status::Stopped
-            | Status::Failed => Ok(sandbox),
+            Status::Creating | Status::Ready | Status::Stopping | Status::Stopped | Status::Failed => {
+                Ok(sandbox)
+            }
         }
     }
 

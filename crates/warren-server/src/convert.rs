@@ -34,7 +34,7 @@ pub(crate) use process::{
     signal_number, start_order, started, terminal_size,
 };
 pub(crate) use run::{can_run, new_run, run};
-pub(crate) use sandbox::{created, death, drain, patch, sandbox, usage};
+pub(crate) use sandbox::{created, death, drain, patch, sandbox, status_named, usage};
 pub(crate) use secret::{new_secret, secret};
 pub(crate) use server::{health, stats, template};
 pub(crate) use session::{acquire, acquired, attach, details, session, session_view};

@@ -24,8 +24,9 @@ use warren_core::{
 };
 
 use self::work::{Failure, Outcome, Work};
+use super::Driver;
 use super::pause::Undo;
-use super::{Driver, Unwritten};
+use super::unfinished::Unwritten;
 use crate::blocking::behind;
 use crate::error::sentence;
 use crate::labour::Trade;
@@ -117,9 +118,9 @@ impl Driver {
         let posture = match self.record.status {
             Status::Paused => Posture::Frozen,
             Status::Stopped | Status::Failed => Posture::Halted,
-            Status::Creating | Status::Syncing | Status::Ready | Status::Stopping => Posture::Running,
+            Status::Creating | Status::Ready | Status::Stopping => Posture::Running,
         };
-        self.denied(self.decide(Request::Snapshot))?;
+        self.check(Request::Snapshot)?;
         self.capture_as(order, posture).await
     }
 
@@ -176,11 +177,10 @@ impl Driver {
         if failure.frozen {
             self.undo(Undo::Thaw).await;
         }
-        if let Some((mut record, layer)) = failure.behind.map(|behind| *behind) {
+        if let Some((record, layer)) = failure.behind.map(|behind| *behind) {
             self.engine.fault();
-            record.generation = self.record.generation + 1;
-            self.unwritten = Some(Unwritten { record, end: None, layer: Some((layer, Arc::new(pin))) });
-            if let Err(error) = self.write_unwritten().await {
+            let layer = Some((layer, Arc::new(pin)));
+            if let Err(error) = self.must_write(Unwritten { record, end: None, layer }).await {
                 tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down what a sandbox stands on");
             }
         }

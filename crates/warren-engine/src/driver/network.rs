@@ -59,7 +59,7 @@ impl Driver {
         by: String,
     ) -> Result<(), EngineError> {
         if !self.record.is_live() && !self.record.files_kept() {
-            return self.denied(self.decide(Request::Resume));
+            return self.check(Request::Resume);
         }
         let now_unix_ms = self.engine.shared.parts.clock.unix_ms();
         let durability = match change {

@@ -40,7 +40,7 @@ impl Engine {
             Err(error) => return Err(error),
         };
         Ok(match sandbox.status {
-            Status::Creating | Status::Syncing | Status::Ready | Status::Paused => Usable::Yes(sandbox),
+            Status::Creating | Status::Ready | Status::Paused => Usable::Yes(sandbox),
             Status::Stopping => Usable::Over(sandbox),
             Status::Stopped | Status::Failed if sandbox.files_kept() => Usable::Yes(sandbox),
             Status::Stopped | Status::Failed => Usable::Over(sandbox),

@@ -247,7 +247,7 @@ async fn compare(world: &World, engine: &Engine) -> Result<(), String> {
             Status::Paused => Some(Standing::Frozen),
             Status::Stopped | Status::Failed if record.files_kept() => Some(Standing::Halted),
             Status::Stopped | Status::Failed => None,
-            Status::Creating | Status::Syncing | Status::Stopping => {
+            Status::Creating | Status::Stopping => {
                 return Err(format!("half done: {standing:?}, {record:?}"));
             }
         };

@@ -126,7 +126,7 @@ impl Asleep {
         match error {
             EngineError::MaxSandboxes { .. } | EngineError::MaxSandboxesOfOwner { .. } => Self::Full,
             EngineError::Denied {
-                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
+                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating,
                 ..
             } => Self::Busy,
             EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {

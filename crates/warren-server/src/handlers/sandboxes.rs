@@ -60,8 +60,12 @@ pub(crate) async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Json<api::Page<api::Sandbox>>, ApiError> {
+    let statuses = params.text("status").map(statuses).transpose()?;
+    if statuses.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(Json(api::Page { items: Vec::new(), next_cursor: None }));
+    }
     let filter = SandboxFilter {
-        statuses: params.text("status").map(statuses).transpose()?.unwrap_or_default(),
+        statuses: statuses.unwrap_or_default(),
         labels: params.map("label")?,
         metadata: params.map("metadata")?,
         ended: params.flag("ended")?,
@@ -70,13 +74,15 @@ pub(crate) async fn list(
     Ok(Json(convert::page(&page, convert::sandbox)))
 }
 
+/// The states that are named. A state that no sandbox is ever in is left out.
 fn statuses(text: &str) -> Result<Vec<Status>, ApiError> {
-    let one = |word: &str| {
+    let named = text.split(',').map(|word| {
         serde_json::from_value(word.into()).map_err(|_| {
             ApiError::invalid("status", "name states with commas between them, such as `ready,paused`")
         })
-    };
-    text.split(',').map(one).collect()
+    });
+    let named: Result<Vec<_>, ApiError> = named.collect();
+    Ok(named?.into_iter().filter_map(convert::status_named).collect())
 }
 
 pub(crate) async fn get(

@@ -146,7 +146,7 @@ impl Wrong {
         match error {
             EngineError::Denied { reason: DenyReason::Paused, .. } => Self::Paused,
             EngineError::Denied {
-                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
+                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating,
                 ..
             } => Self::Server(StatusCode::SERVICE_UNAVAILABLE),
             EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {

@@ -5,5 +5,6 @@ mod cycles;
 mod documents;
 mod edges;
 mod lexer;
+mod prose;
 mod sources;
 mod tree;

@@ -448,7 +448,7 @@ impl<'a> Still<'a> {
     fn begin(cell: &'a Cell, asked: bool) -> Self {
         let cell = asked.then_some(cell);
         if let Some(cell) = cell {
-            cell.set_copying(true);
+            cell.begin_copy();
         }
         Self { cell }
     }
@@ -457,7 +457,7 @@ impl<'a> Still<'a> {
 impl Drop for Still<'_> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell {
-            cell.set_copying(false);
+            cell.end_copy();
         }
     }
 }

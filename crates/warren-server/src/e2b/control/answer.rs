@@ -26,7 +26,7 @@ pub(crate) fn shown_as(record: &SandboxRecord) -> Option<Shown> {
         return None;
     }
     match record.status {
-        Status::Creating | Status::Syncing | Status::Ready => Some(Shown::Running),
+        Status::Creating | Status::Ready => Some(Shown::Running),
         Status::Paused => {
             let asked = record.paused.as_ref().is_some_and(|paused| paused.by == PausedBy::Request);
             Some(if asked { Shown::Paused } else { Shown::Running })

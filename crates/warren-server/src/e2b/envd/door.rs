@@ -63,7 +63,7 @@ async fn awake(
     shown: bool,
 ) -> Result<Arc<SandboxRecord>, Refusal> {
     match record.status {
-        Status::Ready | Status::Syncing => Ok(record),
+        Status::Ready => Ok(record),
         Status::Paused if record.paused.as_ref().is_some_and(|paused| paused.by == PausedBy::Idleness) => {
             Ok(record)
         }

@@ -1,4 +1,5 @@
-//! What a connection is called that is let through anyway: a look at its first bytes, for those who want to learn from it.
+//! Looks at the first bytes of a connection that is let through anyway, to learn the name of its
+//! target.
 
 use std::time::Duration;
 
@@ -6,16 +7,16 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::connection::Early;
-use super::speech::{self, MOST_HEARD, Speech};
+use super::sniff::{self, MOST_HEARD, Sniffed};
 use super::visit::Asked;
 
-/// Nobody is held up for longer.
-const GLANCE: Duration = Duration::from_millis(100);
+/// A connection is held up for no longer.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Reads until it is clear what is spoken, or somebody has to wait for it.
 pub(super) async fn listen(stream: &TcpStream, heard: &mut Vec<u8>, early: &mut Early) {
     let looking = async {
-        while heard.len() < MOST_HEARD && speech::listen(heard) == Speech::Unclear {
+        while heard.len() < MOST_HEARD && sniff::sniff(heard) == Sniffed::Unclear {
             tokio::select! {
                 biased;
                 ready = stream.readable() => if ready.is_err() { return },
@@ -30,22 +31,23 @@ pub(super) async fn listen(stream: &TcpStream, heard: &mut Vec<u8>, early: &mut 
             }
         }
     };
-    drop(timeout(GLANCE, looking).await);
+    drop(timeout(PATIENCE, looking).await);
 }
 
-/// What those bytes ask for.
+/// The target that these bytes ask for.
 pub(super) fn asked(heard: &[u8]) -> Asked {
-    match speech::listen(heard) {
-        Speech::Tls(hello) => hello.asked(),
-        Speech::Http1 => host_of(heard).unwrap_or(Asked::Unnamed(None)),
-        Speech::Http2 | Speech::Other | Speech::Unclear => Asked::Raw,
+    match sniff::sniff(heard) {
+        Sniffed::Tls(hello) => hello.asked(),
+        Sniffed::Http1 => host_of(heard).unwrap_or(Asked::Unnamed(None)),
+        Sniffed::Http2 | Sniffed::Other | Sniffed::Unclear => Asked::Raw,
     }
 }
 
 /// The host of a request whose head has begun.
 fn host_of(heard: &[u8]) -> Option<Asked> {
     let lines = heard.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    // Servers forgive empty lines in front; the one after the head ends it, and what follows is for the server alone.
+    // Servers forgive empty lines in front; the one after the head ends it, and what follows is for
+    // the server alone.
     let mut head = lines.skip_while(|line| line.is_empty()).skip(1).take_while(|line| !line.is_empty());
     let value = head.find_map(|line| {
         let (name, value) = line.split_at_checked(5)?;

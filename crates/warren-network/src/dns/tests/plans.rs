@@ -1,4 +1,4 @@
-//! What becomes of a question, by policy.
+//! The fate of a question, by policy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

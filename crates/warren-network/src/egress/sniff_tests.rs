@@ -4,7 +4,7 @@ use super::super::hello::tests::{nameless as nameless_greeting, to};
 use super::*;
 
 fn is_http(bytes: &[u8]) -> bool {
-    listen(bytes) == Speech::Http1
+    sniff(bytes) == Sniffed::Http1
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn requests_are_heard_however_they_begin() {
         "PRI / HTTP/1.1\r\n",
         "PRI * HTTP/2.0\r\n\r\nXX",
     ] {
-        assert!(is_http(text.as_bytes()), "{text:?}: {:?}", listen(text.as_bytes()));
+        assert!(is_http(text.as_bytes()), "{text:?}: {:?}", sniff(text.as_bytes()));
     }
 }
 
@@ -44,7 +44,7 @@ fn what_could_still_be_a_request_is_waited_for() {
         "\u{80}",
     ] {
         let bytes: Vec<u8> = text.chars().map(|letter| u8::try_from(u32::from(letter)).unwrap()).collect();
-        assert_eq!(listen(&bytes), Speech::Unclear, "{text:?}");
+        assert_eq!(sniff(&bytes), Sniffed::Unclear, "{text:?}");
     }
 }
 
@@ -66,17 +66,17 @@ fn other_protocols_are_let_be() {
         b"\x16\x01",
         b"STOMP\n",
     ] {
-        assert_eq!(listen(bytes), Speech::Other, "{:?}", bytes.escape_ascii().to_string());
+        assert_eq!(sniff(bytes), Sniffed::Other, "{:?}", bytes.escape_ascii().to_string());
     }
 }
 
 #[test]
 fn greetings_of_tls_are_heard_whole() {
-    assert!(matches!(listen(&to(b"example.com")), Speech::Tls(hello) if hello.name().is_some()));
-    assert!(matches!(listen(&nameless_greeting()), Speech::Tls(hello) if hello.name().is_none()));
-    assert!(matches!(listen(&[0x80, 0x2e, 1, 3, 1]), Speech::Tls(hello) if hello.name().is_none()), "SSL 2");
+    assert!(matches!(sniff(&to(b"example.com")), Sniffed::Tls(hello) if hello.name().is_some()));
+    assert!(matches!(sniff(&nameless_greeting()), Sniffed::Tls(hello) if hello.name().is_none()));
+    assert!(matches!(sniff(&[0x80, 0x2e, 1, 3, 1]), Sniffed::Tls(hello) if hello.name().is_none()), "SSL 2");
     assert!(
-        matches!(listen(&[22, 3, 9, 255, 255]), Speech::Tls(hello) if hello.name().is_none()),
+        matches!(sniff(&[22, 3, 9, 255, 255]), Sniffed::Tls(hello) if hello.name().is_none()),
         "no greeting at all"
     );
 }
@@ -88,7 +88,7 @@ fn nobody_hides_a_request_behind_a_long_start() {
     assert!(is_http(&long));
     let method = [vec![b'A'; 100], b" / HTTP/1.1\r\nHost: example.com\r\n\r\n".to_vec()].concat();
     assert!(is_http(&method));
-    assert_eq!(listen(&method[..100]), Speech::Unclear);
+    assert_eq!(sniff(&method[..100]), Sniffed::Unclear);
 }
 
 #[test]
@@ -102,28 +102,28 @@ fn a_server_of_http2_is_known_by_its_settings() {
 proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        listen(&bytes);
+        sniff(&bytes);
         begins_http2(&bytes);
     }
 
-    /// What more bytes could turn into HTTP or TLS is never called something else before.
+    /// Bytes that could still become HTTP or TLS are never called something else before.
     #[test]
     fn no_request_is_taken_for_something_else_on_its_way(
         blank in "[ \t\r\n]{0,4}", method in "[A-Za-z_-]{1,12}", target in "/[!-~]{0,20}", minor in 0..2,
     ) {
         let request = format!("{blank}{method} {target} HTTP/1.{minor}\r\nHost: example.com\r\n\r\n");
         for length in 0..=request.len() {
-            let speech = listen(&request.as_bytes()[..length]);
-            prop_assert!(matches!(speech, Speech::Unclear | Speech::Http1), "{speech:?} after {length} of {request:?}");
+            let sniffed = sniff(&request.as_bytes()[..length]);
+            prop_assert!(matches!(sniffed, Sniffed::Unclear | Sniffed::Http1), "{sniffed:?} after {length} of {request:?}");
         }
-        prop_assert_eq!(listen(request.as_bytes()), Speech::Http1);
+        prop_assert_eq!(sniff(request.as_bytes()), Sniffed::Http1);
     }
 
     #[test]
     fn what_is_clear_stays_so(bytes in prop::collection::vec(any::<u8>(), 1..60), more in prop::collection::vec(any::<u8>(), 0..60)) {
-        let first = listen(&bytes);
-        if matches!(first, Speech::Other | Speech::Http1 | Speech::Http2) {
-            prop_assert_eq!(listen(&[bytes, more].concat()), first);
+        let first = sniff(&bytes);
+        if matches!(first, Sniffed::Other | Sniffed::Http1 | Sniffed::Http2) {
+            prop_assert_eq!(sniff(&[bytes, more].concat()), first);
         }
     }
 }

@@ -12,9 +12,9 @@ use crate::book::{Book, Guest};
 use crate::egress::Incident;
 use crate::place::GATEWAY;
 
-/// What is done with one question, and what is told of it.
+/// The next step for one question, and the report of it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Course {
+pub(super) struct Plan {
     pub(super) step: Step,
     pub(super) incident: Option<Incident>,
 }
@@ -30,7 +30,8 @@ pub(super) enum Step {
     Refuse,
 }
 
-/// The types that are asked for. Records of other types could hold what we do not know how to read: addresses among it.
+/// The types that are asked for. Records of other types could hold what we do not know how to read:
+/// addresses among it.
 const ASKED: [RecordType; 25] = [
     RecordType::A,
     RecordType::AAAA,
@@ -62,9 +63,10 @@ const ASKED: [RecordType; 25] = [
 /// How much is told of a name that is none: every byte of it may be written as four.
 const MOST_SHOWN: usize = 253;
 
-impl Course {
-    /// A name is judged once, as it was asked. What no policy allows stays on this machine; a name that may not be reached, or that
-    /// somebody has yet to be asked about, is answered with the gateway, where the connection that follows is explained.
+impl Plan {
+    /// A name is judged once, as it was asked. What no policy allows stays on this machine; a name
+    /// that may not be reached, or that somebody has yet to be asked about, is answered with the
+    /// gateway, where the connection that follows is explained.
     pub(super) fn of(book: &Book, guest: &Guest, query: &Query) -> Self {
         if query.query_class != DNSClass::IN || is_meta(query.query_type) {
             return Self::silent(Step::Refuse);
@@ -89,20 +91,20 @@ impl Course {
     }
 }
 
-fn of_name(book: &Book, guest: &Guest, name: HostName, wanted: RecordType) -> Course {
+fn of_name(book: &Book, guest: &Guest, name: HostName, wanted: RecordType) -> Plan {
     match decide(book, guest, &name) {
         Decision::Allowed(why) => {
             let told =
                 is_told(guest).then(|| incident(NetworkVerdict::Allowed, name.to_string(), why.to_string()));
-            Course { step: of_allowed(book, name, wanted), incident: told }
+            Plan { step: of_allowed(book, name, wanted), incident: told }
         }
-        Decision::Ask => Course::silent(instead(&name, wanted)),
+        Decision::Ask => Plan::silent(instead(&name, wanted)),
         Decision::Denied(why) => {
             let step = match why {
                 Why::Mode(NetworkMode::None) => Step::Refuse,
                 _ => instead(&name, wanted),
             };
-            Course { step, incident: Some(denied(&name, &why)) }
+            Plan { step, incident: Some(denied(&name, &why)) }
         }
     }
 }
@@ -146,7 +148,7 @@ fn is_meta(wanted: RecordType) -> bool {
     wanted.is_zero() || wanted == RecordType::OPT || (128..=255).contains(&code)
 }
 
-/// Whether questions that are allowed are told, too: where connections are.
+/// True if questions that are allowed are reported too, as connections are.
 fn is_told(guest: &Guest) -> bool {
     let policies = guest.policies.borrow();
     policies.iter().any(|policy| !matches!(policy.mode, NetworkMode::None | NetworkMode::Public))
@@ -156,7 +158,7 @@ pub(super) fn decide(book: &Book, guest: &Guest, name: &HostName) -> Decision {
     book.decide(guest, &Wish { protocol: Protocol::Dns, name: Some(name), address: None, port: 0 })
 }
 
-/// What is told of a question about a name that is denied.
+/// The report of a question about a name that is denied.
 pub(super) fn denied(name: &HostName, why: &Why) -> Incident {
     incident(NetworkVerdict::Denied, name.to_string(), why.to_string())
 }
@@ -165,7 +167,8 @@ fn incident(verdict: NetworkVerdict, host: String, rule: String) -> Incident {
     Incident { verdict, protocol: Protocol::Dns, host: Some(host), address: None, port: 0, rule }
 }
 
-/// Who asks what a closed address is called learns about the machine's surroundings, which are none of a sandbox's business.
+/// True for the reverse name of a closed address. Its answer would tell about the machine's own
+/// network, which is not a sandbox's business.
 fn is_closed_reverse(name: &HostName, exceptions: &[NetworkRule]) -> bool {
     let Some(network) = reverse(name) else { return false };
     let address = network.address();
@@ -187,7 +190,8 @@ pub(super) fn reverse(name: &HostName) -> Option<Cidr> {
     };
     let whole: u8 = if radix == 10 { 32 } else { 128 };
     let (mut value, mut prefix) = (0_u128, 0_u8);
-    // What stands before the numbers, or is no number, is inside the network that the numbers speak of.
+    // What stands before the numbers, or is no number, is inside the network that the numbers speak
+    // of.
     for label in name.rsplit('.') {
         let digit = u32::from_str_radix(label, radix).ok().filter(|digit| *digit < 1 << bits);
         let Some(digit) = digit.filter(|_| prefix < whole) else { break };
