@@ -52,12 +52,7 @@ impl ExecResult {
 pub(crate) fn open(data_dir: &Path) -> Box<dyn Isolation> {
     let name = std::env::var("WARREN_TEST_BACKEND").unwrap_or_else(|_| "native".to_owned());
     // The command line prepares none, so both ways are taken by some test.
-    let options = NativeOptions {
-        data_dir: data_dir.to_owned(),
-        prepared_networks: 2,
-        subvolumes: false,
-        crash_at: None,
-    };
+    let options = NativeOptions { prepared_networks: 2, ..NativeOptions::at(data_dir) };
     match name.as_str() {
         "native" => Box::new(Native::open(options).expect("the native backend opens")),
         other => panic!("there is no backend `{other}` to test"),

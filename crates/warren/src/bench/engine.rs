@@ -32,8 +32,7 @@ impl Engine {
     pub(super) fn open_prepared(global: &Global, networks: usize) -> Result<Self, CliError> {
         let data_dir = data_dir(global)?;
         let templates = TemplateStore::open(&data_dir).map_err(CliError::new)?;
-        let options =
-            NativeOptions { data_dir, prepared_networks: networks, subvolumes: false, crash_at: None };
+        let options = NativeOptions { prepared_networks: networks, ..NativeOptions::at(data_dir) };
         Self::over(Local { templates, backend: Native::open(options).map_err(CliError::new)? })
     }
 

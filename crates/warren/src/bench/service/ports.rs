@@ -159,12 +159,7 @@ impl Site {
 
     /// A connection past the proxy, over a socket of the sandbox's own network.
     fn straight(&self, server: &Server) -> Result<TcpStream, CliError> {
-        let options = NativeOptions {
-            data_dir: server.data_dir(),
-            prepared_networks: 0,
-            subvolumes: false,
-            crash_at: None,
-        };
+        let options = NativeOptions::at(server.data_dir());
         let id: SandboxId = self.id.parse().map_err(CliError::new)?;
         let socket =
             Native::open(options).map_err(CliError::new)?.socket(&id, false).map_err(CliError::new)?;
