@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 use warren_core::{
-    CreateRequest, Isolation, IsolationErrorKind, OwnerBond, SandboxId, SandboxSpec, TemplateName,
+    CreateRequest, Isolation, IsolationErrorKind, Layered, OwnerBond, SandboxId, SandboxSpec, TemplateName,
 };
 use warren_isolate::{Native, NativeOptions};
 use warren_store::TemplateStore;
@@ -68,6 +68,11 @@ impl<'env> Backend<'env> {
 
     pub fn port(&self) -> &dyn Isolation {
         &*self.port
+    }
+
+    /// The half of the port that snapshots need.
+    pub fn layered(&self) -> &dyn Layered {
+        self.port.layered().expect("the backend has layers")
     }
 
     pub fn env(&self) -> &TestEnv {
