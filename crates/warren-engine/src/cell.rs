@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
 use warren_core::{
-    Activity, Busy, DenyReason, Isolation, Owner, PausedBy, Request, SandboxId, SandboxRecord, Status,
-    Verdict, decide,
+    Activity, Busy, DenyReason, Owner, PausedBy, Request, SandboxId, SandboxRecord, Status, Verdict, decide,
 };
 
+use crate::backend::Backend;
 use crate::certificate::Tail;
 use crate::driver::Mail;
 
@@ -20,7 +20,7 @@ const MAILBOX: usize = 16;
 pub(crate) struct Cell {
     pub(crate) id: SandboxId,
     pub(crate) owner: Owner,
-    pub(crate) backend: Arc<dyn Isolation>,
+    pub(crate) backend: Arc<Backend>,
     pub(crate) mail: mpsc::Sender<Mail>,
     pub(crate) tail: Mutex<Tail>,
     /// Held by whoever counts what it uses, which may take as long as it has files.
@@ -88,7 +88,7 @@ pub(crate) enum Leave {
 impl Cell {
     pub(crate) fn new(
         record: SandboxRecord,
-        backend: Arc<dyn Isolation>,
+        backend: Arc<Backend>,
         now_ms: u64,
     ) -> (Arc<Self>, mpsc::Receiver<Mail>) {
         let (mail, mailbox) = mpsc::channel(MAILBOX);

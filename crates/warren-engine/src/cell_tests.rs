@@ -1,10 +1,12 @@
 use warren_testkit::{FakeIsolation, sample_sandbox};
 
 use super::*;
+use crate::labour::LabourLimits;
 
 fn cell(status: Status) -> Arc<Cell> {
     let record = SandboxRecord { status, ..sample_sandbox(&Owner::first(), 1) };
-    Cell::new(record, FakeIsolation::new(), 100).0
+    let backend = Backend::new(FakeIsolation::new(), 1, &LabourLimits::default(), &Arc::default());
+    Cell::new(record, backend, 100).0
 }
 
 #[test]

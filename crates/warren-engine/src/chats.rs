@@ -14,7 +14,7 @@ use warren_core::{
     SandboxSpec, SessionId, SessionRecord, Status,
 };
 
-use crate::blocking::{blocking, finished};
+use crate::blocking::finished;
 use crate::error::{Field, Wording};
 use crate::{Acquire, Engine, EngineError, NewSandbox, Requirements, StoppedFiles};
 
@@ -76,8 +76,7 @@ impl Engine {
         self.may_change()?;
         check_chat(&request.chat)?;
         check_agent(&request.agent)?;
-        let (allowed, asked) = (self.shared.settings.allowed_mounts.clone(), request.volume);
-        let volume = blocking(move || volume::allowed(&allowed, &asked)).await?;
+        let volume = self.chat_volume(request.volume).await?;
         let request = ChatRequest { volume, ..request };
         let (engine, owner) = (self.clone(), owner.clone());
         finished(async move { engine.serve_chat(&owner, request).await }).await
