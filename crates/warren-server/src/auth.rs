@@ -10,12 +10,14 @@ mod credentials;
 mod cut;
 mod keyring;
 
+use std::ops::Deref;
+
 use axum::extract::{FromRequestParts, OptionalFromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderMap, Method};
-use warren_core::{KeyId, Owner, Scope};
+use warren_core::{Owner, Scope};
 
 pub(crate) use attempts::{Attempts, Peer};
 pub(crate) use cut::{Cut, CutBody, StreamGuard};
@@ -24,21 +26,25 @@ pub(crate) use keyring::{Keyring, NewKey, Secret};
 
 use crate::error::{ApiError, Code};
 use crate::listener::Acquaintance;
+use crate::request_id::RequestId;
 use crate::state::AppState;
 
 const OWNER_HEADER: &str = "x-warren-owner";
+const TRACE_HEADER: &str = "traceparent";
 
-/// Who asks.
+/// Who asks, for as long as their key is valid.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    /// Whose things are looked at: the key's owner, or whom an administrator acts for.
-    pub(crate) owner: Owner,
-    pub(crate) scope: Scope,
-    /// Absent where the server asks for no key.
-    pub(crate) key_id: Option<KeyId>,
-    /// The key's name, by which sessions and death certificates tell who it was.
-    pub(crate) name: String,
+    who: warren_core::Caller,
     guard: StreamGuard,
+}
+
+impl Deref for Caller {
+    type Target = warren_core::Caller;
+
+    fn deref(&self) -> &warren_core::Caller {
+        &self.who
+    }
 }
 
 impl Caller {
@@ -109,7 +115,17 @@ pub(crate) fn identify(
         None if !state.config.auth.enabled => state.keyring.anybody(),
         None => return Ok(None),
     };
-    acting_for(caller, headers).map(Some)
+    let mut caller = acting_for(caller, headers)?;
+    caller.who.request = RequestId::current().map(|id| id.to_string());
+    caller.who.trace = trace_of(headers);
+    Ok(Some(caller))
+}
+
+/// The trace that a request is part of, as the W3C's header `traceparent` names it.
+fn trace_of(headers: &HeaderMap) -> Option<String> {
+    let trace = headers.get(TRACE_HEADER)?.to_str().ok()?.split('-').nth(1)?;
+    let valid = trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit());
+    valid.then(|| trace.to_owned())
 }
 
 /// Serves the request for as long as its caller is welcome.
@@ -122,7 +138,7 @@ async fn serve_as(state: &AppState, caller: Caller, mut request: Request, next: 
     Acquaintance::of(request.extensions(), &caller.owner);
     state.fairness.turn(&caller.owner).await;
     let guard = caller.guard();
-    let (owner, name) = (caller.owner.clone(), caller.key_id.clone());
+    let (owner, name) = (caller.owner.clone(), caller.key.clone());
     request.extensions_mut().insert(caller);
     let mut response = tokio::select! {
         response = next.run(request) => response,
@@ -146,7 +162,7 @@ fn acting_for(mut caller: Caller, headers: &HeaderMap) -> Result<Caller, ApiErro
         .ok_or_else(|| ApiError::invalid("X-Warren-Owner", "the header is not the name of an owner"))?;
     if owner != caller.owner {
         caller.require(Scope::Admin)?;
-        caller.owner = owner;
+        caller.who.owner = owner;
     }
     Ok(caller)
 }

@@ -22,9 +22,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::Mutex as Turn;
-use warren_core::{Owner, SandboxId};
+use warren_core::SandboxId;
 use warren_e2b::CODE_PORT;
-use warren_engine::Visit;
+use warren_engine::{Sandbox, Visit};
 
 pub(crate) use cell::{CELL, cell_of, is_cell};
 pub(crate) use client::Service;
@@ -65,32 +65,32 @@ impl Starts {
 }
 
 /// Sees to it that the service listens.
-pub(crate) async fn ensure(state: &AppState, owner: &Owner, sandbox: &SandboxId) -> Result<(), CodeError> {
-    let visit = state.engine.visit(owner, sandbox).await?;
+pub(crate) async fn ensure(state: &AppState, sandbox: &Sandbox) -> Result<(), CodeError> {
+    let visit = sandbox.visit().await?;
     if listens(&visit).await? {
         return Ok(());
     }
-    let turn = state.code_starts.turn(sandbox);
+    let turn = state.code_starts.turn(sandbox.id());
     let _turn = turn.lock().await;
     if listens(&visit).await? {
         return Ok(());
     }
-    start::start(state, owner, sandbox).await
+    start::start(state, sandbox).await
 }
 
 /// Starts the service in a new sandbox that is meant for it, so that the first cell need not wait. Nobody waits for this, and whoever
 /// runs a cell is told what is wrong.
-pub(crate) fn warm(state: &AppState, owner: &Owner, sandbox: &SandboxId) {
-    let Some(record) = state.engine.live(sandbox) else { return };
+pub(crate) fn warm(state: &AppState, sandbox: Sandbox) {
+    let Some(record) = state.engine.live(sandbox.id()) else { return };
     let is_meant = |template: &str| template.starts_with(INTERPRETER);
     if !is_meant(record.spec.template.as_str()) && !is_meant(&Traits::of(&record).template) {
         return;
     }
-    let (state, owner, sandbox) = (state.clone(), owner.clone(), sandbox.clone());
+    let state = state.clone();
     tokio::spawn(async move {
-        if let Err(error) = ensure(&state, &owner, &sandbox).await {
+        if let Err(error) = ensure(&state, &sandbox).await {
             let error = crate::error::chain(&error);
-            tracing::debug!(sandbox.id = %sandbox, error, "the code service is not ready");
+            tracing::debug!(sandbox.id = %sandbox.id(), error, "the code service is not ready");
         }
     });
 }

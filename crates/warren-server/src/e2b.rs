@@ -16,3 +16,6 @@ mod traits;
 pub(crate) mod wake;
 
 pub(crate) use traits::{Traffic, Traits};
+
+/// The name that the face acts by where nobody shows a key.
+pub(crate) const BY: &str = "e2b";

@@ -4,11 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 use warren_core::catalog::Catalog;
-use warren_core::{Clock, Networks, Random};
-use warren_engine::{Engine, Settings};
+use warren_core::{Caller, Clock, Networks, Owner, Random};
+use warren_engine::{Access, Engine, Settings};
 use warren_store::TemplateStore;
 
-use crate::auth::{Attempts, Caller, Keyring};
+use crate::auth::{Attempts, Keyring};
 use crate::code::Starts;
 use crate::config::Config;
 use crate::e2b::envd::Watchers;
@@ -24,7 +24,6 @@ use crate::proxy::PortsOf;
 pub(crate) struct AppState(Arc<Shared>);
 
 pub(crate) struct Shared {
-    /// In nobody's name. What a caller asks for is done through [`AppState::engine_of`].
     pub(crate) engine: Engine,
     /// For the keys; everything else goes through the engine.
     pub(crate) catalog: Arc<dyn Catalog>,
@@ -66,9 +65,9 @@ impl AppState {
         self.engine.expect_owners(self.keyring.owners());
     }
 
-    /// The engine, acting in the caller's name: so the journal knows who asked.
-    pub(crate) fn engine_of(&self, caller: &Caller) -> Engine {
-        self.engine.by(&caller.name)
+    /// The engine for a part of the server that acts for an owner without a key, by the part's name.
+    pub(crate) fn engine_as(&self, part: &str, owner: &Owner) -> Access {
+        self.engine.as_(&Caller::new(owner.clone(), part))
     }
 }
 

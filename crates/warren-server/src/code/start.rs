@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use warren_core::{Owner, SandboxId};
+use warren_core::SandboxId;
 use warren_e2b::CODE_PORT;
-use warren_engine::{EngineError, ProcessEvent, ProcessReader, ProcessSpec};
+use warren_engine::{EngineError, ProcessEvent, ProcessReader, ProcessSpec, Sandbox};
 use warren_wire::guest::{FailureCode, Reader, Stdin};
 
 use super::{CodeError, bundle};
@@ -19,11 +19,11 @@ const MOST_SAID: usize = 2048;
 const TAG: &str = "code-interpreter";
 
 /// Starts the service, and waits until it listens.
-pub(super) async fn start(state: &AppState, owner: &Owner, sandbox: &SandboxId) -> Result<(), CodeError> {
-    let spec = process(state, sandbox);
-    let handle = match state.engine.start(owner, sandbox, spec).await {
+pub(super) async fn start(state: &AppState, sandbox: &Sandbox) -> Result<(), CodeError> {
+    let spec = process(state, sandbox.id());
+    let handle = match sandbox.start(spec).await {
         Err(EngineError::Refused(failure)) if failure.code == FailureCode::NotFound => {
-            return Err(CodeError::Start { sandbox: sandbox.clone(), said: failure.message });
+            return Err(CodeError::Start { sandbox: sandbox.id().clone(), said: failure.message });
         }
         started => started?,
     };
@@ -33,9 +33,9 @@ pub(super) async fn start(state: &AppState, owner: &Owner, sandbox: &SandboxId) 
         writer.close_stdin().await.ok();
     }
     let said = tokio::time::timeout(PATIENCE, until_it_listens(reader)).await;
-    match said.map_err(|_| CodeError::Silent { sandbox: sandbox.clone() })?? {
+    match said.map_err(|_| CodeError::Silent { sandbox: sandbox.id().clone() })?? {
         None => Ok(()),
-        Some(said) => Err(CodeError::Start { sandbox: sandbox.clone(), said }),
+        Some(said) => Err(CodeError::Start { sandbox: sandbox.id().clone(), said }),
     }
 }
 
