@@ -5,6 +5,7 @@
 //! below take them as they are.
 
 mod abandon;
+mod caller;
 mod capabilities;
 pub mod catalog;
 mod death;
@@ -34,6 +35,7 @@ mod unique;
 mod world;
 
 pub use abandon::{abandonable, abandoned};
+pub use caller::Caller;
 pub use capabilities::{
     Capabilities, Check, CheckStatus, DiskQuota, IsolationKind, Need, NetworkSupport, Refusal,
     SnapshotSupport,

@@ -44,8 +44,6 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
     /// Absent in what the engine's own tasks hold.
     _handle: Option<Arc<Handle>>,
-    /// In whose name it acts, for the journal.
-    by: Arc<str>,
 }
 
 pub(crate) struct Shared {
@@ -197,11 +195,7 @@ impl Engine {
             settings,
             parts,
         };
-        let engine = Self {
-            shared: Arc::new(shared),
-            _handle: Some(Arc::new(Handle { closing })),
-            by: "the engine".into(),
-        };
+        let engine = Self { shared: Arc::new(shared), _handle: Some(Arc::new(Handle { closing })) };
         engine.observe_networks();
         reconcile::at_start(&engine).await?;
         tokio::spawn(engine.inner().keep_writing_events());
@@ -219,17 +213,6 @@ impl Engine {
     /// Says how many owners may come, so that none of them takes what the others need.
     pub fn expect_owners(&self, count: usize) {
         self.shared.seats.expect_owners(count);
-    }
-
-    /// The same engine, acting in somebody's name: what the journal says of who asked.
-    #[must_use]
-    pub fn by(&self, who: &str) -> Self {
-        Self { by: who.into(), ..self.clone() }
-    }
-
-    /// In whose name it acts.
-    pub(crate) fn who(&self) -> &str {
-        &self.by
     }
 
     pub fn mode(&self) -> Mode {
@@ -257,7 +240,7 @@ impl Engine {
 
     /// The engine as its own tasks hold it: they do not keep it going.
     pub(crate) fn inner(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), _handle: None, by: Arc::clone(&self.by) }
+        Self { shared: Arc::clone(&self.shared), _handle: None }
     }
 
     /// Counts something that went wrong here and not with a caller.

@@ -20,7 +20,7 @@ use self::crew::{Crew, Rules};
 use self::hoard::Hoard;
 pub use self::hoard::Room;
 use crate::presence::Presence;
-use crate::{Engine, EngineError};
+use crate::{Access, Engine, EngineError};
 
 /// Kinds of heavy work. Each has places of its own, since they are held for different reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -191,15 +191,22 @@ fn refused(trade: Trade, share: Share) -> EngineError {
 
 impl Engine {
     /// A place for heavy work in an owner's name. To be asked for before anything is read or prepared.
-    pub async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
+    pub(crate) async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
         let crew = self.shared.labour.crew(trade);
         crew.place(owner).await.ok_or_else(|| refused(trade, crew.share()))
+    }
+}
+
+impl Access {
+    /// A place for heavy work. To be asked for before anything is read or prepared.
+    pub async fn place_for(&self, trade: Trade) -> Result<Place, EngineError> {
+        self.engine.place_for(self.owner(), trade).await
     }
 
     /// Room in memory for what a program says, up to so many bytes, to be kept until it has been answered. `None`: so little needs
     /// none.
-    pub fn room_for(&self, owner: &Owner, bytes: usize) -> Result<Option<Room>, EngineError> {
-        self.shared.labour.hoard.room(owner, bytes)
+    pub fn room_for(&self, bytes: usize) -> Result<Option<Room>, EngineError> {
+        self.engine.shared.labour.hoard.room(self.owner(), bytes)
     }
 }
 

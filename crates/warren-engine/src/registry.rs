@@ -134,6 +134,17 @@ impl Engine {
     }
 
     /// The owner's sandbox as the catalog has it.
+    pub(crate) async fn record_of(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+    ) -> Result<SandboxRecord, EngineError> {
+        match self.shared.registry.find(owner, id) {
+            Some(cell) => Ok(cell.record().as_ref().clone()),
+            None => self.recorded(owner, id).await,
+        }
+    }
+
     pub(crate) async fn recorded(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
         let (whose, which) = (owner.clone(), id.clone());
         let found = self.catalog(move |catalog| catalog.sandbox(&whose, &which)).await?;

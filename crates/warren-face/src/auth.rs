@@ -10,10 +10,12 @@ pub(crate) mod credentials;
 mod cut;
 mod keyring;
 
+use std::ops::Deref;
+
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use http::HeaderMap;
 use http::request::Parts;
-use warren_core::{KeyId, Owner, Scope};
+use warren_core::{Owner, Scope};
 
 pub(crate) use attempts::Attempts;
 pub use cut::{Cut, CutBody, StreamGuard};
@@ -22,18 +24,21 @@ pub use keyring::{Keyring, KeyringError, NewKey, NotAKey, Secret};
 use crate::error::{ApiError, Code};
 
 const OWNER_HEADER: &str = "x-warren-owner";
+const TRACE_HEADER: &str = "traceparent";
 
-/// Who asks.
+/// The caller of a request, for as long as its key is valid.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Whose things are looked at: the key's owner, or whom an administrator acts for.
-    pub owner: Owner,
-    pub scope: Scope,
-    /// Absent where the server asks for no key.
-    pub key_id: Option<KeyId>,
-    /// The key's name, by which sessions and death certificates tell who it was.
-    pub name: String,
+    pub(crate) who: warren_core::Caller,
     guard: StreamGuard,
+}
+
+impl Deref for Caller {
+    type Target = warren_core::Caller;
+
+    fn deref(&self) -> &warren_core::Caller {
+        &self.who
+    }
 }
 
 impl Caller {
@@ -88,9 +93,16 @@ pub(crate) fn acting_for(mut caller: Caller, headers: &HeaderMap) -> Result<Call
         .ok_or_else(|| ApiError::invalid("X-Warren-Owner", "the header is not the name of an owner"))?;
     if owner != caller.owner {
         caller.require(Scope::Admin)?;
-        caller.owner = owner;
+        caller.who.owner = owner;
     }
     Ok(caller)
+}
+
+/// The trace that a request is part of, as the W3C's header `traceparent` names it.
+pub(crate) fn trace_of(headers: &HeaderMap) -> Option<String> {
+    let trace = headers.get(TRACE_HEADER)?.to_str().ok()?.split('-').nth(1)?;
+    let valid = trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit());
+    valid.then(|| trace.to_owned())
 }
 
 /// The same words whatever was wrong, so that nobody learns what was almost right.

@@ -19,8 +19,8 @@ mod service_tests;
 
 use std::path::Path;
 
-use warren_core::{Owner, SandboxId, SandboxRecord};
-use warren_engine::Visit;
+use warren_core::SandboxRecord;
+use warren_engine::{Sandbox, Visit};
 
 pub use cell::{CELL, cell_of, is_cell};
 pub use client::Service;
@@ -46,31 +46,31 @@ pub fn host_can() -> bool {
 }
 
 /// Sees to it that the service listens.
-pub async fn ensure(desk: &Desk, owner: &Owner, sandbox: &SandboxId) -> Result<(), CodeError> {
-    let visit = desk.engine.visit(owner, sandbox).await?;
+pub async fn ensure(desk: &Desk, sandbox: &Sandbox) -> Result<(), CodeError> {
+    let visit = sandbox.visit().await?;
     if listens(&visit).await? {
         return Ok(());
     }
-    let turn = desk.code_starts.of(sandbox);
+    let turn = desk.code_starts.of(sandbox.id());
     let _turn = turn.lock().await;
     if listens(&visit).await? {
         return Ok(());
     }
-    start::start(desk, owner, sandbox).await
+    start::start(desk, sandbox).await
 }
 
 /// Starts the service in a new sandbox that is meant for it, so that the first cell need not wait. Nobody waits for this, and whoever
 /// runs a cell is told what is wrong. `template` is what the sandbox's client calls it.
-pub fn warm(desk: &Desk, record: &SandboxRecord, template: &str) {
+pub fn warm(desk: &Desk, sandbox: Sandbox, record: &SandboxRecord, template: &str) {
     let is_meant = |template: &str| template.starts_with(INTERPRETER);
     if !is_meant(record.spec.template.as_str()) && !is_meant(template) {
         return;
     }
-    let (desk, owner, sandbox) = (desk.clone(), record.owner.clone(), record.id.clone());
+    let desk = desk.clone();
     tokio::spawn(async move {
-        if let Err(error) = ensure(&desk, &owner, &sandbox).await {
+        if let Err(error) = ensure(&desk, &sandbox).await {
             let error = crate::error::chain(&error);
-            tracing::debug!(sandbox.id = %sandbox, error, "the code service is not ready");
+            tracing::debug!(sandbox.id = %sandbox.id(), error, "the code service is not ready");
         }
     });
 }

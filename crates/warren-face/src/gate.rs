@@ -21,7 +21,8 @@ use crate::body::{TimedBody, flowing};
 use crate::desk::Desk;
 use crate::error::{ApiError, Code};
 use crate::logging::{self, AskedBy};
-use crate::{foreign, request_id};
+use crate::request_id::{self, RequestId};
+use crate::foreign;
 
 /// A layer: lets nobody pass without a key.
 pub async fn required(State(desk): State<Desk>, request: Request, next: Next) -> Response {
@@ -49,7 +50,10 @@ pub fn identify(desk: &Desk, headers: &HeaderMap, peer: Option<Peer>) -> Result<
         None if !desk.config.auth.enabled => desk.keyring.anybody(),
         None => return Ok(None),
     };
-    auth::acting_for(caller, headers).map(Some)
+    let mut caller = auth::acting_for(caller, headers)?;
+    caller.who.request = RequestId::current().map(|id| id.to_string());
+    caller.who.trace = auth::trace_of(headers);
+    Ok(Some(caller))
 }
 
 /// A request has shown that this owner lets it in: its connection is no stranger's any more, and it waits for its turn.
@@ -67,7 +71,7 @@ async fn serve_as(desk: &Desk, caller: Caller, mut request: Request, next: Next)
     }
     welcome(desk, request.extensions(), &caller.owner).await;
     let guard = caller.guard();
-    let (owner, name) = (caller.owner.clone(), caller.key_id.clone());
+    let (owner, name) = (caller.owner.clone(), caller.key.clone());
     request.extensions_mut().insert(caller);
     let mut response = tokio::select! {
         response = next.run(request) => response,

@@ -8,9 +8,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_core::{Owner, SandboxId, SandboxSpec, TemplateName};
+use warren_core::{Caller, Owner, SandboxSpec, TemplateName};
 use warren_engine::{
-    Acquire, Engine, NewSandbox, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy, StoppedFiles,
+    Acquire, Engine, NewSandbox, OutputCaps, Parts, ProcessSpec, Sandbox, Settings, ShutdownPolicy,
+    StoppedFiles,
 };
 use warren_isolate::{Native, NativeOptions};
 use warren_server::{MachineClock, MachineRandom};
@@ -20,22 +21,18 @@ use warren_store::{LayerDirectory, SqliteCatalog, TemplateStore};
 async fn main() -> Result<(), Box<dyn Error>> {
     let data_dir = std::env::args_os().nth(1).map(PathBuf::from).ok_or("name a data directory")?;
     let engine = Engine::open(parts(&data_dir)?, Settings::default()).await?;
-    let me = Owner::first();
+    let me = engine.as_(&Caller::new(Owner::first(), "the example"));
     let mut screen = std::io::stdout();
 
-    let sandbox = NewSandbox::new(SandboxSpec::new(TemplateName::host()));
-    let made = engine.acquire(&me, Acquire::new("example", sandbox)).await?;
-    let id = made.sandbox.id;
-    writeln!(screen, "{id} was made in {} ms", made.sandbox.made_in_ms)?;
-    run(&engine, &me, &id, "uname -sr > note").await?;
-    engine.stop(&me, &id, StoppedFiles::Keep, "the example").await?;
-    engine.resume(&me, &id).await?;
-    writeln!(
-        screen,
-        "after its second start it still knows: {}",
-        run(&engine, &me, &id, "cat note").await?.trim()
-    )?;
-    engine.stop(&me, &id, StoppedFiles::Delete, "the example").await?;
+    let new = NewSandbox::new(SandboxSpec::new(TemplateName::host()));
+    let made = me.sessions().acquire(Acquire::new("example", new)).await?;
+    let sandbox = me.sandbox(&made.sandbox.id);
+    writeln!(screen, "{} was made in {} ms", sandbox.id(), made.sandbox.made_in_ms)?;
+    run(&sandbox, "uname -sr > note").await?;
+    sandbox.stop(StoppedFiles::Keep).await?;
+    sandbox.resume().await?;
+    writeln!(screen, "after its second start it still knows: {}", run(&sandbox, "cat note").await?.trim())?;
+    sandbox.stop(StoppedFiles::Delete).await?;
     engine.shutdown(ShutdownPolicy::Leave).await;
     Ok(())
 }
@@ -56,10 +53,10 @@ fn parts(data_dir: &Path) -> Result<Parts, Box<dyn Error>> {
     })
 }
 
-async fn run(engine: &Engine, me: &Owner, id: &SandboxId, line: &str) -> Result<String, Box<dyn Error>> {
+async fn run(sandbox: &Sandbox, line: &str) -> Result<String, Box<dyn Error>> {
     let spec =
         ProcessSpec { argv: ["/bin/sh", "-c", line].map(Into::into).to_vec(), ..ProcessSpec::default() };
     let caps = OutputCaps { stdout: 4096, stderr: 4096 };
-    let result = engine.exec(me, id, spec, Default::default(), caps).await?;
+    let result = sandbox.exec(spec, Default::default(), caps).await?;
     Ok(String::from_utf8_lossy(&result.stdout.bytes).into_owned())
 }

@@ -52,7 +52,7 @@ static TABLE: LazyLock<Vec<Route<MethodRouter<AppState>>>> = LazyLock::new(|| {
 
 /// The routes of the chat service, each behind its key.
 pub(crate) fn router(state: &AppState) -> Router<AppState> {
-    let forwarders = Arc::new(Forwarders::new(state.engine.clone(), state.shutdown.clone()));
+    let forwarders = Arc::new(Forwarders::new(state.shutdown.clone()));
     route::router(&TABLE, state).layer(Extension(forwarders))
 }
 
@@ -81,12 +81,13 @@ async fn create(
         return Err(no_json().into());
     }
     let request = body::create(&read_body(body, MOST_BODY_BYTES).await?)?;
-    let chat = state.engine_of(&caller).chat_sandbox(&caller.owner, request).await?;
-    match forwarders.expose(&caller.owner, &chat.sandbox, chat.port).await {
+    let engine = state.engine.as_(&caller);
+    let chat = engine.chats().serve(request).await?;
+    match forwarders.expose(&engine.sandbox(&chat.sandbox), chat.port).await {
         Ok(endpoint) => Ok(Json(Chat::new(chat, endpoint))),
         Err(error) => {
             // A sandbox that nobody can reach is of no use, and would be in the way of the next try.
-            state.engine_of(&caller).end_chat(&caller.owner, &chat.chat, "chat service: no endpoint").await?;
+            state.engine.as_(&caller.named("chat service: no endpoint")).chats().end(&chat.chat).await?;
             Err(Refusal::start_failed_by(error))
         }
     }
@@ -99,7 +100,7 @@ async fn end(
     Path(chat_id): Path<String>,
 ) -> Result<Json<Deleted>, Refusal> {
     let chat = body::chat_id(&chat_id)?;
-    let ended = state.engine_of(&caller).end_chat(&caller.owner, &chat, &caller.name).await?;
+    let ended = state.engine.as_(&caller).chats().end(&chat).await?;
     if let Some(ended) = &ended {
         forwarders.close(&ended.sandbox).await;
     }

@@ -45,6 +45,9 @@ pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target};
 /// The parameter of a query in which a link carries its signature.
 pub(crate) const LINK_PARAMETER: &str = "warren-link";
 
+/// The name that visitors of a port go by.
+const VISITOR: &str = "port visitor";
+
 /// What passes requests on. A clone is the same.
 #[derive(Clone)]
 pub(crate) struct Proxy {
@@ -102,16 +105,17 @@ impl Proxy {
 
     /// Comes in, waking a sandbox that wakes for visitors.
     async fn visit(&self, owner: &Owner, target: &Target) -> Result<Visit, Wrong> {
-        let engine = &self.state.engine;
-        let refused = match engine.visit(owner, &target.sandbox).await {
+        let sandbox = self.state.engine_as(VISITOR, owner).sandbox(&target.sandbox);
+        let refused = match sandbox.visit().await {
             Ok(visit) => return Ok(visit),
             Err(error) => Wrong::from_engine(error),
         };
-        let record = engine.live(&target.sandbox).filter(|record| e2b::Traits::are_written(record));
+        let record =
+            self.state.engine.live(&target.sandbox).filter(|record| e2b::Traits::are_written(record));
         match (refused, record) {
             (Wrong::Paused, Some(record)) => {
                 e2b::wake::rouse(&self.state, owner, &record).await?;
-                engine.visit(owner, &target.sandbox).await.map_err(Wrong::from_engine)
+                sandbox.visit().await.map_err(Wrong::from_engine)
             }
             (refused, _) => Err(refused),
         }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{NetworkEntry, NetworkPolicy, Owner, SandboxId};
+use warren_core::{NetworkEntry, NetworkPolicy, SandboxId};
 
 use super::smallest::{Destination, smallest};
 use crate::blocking::blocking;
 use crate::error::sentence;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, SandboxNetwork};
 
 /// No policy has more rules, so more would be of no use.
 const MOST: usize = 512;
@@ -54,18 +54,25 @@ fn add(catalog: &dyn Catalog, id: &SandboxId, more: BTreeSet<Destination>) -> Re
     }
 }
 
-impl Engine {
+impl SandboxNetwork {
     /// The smallest policy for what a sandbox was seen to reach: names and ports, and addresses where no name is known.
-    pub async fn learned_network(&self, owner: &Owner, id: &SandboxId) -> Result<NetworkPolicy, EngineError> {
-        let record = self.sandbox(owner, id).await?;
-        let which = id.clone();
-        let mut reached = self.catalog(move |catalog| written(catalog, &which)).await?;
-        let lately = self.shared.sightings.of(id, |known| known.reached.destinations.clone());
+    pub async fn learned(&self) -> Result<NetworkPolicy, EngineError> {
+        let record = self.sandbox.record().await?;
+        let which = self.sandbox.id.clone();
+        let mut reached = self.sandbox.engine.catalog(move |catalog| written(catalog, &which)).await?;
+        let lately = self
+            .sandbox
+            .engine
+            .shared
+            .sightings
+            .of(&self.sandbox.id, |known| known.reached.destinations.clone());
         reached.extend(lately.unwrap_or_default());
         let NetworkPolicy { deny, secrets, limits, .. } = record.spec.network;
         Ok(NetworkPolicy { deny, secrets, limits, ..smallest(&reached) })
     }
+}
 
+impl Engine {
     /// Writes down what was reached and is not written yet.
     pub(crate) async fn write_reached(&self) {
         let mut more = Vec::new();

@@ -14,7 +14,7 @@ use crate::admit::check_words;
 use crate::blocking::blocking;
 use crate::create::{MakeError, MakeSandbox};
 use crate::error::{Field, Wording};
-use crate::{Acquire, Acquired, Engine, EngineError, Expected, NewSandbox, Requirements, Settings};
+use crate::{Acquire, Acquired, Engine, EngineError, Expected, NewSandbox, Requirements, Sessions, Settings};
 
 /// How long at a time a sandbox that is being made is watched.
 const PATIENCE_MS: u64 = 10_000;
@@ -39,34 +39,50 @@ pub(super) struct Fresh {
     pub(super) background: bool,
 }
 
-impl Engine {
+impl Sessions {
     /// A session with a sandbox: the preferred one, else a fresh one. A preferred sandbox that is paused or was stopped with its
     /// files kept is made to run again.
-    pub async fn acquire(&self, owner: &Owner, request: Acquire) -> Result<Acquired, EngineError> {
-        self.may_change()?;
-        let terms = Terms::of(&request, &self.shared.settings)?;
+    pub async fn acquire(&self, request: Acquire) -> Result<Acquired, EngineError> {
+        self.access.engine.may_change()?;
+        let terms = Terms::of(&request, &self.access.engine.shared.settings)?;
         request.required.validate()?;
         if let Some(expected) = &request.idempotency
-            && let Some(earlier) = self.earlier(owner, expected).await?
+            && let Some(earlier) = self.access.engine.earlier(self.access.owner(), expected).await?
         {
-            return self.repeat(owner, earlier, expected, request.background).await;
+            return self
+                .access
+                .engine
+                .repeat(self.access.owner(), earlier, expected, request.background)
+                .await;
         }
         let mut against = Vec::new();
         if let Some(preferred) = request.preferred.clone().filter(|_| !request.fresh) {
-            match self.fitting(owner, &preferred, &request).await? {
-                Ok(sandbox) => return self.join(owner, sandbox, terms, request.idempotency).await,
+            match self.access.engine.fitting(self.access.owner(), &preferred, &request).await? {
+                Ok(sandbox) => {
+                    return self
+                        .access
+                        .engine
+                        .join(self.access.owner(), sandbox, terms, request.idempotency)
+                        .await;
+                }
                 Err(reason) => against.push((preferred.to_string(), reason)),
             }
         }
-        let new = self.fitting_spec(request.sandbox, &request.required).await?;
+        let new = self.access.engine.fitting_spec(request.sandbox, &request.required).await?;
         let fresh = Fresh {
             backend: request.backend,
             idempotency: request.idempotency,
             background: request.background,
         };
-        self.make_fresh(owner, new, terms, fresh).await.map_err(|error| with_reasons(error, against))
+        self.access
+            .engine
+            .make_fresh(self.access.owner(), new, terms, fresh)
+            .await
+            .map_err(|error| with_reasons(error, against))
     }
+}
 
+impl Engine {
     /// A session with a sandbox that is made for it.
     pub(super) async fn make_fresh(
         &self,
@@ -224,7 +240,7 @@ impl Engine {
         }
         let sandbox = self.session_record(owner, &earlier.session).await?.sandbox;
         let sandbox = if background {
-            self.sandbox(owner, &sandbox).await?
+            self.record_of(owner, &sandbox).await?
         } else {
             let sandbox = self.made(owner, &sandbox).await?;
             self.tell_sessions(&sandbox).await;
@@ -252,9 +268,9 @@ impl Engine {
 
     /// The sandbox, once it is no longer being made.
     pub(super) async fn made(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        let mut sandbox = self.sandbox(owner, id).await?;
+        let mut sandbox = self.record_of(owner, id).await?;
         while sandbox.status == Status::Creating {
-            sandbox = self.changed(owner, id, sandbox.generation, PATIENCE_MS).await?;
+            sandbox = self.itself(owner).sandbox(id).changed(sandbox.generation, PATIENCE_MS).await?;
         }
         Ok(sandbox)
     }

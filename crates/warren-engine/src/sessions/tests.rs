@@ -43,7 +43,7 @@ impl Bench {
     }
 
     pub(crate) async fn acquire(&self) -> Acquired {
-        self.engine.acquire(&owner(), request()).await.unwrap()
+        self.engine.of(&owner()).sessions().acquire(request()).await.unwrap()
     }
 
     /// A session as the catalog has it.

@@ -90,10 +90,7 @@ impl Keyring {
     /// The caller of a server that asks for no keys.
     pub(crate) fn anybody(&self) -> Caller {
         Caller {
-            owner: Owner::first(),
-            scope: Scope::Admin,
-            key_id: None,
-            name: "local".to_owned(),
+            who: warren_core::Caller::new(Owner::first(), "local"),
             guard: StreamGuard::new(CancellationToken::new(), self.shutdown.clone()),
         }
     }
@@ -163,11 +160,10 @@ impl Known {
     }
 
     fn caller(&self, shutdown: &CancellationToken) -> Caller {
+        let KeyRecord { id, owner, name, scope, .. } = &self.record;
+        let nobody = warren_core::Caller::new(owner.clone(), name.clone());
         Caller {
-            owner: self.record.owner.clone(),
-            scope: self.record.scope,
-            key_id: Some(self.record.id.clone()),
-            name: self.record.name.clone(),
+            who: warren_core::Caller { key: Some(id.clone()), scope: *scope, ..nobody },
             guard: StreamGuard::new(self.revoked.clone(), shutdown.clone()),
         }
     }

@@ -9,8 +9,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
-use warren_core::{Owner, SandboxId};
-use warren_engine::{PortStream, Visit};
+use warren_engine::{PortStream, Sandbox, Visit};
 use warren_wire::api;
 
 use super::{CELL, CODE_PORT, CodeError, Lines, ensure};
@@ -27,8 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 #[derive(Debug)]
 pub struct Service<'a> {
     pub desk: &'a Desk,
-    pub owner: &'a Owner,
-    pub sandbox: &'a SandboxId,
+    pub sandbox: Sandbox,
 }
 
 /// An answer and what it comes over.
@@ -46,7 +44,7 @@ impl Service<'_> {
             "env_vars": order.env, "timeout_s": order.timeout_s,
         });
         // A visit of its own, so that the state before the cell is captured before it is asked for.
-        let visit = self.desk.engine.visit(self.owner, self.sandbox).await?;
+        let visit = self.sandbox.visit().await?;
         visit.begin(CELL, &order.code).await;
         let asked = self.ask(Method::POST, "/execute", Some(&body)).await?;
         if asked.response.status() != StatusCode::OK {
@@ -55,7 +53,7 @@ impl Service<'_> {
             return Err(refused);
         }
         let Asked { response, connection, .. } = asked;
-        Ok(Lines::new(self.sandbox.clone(), response.into_body(), connection, visit))
+        Ok(Lines::new(self.sandbox.id().clone(), response.into_body(), connection, visit))
     }
 
     pub async fn contexts(&self) -> Result<Vec<api::CodeContext>, CodeError> {
@@ -120,16 +118,16 @@ impl Service<'_> {
         // How it ends is told to whoever asks over it.
         let connection = AbortOnDropHandle::new(tokio::spawn(async { drop(connection.await) }));
         let response = tokio::time::timeout(PATIENCE, sender.send_request(request)).await;
-        let response = response.map_err(|_| CodeError::Silent { sandbox: self.sandbox.clone() })?;
+        let response = response.map_err(|_| CodeError::Silent { sandbox: self.sandbox.id().clone() })?;
         Ok(Asked { response: response.map_err(|error| self.garbled(error))?, connection, visit })
     }
 
     /// A connection with the service, which is started if it is not there.
     async fn connect(&self) -> Result<(PortStream, Visit), CodeError> {
-        let visit = self.desk.engine.visit(self.owner, self.sandbox).await?;
+        let visit = self.sandbox.visit().await?;
         match visit.connect(CODE_PORT).await {
             Err(error) if is_closed(&error) => {
-                ensure(self.desk, self.owner, self.sandbox).await?;
+                ensure(self.desk, &self.sandbox).await?;
                 Ok((visit.connect(CODE_PORT).await?, visit))
             }
             stream => Ok((stream?, visit)),
@@ -148,11 +146,11 @@ impl Service<'_> {
         let Asked { response, connection: _connection, visit: _visit } = asked;
         let body = Limited::new(response.into_body(), MOST_ANSWER).collect();
         let body = tokio::time::timeout(PATIENCE, body).await;
-        let body = body.map_err(|_| CodeError::Silent { sandbox: self.sandbox.clone() })?;
+        let body = body.map_err(|_| CodeError::Silent { sandbox: self.sandbox.id().clone() })?;
         Ok(body.map_err(|error| self.garbled(error))?.to_bytes())
     }
 
     fn garbled(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> CodeError {
-        CodeError::Garbled { sandbox: self.sandbox.clone(), source: Some(source.into()) }
+        CodeError::Garbled { sandbox: self.sandbox.id().clone(), source: Some(source.into()) }
     }
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use warren_core::{Owner, SandboxId};
-use warren_engine::{EngineError, ProcessEvent, ProcessReader, ProcessSpec};
+use warren_core::SandboxId;
+use warren_engine::{EngineError, ProcessEvent, ProcessReader, ProcessSpec, Sandbox};
 use warren_wire::guest::{FailureCode, Reader, Stdin};
 
 use super::{CODE_PORT, CodeError, bundle};
@@ -17,11 +17,11 @@ const MOST_SAID: usize = 2048;
 const TAG: &str = "code-interpreter";
 
 /// Starts the service, and waits until it listens.
-pub(super) async fn start(desk: &Desk, owner: &Owner, sandbox: &SandboxId) -> Result<(), CodeError> {
-    let spec = process(desk, sandbox);
-    let handle = match desk.engine.start(owner, sandbox, spec).await {
+pub(super) async fn start(desk: &Desk, sandbox: &Sandbox) -> Result<(), CodeError> {
+    let spec = process(desk, sandbox.id());
+    let handle = match sandbox.start(spec).await {
         Err(EngineError::Refused(failure)) if failure.code == FailureCode::NotFound => {
-            return Err(CodeError::Start { sandbox: sandbox.clone(), said: failure.message });
+            return Err(CodeError::Start { sandbox: sandbox.id().clone(), said: failure.message });
         }
         started => started?,
     };
@@ -31,9 +31,9 @@ pub(super) async fn start(desk: &Desk, owner: &Owner, sandbox: &SandboxId) -> Re
         writer.close_stdin().await.ok();
     }
     let said = tokio::time::timeout(PATIENCE, until_it_listens(reader)).await;
-    match said.map_err(|_| CodeError::Silent { sandbox: sandbox.clone() })?? {
+    match said.map_err(|_| CodeError::Silent { sandbox: sandbox.id().clone() })?? {
         None => Ok(()),
-        Some(said) => Err(CodeError::Start { sandbox: sandbox.clone(), said }),
+        Some(said) => Err(CodeError::Start { sandbox: sandbox.id().clone(), said }),
     }
 }
 

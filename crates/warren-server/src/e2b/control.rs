@@ -89,7 +89,7 @@ pub(crate) async fn find(
     caller: &Caller,
     id: &SandboxId,
 ) -> Result<SandboxRecord, E2bError> {
-    let record = state.engine.sandbox(&caller.owner, id).await?;
+    let record = state.engine.as_(caller).sandbox(id).record().await?;
     if shown_as(&record).is_none() {
         return Err(E2bError::no_sandbox(id));
     }

@@ -30,7 +30,7 @@ pub(crate) async fn create(
     let (secret, record) = made.await?;
     state.count_owners();
     let event = Event::KeyCreated { key: record.id.to_string(), scope: record.scope };
-    state.engine.emit(&record.owner, None, None, event);
+    state.engine_as(&caller.name, &record.owner).events().add(event);
     Ok((StatusCode::CREATED, Json(body(record, Some(&secret)))))
 }
 
@@ -58,7 +58,8 @@ pub(crate) async fn revoke(
         _ => error.into(),
     })?;
     state.count_owners();
-    state.engine.emit(&record.owner, None, None, Event::KeyRevoked { key: record.id.to_string() });
+    let event = Event::KeyRevoked { key: record.id.to_string() };
+    state.engine_as(&caller.name, &record.owner).events().add(event);
     Ok(Json(body(record, None)))
 }
 

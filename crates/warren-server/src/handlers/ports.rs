@@ -33,7 +33,7 @@ pub(crate) async fn get(
     PortPath(port): PortPath,
     address: Address,
 ) -> Result<Json<api::Port>, ApiError> {
-    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    state.engine.as_(&caller).sandbox(&id).record().await?;
     Ok(Json(shown(&state, &address, &id, port)))
 }
 
@@ -45,7 +45,7 @@ pub(crate) async fn set(
     address: Address,
     Json(body): Json<api::SetPort>,
 ) -> Result<Json<api::Port>, ApiError> {
-    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    state.engine.as_(&caller).sandbox(&id).record().await?;
     let host = body.host_header.filter(|host| !host.is_empty());
     let usable =
         |host: &String| host.len() <= LONGEST_HOST && host.bytes().all(|byte| byte.is_ascii_graphic());
@@ -67,7 +67,7 @@ pub(crate) async fn link(
     address: Address,
     JsonOrNothing(body): JsonOrNothing<api::MakePortLink>,
 ) -> Result<Json<api::PortLink>, ApiError> {
-    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    state.engine.as_(&caller).sandbox(&id).record().await?;
     let link = wanted_link(body, state.clock.unix_ms() / 1000)?;
     let signed = link.sign(&state.link_keys, &id, port);
     let url = format!("{}{}?{LINK_PARAMETER}={signed}", address.url(&id, port), link.path);
@@ -109,13 +109,13 @@ pub(crate) async fn connect(
     mut request: Request,
 ) -> Result<Response, ApiError> {
     // First, so that whoever may not have it is refused like anywhere else.
-    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    state.engine.as_(&caller).sandbox(&id).record().await?;
     let asked = request.headers().get(UPGRADE).map(HeaderValue::as_bytes);
     if !asked.is_some_and(|protocol| protocol.eq_ignore_ascii_case(TUNNEL.as_bytes())) {
         let detail = format!("ask for it with `Connection: Upgrade` and `Upgrade: {TUNNEL}`, over HTTP/1.1");
         return Err(ApiError::new(Code::InvalidRequest, detail));
     }
-    let service = state.engine_of(&caller).connect(&caller.owner, &id, port).await;
+    let service = state.engine.as_(&caller).sandbox(&id).connect(port).await;
     let service = service.map_err(|error| closed(port, error))?;
     let (client, open) = (hyper::upgrade::on(&mut request), state.metrics.ports.opened());
     tokio::spawn(async move {

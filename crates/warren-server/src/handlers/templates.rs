@@ -38,7 +38,7 @@ pub(crate) async fn import(
     body: Body,
 ) -> Result<Json<api::Template>, ApiError> {
     let config = params.text("config").map(config).transpose()?;
-    let place = state.engine.place_for(&caller.owner, Trade::Carrying).await?;
+    let place = state.engine.as_(&caller).place_for(Trade::Carrying).await?;
     let source = Box::new(transfer::reader(body));
     let (store, engine, imported) = (state.templates.clone(), state.engine.clone(), name.clone());
     let import = move || {

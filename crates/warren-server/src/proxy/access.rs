@@ -61,7 +61,7 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
     let peer = Peer::of(request);
     let caller = by_key(state, target, request.headers_mut(), peer)?;
     // Where no key is asked for, a page of elsewhere has none either.
-    let unwelcome = caller.as_ref().is_some_and(|caller| caller.key_id.is_none())
+    let unwelcome = caller.as_ref().is_some_and(|caller| caller.key.is_none())
         && is_from_elsewhere(state, target, request);
     let caller = caller.filter(|_| !unwelcome);
     let tokened = by_token(state, target, request.headers_mut(), peer)?;

@@ -19,7 +19,7 @@ use super::body::{Progress, Upload};
 use super::head::{self, Circumstances};
 use super::pool::Permit;
 use super::refusal::{Refusal, Wrong};
-use super::{Lingering, Proxy, Target, carry, tls};
+use super::{Lingering, Proxy, Target, VISITOR, carry, tls};
 use crate::auth::{CutBody, StreamGuard};
 use crate::code;
 use crate::e2b::{Traffic, wake};
@@ -161,7 +161,8 @@ impl Exchange<'_> {
         };
         match dialled {
             Err(closed) if *port == CODE_PORT && is_closed(&closed) => {
-                if let Err(error) = code::ensure(state, &self.owner, sandbox).await {
+                let visited = state.engine_as(VISITOR, &self.owner).sandbox(sandbox);
+                if let Err(error) = code::ensure(state, &visited).await {
                     let error = crate::error::chain(&error);
                     tracing::debug!(sandbox.id = %sandbox, error, "the code service does not start");
                     return Err(closed);

@@ -66,14 +66,14 @@ async fn make(
     let choice = templates::resolve(state, caller, reference).await?;
     let plan = network::plan(state, caller, body.network.as_ref(), body.allow_internet_access).await?;
     let request = acquire(state, caller, body, Parts { end, timeout_s, choice: &choice, plan: &plan });
-    let acquired =
-        match state.engine_of(caller).acquire(&caller.owner, Acquire { idempotency, ..request }).await {
-            Ok(acquired) => acquired,
-            Err(error) => {
-                plan.discard(state, caller).await;
-                return Err(error.into());
-            }
-        };
+    let acquired = match state.engine.as_(caller).sessions().acquire(Acquire { idempotency, ..request }).await
+    {
+        Ok(acquired) => acquired,
+        Err(error) => {
+            plan.discard(state, caller).await;
+            return Err(error.into());
+        }
+    };
     if acquired.repeated {
         plan.discard(state, caller).await;
     } else {
@@ -84,7 +84,8 @@ async fn make(
 
 /// Starts what the template has started in every sandbox. A new sandbox in which that fails is of no use to anybody.
 pub(super) async fn started(state: &AppState, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
-    code::warm(state, new, &Traits::of(new).template);
+    let sandbox = state.engine.as_(caller).sandbox(&new.id);
+    code::warm(state, sandbox, new, &Traits::of(new).template);
     let Err(error) = templates::start(state, caller, new).await else { return Ok(()) };
     end(state, caller, &new.id).await?;
     Err(error)
@@ -92,8 +93,7 @@ pub(super) async fn started(state: &AppState, caller: &Caller, new: &SandboxReco
 
 /// Ends a sandbox for good, with everything that was made for it alone.
 pub(super) async fn end(state: &AppState, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
-    let engine = state.engine_of(caller);
-    let ended = engine.stop(&caller.owner, id, StoppedFiles::Delete, &caller.name).await?;
+    let ended = state.engine.as_(caller).sandbox(id).stop(StoppedFiles::Delete).await?;
     network::forget(state, &ended).await;
     Ok(())
 }

@@ -65,11 +65,11 @@ async fn fork_each(
     order: ForkOrder,
     count: u64,
 ) -> Result<Vec<Result<Acquired, E2bError>>, E2bError> {
-    let engine = state.engine_of(caller);
+    let snapshots = state.engine.as_(caller).snapshots();
     let one = |from: Point| {
-        let (engine, order) = (&engine, order.clone());
+        let (snapshots, order) = (&snapshots, order.clone());
         async move {
-            let made = engine.fork(&caller.owner, &from, order).await?.pop();
+            let made = snapshots.fork(&from, order).await?.pop();
             let made = made.ok_or_else(|| E2bError::from(EngineError::ShuttingDown))?;
             started(state, caller, &made.sandbox).await?;
             Ok(made)

@@ -29,7 +29,7 @@ pub(super) async fn take(
     }
     let own_name = templates::snapshot_name(&state, &caller.owner).await?;
     let order = TakeSnapshot { name: Some(own_name), durable: true, session: None };
-    let taken = state.engine_of(&caller).take_snapshot(&caller.owner, &id, order).await?;
+    let taken = state.engine.as_(&caller).sandbox(&id).history().take(order).await?;
     state.counters.took(&taken);
     let name = body.name.as_deref();
     let info = templates::keep_snapshot(&state, &caller, &record, &taken.snapshot.id, name).await?;

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warren_core::{Automatic, ByteSize, Cpus, Limits, OnExpiry, Owner, SandboxId, SandboxSpec, SnapshotId};
+use warren_core::{Automatic, ByteSize, Cpus, Limits, OnExpiry, SandboxId, SandboxSpec, SnapshotId};
 use warren_e2b::rest::templates::{LogLevel, StartBuild};
-use warren_engine::{Acquire, Engine, NewSandbox, StoppedFiles, TakeSnapshot};
+use warren_engine::{Access, Acquire, NewSandbox, StoppedFiles, TakeSnapshot};
 
 use super::base::{self, Base};
 use super::book::{Context, Image, Layer, Outcome, missing};
@@ -37,9 +37,7 @@ const SPARE_S: u64 = 120;
 /// A build that is to be made.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
-    pub(super) owner: Owner,
-    /// In whose name.
-    pub(super) client: String,
+    pub(super) caller: warren_core::Caller,
     pub(super) template: String,
     pub(super) build: String,
     pub(super) base: Base,
@@ -80,8 +78,7 @@ pub(super) async fn begin(
     let book = Books::of(state, &caller.owner).await?;
     let (template, entry) = book.find(name).ok_or_else(|| missing(name))?;
     let order = Order {
-        owner: caller.owner.clone(),
-        client: caller.name.clone(),
+        caller: warren_core::Caller::clone(caller),
         template: template.clone(),
         build: build.to_owned(),
         start: Start::new(body.start_cmd, body.ready_cmd).or_else(|| base.start.clone()),
@@ -91,11 +88,11 @@ pub(super) async fn begin(
         cpus: super::resolve::cpus(entry),
         memory: entry.memory_mb.map(ByteSize::mib),
     };
-    let job = state.books.jobs.open(&order.owner, build, Arc::clone(&state.clock))?;
+    let job = state.books.jobs.open(&order.caller.owner, build, Arc::clone(&state.clock))?;
     let (id, which) = (order.template.clone(), order.build.clone());
-    let begun = Books::change(state, &order.owner, move |book| book.begin(&id, &which)).await;
+    let begun = Books::change(state, &order.caller.owner, move |book| book.begin(&id, &which)).await;
     if begun.is_err() {
-        state.books.jobs.forget(&order.owner, build);
+        state.books.jobs.forget(&order.caller.owner, build);
         return begun;
     }
     tokio::spawn(carry_out(state.clone(), order, job));
@@ -124,21 +121,22 @@ async fn carry_out(state: AppState, order: Order, job: Arc<Job>) {
         }
     };
     let (template, build, now) = (order.template.clone(), order.build.clone(), state.clock.unix_ms());
-    let told = Books::change(&state, &order.owner, move |book| book.finish(&template, &build, outcome, now));
+    let told =
+        Books::change(&state, &order.caller.owner, move |book| book.finish(&template, &build, outcome, now));
     if let Err(error) = told.await {
         tracing::info!(
             build = order.build,
             error = error.failure().message,
             "a build has no template any more"
         );
-        discard(&state, &order.owner, snapshot.into_iter().collect());
+        discard(&state, &order.caller.owner, snapshot.into_iter().collect());
     }
-    state.books.jobs.close(&order.owner, &order.build);
+    state.books.jobs.close(&order.caller.owner, &order.build);
 }
 
 /// Makes the sandbox, has the work done in it, and takes it away again.
 async fn make(state: AppState, order: Order, job: Arc<Job>) -> Result<Image, Failure> {
-    let engine = state.engine.by(&order.client);
+    let engine = state.engine.as_(&order.caller);
     let (done, layer) = resume_point(&state, &order).await;
     let (from, context) = match layer {
         Some(Layer { snapshot, context, .. }) => (Some(snapshot), context),
@@ -146,17 +144,12 @@ async fn make(state: AppState, order: Order, job: Arc<Job>) -> Result<Image, Fai
     };
     let failed = |error: E2bError| Failure::new("base", error.failure().message);
     let id = make_sandbox(&state, &engine, &order, (from, &context)).await.map_err(failed)?;
-    let work = Work {
-        state: &state,
-        order: &order,
-        job: &job,
-        place: Place { engine: &engine, owner: &order.owner, id: &id },
-        context,
-    };
+    let sandbox = engine.sandbox(&id);
+    let work = Work { state: &state, order: &order, job: &job, place: Place { sandbox: &sandbox }, context };
     let made = tokio::time::timeout(LONGEST, work.all(done)).await.unwrap_or_else(|_| {
         Err(Failure::new("", format!("the build took longer than {} s", LONGEST.as_secs())))
     });
-    if let Err(error) = engine.stop(&order.owner, &id, StoppedFiles::Delete, &order.client).await {
+    if let Err(error) = sandbox.stop(StoppedFiles::Delete).await {
         tracing::warn!(sandbox.id = %id, error = chain(&error), "the sandbox of a build could not be removed");
     }
     made
@@ -164,7 +157,7 @@ async fn make(state: AppState, order: Order, job: Arc<Job>) -> Result<Image, Fai
 
 /// How many steps need not be done again, and the state after them.
 async fn resume_point(state: &AppState, order: &Order) -> (usize, Option<Layer>) {
-    let Ok(book) = Books::of(state, &order.owner).await else { return (0, None) };
+    let Ok(book) = Books::of(state, &order.caller.owner).await else { return (0, None) };
     if order.force {
         return (0, None);
     }
@@ -173,10 +166,10 @@ async fn resume_point(state: &AppState, order: &Order) -> (usize, Option<Layer>)
     let candidates: Vec<&Numbered> = usable.collect();
     for step in candidates.into_iter().rev() {
         let Some(layer) = book.layer(&step.key) else { continue };
-        let found = state.engine.snapshot(&order.owner, &layer.snapshot).await;
+        let found = state.engine.as_(&order.caller).snapshots().get(&layer.snapshot).await;
         let there = found.is_ok_and(|snapshot| !snapshot.damaged);
         let key = step.key.clone();
-        let noted = Books::change(state, &order.owner, move |book| {
+        let noted = Books::change(state, &order.caller.owner, move |book| {
             book.use_layer(&key, there);
             Ok(())
         });
@@ -189,7 +182,7 @@ async fn resume_point(state: &AppState, order: &Order) -> (usize, Option<Layer>)
 
 async fn make_sandbox(
     state: &AppState,
-    engine: &Engine,
+    engine: &Access,
     order: &Order,
     (from, context): (Option<SnapshotId>, &Context),
 ) -> Result<SandboxId, E2bError> {
@@ -217,13 +210,13 @@ async fn make_sandbox(
         automatic: Some(Automatic::Off),
         ..NewSandbox::new(spec)
     };
-    let request = Acquire { fresh: true, ..Acquire::new(order.client.clone(), sandbox) };
-    Ok(engine.acquire(&order.owner, request).await?.sandbox.id)
+    let request = Acquire { fresh: true, ..Acquire::new(order.caller.name.clone(), sandbox) };
+    Ok(engine.sessions().acquire(request).await?.sandbox.id)
 }
 
 /// Captures the sandbox, under a name that keeps the snapshot when the sandbox is gone.
 pub(super) async fn capture(work: &Work<'_>, durable: bool) -> Result<SnapshotId, E2bError> {
-    let name = Books::snapshot_name(work.state, work.place.owner).await?;
+    let name = Books::snapshot_name(work.state, work.place.sandbox.owner()).await?;
     let take = TakeSnapshot { name: Some(name), durable, session: None };
-    Ok(work.place.engine.take_snapshot(work.place.owner, work.place.id, take).await?.snapshot.id)
+    Ok(work.place.sandbox.history().take(take).await?.snapshot.id)
 }

@@ -84,7 +84,7 @@ impl Place<'_> {
 
     async fn until_end(&self, spec: ProcessSpec, output: Output<'_>) -> Result<(), Ended> {
         let spec = ProcessSpec { follow: Some(Reader::Holds), ..spec };
-        let mut process = self.engine.start(self.owner, self.id, spec).await?;
+        let mut process = self.sandbox.start(spec).await?;
         let lines = |level| Lines { output, level, rest: Vec::new() };
         let (mut stdout, mut stderr) = (lines(LogLevel::Info), lines(LogLevel::Warn));
         while let Some(event) = process.next().await? {
@@ -106,7 +106,7 @@ impl Place<'_> {
     ) -> Result<Vec<(String, String)>, EngineError> {
         let spec = ProcessSpec { argv: vec!["env".into()], ..in_shell("", around) };
         let caps = OutputCaps { stdout: MOST_ENV, stderr: 0 };
-        let listed = self.engine.exec(self.owner, self.id, spec, Bytes::new(), caps).await?;
+        let listed = self.sandbox.exec(spec, Bytes::new(), caps).await?;
         let text = String::from_utf8_lossy(&listed.stdout.bytes).into_owned();
         let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
         Ok(text.lines().filter_map(pair).collect())

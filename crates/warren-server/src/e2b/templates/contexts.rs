@@ -127,7 +127,7 @@ impl Place<'_> {
             parents: true,
         };
         let call = FileCall { user: Some("root".into()), operation, as_root: Some(true) };
-        let mut writer = self.engine.write_file(self.owner, self.id, call).await?;
+        let mut writer = self.sandbox.files().write(call).await?;
         loop {
             let read = tokio::task::spawn_blocking(move || piece(&mut file).map(|bytes| (file, bytes)));
             let (same, bytes) = read.await.map_err(SendError::Server)?.map_err(SendError::Read)?;

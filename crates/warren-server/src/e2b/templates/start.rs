@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
-use warren_core::{Owner, SandboxId, SandboxRecord};
-use warren_engine::{Engine, EngineError, OutputCaps, ProcessSpec};
+use warren_core::SandboxRecord;
+use warren_engine::{EngineError, OutputCaps, ProcessSpec, Sandbox};
 use warren_wire::guest::{ByteString, Stdin};
 
 use crate::auth::Caller;
@@ -86,8 +86,8 @@ pub(super) fn in_shell(command: &str, around: &Surroundings) -> ProcessSpec {
 /// Runs the start command of a sandbox that has just been made or started anew, and waits until the sandbox is ready.
 pub(crate) async fn start(state: &AppState, caller: &Caller, record: &SandboxRecord) -> Result<(), E2bError> {
     let Some(start) = Start::of(record) else { return Ok(()) };
-    let engine = state.engine_of(caller);
-    let place = Place { engine: &engine, owner: &caller.owner, id: &record.id };
+    let sandbox = state.engine.as_(caller).sandbox(&record.id);
+    let place = Place { sandbox: &sandbox };
     place.begin(&start, &Surroundings::default()).await?;
     if !place.until_ready(&start, &Surroundings::default(), PATIENCE).await? {
         let message = format!(
@@ -102,16 +102,14 @@ pub(crate) async fn start(state: &AppState, caller: &Caller, record: &SandboxRec
 /// In which sandbox.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
-    pub(super) engine: &'a Engine,
-    pub(super) owner: &'a Owner,
-    pub(super) id: &'a SandboxId,
+    pub(super) sandbox: &'a Sandbox,
 }
 
 impl Place<'_> {
     /// Runs the start command, and leaves it alone.
     pub(super) async fn begin(&self, start: &Start, around: &Surroundings) -> Result<(), EngineError> {
         let Some(command) = &start.command else { return Ok(()) };
-        self.engine.spawn(self.owner, self.id, in_shell(command, around)).await.map(drop)
+        self.sandbox.spawn(in_shell(command, around)).await.map(drop)
     }
 
     /// Whether it became ready in time.
@@ -128,7 +126,7 @@ impl Place<'_> {
             let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
             let spec = ProcessSpec { timeout_ms: Some(timeout_ms), ..in_shell(ready, around) };
             let none = OutputCaps { stdout: 0, stderr: 0 };
-            let asked = self.engine.exec(self.owner, self.id, spec, Bytes::new(), none).await?;
+            let asked = self.sandbox.exec(spec, Bytes::new(), none).await?;
             if asked.exit.code == 0 {
                 return Ok(true);
             }

@@ -15,6 +15,7 @@ use super::book::Book;
 use super::contexts::Contexts;
 use super::jobs::Jobs;
 use super::reference::build_id;
+use crate::e2b::BY;
 use crate::e2b::control::E2bError;
 use crate::error::{ApiError, chain};
 use crate::state::AppState;
@@ -169,7 +170,7 @@ async fn orphans(state: &AppState, owner: &Owner, book: &Book) -> Result<Vec<Sna
     let ours = |row: &SnapshotRecord| row.name.as_deref().is_some_and(|name| name.starts_with(SNAPSHOT));
     let mut orphans = Vec::new();
     loop {
-        let found = state.engine.snapshots(owner, &filter, &page).await?;
+        let found = state.engine_as(BY, owner).snapshots().list(&filter, &page).await?;
         let rows = found.items.into_iter().filter(|row| ours(row) && !kept.contains(&row.id));
         orphans.extend(rows.map(|row| row.id));
         match found.next {
@@ -185,11 +186,11 @@ async fn end_builds(state: &AppState, owner: &Owner) -> Result<(), E2bError> {
     let labels = [(label.to_owned(), value.to_owned())].into();
     let filter = SandboxFilter { labels, ..SandboxFilter::default() };
     let page = PageRequest { limit: PageRequest::MOST, after: None };
-    let found = state.engine.sandboxes(owner, &filter, &page).await?;
-    let (engine, owner) = (state.engine.clone(), owner.clone());
+    let engine = state.engine_as(BY, owner);
+    let found = engine.sandboxes().list(&filter, &page).await?;
     tokio::spawn(async move {
         for SandboxRecord { id, .. } in found.items.into_iter().filter(is_build) {
-            if let Err(error) = engine.stop(&owner, &id, StoppedFiles::Delete, "e2b").await {
+            if let Err(error) = engine.sandbox(&id).stop(StoppedFiles::Delete).await {
                 tracing::warn!(sandbox.id = %id, error = chain(&error), "what a build left could not be removed");
             }
         }
@@ -207,10 +208,10 @@ pub(super) fn discard(state: &AppState, owner: &Owner, snapshots: Vec<SnapshotId
     if snapshots.is_empty() {
         return;
     }
-    let (engine, owner) = (state.engine.clone(), owner.clone());
+    let snapshots_of = state.engine_as(BY, owner).snapshots();
     tokio::spawn(async move {
         for id in snapshots {
-            match engine.delete_snapshot(&owner, &id).await {
+            match snapshots_of.delete(&id).await {
                 Ok(()) | Err(EngineError::NotFound { .. }) => {}
                 Err(error) => {
                     tracing::warn!(snapshot.id = %id, error = chain(&error), "a template's snapshot could not be deleted");

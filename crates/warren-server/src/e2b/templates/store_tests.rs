@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use warren_core::{SandboxSpec, TemplateName};
-use warren_engine::{Acquire, Engine, NewSandbox, Parts, Settings, TakeSnapshot};
+use warren_core::{Caller, SandboxSpec, TemplateName};
+use warren_engine::{Access, Acquire, Engine, NewSandbox, Parts, Settings, TakeSnapshot};
 use warren_store::TemplateStore;
 use warren_testkit::{FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
 
@@ -52,6 +52,11 @@ impl Machine {
         server.state().clone()
     }
 
+    /// The engine as the first owner reaches it.
+    fn me(&self) -> Access {
+        self.engine.as_(&Caller::new(Owner::first(), "test"))
+    }
+
     async fn sandbox(&self, annotations: &[(&str, &str)], labels: &[(&str, &str)]) -> SandboxRecord {
         let pairs = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -59,16 +64,16 @@ impl Machine {
         let spec = SandboxSpec { labels: pairs(labels), ..SandboxSpec::new(TemplateName::host()) };
         let sandbox = NewSandbox { annotations: pairs(annotations), ..NewSandbox::new(spec) };
         let request = Acquire { fresh: true, ..Acquire::new("test", sandbox) };
-        self.engine.acquire(&Owner::first(), request).await.unwrap().sandbox
+        self.me().sessions().acquire(request).await.unwrap().sandbox
     }
 
     async fn snapshot(&self, sandbox: &SandboxRecord, name: &str) -> SnapshotId {
         let take = TakeSnapshot { name: Some(name.to_owned()), durable: true, session: None };
-        self.engine.take_snapshot(&Owner::first(), &sandbox.id, take).await.unwrap().snapshot.id
+        self.me().sandbox(&sandbox.id).history().take(take).await.unwrap().snapshot.id
     }
 
     async fn has(&self, snapshot: &SnapshotId) -> bool {
-        self.engine.snapshot(&Owner::first(), snapshot).await.is_ok()
+        self.me().snapshots().get(snapshot).await.is_ok()
     }
 
     /// Waits for what is done in the background.
@@ -102,6 +107,7 @@ async fn keep(state: &AppState, sandbox: &SandboxRecord, snapshot: &SnapshotId) 
 async fn what_a_crash_left_is_cleared_away_and_the_rest_is_there() {
     let machine = Machine::new().await;
     let (owner, sandbox) = (Owner::first(), machine.sandbox(&[], &[]).await);
+    let me = machine.me();
     let first = machine.serve();
     let name = Books::snapshot_name(&first, &owner).await.unwrap();
     let kept = machine.snapshot(&sandbox, &name).await;
@@ -111,7 +117,7 @@ async fn what_a_crash_left_is_cleared_away_and_the_rest_is_there() {
     let own = machine.snapshot(&sandbox, "before the upgrade").await;
     let building = machine.sandbox(&[(BUILD_NOTE, "b")], &[BUILD_LABEL]).await;
     let looks_alike = machine.sandbox(&[], &[BUILD_LABEL]).await;
-    machine.engine.stop(&owner, &sandbox.id, StoppedFiles::Delete, "test").await.unwrap();
+    me.sandbox(&sandbox.id).stop(StoppedFiles::Delete).await.unwrap();
     assert!(machine.has(&kept).await, "a snapshot with a name stays when its sandbox goes");
 
     let second = machine.serve();
@@ -119,13 +125,13 @@ async fn what_a_crash_left_is_cleared_away_and_the_rest_is_there() {
     assert_eq!(book.snapshots(), [&kept].into());
     machine.until_gone(&orphan).await;
     let ended = async {
-        while machine.engine.sandbox(&owner, &building.id).await.is_ok_and(|record| record.is_live()) {
+        while me.sandbox(&building.id).record().await.is_ok_and(|record| record.is_live()) {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(20), ended).await.expect("it ends");
     assert!(machine.has(&kept).await && machine.has(&own).await);
-    assert!(machine.engine.sandbox(&owner, &looks_alike.id).await.unwrap().is_live());
+    assert!(me.sandbox(&looks_alike.id).record().await.unwrap().is_live());
 
     let reference = super::super::reference::Reference::parse("saved").unwrap();
     Books::change(&second, &owner, move |book| book.delete(&reference, 2)).await.unwrap();

@@ -14,6 +14,7 @@ use super::contexts::Contexts;
 use super::steps::is_hash;
 use super::store::Books;
 use crate::auth::Caller;
+use crate::e2b::BY;
 use crate::e2b::control::E2bError;
 use crate::error::ApiError;
 use crate::extract::Params;
@@ -103,7 +104,7 @@ pub(super) async fn receive(
     if !book.templates.contains_key(&template) {
         return Err(missing(&template));
     }
-    let place = state.engine.place_for(&owner, Trade::Carrying).await?;
+    let place = state.engine_as(BY, &owner).place_for(Trade::Carrying).await?;
     let engine = state.engine.clone();
     let most = state.config.http.max_upload.0;
     let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk());

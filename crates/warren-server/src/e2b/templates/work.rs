@@ -69,7 +69,7 @@ impl Work<'_> {
     /// Whether somebody waits for it still: a template may be deleted while it is built.
     async fn is_wanted(&self, step: &str) -> Result<(), Failure> {
         let gone = || Failure::new(step, "the template was deleted");
-        let book = Books::of(self.state, &self.order.owner).await.map_err(|_| gone())?;
+        let book = Books::of(self.state, &self.order.caller.owner).await.map_err(|_| gone())?;
         let found = book.templates.get(&self.order.template);
         found.filter(|template| template.builds.contains_key(&self.order.build)).map(drop).ok_or_else(gone)
     }
@@ -112,7 +112,7 @@ impl Work<'_> {
 
     async fn copy(&self, step: &str, copy: &Copy) -> Result<(), Failure> {
         let what = format!("failed to copy '{}' to '{}'", copy.source, copy.target);
-        let archive = Contexts::of(&self.state.config, &self.order.owner).path(&copy.hash);
+        let archive = Contexts::of(&self.state.config, &self.order.caller.owner).path(&copy.hash);
         let sent = self.place.send(&archive, ARCHIVE).await;
         sent.map_err(|error| Failure::new(step, format!("{what}: {}", chain(&error))))?;
         let target = self.path(&copy.target);
@@ -147,7 +147,7 @@ impl Work<'_> {
         let operation = FileOperation::MakeDirectory { path: path.into(), permissions: None, parents: true };
         let user = self.context.user.as_deref().map(Into::into);
         let call = FileCall { user, operation, as_root: Some(true) };
-        let made = self.place.engine.file_call(self.place.owner, self.place.id, call).await;
+        let made = self.place.sandbox.files().call(call).await;
         made.map_err(|error| Failure::new(step, format!("failed to make '{path}': {}", chain(&error))))?;
         self.context.workdir = Some(path.into());
         Ok(())
@@ -164,7 +164,7 @@ impl Work<'_> {
             }
         };
         let layer = Layer { key: step.key.clone(), snapshot, context: self.context.clone() };
-        let kept = Books::change(self.state, &self.order.owner, move |book| {
+        let kept = Books::change(self.state, &self.order.caller.owner, move |book| {
             book.keep_layer(layer);
             Ok(())
         });
@@ -190,7 +190,7 @@ impl Work<'_> {
         self.log(step, "Taking a snapshot");
         let snapshot = capture(&self, true).await;
         let snapshot = snapshot.map_err(|error| Failure::new(step, error.failure().message))?;
-        let (sandbox, start) = (self.place.id.clone(), self.order.start.clone());
+        let (sandbox, start) = (self.place.sandbox.id().clone(), self.order.start.clone());
         Ok(Image { snapshot, sandbox, context: self.context, start })
     }
 }

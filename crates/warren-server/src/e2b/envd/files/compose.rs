@@ -103,7 +103,7 @@ async fn put_together(
     let mut file = open(visitor, work, target).await.map_err(|error| visitor.refusal(error))?;
     for path in sources {
         let call = visitor.call(FileOperation::Read { path: path.clone(), offset: 0, length: None });
-        let mut source = visitor.engine.read_file(&visitor.owner, &visitor.sandbox, call).await?;
+        let mut source = visitor.sandbox.files().read(call).await?;
         while let Some(bytes) = source.next().await? {
             file.write(bytes).await?;
         }
