@@ -20,9 +20,9 @@ use crate::auth::{self, Caller, CutBody, credentials};
 use crate::body::{TimedBody, flowing};
 use crate::desk::Desk;
 use crate::error::{ApiError, Code};
+use crate::foreign;
 use crate::logging::{self, AskedBy};
 use crate::request_id::{self, RequestId};
-use crate::foreign;
 
 /// A layer: lets nobody pass without a key.
 pub async fn required(State(desk): State<Desk>, request: Request, next: Next) -> Response {
