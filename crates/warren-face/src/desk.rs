@@ -6,10 +6,10 @@ use std::time::Duration;
 use http::Method;
 use tokio_util::sync::CancellationToken;
 use warren_core::catalog::Catalog;
-use warren_core::{Clock, Networks, Random, SandboxId, SandboxRecord};
-use warren_engine::{Engine, Taken};
+use warren_core::{Caller, Clock, Networks, Owner, Random, SandboxId, SandboxRecord};
+use warren_engine::{Access, Engine, Taken};
 
-use crate::auth::{Attempts, Caller, Keyring};
+use crate::auth::{Attempts, Keyring};
 use crate::fairness::Fairness;
 use crate::link_keys::LinkKeys;
 use crate::settings::Settings;
@@ -21,7 +21,7 @@ pub struct Desk(Arc<Inside>);
 
 /// What a desk is made of.
 pub struct DeskParts {
-    /// In nobody's name. What a caller asks for is done through [`Desk::engine_of`].
+    /// Acts for whom [`Engine::as_`] is told.
     pub engine: Engine,
     /// For the keys; everything else goes through the engine.
     pub catalog: Arc<dyn Catalog>,
@@ -84,9 +84,9 @@ impl Desk {
         self.engine.expect_owners(self.keyring.owners());
     }
 
-    /// The engine, acting in the caller's name: so the journal knows who asked.
-    pub fn engine_of(&self, caller: &Caller) -> Engine {
-        self.engine.by(&caller.name)
+    /// The engine for a part of the server that acts for an owner without a key, by the part's name.
+    pub fn engine_as(&self, part: &str, owner: &Owner) -> Access {
+        self.engine.as_(&Caller::new(owner.clone(), part))
     }
 
     /// Looks after the pace of requests until the server shuts down.

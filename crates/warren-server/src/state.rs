@@ -3,8 +3,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
-use warren_core::{Caller, Owner};
-use warren_engine::Access;
 use warren_face::Desk;
 use warren_store::TemplateStore;
 
@@ -42,11 +40,6 @@ pub(crate) struct Shared {
 impl AppState {
     pub(crate) fn new(shared: Shared) -> Self {
         Self(Arc::new(shared))
-    }
-
-    /// The engine for a part of the server that acts for an owner without a key, by the part's name.
-    pub(crate) fn engine_as(&self, part: &str, owner: &Owner) -> Access {
-        self.engine.as_(&Caller::new(owner.clone(), part))
     }
 }
 

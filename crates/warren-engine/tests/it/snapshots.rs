@@ -284,11 +284,11 @@ async fn a_sandbox_that_dies_before_its_layer_is_written_down_keeps_its_files() 
     output(&engine, &id, "write /root/work one").await;
     world.catalog.fail_next_call("record_snapshots", CatalogErrorKind::Full);
     world.catalog.fail_next_call("update_sandbox", CatalogErrorKind::Full);
-    assert!(engine.take_snapshot(&owner(), &id, TakeSnapshot::default()).await.is_err());
+    assert!(engine.of(&owner()).sandbox(&id).history().take(TakeSnapshot::default()).await.is_err());
     assert_eq!(record(&engine, &id).await.history.stack.depth(), 0, "the record does not know the layer");
     world.isolation.die(&id, false);
     eventually("its end is noticed", async || status(&engine, &id).await.is_terminal()).await;
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     assert_eq!(work(&engine, &id).await, "one");
     assert_eq!(record(&engine, &id).await.history.stack.depth(), 1);
     assert_consistent(&world, &engine).await;
