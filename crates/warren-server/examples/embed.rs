@@ -5,21 +5,27 @@
 
 use std::error::Error;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use warren_core::{Owner, SandboxId, SandboxSpec, TemplateName};
 use warren_engine::{
     Acquire, Engine, NewSandbox, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy, StoppedFiles,
 };
-use warren_isolate::{Native, NativeOptions};
-use warren_server::{MachineClock, MachineRandom};
-use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
+use warren_server::assembly::{Assembly, Purpose};
+use warren_server::config::Config;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let data_dir = std::env::args_os().nth(1).map(PathBuf::from).ok_or("name a data directory")?;
-    let engine = Engine::open(parts(&data_dir)?, Settings::default()).await?;
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut config = Config::default();
+    config.server.data_dir = std::env::args_os().nth(1).map(PathBuf::from).ok_or("name a data directory")?;
+    config.network.enabled = false;
+    // Before there are threads: the process gets a mount table of its own.
+    let machine = Assembly::new(config, Purpose::Command)?.machine()?;
+    tokio::runtime::Runtime::new()?.block_on(example(machine.parts(Arc::new(|_| {}))))
+}
+
+async fn example(parts: Parts) -> Result<(), Box<dyn Error>> {
+    let engine = Engine::open(parts, Settings::default()).await?;
     let me = Owner::first();
     let mut screen = std::io::stdout();
 
@@ -38,29 +44,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     engine.stop(&me, &id, StoppedFiles::Delete, "the example").await?;
     engine.shutdown(ShutdownPolicy::Leave).await;
     Ok(())
-}
-
-fn parts(data_dir: &Path) -> Result<Parts, Box<dyn Error>> {
-    std::fs::create_dir_all(data_dir)?;
-    let catalog = SqliteCatalog::open(data_dir)?;
-    let templates = TemplateStore::open(data_dir)?;
-    let native = NativeOptions {
-        data_dir: data_dir.to_owned(),
-        prepared_networks: 0,
-        subvolumes: false,
-        crash_at: None,
-    };
-    Ok(Parts {
-        backends: vec![Arc::new(Native::open(native)?)],
-        catalog: Arc::new(catalog),
-        layers: Arc::new(LayerDirectory::open(data_dir, templates.clone())?),
-        templates: Arc::new(templates),
-        networks: Arc::new(warren_core::NoNetworks::because("the example has none")),
-        disk: Arc::new(DataDisk::of(data_dir)?),
-        clock: Arc::new(MachineClock::new()?),
-        random: Arc::new(MachineRandom),
-        passed: Arc::new(|_| {}),
-    })
 }
 
 async fn run(engine: &Engine, me: &Owner, id: &SandboxId, line: &str) -> Result<String, Box<dyn Error>> {

@@ -6,7 +6,9 @@
 //! behaves.
 
 mod app;
+pub mod assembly;
 mod auth;
+mod backends;
 mod chat;
 mod code;
 pub mod config;
@@ -23,7 +25,6 @@ mod limits;
 mod listener;
 mod logging;
 mod metrics;
-mod networks;
 mod openapi;
 mod proxy;
 mod request_id;
@@ -38,9 +39,9 @@ mod transfer;
 mod world;
 
 pub use auth::KeyringError;
+pub use backends::{BACKENDS, Backend, UnknownBackend};
 pub use listener::Sockets;
 pub use logging::subscriber as log_subscriber;
-pub use networks::{LinksOf, open_networks};
 pub use proxy::LinkKeys;
 pub use routes::{Access, Audience, Patience, Route, route_table};
 pub use serve::{

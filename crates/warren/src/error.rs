@@ -3,6 +3,7 @@ use std::io;
 use std::process::ExitCode;
 
 use warren_core::IsolationErrorKind;
+use warren_server::assembly::AssemblyError;
 use warren_wire::client::ClientError;
 use warren_wire::guest::FailureCode;
 
@@ -139,10 +140,10 @@ impl From<ClientError> for CliError {
     }
 }
 
-impl From<warren_isolate::DataDirError> for CliError {
-    fn from(error: warren_isolate::DataDirError) -> Self {
-        let advice = error.advice();
-        Self::new(error).hint(advice)
+impl From<AssemblyError> for CliError {
+    fn from(error: AssemblyError) -> Self {
+        let hints = error.advice().into_iter().collect();
+        Self { hints, ..Self::new(error) }
     }
 }
 

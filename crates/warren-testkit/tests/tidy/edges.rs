@@ -29,11 +29,8 @@ const EDGES: [(&str, &[&str]); 12] = [
             "warren-wire",
         ],
     ),
-    (
-        "warren",
-        &["warren-core", "warren-isolate", "warren-network", "warren-server", "warren-store", "warren-wire"],
-    ),
-    ("warren-bench", &["warren-core", "warren-isolate", "warren-store", "warren-wire"]),
+    ("warren", &["warren-core", "warren-server", "warren-store", "warren-wire"]),
+    ("warren-bench", &["warren-core", "warren-server", "warren-wire"]),
     ("warren-testkit", &["warren-core", "warren-wire"]),
 ];
 
