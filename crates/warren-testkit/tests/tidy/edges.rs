@@ -29,7 +29,7 @@ const EDGES: [(&str, &[&str]); 12] = [
             "warren-wire",
         ],
     ),
-    ("warren", &["warren-core", "warren-server", "warren-store", "warren-wire"]),
+    ("warren", &["warren-core", "warren-engine", "warren-server", "warren-store", "warren-wire"]),
     ("warren-bench", &["warren-core", "warren-server", "warren-wire"]),
     ("warren-testkit", &["warren-core", "warren-wire"]),
 ];
