@@ -6,6 +6,8 @@
 //! behaves.
 
 mod app;
+pub mod assembly;
+mod backends;
 mod chat;
 pub mod config;
 mod convert;
@@ -15,7 +17,6 @@ mod handlers;
 mod listener;
 mod logging;
 mod metrics;
-mod networks;
 mod openapi;
 mod process_messages;
 mod proxy;
@@ -27,9 +28,9 @@ mod stream;
 mod tls;
 mod world;
 
+pub use backends::{BACKENDS, Backend, UnknownBackend};
 pub use listener::Sockets;
 pub use logging::subscriber as log_subscriber;
-pub use networks::{LinksOf, open_networks};
 pub use routes::route_table;
 pub use serve::{
     AnnouncedKey, Announcement, CrashAt, CrashAtError, E2bAddress, ServeError, ServeOptions, serve,

@@ -23,7 +23,7 @@ pub(super) fn settle(data_dir: &Path) -> Result<LinkKeys, ServeError> {
             written.map(|()| keys).map_err(|source| ServeError::Write { path, source })
         }
         // A key that cannot be read must not be replaced by another.
-        Err(source) => Err(ServeError::DataDir { path, source }),
+        Err(source) => Err(ServeError::Read { path, source }),
     }
 }
 

@@ -31,19 +31,8 @@ const EDGES: [(&str, &[&str]); 13] = [
             "warren-wire",
         ],
     ),
-    (
-        "warren",
-        &[
-            "warren-core",
-            "warren-engine",
-            "warren-isolate",
-            "warren-network",
-            "warren-server",
-            "warren-store",
-            "warren-wire",
-        ],
-    ),
-    ("warren-bench", &["warren-core", "warren-isolate", "warren-store", "warren-wire"]),
+    ("warren", &["warren-core", "warren-engine", "warren-server", "warren-store", "warren-wire"]),
+    ("warren-bench", &["warren-core", "warren-server", "warren-wire"]),
     ("warren-testkit", &["warren-core", "warren-wire"]),
 ];
 
