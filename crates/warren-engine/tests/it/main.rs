@@ -21,6 +21,7 @@ mod labour;
 mod lifecycle;
 mod model;
 mod networks;
+mod nodes;
 mod operations;
 mod overview;
 mod owners;

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
 use warren_core::catalog::{
-    Durability, EventLog as _, Idempotency, JournalCatalog as _, KeyCatalog as _, NewRecords,
-    SandboxCatalog as _, SecretCatalog as _, SessionCatalog as _, SnapshotCatalog as _,
+    Durability, EventLog as _, Idempotency, JournalCatalog as _, KeyCatalog as _, NetworkCatalog as _,
+    NewRecords, NodeCatalog as _, PortCatalog as _, SandboxCatalog as _, SecretCatalog as _,
+    SessionCatalog as _, SnapshotCatalog as _,
 };
+use warren_core::network::Destination;
 use warren_core::{
     Action, Deadline, DeathCause, DeathCertificate, Event, EventRecord, FileDeed, History, JournalEntry,
-    KeyId, LayerId, NewRun, OnExpiry, Outcome, Owner, Paused, PausedBy, RunId, SandboxId, SandboxKind,
-    SandboxRecord, Scope, SessionId, SessionRecord, SessionState, SnapshotId, SnapshotMethod, SnapshotReason,
-    SnapshotRecord, Space, Stack, Status, ToolAnswer, Usage, record_run,
+    KeyId, LayerId, NewRun, OnExpiry, Outcome, Owner, Paused, PausedBy, PortSettings, RunId, SandboxId,
+    SandboxKind, SandboxRecord, Scope, SessionId, SessionRecord, SessionState, SnapshotId, SnapshotMethod,
+    SnapshotReason, SnapshotRecord, Space, Stack, Status, ToolAnswer, Usage, record_run,
 };
 use warren_store::SqliteCatalog;
 use warren_testkit::{
@@ -28,7 +31,7 @@ pub(super) fn every_kind_of_record(catalog: &SqliteCatalog) {
     journal(catalog);
     keys_and_secrets(catalog);
     events(catalog);
-    settings(catalog);
+    notes(catalog);
 }
 
 fn bits(number: u32) -> [u8; 16] {
@@ -63,7 +66,7 @@ fn death(cause: DeathCause, files_kept: bool) -> DeathCertificate {
 /// One in each status, and each end.
 fn sandboxes(catalog: &SqliteCatalog) {
     let put = |number: u32, owner: &Owner, change: &dyn Fn(&mut SandboxRecord)| {
-        let sandbox = sample_sandbox(owner, number);
+        let sandbox = SandboxRecord { node: catalog.node().clone(), ..sample_sandbox(owner, number) };
         let session = sample_session(&sandbox, number);
         let idempotency = (number == 1).then(|| Idempotency {
             owner: owner.clone(),
@@ -192,7 +195,9 @@ fn snapshots(catalog: &SqliteCatalog) {
     let mut theirs = sample_snapshot(&bob(), 5);
     theirs.sandbox = sandbox(9);
     theirs.spec.template = "python".parse().unwrap();
-    catalog.insert_snapshots(&[first, second, third, damaged, theirs], Durability::Process).unwrap();
+    let mut all = [first, second, third, damaged, theirs];
+    all.iter_mut().for_each(|record| record.node = catalog.node().clone());
+    catalog.insert_snapshots(&all, Durability::Process).unwrap();
 }
 
 fn journal(catalog: &SqliteCatalog) {
@@ -277,35 +282,44 @@ fn events(catalog: &SqliteCatalog) {
     assert_eq!(catalog.forget_events(2_000).unwrap(), 2);
 }
 
-/// What the engine and the server keep for themselves, and what crashes and other builds may have left among it.
-fn settings(catalog: &SqliteCatalog) {
-    let (one, gone) = (sandbox(1), sandbox(99));
-    let anchor = serde_json::to_string(&moment(12)).unwrap();
-    let reached = r#"[{"place":{"name":"a.example"},"port":443},{"place":{"address":"192.0.2.7"},"port":0},
-        {"place":{"address":"2001:db8::1"},"port":53}]"#;
-    let ports = format!(
-        r#"{{"{one}":{{"owner":"ann","ports":{{"80":{{"public":true}},"8000":{{"public":false,"host":"localhost:8000"}}}}}},
-            "{gone}":{{"owner":"ann","ports":{{"80":{{"public":true}}}}}}}}"#
-    );
-    let book = format!(
-        r#"{{"templates":{{"t1":{{"name":"web","kind":"steps","created_unix_ms":1,"updated_unix_ms":2,"cpus":2,"memory_mb":512,"build_count":1,"tags":{{"default":{{"build":"b1","since_unix_ms":2}}}},"builds":{{"b1":{{"created_unix_ms":1,"outcome":{{"ready":{{"snapshot":"{}","sandbox":"{one}","template":"host","env":{{"A":"b"}},"user":null,"workdir":"/srv"}}}}}},"b2":{{"created_unix_ms":3,"outcome":{{"failed":{{"message":"no \"make\"","step":"2"}}}}}}}}}}}},"layers":[{{"key":"k1","snapshot":"{}","template":"host","env":{{}},"user":"root","workdir":null}}]}}"#,
-        SnapshotId::from_random(bits(1)),
-        SnapshotId::from_random(bits(2)),
-    );
-    let notes = [
-        ("instance".to_owned(), "00112233445566778899aabbccddeeff".to_owned()),
-        ("clock_anchor".to_owned(), anchor),
-        ("snapshots_boot".to_owned(), "5fbd2c76".to_owned()),
-        ("server.local_key".to_owned(), KeyId::from_random(bits(1)).to_string()),
-        ("default-sandbox/ann".to_owned(), one.to_string()),
-        ("default-sandbox/bob".to_owned(), gone.to_string()),
-        (format!("network_reached.{one}"), reached.to_owned()),
-        (format!("network_reached.{}", sandbox(2)), "{".to_owned()),
-        (format!("network_reached.{gone}"), reached.to_owned()),
-        ("server.ports".to_owned(), ports),
-        ("server.e2b.templates.ann".to_owned(), book),
-    ];
-    for (name, value) in notes {
-        catalog.set_setting(&name, Some(&value)).unwrap();
-    }
+/// What the node, the engine and the server keep beside the records.
+fn notes(catalog: &SqliteCatalog) {
+    let one = sandbox(1);
+    catalog
+        .update_node(&mut |record| {
+            record.clock_anchor = Some(moment(12));
+            record.snapshots_boot = Some("5fbd2c76".to_owned());
+            record.local_key = Some(KeyId::from_random(bits(1)));
+        })
+        .unwrap();
+    catalog.set_default_sandbox(&ann(), Some(&one)).unwrap();
+    let destination = |(host, port): (&str, u16)| Destination { host: host.parse().unwrap(), port };
+    let reached = [("a.example", 443), ("192.0.2.7", 0), ("2001:db8::1", 53)].map(destination);
+    catalog.add_reached(&one, &reached.into(), 9).unwrap();
+    let told = PortSettings { public: false, host: Some("localhost:8000".to_owned()) };
+    catalog.set_port(&ann(), &one, 80, &PortSettings { public: true, host: None }).unwrap();
+    catalog.set_port(&ann(), &one, 8000, &told).unwrap();
+    catalog.set_setting("server.e2b.templates.ann", Some(&book(&one))).unwrap();
+}
+
+/// What an owner's E2B templates are.
+fn book(sandbox: &SandboxId) -> String {
+    let book = json!({
+        "templates": { "t1": {
+            "name": "web", "kind": "steps", "created_unix_ms": 1, "updated_unix_ms": 2, "cpus": 2, "memory_mb": 512,
+            "build_count": 1, "tags": { "default": { "build": "b1", "since_unix_ms": 2 } },
+            "builds": {
+                "b1": { "created_unix_ms": 1, "outcome": { "ready": {
+                    "snapshot": SnapshotId::from_random(bits(1)), "sandbox": sandbox, "template": "host",
+                    "env": { "A": "b" }, "user": null, "workdir": "/srv",
+                } } },
+                "b2": { "created_unix_ms": 3, "outcome": { "failed": { "message": "no \"make\"", "step": "2" } } },
+            },
+        } },
+        "layers": [{
+            "key": "k1", "snapshot": SnapshotId::from_random(bits(2)), "template": "host", "env": {}, "user": "root",
+            "workdir": null,
+        }],
+    });
+    book.to_string()
 }

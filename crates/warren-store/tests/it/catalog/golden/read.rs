@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use warren_core::catalog::{
-    EventLog as _, JournalCatalog as _, KeyCatalog as _, SandboxCatalog as _, SandboxFilter,
-    SecretCatalog as _, SessionCatalog as _, SessionFilter, SnapshotCatalog as _, SnapshotFilter,
+    EventLog as _, JournalCatalog as _, KeyCatalog as _, NetworkCatalog as _, NodeCatalog as _,
+    PortCatalog as _, SandboxCatalog as _, SandboxFilter, SecretCatalog as _, SessionCatalog as _,
+    SessionFilter, SnapshotCatalog as _, SnapshotFilter,
 };
 use warren_core::{LayerId, Owner, PageRequest, SnapshotRecord};
 use warren_store::SqliteCatalog;
@@ -30,7 +31,7 @@ pub(super) fn everything(catalog: &SqliteCatalog) -> String {
         "remembered": format!("{:?}", catalog.remembered(&ann(), KEY).unwrap()),
         "tool_calls": tool_calls,
         "at_start": at_start(catalog),
-        "settings": settings(catalog),
+        "notes": notes(catalog),
     });
     serde_json::to_string_pretty(&all).unwrap() + "\n"
 }
@@ -66,35 +67,45 @@ fn of_owner(catalog: &SqliteCatalog, owner: &Owner) -> Value {
 
 /// What the engine looks for when it starts, and to collect garbage.
 fn at_start(catalog: &SqliteCatalog) -> Value {
-    let layers: BTreeSet<LayerId> = catalog.layers_of_snapshots().unwrap().into_iter().collect();
+    let layers: BTreeSet<LayerId> =
+        catalog.layers_of_snapshots(catalog.node()).unwrap().into_iter().collect();
     let ids = |records: Vec<SnapshotRecord>| records.into_iter().map(|record| record.id).collect::<Vec<_>>();
-    let standing: Vec<_> =
-        layers.iter().map(|layer| json!([layer, ids(catalog.snapshots_on(layer).unwrap())])).collect();
+    let standing: Vec<_> = layers
+        .iter()
+        .map(|layer| json!([layer, ids(catalog.snapshots_on(catalog.node(), layer).unwrap())]))
+        .collect();
     let unfinished: Vec<_> =
-        catalog.unfinished_sandboxes().unwrap().into_iter().map(|record| record.id).collect();
+        catalog.unfinished_sandboxes(catalog.node()).unwrap().into_iter().map(|record| record.id).collect();
     let sessions: BTreeSet<_> =
-        catalog.open_sessions().unwrap().into_iter().map(|record| record.id).collect();
+        catalog.open_sessions(catalog.node()).unwrap().into_iter().map(|record| record.id).collect();
     json!({
         "unfinished_sandboxes": unfinished,
         "open_sessions": sessions,
         "open_entries": catalog.open_entries(&sandbox(1)).unwrap().len(),
-        "undurable_snapshots": ids(catalog.undurable_snapshots().unwrap()),
+        "undurable_snapshots": ids(catalog.undurable_snapshots(catalog.node()).unwrap()),
         "snapshots_on": standing,
-        "templates": catalog.templates_of_snapshots().unwrap().into_iter().collect::<BTreeSet<_>>(),
+        "templates": catalog.templates_of_snapshots(catalog.node()).unwrap().into_iter().collect::<BTreeSet<_>>(),
     })
 }
 
-fn settings(catalog: &SqliteCatalog) -> Value {
-    let names = [
-        "instance".to_owned(),
-        "clock_anchor".to_owned(),
-        "snapshots_boot".to_owned(),
-        "server.local_key".to_owned(),
-        "default-sandbox/ann".to_owned(),
-        "default-sandbox/bob".to_owned(),
-        format!("network_reached.{}", sandbox(1)),
-        "server.ports".to_owned(),
-        "server.e2b.templates.ann".to_owned(),
-    ];
-    names.into_iter().map(|name| json!([name, catalog.setting(&name).unwrap()])).collect()
+/// What the node, the engine and the server keep beside the records.
+fn notes(catalog: &SqliteCatalog) -> Value {
+    let ports: Vec<_> = catalog
+        .ports()
+        .unwrap()
+        .into_iter()
+        .map(|record| json!([record.sandbox, record.port, record.settings.public, record.settings.host]))
+        .collect();
+    let reached: Vec<_> = [1, 2]
+        .into_iter()
+        .flat_map(|number| catalog.reached(&ann(), &sandbox(number)).unwrap())
+        .map(|destination| json!([destination.host.to_string(), destination.port]))
+        .collect();
+    json!({
+        "node": catalog.node_record().unwrap(),
+        "default_sandboxes": [catalog.default_sandbox(&ann()).unwrap(), catalog.default_sandbox(&bob()).unwrap()],
+        "ports": ports,
+        "reached": reached,
+        "templates": catalog.setting("server.e2b.templates.ann").unwrap(),
+    })
 }
