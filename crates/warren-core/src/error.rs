@@ -197,6 +197,9 @@ codes! {
     TooDeep "too_deep" Conflict 5
         "The sandbox stands on too many layers for now"
         "try again when its layers have been joined, or fork it";
+    OtherNode "other_node" Conflict never
+        "Another node holds it"
+        "ask the server of the node that the message names";
     TooManyKeys "too_many_keys" Conflict never
         "There are too many keys"
         "revoke keys that nobody needs: `warren keys ls` lists them";

@@ -39,6 +39,7 @@ impl Session {
     pub async fn record_run(&self, run: NewRun) -> Result<RunRecord, EngineError> {
         self.engine.may_change()?;
         check_run(&run)?;
+        self.engine.check_session(self.owner(), &self.id).await?;
         let run_id = RunId::from_random(self.engine.shared.parts.random.bits());
         let (clock, owner, id) =
             (self.engine.shared.parts.clock.clone(), self.owner().clone(), self.id.clone());

@@ -225,10 +225,8 @@ impl Sandboxes {
     pub async fn default(&self) -> Result<SandboxRecord, EngineError> {
         let missing =
             || EngineError::NotFound { what: Missing::DefaultSandbox, id: self.access.owner().to_string() };
-        let name = default_of(self.access.owner());
-        let id =
-            self.access.engine.catalog(move |catalog| catalog.setting(&name)).await?.ok_or_else(missing)?;
-        let id = id.parse::<SandboxId>().map_err(|_| missing())?;
+        let (engine, whose) = (&self.access.engine, self.access.owner().clone());
+        let id = engine.catalog(move |catalog| catalog.default_sandbox(&whose)).await?.ok_or_else(missing)?;
         match self.access.sandbox(&id).record().await {
             Ok(sandbox) if sandbox.is_live() || sandbox.files_kept() => Ok(sandbox),
             Ok(_) | Err(EngineError::NotFound { .. }) => Err(missing()),
@@ -245,8 +243,9 @@ impl Sandboxes {
                 return Err(EngineError::SandboxEnded { id: id.clone(), detail: ended(&sandbox) });
             }
         }
-        let (name, value) = (default_of(self.access.owner()), id.map(ToString::to_string));
-        Ok(self.access.engine.catalog(move |catalog| catalog.set_setting(&name, value.as_deref())).await?)
+        let (owner, id) = (self.access.owner().clone(), id.cloned());
+        let engine = &self.access.engine;
+        Ok(engine.catalog(move |catalog| catalog.set_default_sandbox(&owner, id.as_ref())).await?)
     }
 }
 
@@ -265,10 +264,6 @@ impl Engine {
     pub(crate) fn tell(&self, session: &SessionRecord, event: Event) {
         self.emit(&session.owner, Some(&session.sandbox), Some(&session.id), event);
     }
-}
-
-fn default_of(owner: &Owner) -> String {
-    format!("default-sandbox/{owner}")
 }
 
 /// How a sandbox ended, in a sentence.

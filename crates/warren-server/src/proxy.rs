@@ -26,7 +26,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Version};
-use warren_core::{HostName, Owner, SandboxId};
+use warren_core::{HostName, Owner, PortSettings, SandboxId};
 use warren_e2b::ENVD_PORT;
 use warren_engine::Visit;
 
@@ -37,7 +37,7 @@ use self::route::Destination;
 use crate::e2b;
 use crate::state::AppState;
 
-pub(crate) use book::{PortBook, PortSettings};
+pub(crate) use book::PortBook;
 pub(crate) use carry::{Lingering, carry};
 pub(crate) use link::{Link, Methods, token};
 pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target};

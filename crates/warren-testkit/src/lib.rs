@@ -17,7 +17,7 @@ mod scratch;
 mod world;
 
 pub use catalog::{
-    MemoryCatalog, catalog_conformance, sample_entry, sample_key, sample_sandbox, sample_secret,
+    MemoryCatalog, catalog_conformance, sample_entry, sample_key, sample_node, sample_sandbox, sample_secret,
     sample_session, sample_snapshot,
 };
 pub use census::Census;

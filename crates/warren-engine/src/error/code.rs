@@ -35,6 +35,7 @@ impl EngineError {
             Self::Backend(source) => source.kind.code(),
             Self::Template(source) => source.kind.code(),
             Self::Catalog(source) => source.kind.code(),
+            Self::OtherNode { .. } => ErrorCode::OtherNode,
             Self::SnapshotDamaged { .. } => ErrorCode::SnapshotDamaged,
             Self::SnapshotNameTaken { .. } => ErrorCode::SnapshotNameTaken,
             Self::NothingToUndo { .. } => ErrorCode::NothingToUndo,

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use warren_core::catalog::{Catalog, CatalogError};
+use warren_core::network::Destination;
 use warren_core::{NetworkEntry, NetworkPolicy, SandboxId};
 
-use super::smallest::{Destination, smallest};
-use crate::blocking::blocking;
+use super::smallest::smallest;
 use crate::error::sentence;
 use crate::{Engine, EngineError, SandboxNetwork};
 
 /// No policy has more rules, so more would be of no use.
-const MOST: usize = 512;
+const MOST: u32 = 512;
 
 /// What one sandbox has reached since the engine started.
 #[derive(Debug, Default)]
@@ -26,31 +25,9 @@ pub(super) struct Reached {
 impl Reached {
     pub(super) fn note(&mut self, entry: &NetworkEntry) {
         let Some(destination) = Destination::of(entry) else { return };
-        if self.destinations.len() < MOST && self.destinations.insert(destination) {
+        if self.destinations.len() < MOST as usize && self.destinations.insert(destination) {
             self.unwritten = !self.given_up;
         }
-    }
-}
-
-/// Where the catalog has it.
-fn key(id: &SandboxId) -> String {
-    format!("network_reached.{id}")
-}
-
-fn written(catalog: &dyn Catalog, id: &SandboxId) -> Result<BTreeSet<Destination>, CatalogError> {
-    let text = catalog.setting(&key(id))?;
-    // What cannot be read any more is learned again.
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
-}
-
-/// Adds to what is written. Blocks.
-fn add(catalog: &dyn Catalog, id: &SandboxId, more: BTreeSet<Destination>) -> Result<(), CatalogError> {
-    let known = written(catalog, id)?;
-    let mut all = known.clone();
-    all.extend(more.into_iter().take(MOST.saturating_sub(known.len())));
-    match serde_json::to_string(&all) {
-        Ok(text) if all != known => catalog.set_setting(&key(id), Some(&text)),
-        Ok(_) | Err(_) => Ok(()),
     }
 }
 
@@ -58,14 +35,11 @@ impl SandboxNetwork {
     /// The smallest policy for what a sandbox was seen to reach: names and ports, and addresses where no name is known.
     pub async fn learned(&self) -> Result<NetworkPolicy, EngineError> {
         let record = self.sandbox.record().await?;
-        let which = self.sandbox.id.clone();
-        let mut reached = self.sandbox.engine.catalog(move |catalog| written(catalog, &which)).await?;
-        let lately = self
-            .sandbox
-            .engine
-            .shared
-            .sightings
-            .of(&self.sandbox.id, |known| known.reached.destinations.clone());
+        let (whose, which) = (self.sandbox.owner().clone(), self.sandbox.id.clone());
+        let engine = &self.sandbox.engine;
+        let mut reached = engine.catalog(move |catalog| catalog.reached(&whose, &which)).await?;
+        let sightings = &engine.shared.sightings;
+        let lately = sightings.of(&self.sandbox.id, |known| known.reached.destinations.clone());
         reached.extend(lately.unwrap_or_default());
         let NetworkPolicy { deny, secrets, limits, .. } = record.spec.network;
         Ok(NetworkPolicy { deny, secrets, limits, ..smallest(&reached) })
@@ -84,7 +58,8 @@ impl Engine {
         });
         for (id, destinations) in more {
             let which = id.clone();
-            if let Err(error) = self.catalog(move |catalog| add(catalog, &which, destinations)).await {
+            let written = self.catalog(move |catalog| catalog.add_reached(&which, &destinations, MOST));
+            if let Err(error) = written.await {
                 self.fault();
                 tracing::warn!(sandbox.id = %id, error = sentence(&error), "cannot write down what a sandbox reached");
                 self.shared.sightings.of(&id, |known| known.reached.unwritten = !known.reached.given_up);
@@ -99,12 +74,8 @@ impl Engine {
             known.reached.given_up = true;
             known.reached.unwritten = false;
         });
-        let (engine, which) = (self.inner(), key(id));
-        let removed = blocking(move || {
-            let catalog = engine.shared.parts.catalog.as_ref();
-            if catalog.setting(&which)?.is_some() { catalog.set_setting(&which, None) } else { Ok(()) }
-        });
-        if let Err(error) = removed.await {
+        let which = id.clone();
+        if let Err(error) = self.catalog(move |catalog| catalog.forget_reached(&which)).await {
             self.fault();
             tracing::warn!(sandbox.id = %id, error = sentence(&error), "what a removed sandbox reached is left");
         }

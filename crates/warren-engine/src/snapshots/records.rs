@@ -28,6 +28,7 @@ impl Snapshots {
         self.access.engine.may_change()?;
         name.as_deref().map_or(Ok(()), check_name)?;
         let snapshot = self.get(id).await?;
+        self.access.engine.check_node(id, &snapshot.node)?;
         let (engine, owner, which, wanted) =
             (self.access.engine.inner(), self.access.owner().clone(), id.clone(), name.clone());
         let changed = blocking(move || {
@@ -51,6 +52,7 @@ impl Snapshots {
     pub async fn delete(&self, id: &SnapshotId) -> Result<(), EngineError> {
         self.access.engine.may_change()?;
         let snapshot = self.get(id).await?;
+        self.access.engine.check_node(id, &snapshot.node)?;
         let engine = self.access.engine.clone();
         finished(async move { engine.delete_now(snapshot).await }).await
     }
@@ -62,7 +64,7 @@ impl Engine {
         let named_by = id.clone();
         let holders = self
             .catalog(move |catalog| {
-                let mut records = catalog.unfinished_sandboxes()?;
+                let mut records = catalog.unfinished_sandboxes(catalog.node())?;
                 records.retain(|record| {
                     record.history.head.as_ref() == Some(&named_by) || record.history.redo.contains(&named_by)
                 });

@@ -164,6 +164,7 @@ impl Engine {
             rows.push(SnapshotRecord {
                 id,
                 owner: owner.clone(),
+                node: self.node().clone(),
                 sandbox: sandbox.clone(),
                 session: None,
                 parent,

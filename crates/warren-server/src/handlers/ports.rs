@@ -4,7 +4,7 @@ use axum::response::Response;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, StatusCode};
 use hyper_util::rt::TokioIo;
-use warren_core::SandboxId;
+use warren_core::{PortSettings, SandboxId};
 use warren_engine::EngineError;
 use warren_wire::api;
 
@@ -15,7 +15,7 @@ use crate::extract::{Json, JsonOrNothing, PortPath, SandboxPath};
 use warren_face::address::Address;
 use warren_face::port::is_closed;
 
-use crate::proxy::{self, LINK_PARAMETER, Lingering, Link, Methods, PortSettings};
+use crate::proxy::{self, LINK_PARAMETER, Lingering, Link, Methods};
 use crate::state::AppState;
 
 const USUAL_LINK_S: u64 = 3600;
@@ -54,7 +54,7 @@ pub(crate) async fn set(
     }
     let settings = PortSettings { public: body.public, host };
     let (held, sandbox) = (state.clone(), id.clone());
-    let set = move || held.book.set(held.catalog.as_ref(), (&caller.owner, &sandbox), port, settings);
+    let set = move || held.book.set(held.catalog.as_ref(), (&caller.owner, &sandbox), port, &settings);
     tokio::task::spawn_blocking(set).await.map_err(ApiError::internal)??;
     Ok(Json(shown(&state, &address, &id, port)))
 }

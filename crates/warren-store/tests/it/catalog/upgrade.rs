@@ -2,11 +2,12 @@ use std::path::Path;
 
 use rusqlite::{Connection, params};
 use warren_core::catalog::{
-    Durability, JournalCatalog as _, SandboxCatalog as _, SessionCatalog as _, SnapshotCatalog as _,
+    Durability, JournalCatalog as _, NodeCatalog as _, SandboxCatalog as _, SessionCatalog as _,
+    SnapshotCatalog as _,
 };
-use warren_core::{History, Owner};
+use warren_core::{History, Owner, SandboxRecord};
 use warren_store::SqliteCatalog;
-use warren_testkit::{sample_entry, sample_snapshot};
+use warren_testkit::{sample_entry, sample_node, sample_snapshot};
 
 use super::new;
 
@@ -21,7 +22,9 @@ fn first_version(data: &Path, count: u32) {
     for number in 1..=count {
         let new = new(number);
         let mut sandbox = serde_json::to_value(&new.sandbox).unwrap();
-        sandbox.as_object_mut().unwrap().remove("history").expect("the first version knew of none");
+        for field in ["history", "node"] {
+            sandbox.as_object_mut().unwrap().remove(field).expect("the first version knew of none");
+        }
         connection
             .execute(
                 "INSERT INTO sandboxes (id, owner, created, generation, status, over, ended, record)
@@ -57,22 +60,22 @@ fn a_catalog_of_the_first_version_keeps_its_records_and_takes_new_ones() {
     first_version(data.path(), 20);
     for round in 1..=2 {
         let catalog = SqliteCatalog::open(data.path()).unwrap();
-        assert_eq!(catalog.instance(), "0".repeat(32));
+        assert_eq!((catalog.instance(), catalog.node().as_str()), (&*"0".repeat(32), &*"0".repeat(32)));
         for number in 1..=20 {
             let new = new(number);
             let found = catalog.sandbox(&Owner::first(), &new.sandbox.id).unwrap().unwrap();
             assert_eq!(found.history, History::default());
-            assert_eq!(found, new.sandbox);
+            assert_eq!(found, SandboxRecord { node: catalog.node().clone(), ..new.sandbox });
             assert_eq!(catalog.session(&Owner::first(), &new.session.id).unwrap(), Some(new.session));
         }
         assert_eq!(catalog.setting("name").unwrap().as_deref(), Some("value"));
         let snapshot = sample_snapshot(&Owner::first(), round);
         catalog.insert_snapshots(&[snapshot], Durability::Disk).unwrap();
-        assert_eq!(catalog.layers_of_snapshots().unwrap().len(), round as usize);
+        assert_eq!(catalog.layers_of_snapshots(&sample_node()).unwrap().len(), round as usize);
         let entry = sample_entry(&new(1).sandbox, round);
         assert_eq!(catalog.append_entry(&entry, Durability::Process).unwrap(), u64::from(round));
     }
     let connection = Connection::open(data.path().join("catalog.db")).unwrap();
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-    assert_eq!(version, 3);
+    assert_eq!(version, 4);
 }
