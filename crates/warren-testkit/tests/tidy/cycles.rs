@@ -31,7 +31,8 @@ fn sources(name: &str) -> Vec<(PathBuf, String)> {
     let below = |path: &PathBuf| path.strip_prefix(&place).map(Path::to_owned).ok();
     let found: Vec<_> = files(&["rs"]).iter().filter_map(|path| Some((below(path)?, read(path)))).collect();
     assert!(!found.is_empty(), "there is no crate {name}");
-    let is_test = |path: &Path| path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
+    let is_test =
+        |path: &Path| path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
     found
         .into_iter()
         .filter(|(path, _)| !is_test(path))
@@ -75,12 +76,14 @@ fn exports(root: &str, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     for (at, _) in root.match_indices("use ") {
         let statement = root[at + 4..].split(';').next().unwrap_or_default();
         let statement = statement.trim().trim_start_matches("crate::").trim_start_matches("self::");
-        let Some((module, names)) = statement.split_once("::").filter(|(module, _)| modules.contains(*module))
+        let Some((module, names)) =
+            statement.split_once("::").filter(|(module, _)| modules.contains(*module))
         else {
             continue;
         };
         let words = names.split(|char: char| !char.is_alphanumeric() && char != '_');
-        exported.extend(words.filter(|word| !word.is_empty()).map(|word| (word.to_owned(), module.to_owned())));
+        exported
+            .extend(words.filter(|word| !word.is_empty()).map(|word| (word.to_owned(), module.to_owned())));
     }
     exported
 }
@@ -131,8 +134,11 @@ fn circles(graph: &Graph) -> Vec<Vec<String>> {
         graph.keys().map(|from| (from, reachable(graph, from))).collect();
     let mut circles = BTreeSet::new();
     for (from, to) in &reached {
-        let circle: Vec<String> =
-            to.iter().filter(|to| reached.get(**to).is_some_and(|back| back.contains(from))).map(|to| (*to).clone()).collect();
+        let circle: Vec<String> = to
+            .iter()
+            .filter(|to| reached.get(**to).is_some_and(|back| back.contains(from)))
+            .map(|to| (*to).clone())
+            .collect();
         if !circle.is_empty() {
             circles.insert(circle);
         }
