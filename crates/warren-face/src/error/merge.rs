@@ -6,21 +6,17 @@ use base64::engine::general_purpose::STANDARD;
 use warren_core::{ChangeKind, Conflict, SandboxId};
 use warren_wire::api;
 
-use super::{ApiError, Code};
+use super::ApiError;
 
 /// Conflicts of a merge that are told in one answer.
 const MOST_CONFLICTS: usize = 1000;
 
-/// The paths are told in `details`, as far as an answer should be long.
-pub fn merge_conflict(into: &SandboxId, conflicts: &[Conflict]) -> ApiError {
-    let count = conflicts.len();
-    let detail =
-        format!("{count} paths were changed on both sides: choose `ours` or `theirs`, or settle them first");
-    let told: Vec<_> = conflicts.iter().take(MOST_CONFLICTS).map(conflict).collect();
-    ApiError::new(Code::MergeConflict, detail)
-        .detail("into", into)
-        .detail("conflicts", &told)
-        .detail("truncated", &(count > MOST_CONFLICTS))
+/// The paths are told in `details`, as many as an answer should have.
+pub(super) fn with_conflicts(told: ApiError, into: &SandboxId, conflicts: &[Conflict]) -> ApiError {
+    let paths: Vec<_> = conflicts.iter().take(MOST_CONFLICTS).map(conflict).collect();
+    told.detail("into", into)
+        .detail("conflicts", &paths)
+        .detail("truncated", &(conflicts.len() > MOST_CONFLICTS))
 }
 
 /// One path that both sides of a merge changed.

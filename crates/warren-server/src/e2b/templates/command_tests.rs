@@ -183,7 +183,7 @@ fn output_is_logged_line_by_line() {
 #[test]
 fn an_unknown_user_is_told_as_clients_expect() {
     let refused = |code| {
-        let failure = Failure { code, message: "look up user".to_owned(), errno: None };
+        let failure = Failure::new(code, "look up user");
         Ended::Refused(EngineError::Refused(failure))
     };
     let told = refused(FailureCode::Invalid).told(Some("root123"));
