@@ -43,7 +43,7 @@ impl Engine {
     pub(crate) fn open(data_dir: &Path, prepared_networks: usize) -> anyhow::Result<Self> {
         let data_dir = data_dir.to_owned();
         let template = TemplateStore::open(&data_dir)?.get(&TemplateName::host())?;
-        let options = NativeOptions { data_dir, prepared_networks, subvolumes: false, crash_at: None };
+        let options = NativeOptions { prepared_networks, ..NativeOptions::at(data_dir) };
         let backend = Native::open(options).context("`warren doctor` checks what sandboxes need")?;
         let spec = SandboxSpec::new(TemplateName::host());
         let pattern = template.request(fresh_id()?, spec, OwnerBond::DiesWithOwner);
@@ -51,7 +51,7 @@ impl Engine {
     }
 
     pub(crate) fn root(&self) -> &[RootTree] {
-        &self.pattern.root
+        self.pattern.root.trees()
     }
 
     pub(crate) fn create(&self) -> anyhow::Result<SandboxId> {

@@ -22,6 +22,7 @@ pub mod network;
 mod owner;
 mod page;
 mod quantity;
+mod root;
 mod run;
 mod sandbox;
 mod session;
@@ -32,7 +33,10 @@ mod unique;
 mod world;
 
 pub use abandon::{abandonable, abandoned};
-pub use capabilities::{Capabilities, Check, CheckStatus, DiskQuota};
+pub use capabilities::{
+    Capabilities, Check, CheckStatus, DiskQuota, IsolationKind, Need, NetworkSupport, Refusal,
+    SnapshotSupport,
+};
 pub use death::{DeathCause, DeathCertificate};
 pub use diff::{
     Change, ChangeKind, Conflict, Conflicts, Diff, DiffOptions, Differences, Entry, EntryKind, Merge,
@@ -42,8 +46,8 @@ pub use error::{ErrorCode, ErrorKind, error_chain};
 pub use event::{Event, EventRecord};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
 pub use isolation::{
-    CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, Pulse,
-    RootState, RootTree, Sealed, Shown, Usage,
+    CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError, IsolationErrorKind, Layered,
+    MountRefusal, MountSource, OwnerBond, Pulse, Sealed, Usage,
 };
 pub use journal::{Action, FileDeed, JournalEntry, Outcome, ToolAnswer};
 pub use key::{KeyRecord, Scope};
@@ -62,6 +66,7 @@ pub use network::{
 pub use owner::{Owner, OwnerError};
 pub use page::{Cursor, Page, PageRequest};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
+pub use root::{Root, RootKind, RootState, RootTree, Shown};
 pub use run::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals, can_run, record_run};
 pub use sandbox::{OnExpiry, Paused, PausedBy, SandboxKind, SandboxRecord};
 pub use session::{
@@ -69,6 +74,6 @@ pub use session::{
 };
 pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
 pub use spec::{Mount, MountAccess, Profile, SandboxSpec, SpecError, check_labels};
-pub use templates::{DiskGauge, DiskSpace, TemplateError, TemplateErrorKind, TemplateInfo, Templates};
+pub use templates::{TemplateError, TemplateErrorKind, TemplateInfo, Templates};
 pub use unique::{KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

@@ -13,9 +13,7 @@ use warren_engine::{
     Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy,
     StoppedFiles,
 };
-use warren_testkit::{
-    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
-};
+use warren_testkit::{FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -53,7 +51,6 @@ fn parts() -> Parts {
         catalog: Arc::new(MemoryCatalog::new()),
         templates: Arc::new(FakeTemplates::new()),
         networks: FakeNetworks::new(),
-        disk: Arc::new(FakeDisk::new()),
         clock: Arc::new(FakeClock::new()),
         random: Arc::new(FakeRandom::new(1)),
         passed: Arc::new(|_| {}),

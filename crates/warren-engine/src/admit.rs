@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_core::{DiskQuota, Isolation, Limits, LimitsError, SandboxSpec, SpecError, check_labels};
+use warren_core::{Limits, LimitsError, Need, RootKind, SandboxSpec, SpecError, check_labels};
 
+use crate::backend::Backend;
+use crate::error::sentence;
 use crate::{Engine, EngineError};
 
 impl Engine {
@@ -15,13 +17,16 @@ impl Engine {
         spec: &SandboxSpec,
         disk_limit_required: bool,
         named: Option<&str>,
-    ) -> Result<Arc<dyn Isolation>, EngineError> {
+    ) -> Result<Arc<Backend>, EngineError> {
+        // All that templates and snapshots are made of are layers.
+        let needs = Need::of(spec, RootKind::Layers, disk_limit_required);
         let mut reasons = Vec::new();
-        for backend in &self.shared.parts.backends {
+        for backend in &self.shared.backends {
             if named.is_some_and(|named| named != backend.name()) {
                 continue;
             }
-            match self.why_not(backend.as_ref(), spec, disk_limit_required) {
+            let refused = backend.port.capabilities().refuse(&needs).map(|refusal| refusal.to_string());
+            match refused.or_else(|| self.why_no_link(&spec.network)) {
                 None => return Ok(Arc::clone(backend)),
                 Some(why) => reasons.push((backend.name().to_owned(), why)),
             }
@@ -30,27 +35,6 @@ impl Engine {
             reasons.push((named.to_owned(), "there is no backend of that name here".to_owned()));
         }
         Err(EngineError::NothingFits(reasons))
-    }
-
-    fn why_not(
-        &self,
-        backend: &dyn Isolation,
-        spec: &SandboxSpec,
-        disk_limit_required: bool,
-    ) -> Option<String> {
-        let can = backend.capabilities();
-        if !spec.network.is_none()
-            && let Some(why) = self.why_no_network(backend)
-        {
-            return Some(why);
-        }
-        if !spec.mounts.is_empty() && !can.host_mounts {
-            return Some("it cannot mount directories of the host".to_owned());
-        }
-        if disk_limit_required && can.disk_quota == DiskQuota::Watched {
-            return Some("it cannot hold a sandbox to a disk limit on this machine".to_owned());
-        }
-        None
     }
 
     /// Everything about a spec that can be judged without asking the host.
@@ -67,55 +51,57 @@ impl Engine {
         Err(EngineError::invalid("ttl_s", format!("ttl_s must be between 1 and {most}, got {ttl_s}")))
     }
 
-    /// Refuses new work before the disk is full. Blocks.
+    /// Refuses new work before the disk that holds layers is full. Blocks.
     pub fn check_disk(&self) -> Result<(), EngineError> {
+        let mut layered = self.shared.backends.iter().filter(|backend| backend.port.layered().is_some());
+        layered.try_for_each(|backend| self.check_disk_of(backend))
+    }
+
+    /// Refuses new work before the disk of a backend is full. Blocks.
+    pub(crate) fn check_disk_of(&self, backend: &Backend) -> Result<(), EngineError> {
         let critical = self.shared.settings.disk.critical_bytes;
-        match self.shared.parts.disk.space() {
-            Ok(space) if space.free_bytes < critical => {
+        match backend.port.space() {
+            Ok(Some(space)) if space.free_bytes < critical => {
                 Err(EngineError::DiskLow { free_mib: space.free_bytes >> 20, critical_mib: critical >> 20 })
             }
             Ok(_) => Ok(()),
             Err(error) => {
-                tracing::warn!(%error, "cannot see how much room the disk has");
+                tracing::warn!(error = sentence(&error), "cannot see how much room the disk has");
                 Err(EngineError::DiskLow { free_mib: 0, critical_mib: critical >> 20 })
             }
         }
     }
+}
 
-    /// Puts in place of each mount's source where it really is. Blocks.
-    pub(crate) fn resolve_mounts(&self, spec: &mut SandboxSpec) -> Result<(), EngineError> {
-        for mount in &mut spec.mounts {
-            mount.source = self.allowed_mount("mounts", &mount.source)?;
+/// Puts in place of each mount's source where it really is. Blocks.
+pub(crate) fn resolve_mounts(backend: &Backend, spec: &mut SandboxSpec) -> Result<(), EngineError> {
+    for mount in &mut spec.mounts {
+        mount.source = mount_source(backend, &mount.source)?;
+    }
+    Ok(())
+}
+
+/// The mounts of a sandbox that is started again must be what they were, and still allowed. Blocks.
+pub(crate) fn check_mounts_unmoved(backend: &Backend, spec: &SandboxSpec) -> Result<(), EngineError> {
+    for mount in &spec.mounts {
+        if mount_source(backend, &mount.source)? != mount.source {
+            let source = mount.source.display();
+            return Err(EngineError::invalid(
+                "mounts",
+                format!("`{source}` is no longer the directory it was"),
+            ));
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// The mounts of a sandbox that is started again must be what they were, and still allowed. Blocks.
-    pub(crate) fn check_mounts_unmoved(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
-        for mount in &spec.mounts {
-            if self.allowed_mount("mounts", &mount.source)? != mount.source {
-                let source = mount.source.display();
-                return Err(EngineError::invalid(
-                    "mounts",
-                    format!("`{source}` is no longer the directory it was"),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Where a host directory really is, if it may be mounted. Blocks.
-    pub(crate) fn allowed_mount(&self, field: &str, source: &Path) -> Result<PathBuf, EngineError> {
-        // One answer for what is not there and what is not allowed: a tenant does not explore the host with it.
-        let refuse = || {
-            let message = format!("`{}` is not a directory that may be mounted", source.display());
-            EngineError::invalid(field, message)
-        };
-        let real = source.canonicalize().map_err(|_| refuse())?;
-        let allowed =
-            self.shared.settings.allowed_mounts.iter().filter_map(|allowed| allowed.canonicalize().ok());
-        if allowed.into_iter().any(|allowed| real.starts_with(allowed)) { Ok(real) } else { Err(refuse()) }
-    }
+fn mount_source(backend: &Backend, source: &Path) -> Result<PathBuf, EngineError> {
+    // One answer for what is not there and what is not allowed: a tenant does not explore the host with it.
+    let real = backend.port.mount_source(source).map_err(|_| {
+        let message = format!("`{}` is not a directory that may be mounted", source.display());
+        EngineError::invalid("mounts", message)
+    })?;
+    Ok(real.path)
 }
 
 /// Labels and metadata are the owner's own, within the same bounds.

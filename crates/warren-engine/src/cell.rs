@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
 use warren_core::{
-    Activity, DenyReason, Isolation, Owner, PausedBy, Request, SandboxId, SandboxRecord, Status, Step,
-    Verdict, decide,
+    Activity, DenyReason, Owner, PausedBy, Request, SandboxId, SandboxRecord, Status, Step, Verdict, decide,
 };
 
+use crate::backend::Backend;
 use crate::certificate::Tail;
 use crate::driver::Mail;
 
@@ -20,7 +20,7 @@ const MAILBOX: usize = 16;
 pub(crate) struct Cell {
     pub(crate) id: SandboxId,
     pub(crate) owner: Owner,
-    pub(crate) backend: Arc<dyn Isolation>,
+    pub(crate) backend: Arc<Backend>,
     pub(crate) mail: mpsc::Sender<Mail>,
     pub(crate) tail: Mutex<Tail>,
     /// Held by whoever counts what it uses, which may take as long as it has files.
@@ -79,7 +79,7 @@ pub(crate) enum Leave {
 impl Cell {
     pub(crate) fn new(
         record: SandboxRecord,
-        backend: Arc<dyn Isolation>,
+        backend: Arc<Backend>,
         now_ms: u64,
     ) -> (Arc<Self>, mpsc::Receiver<Mail>) {
         let (mail, mailbox) = mpsc::channel(MAILBOX);
@@ -363,11 +363,14 @@ impl fmt::Debug for Life {
 mod tests {
     use warren_testkit::{FakeIsolation, sample_sandbox};
 
+    use crate::labour::LabourLimits;
+
     use super::*;
 
     fn cell(status: Status) -> Arc<Cell> {
         let record = SandboxRecord { status, ..sample_sandbox(&Owner::first(), 1) };
-        Cell::new(record, FakeIsolation::new(), 100).0
+        let backend = Backend::new(FakeIsolation::new(), 1, &LabourLimits::default(), &Arc::default());
+        Cell::new(record, backend, 100).0
     }
 
     #[test]

@@ -14,7 +14,7 @@ use warren_core::{
     SandboxSpec, SessionId, SessionRecord, Status,
 };
 
-use crate::blocking::{blocking, finished};
+use crate::blocking::finished;
 use crate::{Acquire, Engine, EngineError, NewSandbox, Requirements, StoppedFiles};
 
 /// Where the volume is in the sandbox.
@@ -75,8 +75,7 @@ impl Engine {
         self.may_change()?;
         check_chat(&request.chat)?;
         check_agent(&request.agent)?;
-        let (allowed, asked) = (self.shared.settings.allowed_mounts.clone(), request.volume);
-        let volume = blocking(move || volume::allowed(&allowed, &asked)).await?;
+        let volume = self.chat_volume(request.volume).await?;
         let request = ChatRequest { volume, ..request };
         let (engine, owner) = (self.clone(), owner.clone());
         finished(async move { engine.serve_chat(&owner, request).await }).await

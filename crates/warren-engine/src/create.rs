@@ -1,10 +1,9 @@
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
-use warren_core::{
-    Deadline, History, Isolation, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts,
-};
+use warren_core::{Deadline, History, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts};
 
 use crate::admit::check_words;
+use crate::backend::Backend;
 use crate::blocking::blocking;
 use crate::driver::{Driver, First, Making};
 use crate::snapshots::Pin;
@@ -85,7 +84,7 @@ impl Engine {
         Ok((history, Some(pin)))
     }
 
-    fn first_record(&self, make: &MakeSandbox, backend: &dyn Isolation, history: History) -> SandboxRecord {
+    fn first_record(&self, make: &MakeSandbox, backend: &Backend, history: History) -> SandboxRecord {
         let clock = self.shared.parts.clock.as_ref();
         let lifetime_ms = make.new.spec.limits.lifetime_s.saturating_mul(1000);
         SandboxRecord {

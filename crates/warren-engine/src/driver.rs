@@ -48,12 +48,11 @@ use warren_core::{
     Verdict, decide,
 };
 
-use crate::blocking::behind;
+use crate::backend::Backend;
 use crate::cell::Cell;
 use crate::certificate::Ending;
 use crate::engine::closed;
 use crate::error::sentence;
-use crate::labour::{Place, Trade};
 use crate::network::NetworkChange;
 use crate::seats::Seat;
 use crate::snapshots::{Pin, RolledBack};
@@ -169,7 +168,7 @@ impl Driver {
     pub(crate) fn start(
         engine: &Engine,
         record: SandboxRecord,
-        backend: Arc<dyn Isolation>,
+        backend: Arc<Backend>,
         seat: Option<Seat>,
         first: First,
     ) -> Option<Arc<Cell>> {
@@ -362,18 +361,14 @@ impl Driver {
         self.cell.set_gate(self.record.status, paused_by);
     }
 
-    /// A turn for work that goes on in the kernel. Nobody is refused, however many wait.
-    async fn turn(&self, trade: Trade) -> Option<Place> {
-        self.engine.place_for(&self.record.owner, trade).await.ok()
-    }
-
-    /// Calls the backend on a thread.
+    /// Calls the backend on one of its threads.
     async fn isolate<R: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Isolation, &SandboxId) -> R + Send + 'static,
     ) -> R {
         let (backend, id) = (Arc::clone(&self.cell.backend), self.record.id.clone());
-        behind(move || work(backend.as_ref(), &id)).await
+        let port = Arc::clone(&backend.port);
+        backend.work(move || work(port.as_ref(), &id)).await
     }
 
     fn watch_over(&mut self, watch: OwnedFd) {

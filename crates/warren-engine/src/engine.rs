@@ -7,10 +7,11 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
-    Clock, Deadline, DeathCause, DiskGauge, Isolation, IsolationError, LayerStore, Networks, Random,
-    SandboxRecord, Templates,
+    Clock, Deadline, DeathCause, Isolation, IsolationError, LayerStore, Networks, Random, SandboxRecord,
+    Templates,
 };
 
+use crate::backend::Backend;
 use crate::blocking::blocking;
 use crate::certificate::Ending;
 use crate::driver::Task;
@@ -49,6 +50,8 @@ pub struct Engine {
 
 pub(crate) struct Shared {
     pub(crate) parts: Parts,
+    /// Those of the parts, in the same order.
+    pub(crate) backends: Vec<Arc<Backend>>,
     pub(crate) settings: Settings,
     /// What this catalog's sandboxes are marked with.
     pub(crate) instance: String,
@@ -93,7 +96,6 @@ pub struct Parts {
     pub layers: Arc<dyn LayerStore>,
     /// Links sandboxes to the world.
     pub networks: Arc<dyn Networks>,
-    pub disk: Arc<dyn DiskGauge>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     /// Called after each step of a change that has several, so that tests can end the process there.
@@ -165,6 +167,9 @@ impl Engine {
         let closing = watch::Sender::new(false);
         let (journal, journal_jobs) = Journal::new();
         let presence = Arc::new(Presence::default());
+        let (count, limits) = (parts.backends.len(), settings.labour);
+        let backends = parts.backends.iter().cloned();
+        let backends = backends.map(|port| Backend::new(port, count, &limits, &presence)).collect();
         let shared = Shared {
             instance,
             anchor,
@@ -180,7 +185,8 @@ impl Engine {
             in_flight: settings.calls_in_flight(),
             visits: settings.visits_in_flight(),
             journal,
-            labour: Labour::new(&settings.labour, &presence),
+            labour: Labour::new(&settings.labour),
+            backends,
             presence,
             started_ms: parts.clock.boot_ms(),
             started_unix_ms: parts.clock.unix_ms(),
@@ -260,8 +266,8 @@ impl Engine {
     }
 
     /// The backend that made a sandbox.
-    pub(crate) fn backend_of(&self, record: &SandboxRecord) -> Result<Arc<dyn Isolation>, EngineError> {
-        let backends = &self.shared.parts.backends;
+    pub(crate) fn backend_of(&self, record: &SandboxRecord) -> Result<Arc<Backend>, EngineError> {
+        let backends = &self.shared.backends;
         let found = backends.iter().find(|backend| backend.name() == record.backend);
         found.cloned().ok_or_else(|| {
             let why = "the sandbox was made by it, and it is not configured".to_owned();

@@ -11,7 +11,6 @@ use warren_core::{
 };
 use warren_wire::guest::{Exit, ProcessId};
 
-use crate::blocking::blocking;
 use crate::cell::{Cell, Leave, Life};
 use crate::dial;
 use crate::driver::{Task, head_or_start};
@@ -120,7 +119,7 @@ impl Door {
         if let Some(detail) = self.life.ended() {
             return Err(self.ended(&detail));
         }
-        match dial::dial(self.cell.backend.as_ref(), &self.id, dial::PATIENCE).await {
+        match dial::dial(&self.cell.backend, &self.id, dial::PATIENCE).await {
             Ok(stream) => Ok(stream),
             Err(error) => match error.kind {
                 IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
@@ -131,9 +130,10 @@ impl Door {
         }
     }
 
-    /// A socket in the sandbox's own network, if the backend makes them. It takes some microseconds as well.
+    /// A socket in the sandbox's own network, if the backend makes them.
     pub(crate) async fn socket(&self, v6: bool) -> Result<Option<OwnedFd>, EngineError> {
-        match self.cell.backend.socket(&self.id, v6) {
+        let (port, id) = (Arc::clone(&self.cell.backend.port), self.id.clone());
+        match self.cell.backend.ask(move || port.socket(&id, v6)).await {
             Ok(socket) => Ok(socket),
             Err(error) => match error.kind {
                 IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
@@ -227,8 +227,9 @@ impl Entry {
         if self.engine.shared.settings.flush != Flush::Commands {
             return Ok(());
         }
-        let (backend, id) = (Arc::clone(&self.door.cell.backend), self.door.id.clone());
-        match blocking(move || backend.flush(&id)).await {
+        let (backend, id) = (&self.door.cell.backend, self.door.id.clone());
+        let port = Arc::clone(&backend.port);
+        match backend.ask(move || port.flush(&id)).await {
             // It was removed meanwhile, and all it wrote with it.
             Err(error) if error.kind == IsolationErrorKind::NotFound => Ok(()),
             done => done.map_err(EngineError::Backend),

@@ -12,6 +12,7 @@
 //! ```
 
 mod admit;
+mod backend;
 mod blocking;
 mod cell;
 mod certificate;

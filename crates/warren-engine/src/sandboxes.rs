@@ -14,7 +14,7 @@ use crate::blocking::{blocking, finished};
 use crate::certificate::Ending;
 use crate::driver::Task;
 use crate::engine::closed;
-use crate::labour::{self, Trade};
+use crate::labour;
 use crate::{Engine, EngineError};
 
 /// How often somebody who waits for a sandbox without a driver looks whether it has one.
@@ -182,11 +182,11 @@ impl Engine {
                 Some(cell) => Some(Arc::clone(&cell.counting).lock_owned().await),
                 None => None,
             };
-            let place = self.place_for(owner, Trade::Telling).await?;
             let (engine, backend, id) = (self.inner(), self.backend_of(&record)?, id.clone());
+            let place = backend.labour.to_count(owner).await?;
             let usage = move || {
                 let _held = (turn, call);
-                engine.usage_of(backend.as_ref(), &id).map_err(EngineError::Backend)
+                engine.usage_of(backend.port.as_ref(), &id).map_err(EngineError::Backend)
             };
             return labour::at(place, usage).await;
         }

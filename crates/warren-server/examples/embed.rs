@@ -14,7 +14,7 @@ use warren_engine::{
 };
 use warren_isolate::{Native, NativeOptions};
 use warren_server::{MachineClock, MachineRandom};
-use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
+use warren_store::{LayerDirectory, SqliteCatalog, TemplateStore};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -44,19 +44,12 @@ fn parts(data_dir: &Path) -> Result<Parts, Box<dyn Error>> {
     std::fs::create_dir_all(data_dir)?;
     let catalog = SqliteCatalog::open(data_dir)?;
     let templates = TemplateStore::open(data_dir)?;
-    let native = NativeOptions {
-        data_dir: data_dir.to_owned(),
-        prepared_networks: 0,
-        subvolumes: false,
-        crash_at: None,
-    };
     Ok(Parts {
-        backends: vec![Arc::new(Native::open(native)?)],
+        backends: vec![Arc::new(Native::open(NativeOptions::at(data_dir))?)],
         catalog: Arc::new(catalog),
         layers: Arc::new(LayerDirectory::open(data_dir, templates.clone())?),
         templates: Arc::new(templates),
         networks: Arc::new(warren_core::NoNetworks::because("the example has none")),
-        disk: Arc::new(DataDisk::of(data_dir)?),
         clock: Arc::new(MachineClock::new()?),
         random: Arc::new(MachineRandom),
         passed: Arc::new(|_| {}),

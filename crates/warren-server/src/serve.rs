@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use warren_core::catalog::{Catalog, CatalogError, SecretCatalog};
-use warren_core::{Clock, DiskGauge, Isolation, LayerDriver, LayerStore, Networks, Random};
+use warren_core::{Clock, Isolation, LayerDriver, LayerStore, Networks, Random};
 use warren_engine::{Engine, Mode, Parts, ShutdownPolicy};
 use warren_isolate::{DataDir, DataDirError, Native, NativeOptions};
-use warren_store::{DataDisk, LayerDirectory, SHOWN, SqliteCatalog, TemplateStore};
+use warren_store::{LayerDirectory, SHOWN, SqliteCatalog, TemplateStore};
 
 pub use crash::{CrashAt, CrashAtError};
 pub use environment::E2bAddress;
@@ -229,22 +229,21 @@ struct Machine {
     layers: Arc<LayerDirectory>,
     native: Arc<Native>,
     networks: Arc<dyn Networks>,
-    disk: Arc<DataDisk>,
     clock: Arc<MachineClock>,
 }
 
 impl Machine {
     fn open(config: &Config, options: &ServeOptions) -> Result<Self, ServeError> {
         let data_dir = &config.server.data_dir;
-        let failed = |source| ServeError::DataDir { path: data_dir.clone(), source };
         DataDir::examine(data_dir, &SHOWN)?.claim()?;
         // The catalog first: it refuses a second server on the directory.
         let catalog = Arc::new(SqliteCatalog::open(data_dir).map_err(ServeError::Catalog)?);
         let native = NativeOptions {
-            data_dir: data_dir.clone(),
             prepared_networks: usize::try_from(config.server.prepared_networks).unwrap_or(0),
             subvolumes: config.snapshots.driver == LayerDriver::Btrfs,
+            allowed_mounts: config.mounts.allow.clone(),
             crash_at: options.crash_at.and_then(CrashAt::backend),
+            ..NativeOptions::at(data_dir)
         };
         let templates = TemplateStore::open(data_dir).map_err(ServeError::Templates)?.looking_in_background();
         let layers = LayerDirectory::with_driver(data_dir, templates.clone(), config.snapshots.driver);
@@ -255,7 +254,6 @@ impl Machine {
             templates,
             native: Arc::new(Native::open(native).map_err(ServeError::Native)?),
             networks: open_networks(config, LinksOf::Server(secrets)),
-            disk: Arc::new(DataDisk::of(data_dir).map_err(failed)?),
             clock: Arc::new(MachineClock::new().map_err(ServeError::Clock)?),
         })
     }
@@ -267,7 +265,6 @@ impl Machine {
             templates: Arc::new(self.templates.clone()),
             layers: Arc::clone(&self.layers) as Arc<dyn LayerStore>,
             networks: Arc::clone(&self.networks),
-            disk: Arc::clone(&self.disk) as Arc<dyn DiskGauge>,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             random: Arc::new(MachineRandom) as Arc<dyn Random>,
             passed: crash::hook(crash_at),

@@ -22,7 +22,6 @@
 
 mod catalog;
 mod digest;
-mod disk;
 mod given;
 mod host;
 mod import;
@@ -37,7 +36,6 @@ mod tree;
 
 pub use catalog::{CatalogOpenError, DamageFound, IdentityError, MakeError, SqliteCatalog};
 pub use digest::{Digest, DigestError};
-pub use disk::DataDisk;
 pub use host::{HostError, SHOWN, hidden_names};
 pub use import::archive::ArchiveError;
 pub use import::error::{ImageError, ImportError};

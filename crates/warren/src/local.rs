@@ -46,8 +46,7 @@ impl Local {
         live_apart().map_err(CliError::new)?;
         let doctor = "`warren doctor` checks what sandboxes need";
         let crash_at = global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?;
-        let options =
-            NativeOptions { data_dir: data_dir.clone(), prepared_networks: 0, subvolumes: false, crash_at };
+        let options = NativeOptions { crash_at, ..NativeOptions::at(&data_dir) };
         let backend = Native::open(options).map_err(|error| CliError::new(error).hint(doctor))?;
         let templates = TemplateStore::open(&data_dir).map_err(CliError::new)?;
         Ok(Self { templates, backend })

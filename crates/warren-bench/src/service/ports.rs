@@ -159,12 +159,7 @@ impl Site {
 
     /// A connection past the proxy, over a socket of the sandbox's own network.
     fn straight(&self, server: &Server) -> anyhow::Result<TcpStream> {
-        let options = NativeOptions {
-            data_dir: server.data_dir(),
-            prepared_networks: 0,
-            subvolumes: false,
-            crash_at: None,
-        };
+        let options = NativeOptions::at(server.data_dir());
         let id: SandboxId = self.id.parse()?;
         let socket = Native::open(options)?.socket(&id, false)?;
         let stream = TcpStream::from(socket.ok_or_else(|| anyhow::anyhow!("the backend makes no sockets"))?);

@@ -23,11 +23,12 @@ impl Chats {
         create_dir_all(scratch.path().join("two")).unwrap();
         symlink(scratch.path().join("one"), scratch.path().join("link")).unwrap();
         let settings = Settings {
-            allowed_mounts: vec![scratch.path().to_owned()],
             chat_env: BTreeMap::from([("MODEL".to_owned(), "small".to_owned())]),
             ..Settings::default()
         };
-        Self { bench: Bench::with(settings).await, scratch }
+        let bench = Bench::with(settings).await;
+        bench.backend.allow_mounts(vec![scratch.path().to_owned()]);
+        Self { bench, scratch }
     }
 
     fn request(&self, chat: &str, agent: &str, volume: &str) -> ChatRequest {

@@ -26,9 +26,7 @@ use warren_core::{
 use self::work::{Failure, Outcome, Work};
 use super::pause::Undo;
 use super::{Driver, Unwritten};
-use crate::blocking::behind;
 use crate::error::sentence;
-use crate::labour::Trade;
 use crate::snapshots::{Pin, Taken};
 use crate::{Engine, EngineError};
 
@@ -129,10 +127,7 @@ impl Driver {
         order: CaptureOrder,
         posture: Posture,
     ) -> Result<Capture, EngineError> {
-        if !self.cell.backend.capabilities().snapshots {
-            let why = format!("the backend `{}` cannot capture what a sandbox wrote", self.record.backend);
-            return Err(EngineError::SnapshotsUnavailable(why));
-        }
+        self.cell.backend.layered()?;
         if order.need == Need::IfMarked && !self.cell.is_changed() {
             return Ok(Capture::Same(head_or_start(&self.record)));
         }
@@ -149,8 +144,8 @@ impl Driver {
             is_plain: self.plain.is_some() && self.plain == self.record.history.head,
         };
         let pin = self.engine.shared.keep.pin(std::slice::from_ref(&work.layer));
-        let turn = self.turn(Trade::Capturing).await;
-        let captured = behind(move || work.run()).await;
+        let turn = self.cell.backend.labour.to_capture(&self.record.owner).await;
+        let captured = self.cell.backend.work(move || work.run()).await;
         drop(turn);
         match captured {
             Ok(Outcome::Taken(written, frozen)) => {
@@ -209,7 +204,7 @@ impl Engine {
         spec: &warren_core::SandboxSpec,
     ) -> Result<Vec<RootTree>, EngineError> {
         let request = self.shared.parts.templates.request(id, spec, warren_core::OwnerBond::Outlives);
-        Ok(request.map_err(EngineError::Template)?.root)
+        Ok(request.map_err(EngineError::Template)?.root.into_trees())
     }
 }
 

@@ -13,7 +13,6 @@ use crate::blocking::blocking;
 use crate::certificate::{Ending, Evidence, cause_of_exit, processes};
 use crate::dial::dial;
 use crate::error::sentence;
-use crate::labour::Trade;
 use crate::{EngineError, EngineStep};
 
 /// Counting a sandbox's files may take long; its end does not wait for that.
@@ -75,7 +74,7 @@ impl Driver {
     pub(super) async fn finish(&mut self) -> Result<(), EngineError> {
         self.watch = None;
         let keep = self.record.files_kept();
-        let turn = self.turn(Trade::Changing).await;
+        let turn = self.cell.backend.labour.to_change(&self.record.owner).await;
         let done =
             self.isolate(move |backend, id| if keep { backend.halt(id) } else { backend.destroy(id) }).await;
         drop(turn);
@@ -220,7 +219,7 @@ impl Driver {
             if self.record.status != Status::Ready {
                 return Vec::new();
             }
-            match dial(self.cell.backend.as_ref(), &self.record.id, PATIENCE).await {
+            match dial(&self.cell.backend, &self.record.id, PATIENCE).await {
                 Ok(stream) => processes(stream).await,
                 Err(_) => Vec::new(),
             }

@@ -56,7 +56,7 @@ impl Driver {
             remaining_ms = remaining_ms.min(expiry_unix_ms.saturating_sub(clock.unix_ms()));
         }
         let due_ms = now_ms.saturating_add(remaining_ms);
-        if self.record.status == Status::Ready && self.cell.backend.capabilities().freeze {
+        if self.record.status == Status::Ready && self.cell.backend.port.capabilities().freeze {
             due_ms.min(self.idle_since_ms().saturating_add(self.active_ms()))
         } else {
             due_ms
@@ -77,7 +77,7 @@ impl Driver {
         if !self.record.is_live() || self.is_paused_by_request() {
             return Ok(());
         }
-        let pauses = self.record.on_expiry == OnExpiry::Pause && self.cell.backend.capabilities().freeze;
+        let pauses = self.record.on_expiry == OnExpiry::Pause && self.cell.backend.port.capabilities().freeze;
         if pauses && matches!(self.record.status, Status::Ready | Status::Paused) {
             self.cell.check_unoccupied(Request::Pause)?;
             return self.pause().await;
@@ -138,7 +138,7 @@ impl Driver {
 
     async fn rest(&mut self) {
         let idle_since_ms = self.idle_since_ms();
-        if !self.cell.backend.capabilities().freeze || !self.cell.close_if_unused(idle_since_ms) {
+        if !self.cell.backend.port.capabilities().freeze || !self.cell.close_if_unused(idle_since_ms) {
             return;
         }
         if let Err(error) = self.freeze(PausedBy::Idleness).await {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use warren_core::catalog::Durability;
 use warren_core::{
-    CreateRequest, Event, NetworkError, NetworkPolicy, Networks, Request, SandboxId, SandboxRecord,
+    CreateRequest, Event, Need, NetworkError, NetworkPolicy, Networks, Request, SandboxId, SandboxRecord,
 };
 
 use super::Driver;
@@ -95,7 +95,8 @@ impl Driver {
                            stop it, set the mode, and resume it";
             return Err(EngineError::invalid("network.mode", message));
         }
-        match self.engine.why_no_network(self.cell.backend.as_ref()) {
+        self.cell.backend.require(Need::Network)?;
+        match self.engine.why_no_link(new) {
             Some(why) => Err(EngineError::NothingFits(vec![(self.record.backend.clone(), why)])),
             None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Freezing and thawing.
 
 use warren_core::catalog::Durability;
-use warren_core::{Deadline, Event, Paused, PausedBy, Request, Status, Step, Verdict};
+use warren_core::{Deadline, Event, Need, Paused, PausedBy, Request, Status, Step, Verdict};
 
 use super::Driver;
 use crate::error::sentence;
@@ -45,10 +45,9 @@ impl Driver {
 
     /// Freezes it. The gate is closed already.
     pub(super) async fn freeze(&mut self, by: PausedBy) -> Result<(), EngineError> {
-        if !self.cell.backend.capabilities().freeze {
+        if let Err(error) = self.cell.backend.require(Need::Freeze) {
             self.reset_gate();
-            let why = "it cannot pause a sandbox".to_owned();
-            return Err(EngineError::NothingFits(vec![(self.record.backend.clone(), why)]));
+            return Err(error);
         }
         if let Err(error) = self.isolate(|backend, id| backend.freeze(id)).await {
             self.reset_gate();

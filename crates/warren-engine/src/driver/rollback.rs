@@ -305,7 +305,8 @@ impl Driver {
 
     async fn start_as_recorded(&mut self) -> Result<(), EngineError> {
         let (engine, record) = (self.engine.inner(), self.record.clone());
-        let request = blocking(move || engine.request_for(&record, RootState::Kept)).await?;
+        let backend = Arc::clone(&self.cell.backend);
+        let request = blocking(move || engine.request_for(&record, RootState::Kept, &backend)).await?;
         let started = self.start_with(request, EngineStep::RollbackMade, EngineStep::RollbackReady).await;
         started.map_err(|error: StartError| self.start_failed(error))
     }

@@ -11,11 +11,11 @@ use warren_core::{
 };
 
 use super::{Driver, Link, Unwritten};
-use crate::blocking::{behind, blocking};
+use crate::admit::{check_mounts_unmoved, resolve_mounts};
+use crate::backend::Backend;
 use crate::certificate::{Ending, Evidence};
 use crate::create::MakeError;
 use crate::error::sentence;
-use crate::labour::Trade;
 use crate::snapshots::Pin;
 use crate::{Engine, EngineError, EngineStep};
 
@@ -93,10 +93,11 @@ impl Driver {
         idempotency: Option<Idempotency>,
     ) -> Result<CreateRequest, MakeError> {
         let (engine, mut sandbox) = (self.engine.inner(), self.record.clone());
-        let (record, request) = blocking(move || {
-            engine.check_disk()?;
-            engine.resolve_mounts(&mut sandbox.spec)?;
-            let request = engine.request_for(&sandbox, RootState::Fresh)?;
+        let backend = Arc::clone(&self.cell.backend);
+        let write = move || {
+            engine.check_disk_of(&backend)?;
+            resolve_mounts(&backend, &mut sandbox.spec)?;
+            let request = engine.request_for(&sandbox, RootState::Fresh, &backend)?;
             let new = NewRecords { sandbox: sandbox.clone(), session, idempotency };
             engine.shared.parts.catalog.insert(new).map_err(|error| match error {
                 InsertError::Repeated(earlier) => MakeError::Repeated(earlier),
@@ -104,8 +105,8 @@ impl Driver {
             })?;
             (engine.shared.parts.passed)(EngineStep::CreateRecorded);
             Ok::<_, MakeError>((sandbox, request))
-        })
-        .await?;
+        };
+        let (record, request) = self.cell.backend.ask(write).await?;
         self.show(record);
         Ok(request)
     }
@@ -142,12 +143,13 @@ impl Driver {
     pub(super) async fn start_again(&mut self) -> Result<(), EngineError> {
         let seat = self.engine.shared.seats.take(&self.record.owner)?;
         let (engine, record) = (self.engine.inner(), self.record.clone());
-        let request = blocking(move || {
-            engine.check_disk()?;
-            engine.check_mounts_unmoved(&record.spec)?;
-            engine.request_for(&record, RootState::Kept)
-        })
-        .await?;
+        let backend = Arc::clone(&self.cell.backend);
+        let check = move || {
+            engine.check_disk_of(&backend)?;
+            check_mounts_unmoved(&backend, &record.spec)?;
+            engine.request_for(&record, RootState::Kept, &backend)
+        };
+        let request = self.cell.backend.ask(check).await?;
         let before = self.record.clone();
         self.write(Durability::Process, |record| record.status = Status::Creating).await?;
         self.passed(EngineStep::ResumeRecorded);
@@ -182,8 +184,8 @@ impl Driver {
         ready: EngineStep,
     ) -> Result<(), StartError> {
         let (start, state) = (Start::of(self), request.state);
-        let turn = self.turn(Trade::Changing).await;
-        let started = behind(move || start.run(request, made, ready)).await;
+        let turn = self.cell.backend.labour.to_change(&self.record.owner).await;
+        let started = self.cell.backend.work(move || start.run(request, made, ready)).await;
         drop(turn);
         match started {
             Ok((watch, record)) => {
@@ -233,7 +235,7 @@ impl Driver {
 /// What a start needs of its driver, on a thread.
 struct Start {
     engine: Engine,
-    backend: Arc<dyn Isolation>,
+    backend: Arc<Backend>,
     record: SandboxRecord,
 }
 
@@ -254,7 +256,7 @@ impl Start {
         let (id, state) = (request.id.clone(), request.state);
         let began_ms = self.engine.shared.parts.clock.boot_ms();
         if self.record.history.moved {
-            let cleared = self.backend.clear(&id);
+            let cleared = self.backend.port.layered().map_or(Ok(()), |layered| layered.clear(&id));
             cleared.map_err(|error| self.unlinked(StartError::Backend(error), false))?;
         }
         let attached = self.engine.make_link(&self.record, &mut request);
@@ -263,12 +265,13 @@ impl Start {
             self.passed(EngineStep::NetworkAttached);
         }
         // The namespace goes with the request: from here on only the sandbox itself keeps it.
-        let created = self.backend.create(request);
+        let created = self.backend.port.create(request);
         created.map_err(|error| self.unlinked(StartError::Backend(error), false))?;
         self.passed(made);
-        let recorded = watch_and_record(&self.engine, self.backend.as_ref(), self.record.clone(), began_ms);
+        let recorded =
+            watch_and_record(&self.engine, self.backend.port.as_ref(), self.record.clone(), began_ms);
         let started = recorded.map_err(|error| {
-            let left = undo(self.backend.as_ref(), &id, state).is_err();
+            let left = undo(self.backend.port.as_ref(), &id, state).is_err();
             self.unlinked(error, left)
         })?;
         self.passed(ready);
@@ -336,12 +339,14 @@ impl Engine {
         &self,
         record: &SandboxRecord,
         state: RootState,
+        backend: &Backend,
     ) -> Result<CreateRequest, EngineError> {
         let templates = &self.shared.parts.templates;
-        let mut request = templates
-            .request(&record.id, &record.spec, OwnerBond::Outlives)
-            .map_err(EngineError::Template)?;
-        self.shared.parts.layers.stand_on(&record.history.stack, &mut request.root)?;
+        let outlives = backend.port.capabilities().outlives_server;
+        let owner = if outlives { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
+        let mut request =
+            templates.request(&record.id, &record.spec, owner).map_err(EngineError::Template)?;
+        self.shared.parts.layers.stand_on(&record.history.stack, request.root.trees_mut())?;
         request.state = state;
         request.disk_limit_required = record.disk_limit_required;
         request.spec.labels.insert(crate::reconcile::MARK.to_owned(), self.shared.instance.clone());

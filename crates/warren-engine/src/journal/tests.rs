@@ -4,9 +4,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 use warren_core::{Action, Automatic, Event, JournalEntry, SandboxId};
-use warren_testkit::{
-    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
-};
+use warren_testkit::{FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
 
 use crate::sessions::tests::{eventually, owner, request, stranger};
 use crate::{
@@ -41,7 +39,6 @@ impl World {
             templates: Arc::new(FakeTemplates::new()),
             layers: self.isolation.layers(),
             networks: FakeNetworks::new(),
-            disk: Arc::new(FakeDisk::new()),
             clock: self.clock.clone(),
             random: self.random.clone(),
             passed: Arc::new(|_| {}),

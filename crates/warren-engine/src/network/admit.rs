@@ -1,6 +1,6 @@
 //! Which policies may be had here.
 
-use warren_core::{Isolation, NetworkPolicy, Owner};
+use warren_core::{NetworkPolicy, Owner};
 
 use crate::{Engine, EngineError};
 
@@ -55,10 +55,10 @@ impl Engine {
         }
     }
 
-    /// Why a sandbox of this backend can have no network; `None` when it can.
-    pub(crate) fn why_no_network(&self, backend: &dyn Isolation) -> Option<String> {
-        if !backend.capabilities().network {
-            return Some("it cannot give a sandbox a network".to_owned());
+    /// Why no sandbox can have a link with this policy here, whatever its backend; `None` when it can.
+    pub(crate) fn why_no_link(&self, policy: &NetworkPolicy) -> Option<String> {
+        if policy.is_none() {
+            return None;
         }
         let reason = self.shared.parts.networks.unavailable()?;
         Some(format!("no sandbox can have a network here: {reason}"))

@@ -195,7 +195,7 @@ impl Engine {
         blocking(move || {
             let request =
                 templates.request(&nobody, &spec, OwnerBond::Outlives).map_err(EngineError::Template)?;
-            Ok(required.unwritable_in(&request.root, &spec.mounts))
+            Ok(required.unwritable_in(request.root.trees(), &spec.mounts))
         })
         .await
     }

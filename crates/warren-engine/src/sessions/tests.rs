@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use warren_core::{Owner, RunLimits, SandboxRecord, SandboxSpec, SessionRecord, SessionState, TemplateName};
 use warren_testkit::{
-    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+    FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
 };
 
 use crate::{Acquire, Acquired, Engine, EngineError, NewSandbox, Parts, Requirements, Settings};
@@ -33,7 +33,6 @@ impl Bench {
             templates: Arc::new(FakeTemplates::new()),
             layers: backend.layers(),
             networks: FakeNetworks::new(),
-            disk: Arc::new(FakeDisk::new()),
             clock: clock.clone(),
             random: Arc::new(FakeRandom::new(7)),
             passed: Arc::new(|_| {}),

@@ -91,6 +91,7 @@ impl Engine {
     ) -> Result<Exclusive, EngineError> {
         self.may_change()?;
         let cell = self.wake(owner, id).await?;
+        cell.backend.layered()?;
         if cell.rests() {
             self.ask(owner, id, Task::Thaw).await?;
         }

@@ -95,6 +95,7 @@ impl Engine {
         mut from: Box<dyn Read + Send>,
     ) -> Result<Vec<SnapshotRecord>, EngineError> {
         self.may_change()?;
+        self.first_layered()?;
         name.as_deref().map_or(Ok(()), check_name)?;
         if format == ImportFormat::Tar && template.is_none() {
             return Err(EngineError::invalid("template", "a tar file needs a template to stand on"));
@@ -131,7 +132,7 @@ impl Engine {
         let template = template.or(imported.template).unwrap_or_else(TemplateName::host);
         self.root_for(&template)?;
         let sandbox = SandboxId::from_random(parts.random.bits());
-        let (now_ms, backend) = (parts.clock.unix_ms(), self.first_backend());
+        let (now_ms, backend) = (parts.clock.unix_ms(), self.first_layered()?);
         let mut ids: HashMap<String, SnapshotId> = HashMap::new();
         let mut rows = Vec::new();
         for snapshot in imported.snapshots {
@@ -200,8 +201,14 @@ impl Engine {
         self.template_root(&nobody, &SandboxSpec::new(name.clone()))
     }
 
-    fn first_backend(&self) -> String {
-        self.shared.parts.backends.first().map(|backend| backend.name().to_owned()).unwrap_or_default()
+    /// The first backend that can use what is imported.
+    fn first_layered(&self) -> Result<String, EngineError> {
+        let backends = &self.shared.backends;
+        let able = backends.iter().find(|backend| backend.port.layered().is_some());
+        able.map(|backend| backend.name().to_owned()).ok_or_else(|| {
+            let why = "no backend can start a sandbox on layers (capability `snapshots`)".to_owned();
+            EngineError::SnapshotsUnavailable(why)
+        })
     }
 }
 

@@ -104,12 +104,12 @@ async fn nothing_is_made_on_a_full_disk_and_what_lives_goes_on() {
     let world = World::new();
     let engine = world.open().await;
     let made = make(&engine).await;
-    world.disk.set_free(world.settings.disk.critical_bytes - 1);
+    world.isolation.set_free(Some(world.settings.disk.critical_bytes - 1));
     let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
     assert!(matches!(error, EngineError::DiskLow { .. }), "{error:?}");
     assert_eq!(output(&engine, &made.sandbox.id, "echo on").await, "on\n");
     assert_eq!(all_sandboxes(&engine, &owner()).await.len(), 1);
-    world.disk.set_free(world.settings.disk.critical_bytes + (1 << 30));
+    world.isolation.set_free(Some(world.settings.disk.critical_bytes + (1 << 30)));
     make(&engine).await;
 }
 
@@ -286,7 +286,7 @@ async fn a_stopped_sandbox_is_not_started_on_a_full_disk() {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
-    world.disk.set_free(world.settings.disk.critical_bytes - 1);
+    world.isolation.set_free(Some(world.settings.disk.critical_bytes - 1));
     let error = engine.resume(&owner(), &id).await.unwrap_err();
     assert!(matches!(error, EngineError::DiskLow { .. }), "{error:?}");
     assert_consistent(&world, &engine).await;

@@ -7,8 +7,8 @@ mod watching;
 use warren_core::catalog::CatalogErrorKind;
 use warren_core::network::Protocol;
 use warren_core::{
-    Capabilities, DiskQuota, Event, IsolationErrorKind, NetworkEntry, NetworkLimits, NetworkMode,
-    NetworkPolicy, NetworkRule, NetworkVerdict, SandboxId, Status,
+    Capabilities, Event, IsolationErrorKind, NetworkEntry, NetworkLimits, NetworkMode, NetworkPolicy,
+    NetworkRule, NetworkSupport, NetworkVerdict, SandboxId, Status,
 };
 use warren_engine::{Acquire, Engine, EngineError, NewSandbox, Point, StoppedFiles};
 use warren_testkit::{Call, FakeIsolation};
@@ -280,13 +280,7 @@ async fn what_cannot_be_had_is_refused_before_anything_is_made() {
 
 #[tokio::test]
 async fn a_backend_without_networks_serves_those_that_need_none() {
-    let can = Capabilities {
-        freeze: true,
-        network: false,
-        host_mounts: true,
-        disk_quota: DiskQuota::Project,
-        snapshots: true,
-    };
+    let can = Capabilities { network: NetworkSupport::None, ..FakeIsolation::everything() };
     let world = World { isolation: FakeIsolation::able("fake", can), ..World::new() };
     let engine = world.open().await;
     let error = engine.acquire(&owner(), acquire()).await.unwrap_err();

@@ -272,7 +272,7 @@ async fn what_nobody_asked_for_does_not_take_the_last_of_the_machine_s_disk() {
     let critical = world.settings.disk.critical_bytes;
     let (world, engine, id) = busy_in(world).await;
     for (free, kept) in [(critical, false), (critical + (1 << 20), true)] {
-        world.disk.set_free(free);
+        world.isolation.set_free(Some(free));
         for name in ["more", "and-more"] {
             drift(&world, &id, &format!("/root/{name}"), &free.to_string());
         }

@@ -31,12 +31,12 @@ async fn health_says_what_is_wrong() {
     let health = engine.health().await;
     assert_eq!((health.status, health.problems.len(), health.sandboxes), (HealthStatus::Ok, 0, 1));
     assert_eq!(health.backends.get("fake"), Some(&true));
-    world.disk.set_free(world.settings.disk.warn_bytes - 1);
+    world.isolation.set_free(Some(world.settings.disk.warn_bytes - 1));
     assert_eq!(engine.health().await.status, HealthStatus::Warning);
-    world.disk.set_free(world.settings.disk.critical_bytes - 1);
+    world.isolation.set_free(Some(world.settings.disk.critical_bytes - 1));
     let health = engine.health().await;
     assert_eq!((health.status, health.problems.is_empty()), (HealthStatus::Critical, false));
-    world.disk.fail();
+    world.isolation.set_free(None);
     assert_ne!(engine.health().await.status, HealthStatus::Ok);
 }
 

@@ -2,11 +2,11 @@
 
 use warren_core::catalog::CatalogErrorKind;
 use warren_core::{
-    Automatic, DenyReason, Event, Isolation as _, IsolationErrorKind, LayerDriver, LayerErrorKind,
-    SnapshotId, SnapshotMethod, SnapshotReason, Status,
+    Automatic, DenyReason, Event, IsolationErrorKind, LayerDriver, LayerErrorKind, SnapshotId,
+    SnapshotMethod, SnapshotReason, Status,
 };
 use warren_engine::{EngineError, StoppedFiles, TakeSnapshot};
-use warren_testkit::{Call, FakeIsolation};
+use warren_testkit::Call;
 
 use crate::support::*;
 use crate::travel::*;
@@ -240,19 +240,6 @@ async fn turns_are_counted_and_tell_what_the_sandbox_holds() {
     assert_eq!(second.taken.snapshot.reason, SnapshotReason::Turn);
     let (one, two) = (first.space_used.unwrap(), second.space_used.unwrap());
     assert!(two.bytes > one.bytes && two.inodes > one.inodes, "{one:?} {two:?}");
-}
-
-#[tokio::test]
-async fn a_backend_without_snapshots_says_so() {
-    let mut world = World::new();
-    let able = warren_core::Capabilities { snapshots: false, ..world.isolation.capabilities().clone() };
-    world.isolation = FakeIsolation::able("plain", able);
-    let engine = world.open().await;
-    let id = make(&engine).await.sandbox.id;
-    output(&engine, &id, "write /root/work one").await;
-    let error = engine.take_snapshot(&owner(), &id, TakeSnapshot::default()).await.unwrap_err();
-    assert!(matches!(error, EngineError::SnapshotsUnavailable(_)), "{error:?}");
-    assert!(snapshots_of(&engine, &owner(), &id).await.is_empty());
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use warren_engine::{
     ProcessSpec, Settings,
 };
 use warren_testkit::{
-    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+    FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
 };
 
 pub(crate) const ACTIVE_S: u64 = 300;
@@ -33,7 +33,6 @@ pub(crate) struct World {
     pub(crate) catalog: Arc<MemoryCatalog>,
     pub(crate) templates: Arc<FakeTemplates>,
     pub(crate) networks: Arc<FakeNetworks>,
-    pub(crate) disk: Arc<FakeDisk>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) random: Arc<FakeRandom>,
     pub(crate) settings: Settings,
@@ -51,7 +50,6 @@ impl World {
             catalog: Arc::new(MemoryCatalog::new()),
             templates: Arc::new(FakeTemplates::new()),
             networks: FakeNetworks::new(),
-            disk: Arc::new(FakeDisk::new()),
             clock: Arc::new(FakeClock::new()),
             random: Arc::new(FakeRandom::new(seed)),
             settings: Settings {
@@ -70,7 +68,6 @@ impl World {
             templates: self.templates.clone(),
             layers: self.isolation.layers(),
             networks: self.networks.clone(),
-            disk: self.disk.clone(),
             clock: self.clock.clone(),
             random: self.random.clone(),
             passed: Arc::new(passed),

@@ -36,7 +36,6 @@ impl Config {
                 ("terminal".to_owned(), self.templates.terminal.clone()),
                 ("research".to_owned(), self.templates.research.clone()),
             ]),
-            allowed_mounts: self.mounts.allow.clone(),
             disk: DiskThresholds { warn_bytes: self.disk.warn.0, critical_bytes: self.disk.critical.0 },
             sweep_s: self.timeouts.sweep.as_secs(),
             history_s: self.timeouts.history.as_secs(),

@@ -3,9 +3,7 @@ use std::sync::Arc;
 use warren_core::{SandboxSpec, TemplateName};
 use warren_engine::{Acquire, Engine, NewSandbox, Parts, Settings, TakeSnapshot};
 use warren_store::TemplateStore;
-use warren_testkit::{
-    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
-};
+use warren_testkit::{FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
 
 use super::super::book::{Context, Image, NewBuild};
 use super::*;
@@ -28,7 +26,6 @@ impl Machine {
             templates: Arc::new(FakeTemplates::new()),
             layers: isolation.layers(),
             networks: FakeNetworks::new(),
-            disk: Arc::new(FakeDisk::new()),
             clock: Arc::new(FakeClock::new()),
             random: Arc::new(FakeRandom::new(1)),
             passed: Arc::new(|_| {}),

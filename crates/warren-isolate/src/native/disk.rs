@@ -2,23 +2,21 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use warren_core::{DiskGauge, DiskSpace};
+use warren_core::DiskSpace;
 
 /// The disk that holds a data directory.
 #[derive(Debug)]
-pub struct DataDisk {
+pub(super) struct DataDisk {
     directory: File,
 }
 
 impl DataDisk {
     /// The directory has to exist. It stays open, so what is mounted over it later does not count.
-    pub fn of(data_dir: &Path) -> io::Result<Self> {
+    pub(super) fn of(data_dir: &Path) -> io::Result<Self> {
         Ok(Self { directory: File::open(data_dir)? })
     }
-}
 
-impl DiskGauge for DataDisk {
-    fn space(&self) -> io::Result<DiskSpace> {
+    pub(super) fn space(&self) -> io::Result<DiskSpace> {
         let disk = rustix::fs::fstatvfs(&self.directory)?;
         // Some file systems have no fixed number of inodes and report none.
         let free_inodes = if disk.f_files == 0 { u64::MAX } else { disk.f_favail };
