@@ -1,7 +1,10 @@
-//! Events: numbered as they happen, kept for a while in memory, and written to the log in the background.
+//! Events: written to the catalog in the background, which gives them their numbers, and then kept
+//! for a while in memory.
 //!
-//! A follower has one number, that of the last event it has seen, and asks for what comes after it: from memory where that
-//! goes back far enough, else from the log. So it neither misses one nor sees one twice, and one that falls behind costs nothing.
+//! A follower has one number, that of the last event it has seen, and asks for what comes after it:
+//! from memory where that goes back far enough, else from the catalog. So it neither misses one nor
+//! sees one twice, and one that falls behind costs nothing. Nobody is told of an event before it
+//! has its number: what was seen is in the catalog, also after this process was killed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,43 +12,52 @@ use std::time::Duration;
 
 use futures_util::{Stream, stream};
 use tokio::sync::watch;
+use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Event, EventRecord, Owner, SandboxId, SessionId};
 
+use crate::blocking::blocking;
 use crate::engine::closed;
 use crate::error::sentence;
 use crate::{Access, Engine, EngineError};
 
-/// Events that are kept in memory once they are in the log.
+/// Events that are kept in memory once they have their numbers.
 const KEPT: usize = 1024;
-/// Events that wait for a log that cannot be written; beyond that the oldest are lost. Numbers go on this far above the
-/// log's last one after a start, so none is ever given twice.
+/// Events that wait for a catalog that cannot be written; beyond that the oldest are lost.
 const MOST_UNWRITTEN: usize = 16_384;
-/// How long an event may wait for others to be written with it.
+/// How long an event may wait for others to be written with it, while somebody follows.
+const FOLLOWED_PAUSE: Duration = Duration::from_millis(5);
+/// And while nobody does.
 const WRITE_PAUSE: Duration = Duration::from_millis(100);
-/// After this long a log that could not be written is tried again.
+/// After this long a catalog that could not be written is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LOG_PAGE: u32 = 500;
 
-/// Events as they happen. Ends when the engine does; a reader that falls behind goes on from the log and misses nothing
-/// that the log still has.
+/// Events as they happen. Ends when the engine does; a reader that falls behind goes on from the
+/// catalog and misses nothing that it still has.
 pub type EventStream = std::pin::Pin<Box<dyn Stream<Item = EventRecord> + Send>>;
 
 /// What happened lately.
 #[derive(Debug)]
 pub(crate) struct Events {
     recent: Mutex<Recent>,
-    /// The number of the newest event.
+    /// How many events there were since the engine started.
+    emitted: watch::Sender<u64>,
+    /// The number of the newest event. Only followers listen.
     newest: watch::Sender<u64>,
-    /// One writes at a time, so that nothing is written twice.
-    writing: tokio::sync::Mutex<()>,
+    /// One writes at a time, so that events keep their order.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Recent {
+    /// Events without a number, in their order.
+    unwritten: VecDeque<EventRecord>,
+    /// How many are being written right now, which are among neither these nor those.
+    in_writing: usize,
+    /// Every event of the catalog after `from`, up to `last`.
     ring: VecDeque<Arc<EventRecord>>,
+    from: u64,
     last: u64,
-    /// All up to this number are in the log.
-    written: u64,
 }
 
 /// What memory has after a number.
@@ -53,19 +65,20 @@ struct Recent {
 enum After {
     /// These, and the number up to which they are all of the owner's.
     Known(Vec<Arc<EventRecord>>, u64),
-    /// It does not go back that far, but the log goes on up to this number.
-    AskLog(u64),
+    /// It does not go back that far, but the catalog goes on at least up to this number.
+    AskCatalog(u64),
 }
 
 impl Events {
-    /// Numbers go on after those of the log.
-    pub(crate) fn after_log(last: u64) -> Self {
-        let last = if last == 0 { 0 } else { last + MOST_UNWRITTEN as u64 };
-        let recent = Recent { ring: VecDeque::new(), last, written: last };
+    /// The catalog's last number is this.
+    pub(crate) fn after(last: u64) -> Self {
+        let recent =
+            Recent { unwritten: VecDeque::new(), in_writing: 0, ring: VecDeque::new(), from: last, last };
         Self {
             recent: Mutex::new(recent),
+            emitted: watch::Sender::new(0),
             newest: watch::Sender::new(last),
-            writing: tokio::sync::Mutex::default(),
+            writing: Mutex::default(),
         }
     }
 
@@ -76,56 +89,57 @@ impl Events {
         of: (Option<&SandboxId>, Option<&SessionId>),
         event: Event,
     ) {
-        let mut recent = self.recent();
-        recent.last += 1;
-        let number = recent.last;
-        recent.ring.push_back(Arc::new(EventRecord {
-            number,
+        self.recent().put(EventRecord {
+            number: 0,
             at_unix_ms,
             owner: owner.clone(),
             sandbox: of.0.cloned(),
             session: of.1.cloned(),
             event,
-        }));
-        recent.trim();
-        drop(recent);
-        self.newest.send_replace(number);
+        });
+        self.emitted.send_modify(|count| *count += 1);
     }
 
-    pub(crate) fn last(&self) -> u64 {
-        self.recent().last
-    }
-
-    fn unwritten(&self) -> Vec<EventRecord> {
+    /// Whether every event has its number.
+    fn is_settled(&self) -> bool {
         let recent = self.recent();
-        let written = recent.written;
-        recent
-            .ring
-            .iter()
-            .filter(|event| event.number > written)
-            .map(|event| event.as_ref().clone())
-            .collect()
+        recent.unwritten.is_empty() && recent.in_writing == 0
     }
 
-    fn mark_written(&self, number: u64) {
-        let mut recent = self.recent();
-        recent.written = recent.written.max(number);
-        recent.trim();
-    }
-
-    fn after(&self, owner: &Owner, seen: u64) -> After {
-        let recent = self.recent();
-        let first = recent.ring.front().map_or(recent.last + 1, |event| event.number);
-        if seen.saturating_add(1) < first && seen < recent.written {
-            return After::AskLog(recent.written);
+    /// Has the catalog number what is not numbered yet, and tells the followers. Blocks.
+    fn write(&self, catalog: &dyn Catalog) -> Result<(), CatalogError> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = self.recent().take();
+        if events.is_empty() {
+            return Ok(());
         }
-        let news = recent
-            .ring
-            .iter()
-            .filter(|event| event.number > seen && event.owner == *owner)
-            .cloned()
-            .collect();
-        After::Known(news, recent.last)
+        let written = catalog.append_events(&events);
+        let mut recent = self.recent();
+        recent.in_writing = 0;
+        match written {
+            Ok(numbers) => {
+                for (number, event) in numbers.into_iter().zip(events) {
+                    recent.keep(EventRecord { number, ..event });
+                }
+                let last = recent.last;
+                drop(recent);
+                self.newest.send_replace(last);
+                Ok(())
+            }
+            Err(error) => {
+                recent.put_back(events);
+                Err(error)
+            }
+        }
+    }
+
+    fn since(&self, owner: &Owner, seen: u64) -> After {
+        let recent = self.recent();
+        if seen < recent.from {
+            return After::AskCatalog(recent.last);
+        }
+        let news = recent.ring.iter().filter(|event| event.number > seen && event.owner == *owner);
+        After::Known(news.cloned().collect(), recent.last)
     }
 
     fn recent(&self) -> MutexGuard<'_, Recent> {
@@ -134,11 +148,36 @@ impl Events {
 }
 
 impl Recent {
-    fn trim(&mut self) {
-        while self.ring.len() > MOST_UNWRITTEN
-            || self.ring.len() > KEPT && self.ring.front().is_some_and(|event| event.number <= self.written)
-        {
-            self.ring.pop_front();
+    fn put(&mut self, event: EventRecord) {
+        self.unwritten.push_back(event);
+        while self.unwritten.len() > MOST_UNWRITTEN {
+            self.unwritten.pop_front();
+        }
+    }
+
+    fn take(&mut self) -> Vec<EventRecord> {
+        let events = Vec::from(std::mem::take(&mut self.unwritten));
+        self.in_writing = events.len();
+        events
+    }
+
+    /// They could not be written.
+    fn put_back(&mut self, events: Vec<EventRecord>) {
+        for event in std::mem::replace(&mut self.unwritten, events.into()) {
+            self.put(event);
+        }
+    }
+
+    fn keep(&mut self, event: EventRecord) {
+        // Another engine wrote in between: what is here no longer joins what is to come.
+        if event.number != self.last + 1 {
+            self.ring.clear();
+            self.from = event.number.saturating_sub(1);
+        }
+        self.last = event.number;
+        self.ring.push_back(Arc::new(event));
+        while self.ring.len() > KEPT {
+            self.from = self.ring.pop_front().map_or(self.from, |event| event.number);
         }
     }
 }
@@ -156,32 +195,21 @@ impl Access {
 }
 
 impl EventLog {
-    /// The owner's events after a number, the oldest first.
+    /// The owner's events after a number, the oldest first: all that happened before the call,
+    /// unless the catalog cannot be written.
     pub async fn list(&self, after: u64, limit: u32) -> Result<Vec<EventRecord>, EngineError> {
+        let (engine, owner) = (&self.access.engine, self.access.owner().clone());
+        engine.write_events().await;
         let limit = limit.max(1);
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        let news = match self.access.engine.shared.events.after(self.access.owner(), after) {
-            After::Known(news, _) => news,
-            After::AskLog(_) => {
-                let whose = self.access.owner().clone();
-                let found =
-                    self.access.engine.catalog(move |catalog| catalog.events(&whose, after, limit)).await?;
-                let seen = found.last().map_or(after, |event| event.number);
-                if found.len() >= most {
-                    return Ok(found);
-                }
-                let rest = match self.access.engine.shared.events.after(self.access.owner(), seen) {
-                    After::Known(rest, _) => rest,
-                    After::AskLog(_) => Vec::new(),
-                };
-                return Ok(found
-                    .into_iter()
-                    .chain(rest.iter().map(|event| event.as_ref().clone()))
-                    .take(most)
-                    .collect());
+        match engine.shared.events.since(&owner, after) {
+            After::Known(news, _) => {
+                let most = usize::try_from(limit).unwrap_or(usize::MAX);
+                Ok(news.iter().take(most).map(|event| event.as_ref().clone()).collect())
             }
-        };
-        Ok(news.iter().take(most).map(|event| event.as_ref().clone()).collect())
+            After::AskCatalog(_) => {
+                Ok(engine.catalog(move |catalog| catalog.events(&owner, after, limit)).await?)
+            }
+        }
     }
 
     /// The owner's events after a number, then every new one.
@@ -199,9 +227,7 @@ impl EventLog {
             Some((event, follower))
         })))
     }
-}
 
-impl EventLog {
     /// Adds an event that is about the owner, and about no sandbox.
     pub fn add(&self, event: Event) {
         self.access.engine.emit(self.access.owner(), None, None, event);
@@ -209,12 +235,13 @@ impl EventLog {
 }
 
 impl Engine {
-    /// The number of the newest event.
-    pub fn last_event(&self) -> u64 {
-        self.shared.events.last()
+    /// The number of the newest event of all that happened before the call.
+    pub async fn last_event(&self) -> u64 {
+        self.write_events().await;
+        self.shared.events.recent().last
     }
 
-    /// Tells the followers of an owner's events, and the log.
+    /// Tells the followers of an owner's events, and the catalog.
     pub(crate) fn emit(
         &self,
         owner: &Owner,
@@ -225,19 +252,19 @@ impl Engine {
         self.shared.events.emit(self.shared.parts.clock.unix_ms(), owner, (sandbox, session), event);
     }
 
-    /// Writes down what is not in the log yet. Says whether that is done.
+    /// Has every event that there was numbered. Says whether that is done.
     pub(crate) async fn write_events(&self) -> bool {
-        let _writing = self.shared.events.writing.lock().await;
-        let unwritten = self.shared.events.unwritten();
-        let Some(last) = unwritten.last().map(|event| event.number) else { return true };
-        match self.catalog(move |catalog| catalog.append_events(&unwritten)).await {
-            Ok(()) => {
-                self.shared.events.mark_written(last);
-                true
-            }
+        if self.shared.events.is_settled() {
+            return true;
+        }
+        let engine = self.inner();
+        // What has begun is ended, also when the caller goes away.
+        let written = blocking(move || engine.shared.events.write(engine.shared.parts.catalog.as_ref()));
+        match written.await {
+            Ok(()) => true,
             Err(error) => {
                 self.fault();
-                tracing::error!(error = sentence(&error), "cannot write events to the log");
+                tracing::error!(error = sentence(&error), "cannot write events to the catalog");
                 false
             }
         }
@@ -245,25 +272,28 @@ impl Engine {
 
     /// Writes events until the engine ends.
     pub(crate) async fn keep_writing_events(self) {
-        let mut newest = self.shared.events.newest.subscribe();
+        let mut emitted = self.shared.events.emitted.subscribe();
         let mut closing = self.shared.closing.subscribe();
-        let mut pause = WRITE_PAUSE;
+        let mut failed = false;
         loop {
-            let written = self.shared.events.recent().written;
+            if self.shared.events.is_settled() {
+                tokio::select! {
+                    () = closed(&mut closing) => return,
+                    changed = emitted.changed() => drop(changed),
+                }
+            }
+            let pause = match self.shared.events.newest.receiver_count() {
+                _ if failed => RETRY_PAUSE,
+                0 => WRITE_PAUSE,
+                _ => FOLLOWED_PAUSE,
+            };
             tokio::select! {
                 () = closed(&mut closing) => return,
-                () = newer(&mut newest, written) => {}
+                () = tokio::time::sleep(pause) => {}
             }
-            tokio::time::sleep(pause).await;
-            pause = if self.write_events().await { WRITE_PAUSE } else { RETRY_PAUSE };
+            failed = !self.write_events().await;
         }
     }
-}
-
-/// Waits for an event after this number.
-async fn newer(newest: &mut watch::Receiver<u64>, number: u64) {
-    // The sender lives as long as the engine.
-    drop(newest.wait_for(|newest| *newest > number).await);
 }
 
 /// One who reads an owner's events.
@@ -284,13 +314,13 @@ impl Follower {
                 return Some(Arc::unwrap_or_clone(event));
             }
             self.newest.mark_unchanged();
-            match self.engine.shared.events.after(&self.owner, self.seen) {
+            match self.engine.shared.events.since(&self.owner, self.seen) {
                 After::Known(news, up_to) if news.is_empty() => {
                     self.seen = self.seen.max(up_to);
                     self.wait().await?;
                 }
                 After::Known(news, _) => self.ready.extend(news),
-                After::AskLog(up_to) => self.read_log(up_to).await?,
+                After::AskCatalog(up_to) => self.read_catalog(up_to).await?,
             }
         }
     }
@@ -303,13 +333,13 @@ impl Follower {
         }
     }
 
-    async fn read_log(&mut self, up_to: u64) -> Option<()> {
+    async fn read_catalog(&mut self, up_to: u64) -> Option<()> {
         let (owner, seen) = (self.owner.clone(), self.seen);
         match self.engine.catalog(move |catalog| catalog.events(&owner, seen, LOG_PAGE)).await {
             Ok(found) if found.is_empty() => self.seen = self.seen.max(up_to),
             Ok(found) => self.ready.extend(found.into_iter().map(Arc::new)),
             Err(error) => {
-                tracing::error!(error = sentence(&error), "cannot read events from the log");
+                tracing::error!(error = sentence(&error), "cannot read events from the catalog");
                 return None;
             }
         }
@@ -318,71 +348,5 @@ impl Follower {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn owner(name: &str) -> Owner {
-        name.parse().unwrap()
-    }
-
-    fn emit(events: &Events, name: &str) {
-        events.emit(0, &owner(name), (None, None), Event::SandboxAdopted);
-    }
-
-    fn numbers(after: After) -> Vec<u64> {
-        match after {
-            After::Known(news, _) => news.iter().map(|event| event.number).collect(),
-            After::AskLog(_) => panic!("memory should know"),
-        }
-    }
-
-    #[test]
-    fn each_owner_sees_its_own_events_in_order() {
-        let events = Events::after_log(0);
-        for name in ["a", "b", "a"] {
-            emit(&events, name);
-        }
-        assert_eq!(numbers(events.after(&owner("a"), 0)), [1, 3]);
-        assert_eq!(numbers(events.after(&owner("a"), 1)), [3]);
-        assert_eq!(numbers(events.after(&owner("b"), 2)), [] as [u64; 0]);
-    }
-
-    #[test]
-    fn events_that_are_not_written_stay_in_memory() {
-        let events = Events::after_log(0);
-        for _ in 0..KEPT + 10 {
-            emit(&events, "a");
-        }
-        assert_eq!(numbers(events.after(&owner("a"), 0)).len(), KEPT + 10);
-        events.mark_written((KEPT + 10) as u64);
-        assert_eq!(events.after(&owner("a"), 0), After::AskLog((KEPT + 10) as u64));
-        assert_eq!(numbers(events.after(&owner("a"), 10)).len(), KEPT);
-        assert!(events.unwritten().is_empty());
-    }
-
-    #[test]
-    fn a_log_that_cannot_be_written_does_not_fill_the_memory() {
-        let events = Events::after_log(0);
-        for _ in 0..MOST_UNWRITTEN + 100 {
-            emit(&events, "a");
-        }
-        assert_eq!(events.unwritten().len(), MOST_UNWRITTEN);
-    }
-
-    #[test]
-    fn numbers_after_a_start_are_above_all_that_were_ever_given() {
-        let events = Events::after_log(7);
-        emit(&events, "a");
-        assert!(events.last() > 7 + MOST_UNWRITTEN as u64);
-        assert_eq!(Events::after_log(0).last(), 0);
-    }
-
-    #[test]
-    fn a_follower_of_an_earlier_start_is_sent_to_the_log() {
-        let events = Events::after_log(7);
-        let written = 7 + MOST_UNWRITTEN as u64;
-        assert_eq!(events.after(&owner("a"), 3), After::AskLog(written));
-        emit(&events, "a");
-        assert_eq!(numbers(events.after(&owner("a"), written)), [written + 1]);
-    }
-}
+#[path = "events_tests.rs"]
+mod tests;
