@@ -45,6 +45,7 @@ pub(crate) use book::{PortBook, PortBookError, PortSettings};
 pub(crate) use carry::{Lingering, carry};
 pub use keys::LinkKeys;
 pub(crate) use link::{Link, Methods, token};
+pub(crate) use refusal::status_at_port;
 pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target, parse_port};
 
 /// The parameter of a query in which a link carries its signature.

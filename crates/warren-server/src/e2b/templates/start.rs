@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
+use warren_core::ErrorCode;
 use warren_core::{Owner, SandboxId, SandboxRecord};
 use warren_engine::{Engine, EngineError, OutputCaps, ProcessSpec};
 use warren_wire::guest::{ByteString, Stdin};
@@ -94,7 +95,7 @@ pub(crate) async fn start(state: &AppState, caller: &Caller, record: &SandboxRec
             "the template's ready command did not succeed within {} s: build the template with one that does",
             PATIENCE.as_secs()
         );
-        return Err(E2bError::new(http::StatusCode::GATEWAY_TIMEOUT, message));
+        return Err(E2bError::new(ErrorCode::TimedOut, message));
     }
     Ok(())
 }
