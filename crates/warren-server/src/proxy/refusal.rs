@@ -226,7 +226,7 @@ impl Wrong {
 /// The status at a port. A sandbox that is not there is a bad gateway, as clients of other sandboxes know it.
 pub(crate) fn status_at_port(code: Code) -> StatusCode {
     match code {
-        Code::SandboxNotFound => StatusCode::BAD_GATEWAY,
+        Code::SandboxNotFound | Code::SandboxEnded => StatusCode::BAD_GATEWAY,
         code => status_of(code),
     }
 }

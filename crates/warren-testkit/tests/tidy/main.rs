@@ -3,6 +3,7 @@
 
 mod documents;
 mod edges;
+mod errors;
 mod lexer;
 mod sources;
 mod tree;
