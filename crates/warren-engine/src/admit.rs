@@ -1,7 +1,6 @@
 //! What may be made here: a backend that can, limits within the server's, mounts from the list, room on the disk.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warren_core::{Field, Limits, Need, RootKind, SandboxSpec, check_labels};
@@ -75,37 +74,6 @@ impl Engine {
             }
         }
     }
-}
-
-/// Puts in place of each mount's source where it really is. Blocks.
-pub(crate) fn resolve_mounts(backend: &Backend, spec: &mut SandboxSpec) -> Result<(), EngineError> {
-    for mount in &mut spec.mounts {
-        mount.source = mount_source(backend, &mount.source)?;
-    }
-    Ok(())
-}
-
-/// The mounts of a sandbox that is started again must be what they were, and still allowed. Blocks.
-pub(crate) fn check_mounts_unmoved(backend: &Backend, spec: &SandboxSpec) -> Result<(), EngineError> {
-    for mount in &spec.mounts {
-        if mount_source(backend, &mount.source)? != mount.source {
-            let source = mount.source.display();
-            return Err(EngineError::invalid(
-                Field::Mounts,
-                format!("`{source}` is no longer the directory it was"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn mount_source(backend: &Backend, source: &Path) -> Result<PathBuf, EngineError> {
-    // One answer for what is not there and what is not allowed: a tenant does not explore the host with it.
-    let real = backend.port.mount_source(source).map_err(|_| {
-        let message = format!("`{}` is not a directory that may be mounted", source.display());
-        EngineError::invalid(Field::Mounts, message)
-    })?;
-    Ok(real.path)
 }
 
 /// Labels and metadata are the owner's own, within the same bounds.

@@ -1,14 +1,36 @@
+use std::collections::BTreeMap;
+
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
-use warren_core::{Deadline, History, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts};
+use warren_core::{
+    Automatic, Deadline, History, OnExpiry, Owner, SandboxId, SandboxKind, SandboxRecord, SandboxSpec,
+    SessionRecord, SnapshotId, Status, Timeouts,
+};
 
 use crate::admit::check_words;
 use crate::backend::Backend;
 use crate::blocking::blocking;
-use crate::driver::{Driver, First, Making};
+use crate::driver::{Driver, First, MakeError, Making};
 use crate::error::Field;
-use crate::snapshots::Pin;
-use crate::{Engine, EngineError, NewSandbox};
+use crate::state::Pin;
+use crate::{Engine, EngineError};
+
+/// What a fresh sandbox is to be.
+#[derive(Debug, Clone)]
+pub struct NewSandbox {
+    /// Validated by the engine. The time to live is `limits.lifetime_s`.
+    pub spec: SandboxSpec,
+    pub disk_limit_required: bool,
+    pub kind: SandboxKind,
+    pub metadata: BTreeMap<String, String>,
+    pub on_expiry: OnExpiry,
+    /// What a face of the service wants to find again in the record.
+    pub annotations: BTreeMap<String, String>,
+    /// The state it begins with; absent: the template as it is.
+    pub from: Option<SnapshotId>,
+    /// Which snapshots are taken without being asked for; absent: as the settings say.
+    pub automatic: Option<Automatic>,
+}
 
 /// A sandbox that is to be made, with the first session that holds it.
 #[derive(Debug, Clone)]
@@ -26,14 +48,20 @@ pub(crate) struct MakeSandbox {
     pub(crate) background: bool,
 }
 
-/// Why a sandbox was not made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum MakeError {
-    /// The idempotency key was used before; nothing was written.
-    #[error("the idempotency key was used before")]
-    Repeated(Idempotency),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
+impl NewSandbox {
+    /// One of this spec with every default.
+    pub fn new(spec: SandboxSpec) -> Self {
+        Self {
+            spec,
+            disk_limit_required: false,
+            kind: SandboxKind::default(),
+            metadata: BTreeMap::new(),
+            on_expiry: OnExpiry::default(),
+            annotations: BTreeMap::new(),
+            from: None,
+            automatic: None,
+        }
+    }
 }
 
 impl Engine {

@@ -12,7 +12,7 @@ pub use wording::Wording;
 
 pub(crate) use warren_core::{Field, PolicyField, error_chain as sentence};
 
-use crate::labour::Trade;
+use crate::trade::Trade;
 
 /// Why the engine did not do what was asked. Nothing is half done when one of these comes back.
 #[derive(Debug, thiserror::Error)]

@@ -11,70 +11,69 @@
 //!   └──► catalog ◄───────────┘
 //! ```
 
-mod access;
 mod admit;
 mod backend;
 mod blocking;
+mod bounds;
 mod cell;
 mod certificate;
 mod chats;
 mod create;
-mod dial;
 mod driver;
 mod engine;
 mod entry;
 mod error;
 mod events;
 mod files;
+mod forget;
 mod guest;
 mod health;
-mod history;
-mod in_flight;
 mod journal;
-mod labour;
 mod network;
-mod presence;
+mod open;
 mod processes;
 mod reconcile;
-mod registry;
 mod runs;
 mod sandboxes;
-mod seats;
 mod secrets;
 mod sessions;
 mod settings;
+mod shown;
 mod snapshots;
+mod state;
 mod stats;
 mod step;
 mod sweep;
 mod tools;
+mod trade;
 
-pub use access::{Access, Sandbox, Session};
+pub use bounds::{LabourLimits, Place, Room, Share};
+pub use cell::{EndedProcess, Patch, RolledBack, Taken, WayBack};
 pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox, Chats};
-pub use engine::{Engine, Mode, OpenError, Parts, ShutdownPolicy};
+pub use create::NewSandbox;
+pub use engine::{Access, Engine, OpenError, Sandbox, Session};
 pub use error::{EngineError, LostEntry, Missing, Wording};
 pub use events::{EventLog, EventStream};
 pub use files::{FileReader, FileWork, FileWriter, Files, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};
 pub use journal::{Blame, LogEntry, PathState, SandboxHistory};
-pub use labour::{LabourLimits, Place, Room, Share, Trade};
-pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView, SandboxNetwork};
+pub use network::{NetworkCensus, NetworkStream, NetworkView, SandboxNetwork};
+pub use open::ShutdownPolicy;
 pub use processes::{
     ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process, ProcessEvent,
     ProcessHandle, ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, Processes, Visit, give_port,
     port_of,
 };
 pub use runs::{Allowance, SessionDetails};
-pub use sandboxes::{Patch, Sandboxes, StoppedFiles};
+pub use sandboxes::{Sandboxes, StoppedFiles};
 pub use secrets::Secrets;
-pub use sessions::{
-    Acquire, Acquired, Attach, Expected, NewSandbox, Release, Requirements, SessionView, Sessions,
-};
+pub use sessions::{Acquire, Acquired, Attach, Expected, Release, Requirements, SessionView, Sessions};
 pub use settings::{DiskThresholds, NetworkSettings, Settings, TierLimits};
 pub use snapshots::{
-    EndedProcess, EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, Snapshots,
-    TakeSnapshot, Taken, TurnDone, WayBack,
+    EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, Snapshots, TakeSnapshot, TurnDone,
 };
+pub use state::{Mode, NetworkAsk, NetworkSighting, Parts};
 pub use stats::Stats;
 pub use step::EngineStep;
 pub use tools::{ContentBlock, ToolCall, ToolInfo, ToolProgress, ToolResources, ToolResult};
+pub use trade::Trade;

@@ -37,13 +37,12 @@ use warren_core::{Found, IsolationError, IsolationErrorKind, SandboxId, SandboxR
 use self::plan::{Plan, Therefore};
 use crate::backend::Backend;
 use crate::blocking::blocking;
-use crate::driver::{Adopted, Driver, First, Remains, Task};
+use crate::cell::Task;
+use crate::driver::{Adopted, Driver, First, Remains};
 use crate::engine::OpenError;
 use crate::error::sentence;
 use crate::{Engine, EngineError, Mode};
 
-/// The label of sandboxes that says which node's they are.
-pub(crate) const MARK: &str = "warren.engine";
 /// Orphans that are removed at the same time.
 const REMOVALS_AT_ONCE: usize = 4;
 

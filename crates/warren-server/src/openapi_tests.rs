@@ -40,21 +40,6 @@ fn the_document_in_the_tree_is_current() {
 }
 
 #[test]
-fn the_table_of_errors_is_current() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
-    let stored = fs::read_to_string(path).unwrap();
-    let rule = "|---|---|---|---|---|\n";
-    let (prose, _) = stored.split_once(rule).expect("docs/errors.md has a table");
-    let row = |code: &Code| {
-        let retry = code.retry_after_s().map_or_else(|| "never".to_owned(), |seconds| format!("{seconds} s"));
-        let status = status_of(*code).as_u16();
-        format!("| `{}` | {status} | {retry} | {} | {} |\n", code.as_str(), code.title(), code.hint())
-    };
-    let table: String = Code::ALL.iter().map(row).collect();
-    assert_golden("docs/errors.md", &format!("{prose}{rule}{table}"));
-}
-
-#[test]
 fn the_document_has_every_route_and_no_other() {
     let documented: BTreeSet<(String, String)> =
         operations(&parsed()).into_iter().map(|(path, method, _)| (path, method)).collect();

@@ -8,6 +8,7 @@
 mod catalog;
 mod census;
 mod delta;
+mod errors;
 mod groups;
 mod guest;
 mod isolation;
@@ -21,6 +22,7 @@ pub use catalog::{
     sample_session, sample_snapshot,
 };
 pub use census::Census;
+pub use errors::{assert_error_codes, assert_error_column};
 pub use isolation::{Call, FakeIsolation, Hold, Standing};
 pub use layers::FakeLayers;
 pub use networks::FakeNetworks;

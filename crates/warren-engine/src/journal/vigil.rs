@@ -8,17 +8,16 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc};
-use warren_core::{Event, JournalEntry, Outcome, SandboxId};
+use warren_core::{Event, Outcome, SandboxId};
 use warren_wire::guest::{Exit, ProcessId, ProcessSelector};
 
 use super::open::{outcome_of, process_of};
-use crate::cell::Cell;
+use crate::cell::{Cell, Door};
 use crate::engine::closed;
-use crate::entry::Door;
 use crate::error::sentence;
-use crate::guest::{Gate, Guest};
+use crate::guest::Guest;
+use crate::state::{Job, Vigil};
 use crate::{Engine, EngineError};
 
 /// Connections of one sandbox's agent that wait for ends; the agent has some hundred for everybody.
@@ -27,23 +26,6 @@ const CONNECTIONS: usize = 128;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The longest rest between two calls that break: an agent that does not answer now may do so later.
 const LONGEST_REST: Duration = Duration::from_secs(60);
-
-/// An entry whose process somebody should see end.
-#[derive(Debug)]
-pub(crate) struct Vigil {
-    pub(super) engine: Engine,
-    pub(super) door: Door,
-    pub(super) entry: JournalEntry,
-    pub(super) process: u64,
-}
-
-/// What is to be done about entries in the background.
-#[derive(Debug)]
-pub(crate) enum Job {
-    Watch(Box<Vigil>),
-    /// A command ended: the state that it left is to be captured.
-    Capture(Arc<Cell>),
-}
 
 impl Engine {
     /// Watches until the engine ends.
@@ -58,7 +40,7 @@ impl Engine {
                     Job::Watch(vigil) => {
                         let id = vigil.door.id.clone();
                         let lines = lines.entry(id).or_insert_with(|| Arc::new(Semaphore::new(CONNECTIONS)));
-                        Box::pin(vigil.keep(Arc::clone(lines)))
+                        Box::pin(keep(self.inner(), *vigil, Arc::clone(lines)))
                     }
                     Job::Capture(cell) => Box::pin(self.state_after(cell)),
                 }),
@@ -90,7 +72,7 @@ impl Engine {
             self.shared.journal.begin(&entry);
             match process_of(&entry) {
                 Some(process) => {
-                    let vigil = Vigil { engine: self.inner(), door: door.clone(), entry, process };
+                    let vigil = Vigil { door: door.clone(), entry, process };
                     self.shared.journal.later(Job::Watch(Box::new(vigil)));
                 }
                 None => self.close_entry(&door, entry, not_seen()),
@@ -104,63 +86,40 @@ pub(super) fn not_seen() -> Outcome {
     Outcome { exit_code: None, detail: Some("its end was not seen".to_owned()) }
 }
 
-impl Vigil {
-    async fn keep(self, lines: Arc<Semaphore>) {
-        let outcome = match self.see(&lines).await {
-            Ok(exit) => {
-                let Exit { code: exit_code, duration_ms, .. } = exit;
-                let ended = Event::ExecEnded { process: self.process, exit_code, duration_ms };
-                self.engine.emit(&self.entry.owner, Some(&self.door.id), None, ended);
-                outcome_of(&exit)
-            }
-            Err(EngineError::SandboxEnded { detail, .. }) => {
-                Outcome { exit_code: None, detail: Some(format!("it ended with its sandbox: {detail}")) }
-            }
-            Err(_) => not_seen(),
-        };
-        let Self { engine, door, entry, .. } = self;
-        engine.close_entry(&door, entry, outcome);
-    }
-
-    async fn see(&self, lines: &Semaphore) -> Result<Exit, EngineError> {
-        let guest = Guest::new(self.door.clone());
-        let process = ProcessSelector::Id(ProcessId(self.process));
-        let mut rest = LOOK_EVERY;
-        loop {
-            let outcome = match lines.try_acquire() {
-                Ok(_line) => guest.wait(process.clone()).await.map(Some),
-                Err(_) => guest.process(&process).await.map(|found| found.exit),
-            };
-            match outcome {
-                Ok(Some(exit)) => return Ok(exit),
-                Ok(None) => rest = LOOK_EVERY,
-                Err(error @ (EngineError::SandboxEnded { .. } | EngineError::NotFound { .. })) => {
-                    return Err(error);
-                }
-                Err(_) => rest = LONGEST_REST.min(rest * 2),
-            }
-            tokio::time::sleep(rest).await;
+/// Watches until the process ends, and closes its entry.
+async fn keep(engine: Engine, vigil: Vigil, lines: Arc<Semaphore>) {
+    let outcome = match see(&vigil, &lines).await {
+        Ok(exit) => {
+            let Exit { code: exit_code, duration_ms, .. } = exit;
+            let ended = Event::ExecEnded { process: vigil.process, exit_code, duration_ms };
+            engine.emit(&vigil.entry.owner, Some(&vigil.door.id), None, ended);
+            outcome_of(&exit)
         }
-    }
+        Err(EngineError::SandboxEnded { detail, .. }) => {
+            Outcome { exit_code: None, detail: Some(format!("it ended with its sandbox: {detail}")) }
+        }
+        Err(_) => not_seen(),
+    };
+    engine.close_entry(&vigil.door, vigil.entry, outcome);
 }
 
-/// A way in that does not count as being there.
-impl Gate for Door {
-    fn sandbox(&self) -> &SandboxId {
-        &self.id
+async fn see(vigil: &Vigil, lines: &Semaphore) -> Result<Exit, EngineError> {
+    let guest = Guest::new(vigil.door.clone());
+    let process = ProcessSelector::Id(ProcessId(vigil.process));
+    let mut rest = LOOK_EVERY;
+    loop {
+        let outcome = match lines.try_acquire() {
+            Ok(_line) => guest.wait(process.clone()).await.map(Some),
+            Err(_) => guest.process(&process).await.map(|found| found.exit),
+        };
+        match outcome {
+            Ok(Some(exit)) => return Ok(exit),
+            Ok(None) => rest = LOOK_EVERY,
+            Err(error @ (EngineError::SandboxEnded { .. } | EngineError::NotFound { .. })) => {
+                return Err(error);
+            }
+            Err(_) => rest = LONGEST_REST.min(rest * 2),
+        }
+        tokio::time::sleep(rest).await;
     }
-
-    fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
-        Box::pin(Self::dial(self))
-    }
-
-    fn end(&self) -> BoxFuture<'_, EngineError> {
-        Box::pin(Self::end(self))
-    }
-
-    fn saw_output(&self, _bytes: &[u8]) {}
-
-    fn started(&self, _process: ProcessId, _command: String) {}
-
-    fn ended(&self, _process: ProcessId, _exit: &Exit) {}
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use warren_core::{Found, NodeId, OwnerBond, SandboxId, SandboxRecord, Status};
 
-use super::MARK;
+use crate::driver::MARK;
 use crate::driver::Remains;
 
 /// Fewer than this that are missing are believed.

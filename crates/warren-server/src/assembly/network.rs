@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use warren_core::catalog::SecretCatalog;
-use warren_core::{Check, Networks, NoNetworks};
+use warren_core::{Check, Networks, NoNetworks, error_chain};
 use warren_network::{DomainKind, HostNetwork, NetworkOptions};
 
 use super::Purpose;
 use crate::config::Config;
-use crate::error::chain;
 
 /// Opens it as the settings say. Where that cannot be, the answer says why: sandboxes without a
 /// network need none of it.
@@ -22,7 +21,7 @@ pub(super) fn open(
     }
     match HostNetwork::open(options(config, purpose, secrets)) {
         Ok(host) => Arc::new(host),
-        Err(error) => Arc::new(NoNetworks { reason: chain(&error), checks: examine() }),
+        Err(error) => Arc::new(NoNetworks { reason: error_chain(&error), checks: examine() }),
     }
 }
 

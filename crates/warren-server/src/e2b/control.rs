@@ -21,6 +21,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::{Method, StatusCode, Uri};
 use serde_json::{Value, json};
+use warren_core::ErrorCode;
 use warren_core::{SandboxId, SandboxRecord};
 use warren_engine::HealthStatus;
 use warren_face::auth::Caller;
@@ -109,9 +110,9 @@ async fn health(State(state): State<AppState>) -> (StatusCode, Json<Value>) {
 }
 
 async fn no_route(State(_): State<AppState>, method: Method, uri: Uri) -> E2bError {
-    E2bError::not_found(format!("there is no {method} {}", uri.path()))
+    E2bError::new(ErrorCode::RouteNotFound, format!("there is no {method} {}", uri.path()))
 }
 
 async fn wrong_method(State(_): State<AppState>, method: Method, uri: Uri) -> E2bError {
-    E2bError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not have {method}", uri.path()))
+    E2bError::new(ErrorCode::MethodNotAllowed, format!("{} does not have {method}", uri.path()))
 }

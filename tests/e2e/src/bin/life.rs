@@ -1,5 +1,5 @@
-//! One step of a sandbox's life in a process of its own, so that a test can kill that process half way:
-//! `life DATA_DIR CRASH_POINT halt|resume|seal ID`.
+//! One step of a sandbox's life in a process of its own, so that a test can kill that process half
+//! way: `life DATA_DIR CRASH_POINT halt|resume|seal ID`.
 
 use std::path::Path;
 use std::process::ExitCode;

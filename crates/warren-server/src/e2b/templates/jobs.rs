@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
+use warren_core::ErrorCode;
 use warren_core::{Clock, Owner};
 use warren_e2b::rest::templates::{BuildLogEntry, LogLevel};
 
@@ -95,7 +96,7 @@ impl Jobs {
         if active >= MOST_OF_OWNER {
             let message =
                 format!("{MOST_OF_OWNER} builds of yours go on or wait already: wait for one of them");
-            return Err(E2bError::new(http::StatusCode::TOO_MANY_REQUESTS, message));
+            return Err(E2bError::new(ErrorCode::MaxBuilds, message));
         }
         let job = Arc::new(Job { state: Mutex::default(), clock });
         known.jobs.insert(key, Arc::clone(&job));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
-use warren_core::SandboxRecord;
+use warren_core::{ErrorCode, SandboxRecord};
 use warren_engine::{EngineError, OutputCaps, ProcessSpec, Sandbox};
 use warren_wire::guest::{ByteString, Stdin};
 
@@ -94,7 +94,7 @@ pub(crate) async fn start(state: &AppState, caller: &Caller, record: &SandboxRec
             "the template's ready command did not succeed within {} s: build the template with one that does",
             PATIENCE.as_secs()
         );
-        return Err(E2bError::new(http::StatusCode::GATEWAY_TIMEOUT, message));
+        return Err(E2bError::new(ErrorCode::TimedOut, message));
     }
     Ok(())
 }

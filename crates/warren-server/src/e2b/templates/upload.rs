@@ -5,6 +5,7 @@ use axum::extract::{OriginalUri, Path, State};
 use http::header::HOST;
 use http::request::Parts;
 use http::{StatusCode, Uri};
+use warren_core::ErrorCode;
 use warren_core::{Owner, Scope};
 use warren_e2b::rest::templates::FileUpload;
 use warren_engine::Trade;
@@ -124,7 +125,7 @@ fn admitted(state: &AppState, template: &str, hash: &str, params: &Params) -> Re
     let good = ticket.is_signed(&state.link_keys, text("signature"));
     let owner = ticket.owner.parse().ok().filter(|_| good && state.clock.unix_ms() < until_unix_ms);
     owner.ok_or_else(|| {
-        E2bError::new(StatusCode::FORBIDDEN, "this address is not good, or not any more: ask for another one")
+        E2bError::new(ErrorCode::Forbidden, "this address is not good, or not any more: ask for another one")
     })
 }
 

@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 
-use crate::backend::Backend;
+use super::Backend;
 
 /// How long a full queue of callers is waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,12 +1,11 @@
-//! Writing to a driver.
+//! Writing to a driver, which is started if there is none.
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-use warren_core::{Owner, Request, SandboxId, SandboxRecord};
+use warren_core::{Owner, Request, SandboxId, SandboxRecord, Status};
 
-use super::{Capture, CaptureOrder, Mail, Need, Reply, Task};
-use crate::cell::Cell;
+use super::{Driver, First};
+use crate::cell::{Capture, CaptureOrder, Cell, Mail, Need, Task};
 use crate::{Engine, EngineError};
 
 impl Engine {
@@ -57,47 +56,33 @@ impl Engine {
         tokio::task::yield_now().await;
         Ok(())
     }
-}
 
-impl Task {
-    /// What it asks for, if that may have to wait for a copy or a rollback.
-    fn request(&self) -> Option<Request> {
-        match self {
-            Self::Pause => Some(Request::Pause),
-            Self::Resume
-            | Self::Thaw
-            | Self::Stop(_)
-            | Self::Expire
-            | Self::Patch(_)
-            | Self::Network { .. }
-            | Self::Look(_)
-            | Self::Forget { .. }
-            | Self::Restack { .. } => None,
+    /// The owner's sandbox with its driver, which is started if there is none.
+    pub(crate) async fn wake(&self, owner: &Owner, id: &SandboxId) -> Result<Arc<Cell>, EngineError> {
+        let registry = &self.shared.registry;
+        if let Some(cell) = registry.find(owner, id) {
+            return Ok(cell);
         }
-    }
-}
-
-impl Cell {
-    /// Asks the driver; `None` when it has left.
-    pub(crate) async fn ask(&self, task: Task) -> Option<Result<Arc<SandboxRecord>, EngineError>> {
-        self.send(|reply| Mail::Do(task, reply)).await
-    }
-
-    /// Sends a letter and waits for the answer; `None` when the driver has left.
-    pub(crate) async fn send<T>(
-        &self,
-        letter: impl FnOnce(Reply<T>) -> Mail,
-    ) -> Option<Result<T, EngineError>> {
-        let (reply, answer) = oneshot::channel();
-        self.mail.send(letter(reply)).await.ok()?;
-        answer.await.ok()
-    }
-
-    /// An error while it is being copied or goes back to an earlier state, and the request has to wait for that.
-    pub(crate) fn check_unoccupied(&self, request: Request) -> Result<(), EngineError> {
-        match self.occupied(request) {
-            Some(reason) => Err(EngineError::Denied { id: self.id.clone(), status: self.status(), reason }),
-            None => Ok(()),
+        let _waking = registry.waking().await;
+        if let Some(cell) = registry.find(owner, id) {
+            return Ok(cell);
         }
+        let record = self.recorded(owner, id).await?;
+        let backend = self.backend_of(&record)?;
+        let first = if record.is_live() {
+            // Its driver was lost, or the engine is only answering questions and has not started one.
+            self.may_change()?;
+            let (port, which) = (Arc::clone(&backend.port), id.clone());
+            let (engine, of) = (self.inner(), record.clone());
+            let found = backend.ask(move || port.watch(&which).map(|watch| (watch, engine.adopt_link(&of))));
+            let (watch, link) = found.await.map_err(EngineError::Backend)?;
+            First::Adopt { watch, frozen: record.status == Status::Paused, link }
+        } else {
+            First::Letter
+        };
+        if self.is_closed() {
+            return Err(EngineError::ShuttingDown);
+        }
+        Driver::start(self, record, backend, None, first).ok_or_else(|| EngineError::sandbox_not_found(id))
     }
 }

@@ -19,34 +19,9 @@ pub use self::crew::Place;
 use self::crew::{Crew, Rules};
 use self::hoard::Hoard;
 pub use self::hoard::Room;
-use crate::presence::Presence;
-use crate::{Access, Engine, EngineError};
-
-/// Kinds of heavy work. Each has places of its own, since they are held for different reasons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Trade {
-    /// Comparing, searching and joining files: as fast as the machine can.
-    Reading,
-    /// Archives on their way in or out, at the pace of a client.
-    Carrying,
-    /// Lists and searches whose answers are put together in memory.
-    Telling,
-    /// What nobody waits for, like joining layers.
-    Tending,
-}
-
-impl Trade {
-    /// The limit in words.
-    pub(crate) fn limit(self, each_owner: usize, all: usize) -> String {
-        let what = match self {
-            Self::Reading => "comparisons, searches and merges of files",
-            Self::Carrying => "archives on their way",
-            Self::Telling => "lists and searches",
-            Self::Tending => "layers being joined",
-        };
-        format!("{each_owner} {what} of one owner are done at once, and {all} in all")
-    }
-}
+use super::presence::Presence;
+use crate::EngineError;
+use crate::trade::Trade;
 
 /// How much heavy work there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +105,17 @@ impl Labour {
         }
     }
 
+    /// A place for this kind of work, in an owner's name.
+    pub(crate) async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
+        let crew = self.crew(trade);
+        crew.place(owner).await.ok_or_else(|| refused(trade, crew.share()))
+    }
+
+    /// Room in memory for so many bytes; `None`: so little needs none.
+    pub(crate) fn room_for(&self, owner: &Owner, bytes: usize) -> Result<Option<Room>, EngineError> {
+        self.hoard.room(owner, bytes)
+    }
+
     fn crew(&self, trade: Trade) -> &Crew {
         match trade {
             Trade::Reading => &self.reading,
@@ -187,27 +173,6 @@ impl BackendLabour {
 
 fn refused(trade: Trade, share: Share) -> EngineError {
     EngineError::MaxHeavyWork { trade, each_owner: share.each_owner, all: share.all }
-}
-
-impl Engine {
-    /// A place for heavy work in an owner's name. To be asked for before anything is read or prepared.
-    pub(crate) async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
-        let crew = self.shared.labour.crew(trade);
-        crew.place(owner).await.ok_or_else(|| refused(trade, crew.share()))
-    }
-}
-
-impl Access {
-    /// A place for heavy work. To be asked for before anything is read or prepared.
-    pub async fn place_for(&self, trade: Trade) -> Result<Place, EngineError> {
-        self.engine.place_for(self.owner(), trade).await
-    }
-
-    /// Room in memory for what a program says, up to so many bytes, to be kept until it has been answered. `None`: so little needs
-    /// none.
-    pub fn room_for(&self, bytes: usize) -> Result<Option<Room>, EngineError> {
-        self.engine.shared.labour.hoard.room(self.owner(), bytes)
-    }
 }
 
 /// Does heavy work at a place.

@@ -2,10 +2,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::Notify;
-use warren_core::catalog::{Catalog, CatalogError, CatalogErrorKind, Durability, SnapshotFilter};
+use warren_core::catalog::{Catalog, CatalogError, SnapshotFilter};
 use warren_core::{LayerId, Owner, PageRequest, SandboxId, SnapshotId, SnapshotRecord, Stack};
-
-use crate::{Engine, EngineError};
 
 /// What the engine remembers of snapshots and layers beside the catalog; all of it can be lost.
 #[derive(Debug, Default)]
@@ -18,11 +16,11 @@ pub(crate) struct Keep {
     rows: Mutex<()>,
     /// Snapshots that are not on disk yet.
     unsynced: Mutex<Vec<(Owner, SnapshotId)>>,
-    pub(super) to_sync: Notify,
+    pub(crate) to_sync: Notify,
     /// Snapshots that were taken of a sandbox since they were last thinned.
     taken: Mutex<HashMap<SandboxId, u32>>,
     /// Sandboxes whose layers are being squashed.
-    pub(super) squashing: Mutex<HashSet<SandboxId>>,
+    pub(crate) squashing: Mutex<HashSet<SandboxId>>,
 }
 
 type Pins = Mutex<HashMap<LayerId, u32>>;
@@ -41,15 +39,20 @@ impl Keep {
         pin
     }
 
-    pub(super) fn pinned(&self) -> Vec<LayerId> {
+    pub(crate) fn pinned(&self) -> Vec<LayerId> {
         locked(&self.pins).keys().cloned().collect()
     }
 
-    pub(super) fn learn(&self) -> RwLockReadGuard<'_, ()> {
+    /// Held while a record of a snapshot is read, changed and written.
+    pub(crate) fn one_row(&self) -> MutexGuard<'_, ()> {
+        locked(&self.rows)
+    }
+
+    pub(crate) fn learn(&self) -> RwLockReadGuard<'_, ()> {
         self.collecting.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn collect(&self) -> RwLockWriteGuard<'_, ()> {
+    pub(crate) fn collect(&self) -> RwLockWriteGuard<'_, ()> {
         self.collecting.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +62,7 @@ impl Keep {
         self.to_sync.notify_one();
     }
 
-    pub(super) fn unsynced(&self) -> Vec<(Owner, SnapshotId)> {
+    pub(crate) fn unsynced(&self) -> Vec<(Owner, SnapshotId)> {
         std::mem::take(&mut *locked(&self.unsynced))
     }
 
@@ -72,11 +75,11 @@ impl Keep {
     }
 
     /// Those of which snapshots were taken, and begins to count anew.
-    pub(super) fn taken(&self) -> Vec<SandboxId> {
+    pub(crate) fn taken(&self) -> Vec<SandboxId> {
         locked(&self.taken).drain().map(|(id, _)| id).collect()
     }
 
-    pub(super) fn thinned(&self, id: &SandboxId) {
+    pub(crate) fn thinned(&self, id: &SandboxId) {
         locked(&self.taken).remove(id);
     }
 }
@@ -102,56 +105,8 @@ impl Drop for Pin {
     }
 }
 
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Engine {
-    pub(crate) fn draw_layer(&self) -> LayerId {
-        LayerId::from_random(self.shared.parts.random.bits())
-    }
-
-    pub(crate) fn draw_snapshot(&self) -> SnapshotId {
-        SnapshotId::from_random(self.shared.parts.random.bits())
-    }
-
-    /// A snapshot that can be used, with its layers held. Blocks.
-    pub(crate) fn usable_snapshot(
-        &self,
-        owner: &Owner,
-        id: &SnapshotId,
-    ) -> Result<(SnapshotRecord, Pin), EngineError> {
-        let _learning = self.shared.keep.learn();
-        let found = self.shared.parts.catalog.snapshot(owner, id)?;
-        let snapshot = found.ok_or_else(|| EngineError::snapshot_not_found(id))?;
-        self.check_node(id, &snapshot.node)?;
-        if snapshot.damaged {
-            return Err(EngineError::SnapshotDamaged { id: id.clone() });
-        }
-        let pin = self.shared.keep.pin(&snapshot.stack.0);
-        Ok((snapshot, pin))
-    }
-
-    /// Changes the record of a snapshot as it is now; the change says whether there is anything to be written. `None` if it is
-    /// gone. Blocks.
-    pub(crate) fn change_snapshot(
-        &self,
-        owner: &Owner,
-        id: &SnapshotId,
-        durability: Durability,
-        change: impl FnOnce(&mut SnapshotRecord) -> bool,
-    ) -> Result<Option<SnapshotRecord>, CatalogError> {
-        let _alone = locked(&self.shared.keep.rows);
-        let catalog = &self.shared.parts.catalog;
-        let Some(mut snapshot) = catalog.snapshot(owner, id)? else { return Ok(None) };
-        if change(&mut snapshot) {
-            match catalog.update_snapshot(&snapshot, durability) {
-                Err(error) if error.kind == CatalogErrorKind::NotFound => return Ok(None),
-                written => written?,
-            }
-        }
-        Ok(Some(snapshot))
-    }
 }
 
 /// Every snapshot of a sandbox, the newest first.

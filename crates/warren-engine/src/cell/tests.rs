@@ -1,7 +1,7 @@
 use warren_testkit::{FakeIsolation, sample_sandbox};
 
 use super::*;
-use crate::labour::LabourLimits;
+use crate::bounds::LabourLimits;
 
 fn cell(status: Status) -> Arc<Cell> {
     let record = SandboxRecord { status, ..sample_sandbox(&Owner::first(), 1) };

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use warren_core::Owner;
 
 use super::Share;
-use crate::presence::Presence;
+use crate::bounds::Presence;
 
 /// The places of one kind of work.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use warren_core::{Owner, abandoned};
 
 use super::Share;
 use super::crew::{Crew, Place, Rules};
-use crate::presence::Presence;
+use crate::bounds::Presence;
 
 /// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(600);

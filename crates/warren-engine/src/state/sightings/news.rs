@@ -15,7 +15,7 @@ const MOST_LATER: usize = 8;
 
 /// What is told of one sandbox, and what waits to be told.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(crate) struct News {
     began_ms: u64,
     told: HashSet<Subject>,
     waiting: Vec<(Subject, NetworkEntry)>,
@@ -40,7 +40,7 @@ impl Subject {
 
 impl News {
     /// Takes in a denial. Answers what is to be told now.
-    pub(super) fn hear(&mut self, entry: NetworkEntry, now_ms: u64) -> Vec<NetworkEntry> {
+    pub(crate) fn hear(&mut self, entry: NetworkEntry, now_ms: u64) -> Vec<NetworkEntry> {
         let mut tell = self.due(now_ms);
         let subject = Subject::of(&entry);
         if self.told.contains(&subject) || self.told.len() >= MOST_AT_ONCE {
@@ -56,7 +56,7 @@ impl News {
     }
 
     /// What is to be told because its time has come.
-    pub(super) fn due(&mut self, now_ms: u64) -> Vec<NetworkEntry> {
+    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<NetworkEntry> {
         if now_ms.saturating_sub(self.began_ms) < WINDOW_MS {
             return Vec::new();
         }
@@ -64,7 +64,7 @@ impl News {
     }
 
     /// All that waits.
-    pub(super) fn all(&mut self, now_ms: u64) -> Vec<NetworkEntry> {
+    pub(crate) fn all(&mut self, now_ms: u64) -> Vec<NetworkEntry> {
         let (waiting, others) = (std::mem::take(&mut self.waiting), std::mem::take(&mut self.others));
         self.began_ms = now_ms;
         // What goes on is told once in each window.

@@ -1,24 +1,31 @@
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, mpsc};
 use warren_core::catalog::{Catalog, CatalogError, Durability};
 use warren_core::{JournalEntry, SandboxId, SnapshotId};
 
-use super::count::Counts;
-use super::vigil::Job;
-use crate::Engine;
-use crate::engine::closed;
-use crate::error::sentence;
-
-/// How long a change may wait for others to be written with it.
-const WRITE_PAUSE: Duration = Duration::from_millis(50);
-/// After this long a journal that could not be written is tried again.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
+use super::counts::Counts;
+use crate::cell::{Cell, Door};
 
 /// An entry's name: its sandbox and its number there.
 type Key = (SandboxId, u64);
+
+/// An entry whose process somebody should see end.
+#[derive(Debug)]
+pub(crate) struct Vigil {
+    pub(crate) door: Door,
+    pub(crate) entry: JournalEntry,
+    pub(crate) process: u64,
+}
+
+/// What is to be done about entries in the background.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Watch(Box<Vigil>),
+    /// A command ended: the state that it left is to be captured.
+    Capture(Arc<Cell>),
+}
 
 /// What the engine remembers of the journal beside the catalog. If it is lost, the next start closes what was open.
 #[derive(Debug)]
@@ -27,17 +34,17 @@ pub(crate) struct Journal {
     pending: Mutex<HashMap<Key, JournalEntry>>,
     /// Held while entries are written, and while they are read to be changed.
     writing: Mutex<()>,
-    to_write: Notify,
+    pub(crate) to_write: Notify,
     /// Entries that somebody here will close.
     going_on: Mutex<HashSet<Key>>,
     /// Sandboxes in which a command ended whose state is not captured.
     uncaptured: Mutex<HashSet<SandboxId>>,
     jobs: mpsc::UnboundedSender<Job>,
-    pub(super) counts: Counts,
+    pub(crate) counts: Counts,
 }
 
 impl Journal {
-    /// The journal, and what [`Engine::keep_vigil`] is to do.
+    /// The journal, and what the journal's task is to do.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Job>) {
         let (jobs, to_do) = mpsc::unbounded_channel();
         let journal = Self {
@@ -52,16 +59,16 @@ impl Journal {
         (journal, to_do)
     }
 
-    pub(super) fn begin(&self, entry: &JournalEntry) {
+    pub(crate) fn begin(&self, entry: &JournalEntry) {
         locked(&self.going_on).insert(key(entry));
     }
 
-    pub(super) fn goes_on(&self, entry: &JournalEntry) -> bool {
+    pub(crate) fn goes_on(&self, entry: &JournalEntry) -> bool {
         locked(&self.going_on).contains(&key(entry))
     }
 
     /// An entry has changed; the catalog learns of it soon.
-    pub(super) fn change(&self, entry: JournalEntry) {
+    pub(crate) fn change(&self, entry: JournalEntry) {
         let key = key(&entry);
         if entry.ended_unix_ms.is_some() {
             locked(&self.going_on).remove(&key);
@@ -71,17 +78,17 @@ impl Journal {
     }
 
     /// A command ended, and the state that it left is still to be captured.
-    pub(super) fn expect_capture(&self, sandbox: &SandboxId) {
+    pub(crate) fn expect_capture(&self, sandbox: &SandboxId) {
         locked(&self.uncaptured).insert(sandbox.clone());
     }
 
     /// Whether something has ended whose state is still to be captured.
-    pub(super) fn expects_capture(&self, sandbox: &SandboxId) -> bool {
+    pub(crate) fn expects_capture(&self, sandbox: &SandboxId) -> bool {
         locked(&self.uncaptured).contains(sandbox)
     }
 
     /// Something is to be done in the background.
-    pub(super) fn later(&self, job: Job) {
+    pub(crate) fn later(&self, job: Job) {
         // An engine that has ended leaves it to the next one.
         self.jobs.send(job).ok();
     }
@@ -128,7 +135,7 @@ impl Journal {
     }
 
     /// What ended up to a moment has left a state that was not kept. Says which entries were not known for that. Blocks.
-    pub(super) fn not_kept(
+    pub(crate) fn not_kept(
         &self,
         catalog: &dyn Catalog,
         sandbox: &SandboxId,
@@ -148,7 +155,7 @@ impl Journal {
     }
 
     /// Changes entries of a sandbox that are open; the change says which. Blocks.
-    pub(super) fn edit(
+    pub(crate) fn edit(
         &self,
         catalog: &dyn Catalog,
         sandbox: &SandboxId,
@@ -195,40 +202,8 @@ impl Journal {
         written
     }
 
-    fn is_written(&self) -> bool {
+    pub(crate) fn is_written(&self) -> bool {
         locked(&self.pending).is_empty()
-    }
-}
-
-impl Engine {
-    /// Writes down what the catalog does not know of the journal. Says whether that is done.
-    pub(crate) async fn write_journal(&self) -> bool {
-        let engine = self.inner();
-        let written =
-            self.catalog(move |catalog| engine.shared.journal.write(catalog)).await.map_err(|error| {
-                self.fault();
-                tracing::error!(error = sentence(&error), "cannot write the journal");
-            });
-        written.is_ok()
-    }
-
-    /// Writes the journal until the engine ends.
-    pub(crate) async fn keep_writing_journal(self) {
-        let mut closing = self.shared.closing.subscribe();
-        let mut pause = WRITE_PAUSE;
-        loop {
-            if self.shared.journal.is_written() {
-                tokio::select! {
-                    () = closed(&mut closing) => return,
-                    () = self.shared.journal.to_write.notified() => {}
-                }
-            }
-            tokio::select! {
-                () = closed(&mut closing) => return,
-                () = tokio::time::sleep(pause) => {}
-            }
-            pause = if self.write_journal().await { WRITE_PAUSE } else { RETRY_PAUSE };
-        }
     }
 }
 
@@ -251,6 +226,6 @@ fn key(entry: &JournalEntry) -> Key {
     (entry.sandbox.clone(), entry.number)
 }
 
-pub(super) fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use warren_core::{Caller, Owner, SandboxId, SessionId};
 
-use crate::Engine;
+use super::Engine;
+use crate::EngineError;
+use crate::bounds::{Place, Room};
+use crate::trade::Trade;
 
 /// The engine in the hands of one caller.
 #[derive(Debug, Clone)]
@@ -49,6 +52,17 @@ impl Access {
 
     pub fn owner(&self) -> &Owner {
         &self.caller.owner
+    }
+
+    /// A place for heavy work. To be asked for before anything is read or prepared.
+    pub async fn place_for(&self, trade: Trade) -> Result<Place, EngineError> {
+        self.engine.place_for(self.owner(), trade).await
+    }
+
+    /// Room in memory for what a program says, up to so many bytes, to be kept until it has been answered. `None`: so little needs
+    /// none.
+    pub fn room_for(&self, bytes: usize) -> Result<Option<Room>, EngineError> {
+        self.engine.shared.labour.room_for(self.owner(), bytes)
     }
 
     pub fn sandbox(&self, id: &SandboxId) -> Sandbox {

@@ -12,8 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use warren_core::{Owner, SandboxId, SandboxRecord, Status, TemplateName};
 
 use crate::cell::Cell;
-use crate::driver::{Driver, First};
-use crate::{Engine, EngineError};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -94,60 +92,16 @@ impl Registry {
         self.cells().values().filter(|cell| wanted(cell.status())).count()
     }
 
+    /// Held by whoever starts a driver for a record.
+    pub(crate) async fn waking(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.waking.lock().await
+    }
+
     fn cells(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Cell>>> {
         self.cells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<SandboxId, TemplateName>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Engine {
-    /// The owner's sandbox with its driver, which is started if there is none.
-    pub(crate) async fn wake(&self, owner: &Owner, id: &SandboxId) -> Result<Arc<Cell>, EngineError> {
-        let registry = &self.shared.registry;
-        if let Some(cell) = registry.find(owner, id) {
-            return Ok(cell);
-        }
-        let _waking = registry.waking.lock().await;
-        if let Some(cell) = registry.find(owner, id) {
-            return Ok(cell);
-        }
-        let record = self.recorded(owner, id).await?;
-        let backend = self.backend_of(&record)?;
-        let first = if record.is_live() {
-            // Its driver was lost, or the engine is only answering questions and has not started one.
-            self.may_change()?;
-            let (port, which) = (Arc::clone(&backend.port), id.clone());
-            let (engine, of) = (self.inner(), record.clone());
-            let found = backend.ask(move || port.watch(&which).map(|watch| (watch, engine.adopt_link(&of))));
-            let (watch, link) = found.await.map_err(EngineError::Backend)?;
-            First::Adopt { watch, frozen: record.status == Status::Paused, link }
-        } else {
-            First::Letter
-        };
-        if self.is_closed() {
-            return Err(EngineError::ShuttingDown);
-        }
-        Driver::start(self, record, backend, None, first).ok_or_else(|| EngineError::sandbox_not_found(id))
-    }
-
-    /// The owner's sandbox as the catalog has it.
-    pub(crate) async fn record_of(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-    ) -> Result<SandboxRecord, EngineError> {
-        match self.shared.registry.find(owner, id) {
-            Some(cell) => Ok(cell.record().as_ref().clone()),
-            None => self.recorded(owner, id).await,
-        }
-    }
-
-    pub(crate) async fn recorded(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        let (whose, which) = (owner.clone(), id.clone());
-        let found = self.catalog(move |catalog| catalog.sandbox(&whose, &which)).await?;
-        found.ok_or_else(|| EngineError::sandbox_not_found(id))
     }
 }

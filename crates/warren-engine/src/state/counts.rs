@@ -3,8 +3,7 @@ use std::sync::Mutex;
 
 use warren_core::SnapshotId;
 
-use super::pending::locked;
-use super::states::States;
+use super::layers::locked;
 use crate::EngineError;
 
 /// Pairs of states that are remembered; beyond that all are forgotten.
@@ -18,11 +17,11 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Paths that differ; `None` where one of the states is not known any more. Blocks.
-    pub(super) fn of(
+    pub(crate) fn of(
         &self,
-        states: &mut States<'_>,
         from: &SnapshotId,
         to: &SnapshotId,
+        count: impl FnOnce() -> Result<Option<u64>, EngineError>,
     ) -> Result<Option<u64>, EngineError> {
         if from == to {
             return Ok(Some(0));
@@ -31,7 +30,7 @@ impl Counts {
         if let Some(count) = locked(&self.known).get(&pair) {
             return Ok(Some(*count));
         }
-        let Some(count) = states.count(from, to)? else { return Ok(None) };
+        let Some(count) = count()? else { return Ok(None) };
         let mut known = locked(&self.known);
         if known.len() >= MOST_PAIRS {
             known.clear();
