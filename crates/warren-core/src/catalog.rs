@@ -5,6 +5,7 @@
 //! answers for another owner's things as for what does not exist. The few that take none serve the engine's own start.
 
 mod events;
+mod images;
 mod journal;
 mod keys;
 mod sandboxes;
@@ -15,6 +16,7 @@ mod snapshots;
 use std::error::Error;
 
 pub use events::EventLog;
+pub use images::{ImageCatalog, ImageRoom};
 pub use journal::JournalCatalog;
 pub use keys::KeyCatalog;
 pub use sandboxes::{Idempotency, InsertError, NewRecords, SandboxCatalog, SandboxFilter};
@@ -24,7 +26,14 @@ pub use snapshots::{SnapshotCatalog, SnapshotFilter};
 
 /// All that lasts. Opening one refuses a newer schema, a damaged file, a second server and an unexpectedly empty place.
 pub trait Catalog:
-    SandboxCatalog + SessionCatalog + SnapshotCatalog + JournalCatalog + KeyCatalog + SecretCatalog + EventLog
+    SandboxCatalog
+    + SessionCatalog
+    + SnapshotCatalog
+    + JournalCatalog
+    + KeyCatalog
+    + SecretCatalog
+    + ImageCatalog
+    + EventLog
 {
 }
 
@@ -35,6 +44,7 @@ impl<T> Catalog for T where
         + JournalCatalog
         + KeyCatalog
         + SecretCatalog
+        + ImageCatalog
         + EventLog
 {
 }

@@ -11,6 +11,7 @@ mod death;
 mod diff;
 mod event;
 mod id;
+mod image;
 mod isolation;
 mod journal;
 mod key;
@@ -39,6 +40,11 @@ pub use diff::{
 };
 pub use event::{Event, EventRecord};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
+pub use image::{
+    BuildFailure, BuildFiles, BuildOutcome, BuildRecord, BuildStep, BuildStepError, Built, CopyFiles,
+    DEFAULT_TAG, FilesHash, FilesHashError, ImageContext, ImageDenied, ImageId, ImageOrigin, ImageRecord,
+    ImageRef, ImageRefError, KeptStep, StartCommands, Tag, UnknownUser, check_tag,
+};
 pub use isolation::{
     CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, Pulse,
     RootState, RootTree, Sealed, Shown, Usage,
@@ -68,5 +74,5 @@ pub use session::{
 pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
 pub use spec::{Mount, MountAccess, Profile, SandboxSpec, SpecError, check_labels};
 pub use templates::{DiskGauge, DiskSpace, TemplateError, TemplateErrorKind, TemplateInfo, Templates};
-pub use unique::{KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
+pub use unique::{BuildId, KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};
