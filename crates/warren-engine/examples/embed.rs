@@ -14,7 +14,8 @@ use warren_engine::{
     StoppedFiles,
 };
 use warren_testkit::{
-    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+    FakeBuildFiles, FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates,
+    MemoryCatalog,
 };
 
 #[tokio::main]
@@ -49,6 +50,7 @@ fn parts() -> Parts {
     let backend = FakeIsolation::new();
     Parts {
         layers: backend.layers(),
+        build_files: Arc::new(FakeBuildFiles::default()),
         backends: vec![backend],
         catalog: Arc::new(MemoryCatalog::new()),
         templates: Arc::new(FakeTemplates::new()),

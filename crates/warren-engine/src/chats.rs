@@ -200,6 +200,8 @@ impl Engine {
             kind: SandboxKind::Terminal,
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::Delete,
+            start: None,
+            build: None,
             annotations: BTreeMap::new(),
             from: None,
             automatic: None,

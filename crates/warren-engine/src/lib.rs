@@ -27,6 +27,7 @@ mod files;
 mod guest;
 mod health;
 mod history;
+mod images;
 mod in_flight;
 mod journal;
 mod labour;
@@ -53,6 +54,10 @@ pub use error::{EngineError, LostEntry, Missing};
 pub use events::EventStream;
 pub use files::{FileReader, FileWork, FileWriter, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};
+pub use images::{
+    Beginning, BuildLog, Captured, FoundImage, ImageError, Images, LogLevel, LogLine, NewBuild, Recipe,
+    RecipeStep, Unbuilt, WantedLines,
+};
 pub use journal::{Blame, LogEntry, PathState};
 pub use labour::{LabourLimits, Place, Room, Share, Trade};
 pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView};

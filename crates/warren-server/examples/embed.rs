@@ -14,7 +14,7 @@ use warren_engine::{
 };
 use warren_isolate::{Native, NativeOptions};
 use warren_server::{MachineClock, MachineRandom};
-use warren_store::{DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
+use warren_store::{BuildFileStore, DataDisk, LayerDirectory, SqliteCatalog, TemplateStore};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -55,6 +55,7 @@ fn parts(data_dir: &Path) -> Result<Parts, Box<dyn Error>> {
         catalog: Arc::new(catalog),
         layers: Arc::new(LayerDirectory::open(data_dir, templates.clone())?),
         templates: Arc::new(templates),
+        build_files: Arc::new(BuildFileStore::open(data_dir)),
         networks: Arc::new(warren_core::NoNetworks::because("the example has none")),
         disk: Arc::new(DataDisk::of(data_dir)?),
         clock: Arc::new(MachineClock::new()?),

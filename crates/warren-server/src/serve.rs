@@ -21,7 +21,7 @@ use warren_core::catalog::{Catalog, CatalogError, SecretCatalog};
 use warren_core::{Clock, DiskGauge, Isolation, LayerDriver, LayerStore, Networks, Random};
 use warren_engine::{Engine, Mode, Parts, ShutdownPolicy};
 use warren_isolate::{DataDir, DataDirError, Native, NativeOptions};
-use warren_store::{DataDisk, LayerDirectory, SHOWN, SqliteCatalog, TemplateStore};
+use warren_store::{BuildFileStore, DataDisk, LayerDirectory, SHOWN, SqliteCatalog, TemplateStore};
 
 pub use crash::{CrashAt, CrashAtError};
 pub use environment::E2bAddress;
@@ -266,6 +266,7 @@ impl Machine {
             catalog: Arc::clone(&self.catalog) as Arc<dyn Catalog>,
             templates: Arc::new(self.templates.clone()),
             layers: Arc::clone(&self.layers) as Arc<dyn LayerStore>,
+            build_files: Arc::new(BuildFileStore::open(&config.server.data_dir)),
             networks: Arc::clone(&self.networks),
             disk: Arc::clone(&self.disk) as Arc<dyn DiskGauge>,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,

@@ -14,7 +14,6 @@ use crate::code::Starts;
 use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::{self, Samples};
-use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
 use crate::fairness::Fairness;
 use crate::listener::{Listener, Sockets};
@@ -62,7 +61,6 @@ impl Server {
             fairness: Fairness::default(),
             shutdown,
             metrics: Metrics::default(),
-            books: Books::default(),
             ports,
             samples: Samples::default(),
             watchers: Watchers::default(),

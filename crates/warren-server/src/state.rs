@@ -13,7 +13,6 @@ use crate::code::Starts;
 use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::Samples;
-use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
 use crate::fairness::Fairness;
 use crate::metrics::Metrics;
@@ -50,8 +49,6 @@ pub(crate) struct Shared {
     pub(crate) woken: Woken,
     /// What sandboxes used lately.
     pub(crate) samples: Samples,
-    /// Templates that clients built by the E2B protocol.
-    pub(crate) books: Books,
     /// The port on which TLS is spoken, if there is one.
     pub(crate) tls_port: OnceLock<u16>,
 }

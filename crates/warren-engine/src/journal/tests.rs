@@ -5,7 +5,8 @@ use bytes::Bytes;
 use serde_json::json;
 use warren_core::{Action, Automatic, Event, JournalEntry, SandboxId};
 use warren_testkit::{
-    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+    FakeBuildFiles, FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates,
+    MemoryCatalog,
 };
 
 use crate::sessions::tests::{eventually, owner, request, stranger};
@@ -40,6 +41,7 @@ impl World {
             catalog: self.catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: self.isolation.layers(),
+            build_files: Arc::new(FakeBuildFiles::default()),
             networks: FakeNetworks::new(),
             disk: Arc::new(FakeDisk::new()),
             clock: self.clock.clone(),

@@ -49,7 +49,7 @@ impl Engine {
         Ok(TurnDone { turn: taken.snapshot.turn.unwrap_or_default(), taken, space_used })
     }
 
-    pub(super) async fn take(
+    pub(crate) async fn take(
         &self,
         owner: &Owner,
         id: &SandboxId,

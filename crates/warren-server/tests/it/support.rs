@@ -15,7 +15,8 @@ use warren_server::config::Config;
 use warren_server::{LinkKeys, Server, ServerParts, Sockets};
 use warren_store::TemplateStore;
 use warren_testkit::{
-    FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+    FakeBuildFiles, FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates,
+    MemoryCatalog,
 };
 
 /// Long enough for anything that is not meant to fail.
@@ -66,6 +67,7 @@ impl TestServer {
             catalog: catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: isolation.layers(),
+            build_files: Arc::new(FakeBuildFiles::default()),
             networks: networks.clone(),
             disk: Arc::new(FakeDisk::new()),
             clock: clock.clone(),

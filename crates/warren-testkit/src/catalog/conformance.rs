@@ -1,5 +1,6 @@
 mod events;
 mod idempotency;
+mod images;
 mod journal;
 mod keys;
 mod sandboxes;
@@ -26,6 +27,7 @@ const CHECKS: &[&[Check]] = &[
     idempotency::CHECKS,
     keys::CHECKS,
     secrets::CHECKS,
+    images::CHECKS,
     events::CHECKS,
 ];
 

@@ -1,3 +1,4 @@
+mod images;
 mod journal;
 mod secrets;
 mod snapshots;
@@ -12,14 +13,15 @@ use warren_core::catalog::{
 };
 use warren_core::network::{Secret, SecretName};
 use warren_core::{
-    Cursor, EventRecord, JournalEntry, KeyId, KeyRecord, Owner, Page, PageRequest, RunRecord, SandboxId,
-    SandboxRecord, SessionId, SessionRecord, SnapshotId, SnapshotRecord, ToolAnswer,
+    Cursor, EventRecord, ImageId, ImageRecord, JournalEntry, KeptStep, KeyId, KeyRecord, Owner, Page,
+    PageRequest, RunRecord, SandboxId, SandboxRecord, SessionId, SessionRecord, SnapshotId, SnapshotRecord,
+    ToolAnswer,
 };
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// A catalog that keeps nothing. It is stricter than one on disk: it panics where a caller changes what never changes, leaps a
-/// generation, leaves a status without its death certificate, puts a layer into a stack twice or answers a tool call again, and it
+/// generation, leaves a status without its death certificate, puts a layer into a stack twice, answers a tool call again or tags a build that is not there, and it
 /// calls each change of a session twice, because any catalog may.
 #[derive(Default)]
 pub struct MemoryCatalog {
@@ -50,6 +52,8 @@ struct Records {
     calls: BTreeMap<(SandboxId, String), ToolAnswer>,
     keys: BTreeMap<KeyId, KeyRecord>,
     secrets: BTreeMap<(Owner, SecretName), Secret>,
+    images: BTreeMap<(Owner, ImageId), ImageRecord>,
+    image_steps: BTreeMap<(Owner, String), KeptStep>,
     events: Vec<EventRecord>,
     last_event: u64,
 }

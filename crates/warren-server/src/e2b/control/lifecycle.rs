@@ -11,7 +11,7 @@ use super::create::{end, read_timeout};
 use super::{Body, E2bError, Id, Shown, answer, find, shown_as};
 use crate::auth::Caller;
 use crate::code;
-use crate::e2b::{Traits, templates};
+use crate::e2b::Traits;
 use crate::proxy::Address;
 use crate::state::AppState;
 
@@ -116,7 +116,7 @@ async fn thaw(
     let record = engine.resume(owner, id).await?;
     if cold {
         code::warm(state, owner, id);
-        templates::start(state, caller, &record).await?;
+        engine.images(owner).start(&record).await?;
     }
     Ok(record)
 }
