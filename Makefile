@@ -5,7 +5,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WARREN := $(TARGET_DIR)/release/warren
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check bench bless clean
+.PHONY: help build run test check audit bench bless clean
 
 help: ## List the recipes
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ test: ## Install what the tests need (as root), then run all of them
 	@scripts/siege $(TARGET_DIR)/debug/warren 3
 	@scripts/side-by-side "scripts/real-machine $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" \
 		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren" "scripts/storm $(TARGET_DIR)/debug/warren" \
-		scripts/fuzz
+		"scripts/test-compat $(TARGET_DIR)/debug/warren" scripts/fuzz
 
 check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) fmt --all --check
@@ -30,10 +30,17 @@ check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 	$(CARGO) test --quiet --locked --workspace --test tidy
-	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --log-level warn check; fi
+	@scripts/check-features warren-wire
+	@scripts/install-check-tools
+	$(CARGO) machete --skip-target-dir crates tests
+	$(CARGO) deny --log-level warn check bans licenses sources
 
-bench: build ## Measure this machine, side by side with what else is installed (needs root)
-	$(WARREN) bench
+audit: ## Known faults of what we build upon (fetches the advisory database)
+	$(CARGO) deny --log-level warn check advisories
+
+bench: ## Measure this machine, side by side with what else is installed (needs root)
+	$(CARGO) build --release --locked --package warren --package warren-bench
+	$(TARGET_DIR)/release/warren-bench
 
 bless: ## Accept what the golden files' tests produce now
 	WARREN_BLESS=1 $(CARGO) test --workspace --locked --no-fail-fast

@@ -33,9 +33,10 @@ where
         LogFormat::Text => Box::new(lines.with_ansi(false)),
         LogFormat::Json => Box::new(lines.json().flatten_event(true)),
     };
-    let ours = tracing_subscriber::filter::Targets::new().with_default(LevelFilter::WARN).with_targets(
-        ["warren_server", "warren_engine", "warren_store", "warren_isolate"].map(|name| (name, log.level.0)),
-    );
+    // All our crates begin with this word, so a new one is not forgotten.
+    let ours = tracing_subscriber::filter::Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_target("warren", log.level.0);
     Registry::default().with(lines.with_filter(ours))
 }
 

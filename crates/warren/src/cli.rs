@@ -3,9 +3,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    attempt, bench, bisect, code, completions, config, copy, create, diff, doctor, events, exec, fork,
-    forward, history, keys, list, logs, net, pause, port, processes, promote, remove, run, secret, serve,
-    service, sessions, shell, snapshot, stats, storage, template, tls, tool, transfer, why,
+    attempt, bisect, code, completions, config, copy, create, diff, doctor, events, exec, fork, forward,
+    history, keys, list, logs, net, pause, port, processes, promote, remove, run, secret, serve, service,
+    sessions, shell, snapshot, stats, storage, template, tls, tool, transfer, why,
 };
 
 const EXAMPLES: &str = "\
@@ -104,7 +104,6 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Tls(tls::Tls),
     Doctor(doctor::Doctor),
-    Bench(bench::Bench),
     Completions(completions::Completions),
 }
 

@@ -1,5 +1,4 @@
 pub(crate) mod attempt;
-pub(crate) mod bench;
 pub(crate) mod bisect;
 pub(crate) mod code;
 pub(crate) mod completions;
@@ -96,7 +95,6 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Config(args) => args.run(global),
         Command::Tls(args) => args.run(global),
         Command::Doctor(args) => args.run(global),
-        Command::Bench(args) => args.run(global),
         Command::Completions(args) => args.run(),
     }
 }

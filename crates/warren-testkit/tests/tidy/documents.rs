@@ -75,7 +75,8 @@ fn every_promise_names_tests_that_exist() {
         None => sources.contains(&format!("fn {name}(")),
     };
     let (mut complaints, mut in_table) = (Vec::new(), false);
-    for line in read(Path::new("SECURITY.md")).lines() {
+    let documents = ["SECURITY.md", "docs/compat.md"].map(|path| read(Path::new(path))).join("\n\n");
+    for line in documents.lines() {
         let is_heading = line.ends_with(PROOFS);
         in_table = is_heading || (in_table && line.starts_with('|'));
         if !in_table || is_heading || line.starts_with("|--") {
@@ -90,5 +91,29 @@ fn every_promise_names_tests_that_exist() {
             names.iter().filter(|name| !exists(name)).map(|name| format!("no test is called {name}")),
         );
     }
-    complain("SECURITY.md", &complaints);
+    complain("tables of what is promised", &complaints);
+}
+
+/// A list of excuses must not grow old unseen.
+#[test]
+fn every_unstable_test_is_listed_with_a_date_and_a_reason() {
+    let sources: String = files(&["rs"]).iter().map(|path| read(path)).collect();
+    let mut complaints = Vec::new();
+    for line in read(Path::new("tests/unstable")).lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.splitn(4, ' ');
+        let (binary, test) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let (date, reason) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let name = test.rsplit("::").next().unwrap_or_default();
+        if !binary.contains(':') || !sources.contains(&format!("fn {name}(")) {
+            complaints.push(format!("no such test: {line}"));
+        }
+        let mut parts = date.split('-').map(str::len);
+        if (parts.next(), parts.next(), parts.next()) != (Some(4), Some(2), Some(2)) {
+            complaints.push(format!("no date: {line}"));
+        }
+        if reason.split_whitespace().count() < 5 {
+            complaints.push(format!("no reason: {line}"));
+        }
+    }
+    complain("tests/unstable", &complaints);
 }

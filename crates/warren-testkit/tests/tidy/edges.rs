@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::tree::{complain, root};
 
 /// A crate, and the crates of ours that it may depend on.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("warren-core", &[]),
     ("warren-wire", &[]),
     ("warren-e2b", &[]),
@@ -33,6 +33,7 @@ const EDGES: [(&str, &[&str]); 11] = [
         "warren",
         &["warren-core", "warren-isolate", "warren-network", "warren-server", "warren-store", "warren-wire"],
     ),
+    ("warren-bench", &["warren-core", "warren-isolate", "warren-store", "warren-wire"]),
     ("warren-testkit", &["warren-core", "warren-wire"]),
 ];
 

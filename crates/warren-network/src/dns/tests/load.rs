@@ -67,7 +67,7 @@ async fn ask_ten_thousand() {
     assert!(growth < 1024, "{growth} KiB");
 }
 
-/// Printed for whoever looks; what it must reach is measured in `warren bench`.
+/// Printed for whoever looks; what it must reach is measured in `warren-bench`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_proxy_adds_little_to_a_question() {
     const ROUNDS: usize = 300;

@@ -1,0 +1,125 @@
+//! What is asked for: cases, subjects and sizes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Case {
+    /// Create a sandbox, run true in it, destroy it
+    RunTrue,
+    /// The same with an empty Python program
+    RunPython,
+    /// Run true in a sandbox that is there
+    ExecTrue,
+    /// Sandboxes per second with 1, 2, 4 and 8 at once
+    CreatesPerSecond,
+    /// Memory of the whole machine for each idle sandbox
+    IdleMemory,
+    /// The last of 1000 creates, all alive, against the first
+    #[value(name = "create_at_1000")]
+    CreateAt1000,
+    /// Over HTTP: create a sandbox and wait for its first command
+    HttpCreate,
+    /// The same a hundred times at once
+    HttpBurst,
+    /// Over HTTP: run true in a sandbox that is there
+    HttpExec,
+    /// Over HTTP: sandboxes made and removed per second by eight clients
+    HttpCreatesPerSecond,
+    /// What a server with 1000 idle sandboxes needs for itself
+    HttpIdle,
+    /// A server that is killed with 300 sandboxes running, and started again
+    HttpRestart,
+    /// A gigabyte up and down
+    HttpFiles,
+    /// Over HTTP: a snapshot of an idle sandbox that wrote 10 MB to 1 GB, beside `cp -a`, `docker commit` and btrfs
+    Snapshot,
+    /// Over HTTP: back to an earlier snapshot
+    Rollback,
+    /// Over HTTP: 1, 10 and 100 forks of a snapshot, until each has answered
+    Fork,
+    /// Over HTTP: forks of the last of 1, 50 and 200 snapshots
+    Depth,
+    /// `warren bisect` over 64 commands
+    Bisect,
+    /// Over HTTP: create with a network and without one
+    NetworkCreate,
+    /// Over HTTP: the last of 1000 sandboxes with a network, all alive, against the first
+    NetworkCrowd,
+    /// Bytes and connections out of a sandbox, beside a bare veth pair with masquerade
+    NetworkTraffic,
+    /// A request to an application in a sandbox, through the proxy and past it
+    PortRequest,
+    /// Requests to an application in a sandbox per second, by 32 clients
+    PortRequestsPerSecond,
+    /// What the server needs for each of 500 idle web sockets
+    PortIdle,
+    /// Through the published E2B package for Python: create, commands, fifty at once, files
+    #[value(name = "e2b")]
+    E2b,
+}
+
+/// Who is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Subject {
+    /// The engine, in this process
+    Warren,
+    /// `warren run` and `warren exec`
+    WarrenCli,
+    /// No sandbox at all
+    Host,
+    Bwrap,
+    Crun,
+    Runc,
+    Docker,
+    Runsc,
+}
+
+impl Subject {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Warren => "warren",
+            Self::WarrenCli => "warren_cli",
+            Self::Host => "host",
+            Self::Bwrap => "bwrap",
+            Self::Crun => "crun",
+            Self::Runc => "runc",
+            Self::Docker => "docker",
+            Self::Runsc => "runsc",
+        }
+    }
+}
+
+/// What was asked for; nothing named means everything.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The program that is measured.
+    pub(crate) warren: PathBuf,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) sizes: Sizes,
+    pub(crate) cases: Vec<Case>,
+    pub(crate) subjects: Vec<Subject>,
+}
+
+/// How much is done of each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) rounds: usize,
+    pub(crate) warm_ups: usize,
+    pub(crate) windows: usize,
+    pub(crate) window: Duration,
+    pub(crate) crowds: &'static [usize],
+}
+
+impl Sizes {
+    pub(crate) const FULL: Self =
+        Self { rounds: 200, warm_ups: 5, windows: 3, window: Duration::from_secs(2), crowds: &[100, 1000] };
+    /// For a look within a minute.
+    pub(crate) const QUICK: Self =
+        Self { rounds: 20, warm_ups: 2, windows: 1, window: Duration::from_millis(600), crowds: &[100] };
+}

@@ -1,0 +1,86 @@
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use warren_wire::client::{Client, WriteFile};
+
+use super::create;
+use super::server::Server;
+use crate::report::Figures;
+use crate::session::Session;
+
+/// One file's size. It is kept in memory inside the sandbox, so that no disk is measured.
+const BYTES: u64 = 1 << 30;
+const PLACE: &str = "/dev/shm/bench";
+
+/// One large file up and down again, and how much the server grew meanwhile.
+pub(super) fn measure(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow::Result<()> {
+    let id = create(client)?;
+    let file = WriteFile { path: PLACE.to_owned(), size: Some(BYTES), ..WriteFile::default() };
+    session.progress("http_files: up");
+    let up = watch(server, || {
+        client.write_file(&id, &file, &mut Noise::new(BYTES)).map(drop).map_err(Into::into)
+    })?;
+    session.enter_row("http_upload", 1, up);
+    session.progress("http_files: down");
+    let down = watch(server, || {
+        let mut content = client.read_file(&id, PLACE, None)?;
+        let count = io::copy(&mut content, &mut io::sink())?;
+        if count == BYTES { Ok(()) } else { Err(anyhow::anyhow!("{count} of {BYTES} bytes arrived")) }
+    })?;
+    session.enter_row("http_download", 1, down);
+    client.delete_sandbox(&id)?;
+    Ok(())
+}
+
+fn watch(server: &Server, transfer: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Figures> {
+    let before = server.memory_kib();
+    let (most, done) = (AtomicU64::new(before), AtomicBool::new(false));
+    let begun = Instant::now();
+    let took = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                most.fetch_max(server.memory_kib(), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let result = transfer().map(|()| begun.elapsed());
+        done.store(true, Ordering::Relaxed);
+        result
+    })?;
+    Ok(Figures::Transfer {
+        mb_per_second: BYTES as f64 / 1e6 / took.as_secs_f64(),
+        grown_mib: most.into_inner().saturating_sub(before) as f64 / 1024.0,
+    })
+}
+
+/// Bytes that do not compress, made faster than they can be sent.
+struct Noise {
+    left: u64,
+    block: Vec<u8>,
+}
+
+impl Noise {
+    fn new(bytes: u64) -> Self {
+        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+        let block = (0..1 << 20)
+            .map(|_| {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                seed.to_le_bytes()[0]
+            })
+            .collect();
+        Self { left: bytes, block }
+    }
+}
+
+impl Read for Noise {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let count = buffer.len().min(self.block.len()).min(left);
+        buffer[..count].copy_from_slice(&self.block[..count]);
+        self.left -= count as u64;
+        Ok(count)
+    }
+}

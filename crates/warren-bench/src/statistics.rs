@@ -1,0 +1,73 @@
+use std::time::Duration;
+
+/// Times of the same thing done again and again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Samples(Vec<Duration>);
+
+impl Samples {
+    pub(crate) fn push(&mut self, sample: Duration) {
+        self.0.push(sample);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn median_ms(&self) -> f64 {
+        let sorted = self.sorted_ms();
+        let middle = sorted.len() / 2;
+        match sorted.len() {
+            0 => f64::NAN,
+            odd if odd % 2 == 1 => sorted[middle],
+            _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        }
+    }
+
+    /// The smallest sample that at least 99 of 100 do not exceed; below a hundred samples that is the largest.
+    pub(crate) fn p99_ms(&self) -> f64 {
+        let sorted = self.sorted_ms();
+        let rank = (sorted.len() * 99).div_ceil(100);
+        rank.checked_sub(1).map_or(f64::NAN, |index| sorted[index])
+    }
+
+    fn sorted_ms(&self) -> Vec<f64> {
+        let mut sorted: Vec<f64> = self.0.iter().map(|sample| sample.as_secs_f64() * 1e3).collect();
+        sorted.sort_by(f64::total_cmp);
+        sorted
+    }
+}
+
+impl FromIterator<Duration> for Samples {
+    fn from_iter<I: IntoIterator<Item = Duration>>(samples: I) -> Self {
+        Self(samples.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(ms: impl IntoIterator<Item = u64>) -> Samples {
+        ms.into_iter().map(Duration::from_millis).collect()
+    }
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two_middle_ones() {
+        assert_eq!(of([9, 1, 5]).median_ms(), 5.0);
+        assert_eq!(of([9, 1, 5, 6]).median_ms(), 5.5);
+        assert_eq!(of([7]).median_ms(), 7.0);
+    }
+
+    #[test]
+    fn one_in_a_hundred_may_exceed_the_p99() {
+        assert_eq!(of(1..=100).p99_ms(), 99.0);
+        assert_eq!(of(1..=200).p99_ms(), 198.0);
+        assert_eq!(of(1..=20).p99_ms(), 20.0);
+        assert_eq!(of([7]).p99_ms(), 7.0);
+    }
+
+    #[test]
+    fn nothing_measured_is_not_a_number() {
+        assert!(of([]).median_ms().is_nan() && of([]).p99_ms().is_nan());
+    }
+}
