@@ -1,13 +1,18 @@
 //! The catalog: what should be, as against what is. Ports only; see `warren-store` for the one on SQLite and
 //! `warren-testkit` for the one in memory.
 //!
-//! Methods block and may be called from any number of threads at once. Every query about one owner's things takes the owner, and
-//! answers for another owner's things as for what does not exist. The few that take none serve the engine's own start.
+//! Methods block and may be called from any number of threads at once. Every query about one
+//! owner's things takes the owner, and answers for another owner's things as for what does not
+//! exist. The few that take none serve the engine's own start and its sweeps; those take the node,
+//! and tell nothing of what another node holds.
 
 mod events;
 mod images;
 mod journal;
 mod keys;
+mod networks;
+mod nodes;
+mod ports;
 mod sandboxes;
 mod secrets;
 mod sessions;
@@ -19,6 +24,9 @@ pub use events::EventLog;
 pub use images::{ImageCatalog, ImageRoom};
 pub use journal::JournalCatalog;
 pub use keys::KeyCatalog;
+pub use networks::NetworkCatalog;
+pub use nodes::{ChangeNode, NodeCatalog};
+pub use ports::PortCatalog;
 pub use sandboxes::{Idempotency, InsertError, NewRecords, SandboxCatalog, SandboxFilter};
 pub use secrets::SecretCatalog;
 pub use sessions::{ChangeSession, SessionCatalog, SessionFilter, UpdateSessionError};
@@ -26,10 +34,13 @@ pub use snapshots::{SnapshotCatalog, SnapshotFilter};
 
 /// All that lasts. Opening one refuses a newer schema, a damaged file, a second server and an unexpectedly empty place.
 pub trait Catalog:
-    SandboxCatalog
+    NodeCatalog
+    + SandboxCatalog
     + SessionCatalog
     + SnapshotCatalog
     + JournalCatalog
+    + PortCatalog
+    + NetworkCatalog
     + KeyCatalog
     + SecretCatalog
     + ImageCatalog
@@ -38,10 +49,13 @@ pub trait Catalog:
 }
 
 impl<T> Catalog for T where
-    T: SandboxCatalog
+    T: NodeCatalog
+        + SandboxCatalog
         + SessionCatalog
         + SnapshotCatalog
         + JournalCatalog
+        + PortCatalog
+        + NetworkCatalog
         + KeyCatalog
         + SecretCatalog
         + ImageCatalog

@@ -19,8 +19,10 @@ mod layers;
 mod lifecycle;
 mod limits;
 pub mod network;
+mod node;
 mod owner;
 mod page;
+mod port;
 mod quantity;
 mod run;
 mod sandbox;
@@ -63,8 +65,10 @@ pub use network::{
     NetworkObserver, NetworkPolicy, NetworkRule, NetworkUsage, NetworkVerdict, Networks, NoNetworks, Secret,
     SecretName, SecretRecord,
 };
+pub use node::{NodeId, NodeIdError, NodeRecord};
 pub use owner::{Owner, OwnerError};
 pub use page::{Cursor, Page, PageRequest};
+pub use port::{PortRecord, PortSettings};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
 pub use run::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals, can_run, record_run};
 pub use sandbox::{OnExpiry, Paused, PausedBy, SandboxKind, SandboxRecord};

@@ -7,6 +7,7 @@ use crate::death::DeathCertificate;
 use crate::id::SandboxId;
 use crate::image::StartCommands;
 use crate::lifecycle::Status;
+use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::session::Timeouts;
 use crate::snapshot::History;
@@ -19,6 +20,8 @@ use crate::world::Deadline;
 pub struct SandboxRecord {
     pub id: SandboxId,
     pub owner: Owner,
+    /// The node that holds its files and runs its processes. No other node touches it.
+    pub node: NodeId,
     /// Counts the changes of this record; a writer must know the last one.
     pub generation: u64,
     pub status: Status,

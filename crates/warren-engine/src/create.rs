@@ -91,6 +91,7 @@ impl Engine {
         SandboxRecord {
             id: make.id.clone(),
             owner: make.owner.clone(),
+            node: self.node().clone(),
             generation: 1,
             status: Status::Creating,
             paused: None,

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
     BuildFiles, Clock, Deadline, DeathCause, DiskGauge, Isolation, IsolationError, LayerStore, Networks,
-    Random, SandboxRecord, Templates,
+    NodeId, Random, SandboxRecord, Templates,
 };
 
 use crate::blocking::blocking;
@@ -51,8 +51,6 @@ pub struct Engine {
 pub(crate) struct Shared {
     pub(crate) parts: Parts,
     pub(crate) settings: Settings,
-    /// What this catalog's sandboxes are marked with.
-    pub(crate) instance: String,
     pub(crate) registry: Registry,
     pub(crate) seats: Seats,
     pub(crate) presence: Arc<Presence>,
@@ -160,18 +158,16 @@ impl Engine {
             return Err(OpenError::NoBackend);
         }
         let catalog = Arc::clone(&parts.catalog);
-        let (random, clock) = (Arc::clone(&parts.random), Arc::clone(&parts.clock));
-        let (instance, anchor, last_event) = blocking(move || {
-            let instance = reconcile::instance(catalog.as_ref(), random.as_ref())?;
+        let clock = Arc::clone(&parts.clock);
+        let (anchor, last_event) = blocking(move || {
             let anchor = history::anchor(catalog.as_ref(), clock.as_ref())?;
-            Ok::<_, CatalogError>((instance, anchor, catalog.last_event()?))
+            Ok::<_, CatalogError>((anchor, catalog.last_event()?))
         })
         .await?;
         let closing = watch::Sender::new(false);
         let (journal, journal_jobs) = Journal::new();
         let presence = Arc::new(Presence::default());
         let shared = Shared {
-            instance,
             anchor,
             registry: Registry::default(),
             seats: Seats::new(settings.max_sandboxes, settings.max_sandboxes_per_owner),
@@ -265,8 +261,23 @@ impl Engine {
         self.shared.figures.fault();
     }
 
-    /// The backend that made a sandbox.
+    /// The node that this engine runs on, which holds all that it makes.
+    pub fn node(&self) -> &NodeId {
+        self.shared.parts.catalog.node()
+    }
+
+    /// What another node holds is shown and not touched.
+    pub(crate) fn check_node(&self, id: impl ToString, node: &NodeId) -> Result<(), EngineError> {
+        if node == self.node() {
+            Ok(())
+        } else {
+            Err(EngineError::OtherNode { id: id.to_string(), node: node.clone() })
+        }
+    }
+
+    /// The backend that made a sandbox of this node.
     pub(crate) fn backend_of(&self, record: &SandboxRecord) -> Result<Arc<dyn Isolation>, EngineError> {
+        self.check_node(&record.id, &record.node)?;
         let backends = &self.shared.parts.backends;
         let found = backends.iter().find(|backend| backend.name() == record.backend);
         found.cloned().ok_or_else(|| {
@@ -351,7 +362,7 @@ impl Drop for Handle {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
-            .field("instance", &self.instance)
+            .field("node", self.parts.catalog.node())
             .field("sandboxes", &self.seats.count())
             .finish_non_exhaustive()
     }

@@ -2,8 +2,8 @@ use std::error::Error;
 
 use warren_core::catalog::CatalogError;
 use warren_core::{
-    Conflict, DenyReason, IsolationError, IsolationErrorKind, LayerError, NetworkError, RunDenied, SandboxId,
-    SessionId, SessionState, SnapshotId, Status, TemplateError,
+    Conflict, DenyReason, IsolationError, IsolationErrorKind, LayerError, NetworkError, NodeId, RunDenied,
+    SandboxId, SessionId, SessionState, SnapshotId, Status, TemplateError,
 };
 use warren_wire::guest::{CallError, Failure};
 
@@ -83,6 +83,9 @@ pub enum EngineError {
     Template(TemplateError),
     #[error("the catalog failed")]
     Catalog(#[from] CatalogError),
+    /// Only the node that holds a sandbox or a snapshot can do this.
+    #[error("{id} is held by another node, {node}: ask the server there")]
+    OtherNode { id: String, node: NodeId },
     /// The machine stopped before it was safely on disk, or its files are not what they should be.
     #[error("{id} is damaged and cannot be used: go back to an earlier one")]
     SnapshotDamaged { id: SnapshotId },

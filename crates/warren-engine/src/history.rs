@@ -7,18 +7,14 @@ use warren_core::{Clock, Deadline};
 use crate::Engine;
 use crate::error::sentence;
 
-const ANCHOR: &str = "clock_anchor";
-
 /// What both clocks said at the first start since the machine was switched on.
 pub(crate) fn anchor(catalog: &dyn Catalog, clock: &dyn Clock) -> Result<Deadline, CatalogError> {
-    let known = catalog.setting(ANCHOR)?.and_then(|text| serde_json::from_str::<Deadline>(&text).ok());
+    let known = catalog.node_record()?.clock_anchor;
     if let Some(anchor) = known.filter(|anchor| anchor.boot_id == clock.boot_id()) {
         return Ok(anchor);
     }
     let anchor = Deadline::after(clock, 0);
-    if let Ok(text) = serde_json::to_string(&anchor) {
-        catalog.set_setting(ANCHOR, Some(&text))?;
-    }
+    catalog.update_node(&mut |record| record.clock_anchor = Some(anchor.clone()))?;
     Ok(anchor)
 }
 
@@ -36,7 +32,7 @@ impl Engine {
         let before = now.saturating_sub(history_ms);
         let forgotten = self
             .catalog(move |catalog| {
-                let sandboxes = catalog.forget_sandboxes(before)?;
+                let sandboxes = catalog.forget_sandboxes(catalog.node(), before)?;
                 Ok::<_, CatalogError>((sandboxes, catalog.forget_events(before)?))
             })
             .await;

@@ -15,9 +15,11 @@
 //! The links of those that are adopted are taken over first, and all others are taken away. One whose link cannot be taken over runs
 //! on without it.
 //!
-//! Only what carries this catalog's mark is removed: sandboxes that others made on the same machine are left alone. When most
-//! of what should be there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier than the
-//! truth. Then nothing is removed, and the engine only answers questions until somebody has looked.
+//! Only what carries this node's mark is removed: sandboxes that others made on the same machine
+//! are left alone. Records of what other nodes hold are not looked at. When most of what should be
+//! there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier
+//! than the truth. Then nothing is removed, and the engine only answers questions until somebody
+//! has looked.
 
 mod layers;
 mod links;
@@ -29,10 +31,8 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use tokio::task::JoinHandle;
-use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{
-    Found, Isolation, IsolationError, IsolationErrorKind, Random, SandboxId, SandboxRecord, Status,
-};
+use warren_core::catalog::CatalogError;
+use warren_core::{Found, Isolation, IsolationError, IsolationErrorKind, SandboxId, SandboxRecord, Status};
 
 use self::plan::{Plan, Therefore};
 use crate::blocking::blocking;
@@ -42,21 +42,10 @@ use crate::error::sentence;
 use crate::images::Leftovers;
 use crate::{Engine, EngineError, Mode};
 
-/// The label by which a start knows the sandboxes of its own catalog.
+/// The label of sandboxes that says which node's they are.
 pub(crate) const MARK: &str = "warren.engine";
-const INSTANCE: &str = "instance";
 /// Orphans that are removed at the same time.
 const REMOVALS_AT_ONCE: usize = 4;
-
-/// The catalog's own name, made at its first start.
-pub(crate) fn instance(catalog: &dyn Catalog, random: &dyn Random) -> Result<String, CatalogError> {
-    if let Some(instance) = catalog.setting(INSTANCE)? {
-        return Ok(instance);
-    }
-    let instance = format!("{:032x}", u128::from_be_bytes(random.bits()));
-    catalog.set_setting(INSTANCE, Some(&instance))?;
-    Ok(instance)
-}
 
 /// Adopts what runs, and sees to the rest in the background.
 pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
@@ -126,7 +115,8 @@ impl World {
         blocking(move || {
             let parts = &engine.shared.parts;
             layers::check_durability(&engine).map_err(LookError::Catalog)?;
-            let mut records = parts.catalog.unfinished_sandboxes().map_err(LookError::Catalog)?;
+            let mut records =
+                parts.catalog.unfinished_sandboxes(engine.node()).map_err(LookError::Catalog)?;
             let mut found = HashMap::new();
             for backend in &parts.backends {
                 for sandbox in backend.list().map_err(LookError::Backend)? {
@@ -147,7 +137,7 @@ impl World {
             self.found.iter().map(|(id, (_, found))| (id, found)).collect();
         let known = |id: &SandboxId| engine.shared.registry.holds(id);
         let clock = engine.shared.parts.clock.as_ref();
-        Plan::make(&self.records, &found, known, &engine.shared.instance, clock.boot_id())
+        Plan::make(&self.records, &found, known, engine.node(), clock.boot_id())
     }
 }
 

@@ -43,6 +43,7 @@ impl Engine {
     ) -> Result<RunRecord, EngineError> {
         self.may_change()?;
         check_run(&run)?;
+        self.check_session(owner, id).await?;
         let run_id = RunId::from_random(self.shared.parts.random.bits());
         let (clock, owner, id) = (self.shared.parts.clock.clone(), owner.clone(), id.clone());
         let (session, recorded) = self

@@ -262,7 +262,7 @@ impl Engine {
     /// Templates that sandboxes and snapshots stand on. Blocks.
     pub fn templates_in_use(&self) -> Result<Vec<TemplateName>, EngineError> {
         let mut names = self.shared.registry.templates_in_use();
-        names.extend(self.shared.parts.catalog.templates_of_snapshots()?);
+        names.extend(self.shared.parts.catalog.templates_of_snapshots(self.node())?);
         names.sort();
         names.dedup();
         Ok(names)

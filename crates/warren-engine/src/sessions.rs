@@ -216,9 +216,8 @@ impl Engine {
     /// The sandbox that the owner uses when none is named. One that ended for good is nobody's default any more.
     pub async fn default_sandbox(&self, owner: &Owner) -> Result<SandboxRecord, EngineError> {
         let missing = || EngineError::NotFound { what: Missing::DefaultSandbox, id: owner.to_string() };
-        let name = default_of(owner);
-        let id = self.catalog(move |catalog| catalog.setting(&name)).await?.ok_or_else(missing)?;
-        let id = id.parse::<SandboxId>().map_err(|_| missing())?;
+        let whose = owner.clone();
+        let id = self.catalog(move |catalog| catalog.default_sandbox(&whose)).await?.ok_or_else(missing)?;
         match self.sandbox(owner, &id).await {
             Ok(sandbox) if sandbox.is_live() || sandbox.files_kept() => Ok(sandbox),
             Ok(_) | Err(EngineError::NotFound { .. }) => Err(missing()),
@@ -239,8 +238,8 @@ impl Engine {
                 return Err(EngineError::SandboxEnded { id: id.clone(), detail: ended(&sandbox) });
             }
         }
-        let (name, value) = (default_of(owner), id.map(ToString::to_string));
-        Ok(self.catalog(move |catalog| catalog.set_setting(&name, value.as_deref())).await?)
+        let (owner, id) = (owner.clone(), id.cloned());
+        Ok(self.catalog(move |catalog| catalog.set_default_sandbox(&owner, id.as_ref())).await?)
     }
 
     pub(crate) async fn session_record(
@@ -257,10 +256,6 @@ impl Engine {
     pub(crate) fn tell(&self, session: &SessionRecord, event: Event) {
         self.emit(&session.owner, Some(&session.sandbox), Some(&session.id), event);
     }
-}
-
-fn default_of(owner: &Owner) -> String {
-    format!("default-sandbox/{owner}")
 }
 
 fn check_words(field: &str, words: &BTreeMap<String, String>) -> Result<(), EngineError> {

@@ -29,7 +29,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Version};
 use warren_core::catalog::Catalog;
-use warren_core::{HostName, Owner, SandboxId};
+use warren_core::{HostName, Owner, PortSettings, SandboxId};
 use warren_e2b::ENVD_PORT;
 use warren_engine::{EngineError, Visit};
 
@@ -41,7 +41,7 @@ use crate::e2b;
 use crate::state::AppState;
 
 pub(crate) use address::Address;
-pub(crate) use book::{PortBook, PortBookError, PortSettings};
+pub(crate) use book::{PortBook, PortBookError};
 pub(crate) use carry::{Lingering, carry};
 pub use keys::LinkKeys;
 pub(crate) use link::{Link, Methods, token};

@@ -19,7 +19,7 @@ mod world;
 
 pub use build_files::FakeBuildFiles;
 pub use catalog::{
-    MemoryCatalog, catalog_conformance, sample_entry, sample_image, sample_key, sample_sandbox,
+    MemoryCatalog, catalog_conformance, sample_entry, sample_image, sample_key, sample_node, sample_sandbox,
     sample_secret, sample_session, sample_snapshot,
 };
 pub use census::Census;

@@ -1,5 +1,6 @@
 use super::CatalogError;
 use crate::image::{ImageRecord, KeptStep};
+use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::snapshot::SnapshotRecord;
 
@@ -28,8 +29,8 @@ pub trait ImageCatalog: Send + Sync {
     /// All owners' images with a build that has begun. For the engine's start.
     fn images_being_built(&self) -> Result<Vec<ImageRecord>, CatalogError>;
 
-    /// All owners' snapshots that were taken for images. For the engine's start.
-    fn snapshots_of_images(&self) -> Result<Vec<SnapshotRecord>, CatalogError>;
+    /// All owners' snapshots of a node that were taken for images. For the engine's start.
+    fn snapshots_of_images(&self, node: &NodeId) -> Result<Vec<SnapshotRecord>, CatalogError>;
 
     /// Makes or replaces the state of that key.
     fn keep_step(&self, owner: &Owner, step: &KeptStep) -> Result<(), CatalogError>;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reference::ImageId;
 use crate::id::{SandboxId, TemplateName};
+use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::quantity::{ByteSize, Cpus};
 use crate::unique::{BuildId, SnapshotId};
@@ -67,8 +68,10 @@ pub struct BuildRecord {
 pub enum BuildOutcome {
     /// Its steps are not known yet.
     Waiting,
-    /// A server builds it. If none does, that server stopped meanwhile.
-    Begun,
+    /// A node builds it. If it does not, it was stopped meanwhile.
+    Begun {
+        node: NodeId,
+    },
     Ready(Box<Built>),
     Failed(BuildFailure),
 }
@@ -200,7 +203,7 @@ impl ImageRecord {
 
     /// Whether a build of it has begun and not ended.
     pub fn is_building(&self) -> bool {
-        self.builds.values().any(|build| build.outcome == BuildOutcome::Begun)
+        self.builds.values().any(|build| matches!(build.outcome, BuildOutcome::Begun { .. }))
     }
 
     /// Every snapshot that it needs.
@@ -230,13 +233,13 @@ impl ImageRecord {
         Ok(())
     }
 
-    /// A build begins. It is made once.
-    pub fn begin(&mut self, id: &BuildId) -> Result<(), ImageDenied> {
+    /// A build begins on a node. It is made once.
+    pub fn begin(&mut self, id: &BuildId, node: &NodeId) -> Result<(), ImageDenied> {
         let build = self.build_mut(id)?;
         if build.outcome != BuildOutcome::Waiting {
             return Err(ImageDenied::Begun { build: id.clone() });
         }
-        build.outcome = BuildOutcome::Begun;
+        build.outcome = BuildOutcome::Begun { node: node.clone() };
         Ok(())
     }
 
@@ -257,9 +260,10 @@ impl ImageRecord {
         self.builds.get_mut(id).ok_or_else(|| ImageDenied::NoBuild { build: id.to_string() })
     }
 
-    /// Builds that had begun came to nothing.
-    pub fn abandon(&mut self, message: &str) {
-        for build in self.builds.values_mut().filter(|build| build.outcome == BuildOutcome::Begun) {
+    /// Builds that had begun on a node came to nothing.
+    pub fn abandon(&mut self, node: &NodeId, message: &str) {
+        let begun = BuildOutcome::Begun { node: node.clone() };
+        for build in self.builds.values_mut().filter(|build| build.outcome == begun) {
             let failure =
                 BuildFailure { message: message.to_owned(), step: String::new(), unknown_user: None };
             build.outcome = BuildOutcome::Failed(failure);
@@ -305,7 +309,7 @@ impl ImageRecord {
                 BuildOutcome::Waiting | BuildOutcome::Failed(_) => {
                     rest.push((build.created_unix_ms, id.clone()));
                 }
-                BuildOutcome::Begun => {}
+                BuildOutcome::Begun { .. } => {}
             }
         }
         rest.sort_unstable_by(|one, other| other.cmp(one));

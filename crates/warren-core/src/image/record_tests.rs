@@ -8,6 +8,10 @@ fn id(number: u8) -> BuildId {
     BuildId::from_random([number; 16])
 }
 
+fn node() -> NodeId {
+    NodeId::from_random([7; 16])
+}
+
 fn built(number: u8) -> Built {
     let env = [("A".to_owned(), "1".to_owned())].into();
     let user = Some("user".to_owned());
@@ -38,7 +42,7 @@ fn snapshot_of(image: &ImageRecord, tag: &str) -> Option<SnapshotId> {
 
 fn build(image: &mut ImageRecord, number: u8, tags: &[&str]) {
     image.announce(id(number), texts(tags), u64::from(number));
-    image.begin(&id(number)).unwrap();
+    image.begin(&id(number), &node()).unwrap();
     image.finish(&id(number), ready(number), 9).unwrap();
 }
 
@@ -47,8 +51,8 @@ fn a_build_is_found_once_it_is_ready() {
     let mut image = image();
     image.announce(id(1), texts(&["default", "v1"]), 1);
     assert_eq!(snapshot_of(&image, "default"), None);
-    image.begin(&id(1)).unwrap();
-    assert_eq!(image.begin(&id(1)), Err(ImageDenied::Begun { build: id(1) }));
+    image.begin(&id(1), &node()).unwrap();
+    assert_eq!(image.begin(&id(1), &node()), Err(ImageDenied::Begun { build: id(1) }));
     assert!(image.is_building());
     image.finish(&id(1), ready(1), 5).unwrap();
     for tag in ["default", "v1", id(1).as_str()] {
@@ -75,7 +79,7 @@ fn a_failed_build_changes_no_tag() {
     let mut image = image();
     build(&mut image, 1, &["default"]);
     image.announce(id(2), texts(&["default"]), 2);
-    image.begin(&id(2)).unwrap();
+    image.begin(&id(2), &node()).unwrap();
     let failure = BuildFailure { message: "no".to_owned(), step: "1".to_owned(), unknown_user: None };
     let failed = BuildOutcome::Failed(failure);
     image.finish(&id(2), failed.clone(), 9).unwrap();
@@ -125,11 +129,13 @@ fn a_record_is_read_as_it_was_written() {
     let mut image = image();
     build(&mut image, 1, &["default"]);
     image.announce(id(4), texts(&["default"]), 4);
-    image.begin(&id(4)).unwrap();
+    image.begin(&id(4), &node()).unwrap();
     let text = serde_json::to_string(&image).unwrap();
     let mut read: ImageRecord = serde_json::from_str(&text).unwrap();
     assert_eq!(read, image);
-    read.abandon("stopped");
+    read.abandon(&NodeId::from_random([8; 16]), "stopped");
+    assert_eq!(read, image, "another node builds it");
+    read.abandon(&node(), "stopped");
     assert!(matches!(read.builds[&id(4)].outcome, BuildOutcome::Failed(_)));
 }
 

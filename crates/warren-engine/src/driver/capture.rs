@@ -218,6 +218,7 @@ pub(super) fn plain_row(record: &SandboxRecord, stack: Stack) -> SnapshotRecord 
     SnapshotRecord {
         id: start_of(&record.id),
         owner: record.owner.clone(),
+        node: record.node.clone(),
         sandbox: record.id.clone(),
         session: None,
         parent: None,

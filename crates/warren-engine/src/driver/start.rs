@@ -344,7 +344,7 @@ impl Engine {
         self.shared.parts.layers.stand_on(&record.history.stack, &mut request.root)?;
         request.state = state;
         request.disk_limit_required = record.disk_limit_required;
-        request.spec.labels.insert(crate::reconcile::MARK.to_owned(), self.shared.instance.clone());
+        request.spec.labels.insert(crate::reconcile::MARK.to_owned(), self.node().to_string());
         Ok(request)
     }
 }

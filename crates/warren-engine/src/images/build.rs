@@ -75,8 +75,9 @@ impl Images {
     pub async fn begin(&self, name: &str, build: &BuildId, recipe: Recipe) -> Result<(), ImageError> {
         let order = self.order(name, build, recipe).await?;
         let log = self.builds().open(&self.owner, build, Arc::clone(&self.engine.shared.parts.clock))?;
-        let id = order.build.clone();
-        let begun = self.change(order.image.as_str(), move |image| Ok((Fate::Stays, image.begin(&id)?)));
+        let (id, node) = (order.build.clone(), self.engine.node().clone());
+        let begun =
+            self.change(order.image.as_str(), move |image| Ok((Fate::Stays, image.begin(&id, &node)?)));
         if let Err(error) = begun.await {
             self.builds().forget(&self.owner, build);
             return Err(error);

@@ -30,9 +30,12 @@ impl Engine {
         let snapshots = blocking(move || {
             let catalog = engine.shared.parts.catalog.as_ref();
             for mut image in catalog.images_being_built()? {
-                image.abandon(ABANDONED);
-                image.generation += 1;
-                catalog.update_image(&image)?;
+                let before = image.clone();
+                image.abandon(engine.node(), ABANDONED);
+                if image != before {
+                    image.generation += 1;
+                    catalog.update_image(&image)?;
+                }
             }
             loose_snapshots(&engine, catalog)
         });
@@ -62,7 +65,7 @@ fn loose_snapshots(
     catalog: &dyn Catalog,
 ) -> Result<BTreeMap<Owner, Vec<SnapshotId>>, CatalogError> {
     let mut loose: BTreeMap<Owner, Vec<SnapshotId>> = BTreeMap::new();
-    for row in catalog.snapshots_of_images()? {
+    for row in catalog.snapshots_of_images(engine.node())? {
         loose.entry(row.owner).or_default().push(row.id);
     }
     loose.retain(|owner, ids| match needed(catalog, owner) {

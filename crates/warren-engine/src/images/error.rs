@@ -59,7 +59,7 @@ impl Unbuilt {
     pub(super) fn of(image: &ImageRecord) -> Self {
         match image.newest().map(|(_, build)| &build.outcome) {
             Some(BuildOutcome::Failed(failure)) => Self::Failed(failure.clone()),
-            Some(BuildOutcome::Waiting | BuildOutcome::Begun) => Self::NotYet,
+            Some(BuildOutcome::Waiting | BuildOutcome::Begun { .. }) => Self::NotYet,
             Some(BuildOutcome::Ready(_)) | None => Self::NoSuchTag,
         }
     }

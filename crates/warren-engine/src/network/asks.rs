@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use warren_core::network::{Decision, Exceptions, Grant, GrantEffect, Protocol, Wish};
+use warren_core::network::{Decision, Destination, Exceptions, Grant, GrantEffect, Protocol, Wish};
 use warren_core::{HostName, NetworkEntry, NetworkPolicy, NetworkRule, Owner, SandboxId};
 
 use super::sightings::Moment;
-use super::smallest::Destination;
 use super::{NetworkAsk, NetworkChange, NetworkView};
 use crate::error::Missing;
 use crate::{Engine, EngineError};

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use warren_core::{Found, OwnerBond, SandboxId, SandboxRecord, Status};
+use warren_core::{Found, NodeId, OwnerBond, SandboxId, SandboxRecord, Status};
 
 use super::MARK;
 use crate::driver::Remains;
@@ -35,7 +35,7 @@ impl Plan {
         records: &[SandboxRecord],
         found: &HashMap<&SandboxId, &Found>,
         known: impl Fn(&SandboxId) -> bool,
-        instance: &str,
+        node: &NodeId,
         boot_id: &str,
     ) -> Self {
         let mut plan = Self::default();
@@ -51,7 +51,7 @@ impl Plan {
             }
         }
         let recorded: HashSet<&SandboxId> = records.iter().map(|record| &record.id).collect();
-        for sandbox in found.values().filter(|found| is_ours(found, instance)) {
+        for sandbox in found.values().filter(|found| is_ours(found, node)) {
             plan.ours_found += 1;
             if !recorded.contains(&sandbox.id) && !known(&sandbox.id) {
                 plan.orphans.push(sandbox.id.clone());
@@ -98,8 +98,9 @@ fn conclude(record: &SandboxRecord, seen: Option<&Found>, boot_id: &str) -> Ther
 }
 
 /// What dies with its maker belongs to somebody who is at work right now.
-fn is_ours(found: &Found, instance: &str) -> bool {
-    found.owner == OwnerBond::Outlives && found.spec.labels.get(MARK).is_some_and(|mark| mark == instance)
+fn is_ours(found: &Found, node: &NodeId) -> bool {
+    found.owner == OwnerBond::Outlives
+        && found.spec.labels.get(MARK).is_some_and(|mark| mark == node.as_str())
 }
 
 #[cfg(test)]

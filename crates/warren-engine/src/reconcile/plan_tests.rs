@@ -5,9 +5,10 @@ use warren_core::{
     Timeouts,
 };
 
+use warren_testkit::sample_node;
+
 use super::*;
 
-const INSTANCE: &str = "mine";
 const BOOT: &str = "this-boot";
 
 fn id(number: u8) -> SandboxId {
@@ -18,6 +19,7 @@ fn record(number: u8, status: Status) -> SandboxRecord {
     SandboxRecord {
         id: id(number),
         owner: Owner::first(),
+        node: sample_node(),
         generation: 1,
         status,
         paused: None,
@@ -42,7 +44,7 @@ fn record(number: u8, status: Status) -> SandboxRecord {
 
 fn found(number: u8, alive: bool) -> Found {
     let mut spec = SandboxSpec::new(TemplateName::host());
-    spec.labels.insert(MARK.to_owned(), INSTANCE.to_owned());
+    spec.labels.insert(MARK.to_owned(), sample_node().to_string());
     Found {
         id: id(number),
         pid: None,
@@ -70,7 +72,7 @@ fn kept() -> Option<DeathCertificate> {
 
 fn plan(records: &[SandboxRecord], found: &[Found]) -> Plan {
     let found: HashMap<&SandboxId, &Found> = found.iter().map(|found| (&found.id, found)).collect();
-    Plan::make(records, &found, |_| false, INSTANCE, BOOT)
+    Plan::make(records, &found, |_| false, &sample_node(), BOOT)
 }
 
 fn outcome(record: SandboxRecord, found: Option<Found>) -> Therefore {

@@ -39,6 +39,7 @@ impl Engine {
             Err(EngineError::NotFound { .. }) => return Ok(Usable::Unknown),
             Err(error) => return Err(error),
         };
+        self.check_node(id, &sandbox.node)?;
         Ok(match sandbox.status {
             Status::Creating | Status::Syncing | Status::Ready | Status::Paused => Usable::Yes(sandbox),
             Status::Stopping => Usable::Over(sandbox),

@@ -186,6 +186,18 @@ impl Engine {
         .await
     }
 
+    /// Only the node that holds a sandbox changes its sessions.
+    pub(crate) async fn check_session(&self, owner: &Owner, id: &SessionId) -> Result<(), EngineError> {
+        let (engine, owner, id) = (self.inner(), owner.clone(), id.clone());
+        self.catalog(move |catalog| {
+            let session = catalog.session(&owner, &id)?;
+            let sandbox =
+                session.map(|session| catalog.sandbox(&owner, &session.sandbox)).transpose()?.flatten();
+            sandbox.map_or(Ok(()), |sandbox| engine.check_node(&id, &sandbox.node))
+        })
+        .await
+    }
+
     /// Changes a session inside the catalog's transaction. The change says whether there is anything to be written.
     pub(crate) async fn change(
         &self,
@@ -193,6 +205,7 @@ impl Engine {
         id: &SessionId,
         mut change: impl FnMut(&mut SessionRecord) -> Result<bool, EngineError> + Send + 'static,
     ) -> Result<Changed, EngineError> {
+        self.check_session(owner, id).await?;
         let (owner, id) = (owner.clone(), id.clone());
         let changed = self
             .catalog(move |catalog| {

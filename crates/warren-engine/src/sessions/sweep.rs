@@ -280,7 +280,7 @@ fn all_sessions(
 type Swept = (Vec<SessionRecord>, Vec<(SessionRecord, Due)>);
 
 fn due_sessions(catalog: &dyn Catalog, clock: &dyn Clock) -> Result<Swept, CatalogError> {
-    let open = catalog.open_sessions()?;
+    let open = catalog.open_sessions(catalog.node())?;
     let mut due = Vec::new();
     for session in &open {
         let sandbox = catalog.sandbox(&session.owner, &session.sandbox)?;

@@ -124,6 +124,7 @@ impl Engine {
         let _learning = self.shared.keep.learn();
         let found = self.shared.parts.catalog.snapshot(owner, id)?;
         let snapshot = found.ok_or_else(|| EngineError::snapshot_not_found(id))?;
+        self.check_node(id, &snapshot.node)?;
         if snapshot.damaged {
             return Err(EngineError::SnapshotDamaged { id: id.clone() });
         }

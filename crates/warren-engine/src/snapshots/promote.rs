@@ -118,6 +118,7 @@ impl Engine {
             let snapshot = SnapshotRecord {
                 id: engine.draw_snapshot(),
                 owner: owner.clone(),
+                node: record.node,
                 sandbox: into,
                 session: None,
                 parent: known.map(|ours| ours.id),

@@ -32,6 +32,7 @@ impl Engine {
         self.may_change()?;
         name.as_deref().map_or(Ok(()), check_name)?;
         let snapshot = self.snapshot(owner, id).await?;
+        self.check_node(id, &snapshot.node)?;
         let (engine, owner, which, wanted) = (self.inner(), owner.clone(), id.clone(), name.clone());
         let changed = blocking(move || {
             engine.change_snapshot(&owner, &which, Durability::Disk, |row| {
@@ -54,6 +55,7 @@ impl Engine {
     pub async fn delete_snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<(), EngineError> {
         self.may_change()?;
         let snapshot = self.snapshot(owner, id).await?;
+        self.check_node(id, &snapshot.node)?;
         let engine = self.clone();
         finished(async move { engine.delete_now(snapshot).await }).await
     }
@@ -63,7 +65,7 @@ impl Engine {
         let named_by = id.clone();
         let holders = self
             .catalog(move |catalog| {
-                let mut records = catalog.unfinished_sandboxes()?;
+                let mut records = catalog.unfinished_sandboxes(catalog.node())?;
                 records.retain(|record| {
                     record.history.head.as_ref() == Some(&named_by) || record.history.redo.contains(&named_by)
                 });

@@ -145,6 +145,7 @@ impl Engine {
             rows.push(SnapshotRecord {
                 id,
                 owner: owner.clone(),
+                node: self.node().clone(),
                 sandbox: sandbox.clone(),
                 session: None,
                 parent,

@@ -16,7 +16,7 @@ const METHODS: [&str; 9] = [
     "session",
     "sessions",
     "remembered",
-    "set_setting",
+    "forget_reached",
 ];
 
 type Outcome = Result<(), EngineError>;

@@ -1,6 +1,6 @@
 //! Images: built, found, changed, and cleared away after a crash.
 
-use warren_core::catalog::{CatalogErrorKind, ImageCatalog as _, SandboxCatalog as _};
+use warren_core::catalog::{CatalogErrorKind, ImageCatalog as _, NodeCatalog as _, SandboxCatalog as _};
 use warren_core::{
     BuildFailure, BuildId, BuildOutcome, BuildStep, CopyFiles, FilesHash, ImageRecord, ImageRef, SandboxId,
     SnapshotId, StartCommands, TemplateName,
@@ -44,7 +44,7 @@ pub(crate) async fn image(engine: &Engine, name: &str) -> ImageRecord {
 /// Waits for the end of a build.
 pub(crate) async fn outcome(engine: &Engine, name: &str, build: &BuildId) -> BuildOutcome {
     let outcome = async || image(engine, name).await.builds.remove(build).map(|build| build.outcome);
-    eventually("the build ends", async || outcome().await != Some(BuildOutcome::Begun)).await;
+    eventually("the build ends", async || !matches!(outcome().await, Some(BuildOutcome::Begun { .. }))).await;
     outcome().await.unwrap()
 }
 
@@ -86,7 +86,7 @@ fn cached(engine: &Engine, build: &BuildId) -> usize {
 }
 
 fn snapshots(world: &World) -> Vec<SnapshotId> {
-    world.catalog.snapshots_of_images().unwrap().into_iter().map(|row| row.id).collect()
+    world.catalog.snapshots_of_images(world.catalog.node()).unwrap().into_iter().map(|row| row.id).collect()
 }
 
 #[tokio::test]
@@ -266,7 +266,7 @@ async fn remains(world: &World, engine: &Engine) -> (SnapshotId, SnapshotId, San
     begin(engine, "app", recipe(vec![run("sleep 1000")])).await.unwrap();
     let mut building = None;
     eventually("it has a sandbox", async || {
-        let all = world.catalog.unfinished_sandboxes().unwrap();
+        let all = world.catalog.unfinished_sandboxes(world.catalog.node()).unwrap();
         building = all.into_iter().find(|record| record.build.is_some()).map(|record| record.id);
         building.is_some()
     })

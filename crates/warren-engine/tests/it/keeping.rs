@@ -309,9 +309,9 @@ impl Keeper {
     async fn check(&self) {
         let exist: HashSet<_> =
             self.world.isolation.layers().layers().unwrap().into_iter().map(|layer| layer.id).collect();
-        let named = self.world.catalog.layers_of_snapshots().unwrap();
+        let named = self.world.catalog.layers_of_snapshots(&warren_testkit::sample_node()).unwrap();
         assert!(named.is_subset(&exist), "a snapshot's layer is gone");
-        for record in self.world.catalog.unfinished_sandboxes().unwrap() {
+        for record in self.world.catalog.unfinished_sandboxes(&warren_testkit::sample_node()).unwrap() {
             assert!(record.history.stack.0.iter().all(|layer| exist.contains(layer)), "{record:?}");
         }
         for id in &self.snapshots {
@@ -343,7 +343,7 @@ proptest! {
                 drop(keeper.engine.delete_snapshot(&owner(), &id).await);
             }
             keeper.engine.sweep().await;
-            let left = keeper.world.catalog.layers_of_snapshots().unwrap();
+            let left = keeper.world.catalog.layers_of_snapshots(&warren_testkit::sample_node()).unwrap();
             prop_assert_eq!(layers(&keeper.world), left.len(), "layers that nobody names are left");
             Ok(())
         })?;

@@ -22,6 +22,7 @@ mod labour;
 mod lifecycle;
 mod model;
 mod networks;
+mod nodes;
 mod operations;
 mod overview;
 mod owners;

@@ -75,6 +75,7 @@ codes! {
     ToolsInFlight "tools_in_flight" CONFLICT 1 "Commands are still running";
     TooDeep "too_deep" CONFLICT 5 "The sandbox stands on too many layers for now";
     TooManyKeys "too_many_keys" CONFLICT never "There are too many keys";
+    OtherNode "other_node" MISDIRECTED_REQUEST never "Another node holds it";
     PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE never "The body's type is not understood";
     RangeNotSatisfiable "range_not_satisfiable" RANGE_NOT_SATISFIABLE never "The range is outside the file";

@@ -51,6 +51,7 @@ impl From<EngineError> for ApiError {
             EngineError::Backend(source) => source.into(),
             EngineError::Template(source) => source.into(),
             EngineError::Catalog(source) => source.into(),
+            EngineError::OtherNode { .. } => Self::new(Code::OtherNode, detail),
             EngineError::SnapshotDamaged { .. } => Self::new(Code::SnapshotDamaged, detail),
             EngineError::SnapshotNameTaken { .. } => Self::new(Code::SnapshotNameTaken, detail),
             EngineError::NothingToUndo { .. } => Self::new(Code::NothingToUndo, detail),

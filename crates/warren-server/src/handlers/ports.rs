@@ -4,6 +4,7 @@ use axum::response::Response;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, StatusCode};
 use hyper_util::rt::TokioIo;
+use warren_core::PortSettings;
 use warren_engine::EngineError;
 use warren_wire::api;
 
@@ -11,7 +12,7 @@ use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code};
 use crate::extract::{Json, JsonOrNothing, PortPath, SandboxPath};
-use crate::proxy::{self, Address, LINK_PARAMETER, Lingering, Link, Methods, PortSettings};
+use crate::proxy::{self, Address, LINK_PARAMETER, Lingering, Link, Methods};
 use crate::state::AppState;
 
 const USUAL_LINK_S: u64 = 3600;
@@ -50,7 +51,7 @@ pub(crate) async fn set(
     }
     let settings = PortSettings { public: body.public, host };
     let (held, sandbox) = (state.clone(), id.clone());
-    let set = move || held.ports.book.set(held.catalog.as_ref(), (&caller.owner, &sandbox), port, settings);
+    let set = move || held.ports.book.set(held.catalog.as_ref(), (&caller.owner, &sandbox), port, &settings);
     tokio::task::spawn_blocking(set).await.map_err(ApiError::internal)??;
     Ok(Json(convert::port(&state.ports, &address, &id, port)))
 }

@@ -1,7 +1,7 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::de::DeserializeOwned;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, ImageCatalog, ImageRoom};
-use warren_core::{ImageRecord, KeptStep, Owner, SnapshotRecord};
+use warren_core::{ImageRecord, KeptStep, NodeId, Owner, SnapshotRecord};
 
 use super::failure::JobError;
 use super::sandboxes::text;
@@ -97,12 +97,12 @@ impl ImageCatalog for SqliteCatalog {
         })
     }
 
-    fn snapshots_of_images(&self) -> Result<Vec<SnapshotRecord>, CatalogError> {
+    fn snapshots_of_images(&self, node: &NodeId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         self.readers.read("list the snapshots of images", |connection| {
             let sql = "SELECT record FROM snapshots
-                       WHERE name IS NOT NULL AND json_extract(record, '$.reason') = 'image'
+                       WHERE name IS NOT NULL AND node = ?1 AND json_extract(record, '$.reason') = 'image'
                        ORDER BY owner, created";
-            records(connection, sql, &[])
+            records(connection, sql, &[node.as_str()])
         })
     }
 

@@ -3,16 +3,22 @@ use std::collections::BTreeMap;
 use warren_core::network::{Injection, Secret, SecretRecord};
 use warren_core::{
     Action, BuildId, Built, DEFAULT_TAG, Deadline, History, ImageContext, ImageId, ImageOrigin, ImageRecord,
-    JournalEntry, KeyId, KeyRecord, LayerId, OnExpiry, Owner, Provision, RunLimits, RunTotals, SandboxId,
-    SandboxKind, SandboxRecord, SandboxSpec, Scope, SessionId, SessionRecord, SessionState, SnapshotId,
-    SnapshotMethod, SnapshotReason, SnapshotRecord, Stack, Status, TemplateName, Timeouts,
+    JournalEntry, KeyId, KeyRecord, LayerId, NodeId, OnExpiry, Owner, Provision, RunLimits, RunTotals,
+    SandboxId, SandboxKind, SandboxRecord, SandboxSpec, Scope, SessionId, SessionRecord, SessionState,
+    SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord, Stack, Status, TemplateName, Timeouts,
 };
+
+/// The node that holds all that is made here.
+pub fn sample_node() -> NodeId {
+    NodeId::from_random([0xa1; 16])
+}
 
 /// A sandbox that was just asked for. The number makes the id; it is created that many seconds after 1970.
 pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
     SandboxRecord {
         id: SandboxId::from_random(bits(number)),
         owner: owner.clone(),
+        node: sample_node(),
         generation: 1,
         status: Status::Creating,
         paused: None,
@@ -112,6 +118,7 @@ pub fn sample_snapshot(owner: &Owner, number: u32) -> SnapshotRecord {
     SnapshotRecord {
         id: SnapshotId::from_random(bits(number)),
         owner: owner.clone(),
+        node: sandbox.node,
         sandbox: sandbox.id,
         session: None,
         parent: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use warren_core::SnapshotId;
-use warren_core::catalog::{ImageCatalog as _, SandboxCatalog as _};
+use warren_core::catalog::{ImageCatalog as _, NodeCatalog as _, SandboxCatalog as _};
 use warren_engine::{Engine, EngineError};
 
 use super::Promises;
@@ -39,8 +39,13 @@ async fn until_tidy(world: &World) {
 
 /// Snapshots of images that nothing names.
 fn loose(world: &World) -> BTreeSet<SnapshotId> {
-    let mut ids: BTreeSet<SnapshotId> =
-        world.catalog.snapshots_of_images().unwrap().into_iter().map(|row| row.id).collect();
+    let mut ids: BTreeSet<SnapshotId> = world
+        .catalog
+        .snapshots_of_images(world.catalog.node())
+        .unwrap()
+        .into_iter()
+        .map(|row| row.id)
+        .collect();
     for image in world.catalog.images(&owner()).unwrap() {
         image.snapshots().into_iter().for_each(|id| drop(ids.remove(id)));
     }
@@ -54,6 +59,6 @@ fn loose(world: &World) -> BTreeSet<SnapshotId> {
 pub(super) fn assert_nothing_is_left(world: &World) {
     assert_eq!(loose(world), BTreeSet::new());
     assert_eq!(world.catalog.images_being_built().unwrap(), []);
-    let sandboxes = world.catalog.unfinished_sandboxes().unwrap();
+    let sandboxes = world.catalog.unfinished_sandboxes(world.catalog.node()).unwrap();
     assert!(sandboxes.iter().all(|record| record.build.is_none()), "{sandboxes:?}");
 }

@@ -42,7 +42,7 @@ pub(super) async fn through_policies(
 /// Every link obeys at least the policy that the record has.
 pub(super) fn assert_none_is_loose(world: &World) {
     use warren_core::catalog::SandboxCatalog as _;
-    for record in world.catalog.unfinished_sandboxes().unwrap() {
+    for record in world.catalog.unfinished_sandboxes(&warren_testkit::sample_node()).unwrap() {
         let policies = world.networks.policies(&record.id);
         let obeys = |policies: &Vec<NetworkPolicy>| policies.contains(&record.spec.network);
         assert!(policies.as_ref().is_none_or(obeys), "{policies:?} is looser than {record:?}");

@@ -1,6 +1,7 @@
 //! What sandboxes were seen to do.
 
 use futures_util::StreamExt;
+use warren_core::catalog::NetworkCatalog as _;
 use warren_core::network::GrantEffect;
 use warren_core::{Event, NetworkMode, NetworkPolicy, NetworkVerdict, Status};
 use warren_engine::StoppedFiles;
@@ -142,15 +143,14 @@ async fn what_was_learned_outlives_the_engine_and_goes_with_the_sandbox() {
     let learned = engine.learned_network(&owner(), &id).await.unwrap();
     assert_eq!(learned, listed(&["a.example:443", "b.example:80"]));
     engine.sweep().await;
-    let key = format!("network_reached.{id}");
-    use warren_core::catalog::SandboxCatalog as _;
-    assert!(world.catalog.setting(&key).unwrap().is_some());
+    let written = || world.catalog.reached(&owner(), &id).unwrap().len();
+    assert_eq!(written(), 2);
     engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
     assert_eq!(engine.learned_network(&owner(), &id).await.unwrap(), learned);
     engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
-    assert_eq!(world.catalog.setting(&key).unwrap(), None);
+    assert_eq!(written(), 0);
     engine.sweep().await;
-    assert_eq!(world.catalog.setting(&key).unwrap(), None);
+    assert_eq!(written(), 0);
 }
 
 #[tokio::test]

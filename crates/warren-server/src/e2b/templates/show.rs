@@ -103,8 +103,8 @@ pub(super) fn default(state: &AppState, info: &TemplateInfo) -> rest::Template {
 pub(super) fn status(build: &BuildRecord, log: Option<&BuildLog>) -> rest::BuildStatus {
     match &build.outcome {
         BuildOutcome::Waiting => rest::BuildStatus::Waiting,
-        BuildOutcome::Begun if log.is_some_and(BuildLog::is_running) => rest::BuildStatus::Building,
-        BuildOutcome::Begun => rest::BuildStatus::Waiting,
+        BuildOutcome::Begun { .. } if log.is_some_and(BuildLog::is_running) => rest::BuildStatus::Building,
+        BuildOutcome::Begun { .. } => rest::BuildStatus::Waiting,
         BuildOutcome::Ready(_) => rest::BuildStatus::Ready,
         BuildOutcome::Failed(_) => rest::BuildStatus::Error,
     }

@@ -1,8 +1,8 @@
 use warren_core::catalog::{Catalog, CatalogErrorKind, Durability, ImageRoom};
-use warren_core::{BuildId, ImageRecord, KeptStep, SnapshotReason, SnapshotRecord};
+use warren_core::{BuildId, ImageRecord, KeptStep, NodeId, SnapshotId, SnapshotReason, SnapshotRecord};
 
 use super::super::records::{bits, sample_image, sample_snapshot};
-use super::{Check, ann, bob, kind};
+use super::{Check, ann, bob, here, kind};
 
 pub(super) const CHECKS: &[Check] = &[
     an_image_is_found_by_its_owner_alone_by_name_and_by_id,
@@ -78,11 +78,11 @@ fn images_that_are_being_built_are_found(catalog: &dyn Catalog) {
     image.announce(build.clone(), vec!["default".to_owned()], 5);
     catalog.insert_image(&image).expect("it is new");
     assert_eq!(catalog.images_being_built().expect("a query"), []);
-    image.begin(&build).expect("it waits");
+    image.begin(&build, &here()).expect("it waits");
     image.generation += 1;
     catalog.update_image(&image).expect("it follows");
     assert_eq!(catalog.images_being_built().expect("a query"), [image.clone()]);
-    image.abandon("stopped");
+    image.abandon(&here(), "stopped");
     image.generation += 1;
     catalog.update_image(&image).expect("it follows");
     assert_eq!(catalog.images_being_built().expect("a query"), []);
@@ -92,12 +92,18 @@ fn snapshots_of_images_are_told_from_others(catalog: &dyn Catalog) {
     let name = |name: &str| Some(name.to_owned());
     let of_image =
         SnapshotRecord { reason: SnapshotReason::Image, name: name("image 1"), ..sample_snapshot(&ann(), 1) };
-    let others =
-        [SnapshotRecord { name: name("image 2"), ..sample_snapshot(&ann(), 2) }, sample_snapshot(&bob(), 3)];
+    let elsewhere = SnapshotRecord {
+        id: SnapshotId::from_random(bits(4)),
+        node: NodeId::from_random(bits(9)),
+        name: name("image 4"),
+        ..of_image.clone()
+    };
+    let theirs = sample_snapshot(&bob(), 3);
+    let others = [SnapshotRecord { name: name("image 2"), ..sample_snapshot(&ann(), 2) }, theirs, elsewhere];
     for record in others.iter().chain([&of_image]) {
         catalog.insert_snapshots(std::slice::from_ref(record), Durability::Disk).expect("it is new");
     }
-    assert_eq!(catalog.snapshots_of_images().expect("a query"), [of_image]);
+    assert_eq!(catalog.snapshots_of_images(&here()).expect("a query"), [of_image]);
 }
 
 fn steps_are_kept_in_the_order_of_their_use(catalog: &dyn Catalog) {

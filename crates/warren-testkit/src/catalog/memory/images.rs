@@ -1,5 +1,5 @@
 use warren_core::catalog::{CatalogError, CatalogErrorKind, ImageCatalog, ImageRoom};
-use warren_core::{ImageRecord, KeptStep, Owner, SnapshotReason, SnapshotRecord};
+use warren_core::{ImageRecord, KeptStep, NodeId, Owner, SnapshotReason, SnapshotRecord};
 
 use super::{MemoryCatalog, Records, failure};
 
@@ -71,9 +71,10 @@ impl ImageCatalog for MemoryCatalog {
         Ok(records.images.values().filter(|record| record.is_building()).cloned().collect())
     }
 
-    fn snapshots_of_images(&self) -> Result<Vec<SnapshotRecord>, CatalogError> {
+    fn snapshots_of_images(&self, node: &NodeId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         let records = self.enter("snapshots_of_images")?;
-        let taken = records.snapshots.values().filter(|row| row.reason == SnapshotReason::Image);
+        let of_images = |row: &&SnapshotRecord| row.reason == SnapshotReason::Image && row.node == *node;
+        let taken = records.snapshots.values().filter(of_images);
         Ok(taken.cloned().collect())
     }
 

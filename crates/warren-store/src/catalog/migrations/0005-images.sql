@@ -25,6 +25,7 @@ CREATE TABLE image_steps (
 CREATE INDEX image_steps_by_use ON image_steps (owner, used, key);
 
 -- They were one note for each owner, in the words of E2B. One that cannot be read stays where it is.
+-- No server has built anything while this is done, so builds that had begun have failed.
 INSERT INTO images (owner, id, name, created, generation, building, record)
 SELECT
     substr(settings.name, 22),
@@ -32,8 +33,7 @@ SELECT
     json_extract(template.value, '$.name'),
     json_extract(template.value, '$.created_unix_ms'),
     1,
-    EXISTS (SELECT 1 FROM json_each(template.value, '$.builds') AS build
-            WHERE json_extract(build.value, '$.outcome') = 'begun'),
+    0,
     json_remove(
         json_set(template.value,
             '$.id', template.key,
@@ -41,7 +41,14 @@ SELECT
             '$.generation', 1,
             '$.origin', json_extract(template.value, '$.kind'),
             '$.cpus', json_extract(template.value, '$.cpus') * 1000,
-            '$.memory', json_extract(template.value, '$.memory_mb') * 1048576),
+            '$.memory', json_extract(template.value, '$.memory_mb') * 1048576,
+            '$.builds', json((
+                SELECT json_group_object(build.key, json(iif(
+                    json_extract(build.value, '$.outcome') = 'begun',
+                    json_set(build.value, '$.outcome', json_object('failed', json_object(
+                        'message', 'the server stopped while it was built: build it again', 'step', ''))),
+                    build.value)))
+                FROM json_each(template.value, '$.builds') AS build))),
         '$.kind', '$.memory_mb')
 FROM settings, json_each(settings.value, '$.templates') AS template
 WHERE settings.name LIKE 'server.e2b.templates.%' AND json_valid(settings.value);
