@@ -149,6 +149,10 @@ fn book() -> String {
         json!({"ready": {"snapshot": snapshot.id, "sandbox": snapshot.sandbox, "template": "host",
             "env": {"A": "b"}, "user": null, "workdir": "/srv", "start": {"command": "serve"}}})
     };
+    let layers = ["k2", "k1"].map(|key| {
+        json!({"key": key, "snapshot": sample_snapshot(&Owner::first(), 2).id, "template": "host",
+            "env": {}, "user": "root", "workdir": null})
+    });
     json!({
         "templates": {
             "abcdefghij": {
@@ -166,10 +170,7 @@ fn book() -> String {
                 "memory_mb": null, "build_count": 0, "tags": {}, "builds": {},
             },
         },
-        "layers": ["k2", "k1"].map(|key| json!({
-            "key": key, "snapshot": sample_snapshot(&Owner::first(), 2).id, "template": "host", "env": {},
-            "user": "root", "workdir": null,
-        })),
+        "layers": layers,
     })
     .to_string()
 }
