@@ -9,6 +9,7 @@ mod capabilities;
 pub mod catalog;
 mod death;
 mod diff;
+mod error;
 mod event;
 mod id;
 mod image;
@@ -40,6 +41,7 @@ pub use diff::{
     Change, ChangeKind, Conflict, Conflicts, Diff, DiffOptions, Differences, Entry, EntryKind, Merge,
     MergeOrder, TextDiff,
 };
+pub use error::{ErrorCode, ErrorKind, error_chain};
 pub use event::{Event, EventRecord};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
 pub use image::{

@@ -1,4 +1,4 @@
-use std::error::Error;
+mod code;
 
 use warren_core::catalog::CatalogError;
 use warren_core::{
@@ -6,6 +6,8 @@ use warren_core::{
     SandboxId, SessionId, SessionState, SnapshotId, Status, TemplateError,
 };
 use warren_wire::guest::{CallError, Failure};
+
+pub(crate) use warren_core::error_chain as sentence;
 
 use crate::labour::Trade;
 
@@ -184,16 +186,4 @@ impl EngineError {
             _ => false,
         }
     }
-}
-
-/// An error with all its causes, in one line.
-pub(crate) fn sentence(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -5,7 +5,7 @@ use warren_wire::guest::{Failure, FailureCode};
 
 /// A refusal with no error of the kernel behind it.
 pub(crate) fn refuse(code: FailureCode, message: impl Into<String>) -> Failure {
-    Failure { code, message: message.into(), errno: None }
+    Failure::new(code, message)
 }
 
 /// A refusal because the kernel refused `action`.
@@ -16,7 +16,7 @@ pub(crate) fn kernel(action: impl Display, errno: Errno) -> Failure {
 /// As [`kernel`], where the caller knows better what the error means here.
 pub(crate) fn kernel_as(code: FailureCode, action: impl Display, errno: Errno) -> Failure {
     let reason = std::io::Error::from(errno);
-    Failure { code, message: format!("{action}: {reason}"), errno: Some(errno.raw_os_error()) }
+    Failure::of_kernel(code, format!("{action}: {reason}"), errno.raw_os_error())
 }
 
 fn code_of(errno: Errno) -> FailureCode {

@@ -114,12 +114,12 @@ impl Accounts {
 
     fn by_name(&self, name: &[u8]) -> Result<Identity, Failure> {
         let user = self.users().find(|user| user.name == name);
-        user.map(|user| self.identity_of(&user)).ok_or_else(|| unknown("user", name, "/etc/passwd"))
+        user.map(|user| self.identity_of(&user)).ok_or_else(|| invalid(name, "not in /etc/passwd"))
     }
 
     fn gid_of(&self, name: &[u8]) -> Result<u32, Failure> {
         let group = self.groups().find(|group| group.name == name);
-        group.map(|group| group.gid).ok_or_else(|| unknown("group", name, "/etc/group"))
+        group.map(|group| group.gid).ok_or_else(|| unknown_group(name))
     }
 
     fn may_act_as_others(&self, identity: &Identity) -> bool {
@@ -265,14 +265,15 @@ fn read_accounts(path: &str) -> Result<Vec<u8>, Errno> {
     Ok(content)
 }
 
+/// A user that is none, or that nobody here is.
 fn invalid(text: &[u8], reason: &str) -> Failure {
     let message = format!("look up user `{}`: {reason}", String::from_utf8_lossy(text));
-    Failure { code: FailureCode::Invalid, message, errno: None }
+    Failure::unknown_user(message)
 }
 
-fn unknown(what: &str, name: &[u8], file: &str) -> Failure {
-    let message = format!("look up {what} `{}`: not in {file}", String::from_utf8_lossy(name));
-    Failure { code: FailureCode::Invalid, message, errno: None }
+fn unknown_group(name: &[u8]) -> Failure {
+    let message = format!("look up group `{}`: not in /etc/group", String::from_utf8_lossy(name));
+    Failure::new(FailureCode::Invalid, message)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Every error that the service answers: one table of codes, one body.
+//! Errors as `/v1` answers them: a status and a body for each code of the vocabulary.
 
-mod code;
 mod from_engine;
+mod status;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,8 +13,9 @@ use serde::Serialize;
 use serde_json::Value;
 use warren_wire::api::Problem;
 
-pub(crate) use code::Code;
-pub(crate) use from_engine::merge_conflict;
+pub(crate) use warren_core::{ErrorCode as Code, error_chain as chain};
+
+pub(crate) use status::status_of;
 
 use crate::request_id::RequestId;
 
@@ -93,17 +94,17 @@ impl ApiError {
     }
 
     pub(crate) fn status(&self) -> StatusCode {
-        self.code.status()
+        status_of(self.code)
     }
 
     /// The body, for answers that are not plain responses: a message on a stream, another interface's own shape.
     pub(crate) fn problem(&self) -> Problem {
         Problem {
-            kind: Problem::urn(self.code.name()),
+            kind: Problem::urn(self.code.as_str()),
             title: self.code.title().to_owned(),
             status: self.status().as_u16(),
             detail: self.facts.detail.clone(),
-            code: self.code.name().to_owned(),
+            code: self.code.as_str().to_owned(),
             field: self.facts.field.clone(),
             request_id: RequestId::current().map(|id| id.to_string()),
             state: self.facts.state.clone(),
@@ -120,7 +121,7 @@ impl ApiError {
         }
         let causes = self.facts.source.as_deref().map(|source| chain(source)).unwrap_or_default();
         let request_id = RequestId::current().map(|id| id.to_string()).unwrap_or_default();
-        tracing::error!(request_id, code = self.code.name(), causes, "{}", self.facts.detail);
+        tracing::error!(request_id, code = self.code.as_str(), causes, "{}", self.facts.detail);
     }
 }
 
@@ -140,18 +141,6 @@ impl IntoResponse for ApiError {
         response.extensions_mut().insert(self.code);
         response
     }
-}
-
-/// An error with all its causes, in one line.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub(crate) async fn layer(State(state): State<AppState>, request: Request, next:
         owner = asked_by.map(|by| by.owner.as_str()),
         key = asked_by.and_then(|by| by.key.as_ref()).map(KeyId::as_str),
         sandbox = sandbox.as_ref().map(SandboxId::as_str),
-        code = response.extensions().get::<Code>().map(|code| code.name()),
+        code = response.extensions().get::<Code>().map(|code| code.as_str()),
         "request"
     );
     response

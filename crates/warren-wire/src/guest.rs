@@ -28,7 +28,7 @@ pub use process::{
     Attach, Control, Exit, ExitCause, LOGIN_SHELL, ProcessId, ProcessInfo, ProcessSelector, Reader,
     SignalCall, Start, Started, Stdin, TerminalSize,
 };
-pub use request::{Failure, FailureCode, GuestUsage, Pong, Reply, Request};
+pub use request::{Failure, FailureCode, FailureReason, GuestUsage, Pong, Reply, Request};
 pub use sudo::{Elevate, Runs, SUDO_SOCKET};
 
 /// The newest protocol generation this build speaks.

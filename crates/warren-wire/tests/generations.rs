@@ -132,7 +132,7 @@ fn replies() -> Vec<Reply> {
     let change = WatchEvent { kind: WatchKind::Renamed, path: text("a"), renamed_to, moved_away: None };
     let moved =
         WatchEvent { kind: WatchKind::Removed, renamed_to: None, moved_away: Some(true), ..change.clone() };
-    let failure = Failure { code: FailureCode::NotFound, message: "no".to_owned(), errno: Some(2) };
+    let failure = Failure::of_kernel(FailureCode::NotFound, "no", 2);
     vec![
         Reply::Pong(Pong { generation: 1, version: "0.1.0".to_owned(), uptime_ms: 5 }),
         Reply::Started(Started { process: ProcessId(7), pid: 8, position: 9 }),
@@ -150,6 +150,7 @@ fn replies() -> Vec<Reply> {
         Reply::Written { bytes: 12 },
         Reply::Usage(GuestUsage { processes: 1, running: 2, ..GuestUsage::default() }),
         Reply::Failed(failure),
+        Reply::Failed(Failure::unknown_user("nobody")),
     ]
 }
 
@@ -204,6 +205,29 @@ fn fields_of_the_future_are_passed_over() {
     bytes[0] = 0x84;
     bytes.extend_from_slice(&minicbor::to_vec("of the future").unwrap());
     assert_eq!(minicbor::decode::<SignalCall>(&bytes).unwrap(), known);
+}
+
+/// A reason that a newer agent gives takes nothing from what the code says.
+#[test]
+fn reasons_of_the_future_are_passed_over() {
+    let known = Failure::unknown_user("nobody");
+    let mut bytes = minicbor::to_vec(&known).unwrap();
+    assert_eq!(bytes.pop(), Some(0), "the reason is last");
+    bytes.extend_from_slice(&minicbor::to_vec(7_u32).unwrap());
+    let newer = minicbor::decode::<Failure>(&bytes).unwrap();
+    assert_eq!((newer.code, newer.reason), (FailureCode::Invalid, Some(FailureReason::Newer)));
+    assert!(!newer.is_unknown_user());
+}
+
+/// Agents that do not give a reason yet are understood by their words, and no other refusal of theirs is.
+#[test]
+fn an_older_agent_knows_unknown_users_too() {
+    let look_up = "look up user `mallory`: not in /etc/passwd";
+    let failed = |message| Failure::new(FailureCode::Invalid, message);
+    assert!(failed(look_up).is_unknown_user() && Failure::unknown_user("any words").is_unknown_user());
+    assert!(!failed("look up group `x`: not in /etc/group").is_unknown_user());
+    assert!(!Failure::new(FailureCode::NotFound, look_up).is_unknown_user());
+    assert!(!Failure::of_kernel(FailureCode::Invalid, look_up, 22).is_unknown_user());
 }
 
 /// What was ever frozen can still be read, whatever has been added since.

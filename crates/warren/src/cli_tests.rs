@@ -43,3 +43,26 @@ fn describe(command: &mut clap::Command, page: &mut String) {
         describe(subcommand, page);
     }
 }
+
+#[test]
+fn every_command_that_a_hint_names_exists() {
+    for code in warren_core::ErrorCode::ALL {
+        let quoted = code.hint().split('`').skip(1).step_by(2);
+        for line in quoted.filter_map(|text| text.strip_prefix("warren ")) {
+            let mut command = Cli::command();
+            for word in line.split_whitespace() {
+                let known = match word.strip_prefix("--") {
+                    Some(flag) => command.get_arguments().any(|arg| arg.get_long() == Some(flag)),
+                    None => match command.find_subcommand(word).cloned() {
+                        Some(subcommand) => {
+                            command = subcommand;
+                            true
+                        }
+                        None => command.get_positionals().next().is_some(),
+                    },
+                };
+                assert!(known, "{code:?}: `warren {line}` has no `{word}`");
+            }
+        }
+    }
+}

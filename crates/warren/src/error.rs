@@ -2,17 +2,20 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-use warren_core::IsolationErrorKind;
+use warren_core::{ErrorCode, IsolationErrorKind, error_chain};
+use warren_engine::EngineError;
 use warren_wire::client::ClientError;
-use warren_wire::guest::FailureCode;
+use warren_wire::guest::CallError;
 
 use crate::ui;
 
-/// What the command line says when something did not work: the chain of causes, and what to do next.
+/// An error as the command line tells it: the chain of causes, its code if it has one, and what to do next.
 #[derive(Debug)]
 pub(crate) struct CliError {
-    code: u8,
+    exit: u8,
     source: Box<dyn Error + Send + Sync>,
+    /// The code, and the field to blame.
+    label: Vec<String>,
     hints: Vec<String>,
 }
 
@@ -27,7 +30,21 @@ const BROKEN_PIPE: u8 = 141;
 
 impl CliError {
     pub(crate) fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { code: FAILED, source: source.into(), hints: Vec::new() }
+        Self { exit: FAILED, source: source.into(), label: Vec::new(), hints: Vec::new() }
+    }
+
+    /// An error of the vocabulary, which says how to exit and what to do next.
+    pub(crate) fn coded(code: ErrorCode, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let label = vec![code.as_str().to_owned()];
+        Self { exit: exit_of(code), label, ..Self::new(source) }.hint(code.hint())
+    }
+
+    /// An error that a server tells by the name of its code. A newer server has codes that are not known here.
+    pub(crate) fn from_problem(code: &str, detail: impl Into<String>) -> Self {
+        match ErrorCode::named(code) {
+            Some(code) => Self::coded(code, detail.into()),
+            None => Self { label: vec![code.to_owned()], ..Self::new(detail.into()) },
+        }
     }
 
     pub(crate) fn hint(mut self, text: impl Into<String>) -> Self {
@@ -35,100 +52,61 @@ impl CliError {
         self
     }
 
-    pub(crate) fn code(mut self, code: u8) -> Self {
-        self.code = code;
+    pub(crate) fn exit(mut self, exit: u8) -> Self {
+        self.exit = exit;
         self
     }
 
     /// Somebody asked this process to end.
     pub(crate) fn interrupted() -> Self {
-        Self::new("interrupted").code(INTERRUPTED)
+        Self::new("interrupted").exit(INTERRUPTED)
     }
 
     /// Output could not be written. If nobody reads it any more, there is nobody to tell either.
     pub(crate) fn output(error: io::Error) -> Self {
-        let code = if error.kind() == io::ErrorKind::BrokenPipe { BROKEN_PIPE } else { FAILED };
-        Self { code, ..Self::new(error) }
+        let exit = if error.kind() == io::ErrorKind::BrokenPipe { BROKEN_PIPE } else { FAILED };
+        Self::new(error).exit(exit)
     }
 
-    /// What went wrong with all its causes, in one line.
+    /// The error with all its causes and its code, in one line.
     pub(crate) fn chain(&self) -> String {
-        let mut text = self.source.to_string();
-        let mut next = self.source.source();
-        while let Some(cause) = next {
-            text.push_str(&format!(": {cause}"));
-            next = cause.source();
-        }
-        text
+        let text = error_chain(self.source.as_ref());
+        if self.label.is_empty() { text } else { format!("{text} ({})", self.label.join(", ")) }
     }
 
     /// Prints the error and answers the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        if self.code == BROKEN_PIPE {
-            return ExitCode::from(self.code);
+        if self.exit != BROKEN_PIPE {
+            ui::complain(&self.chain());
+            for hint in &self.hints {
+                ui::say(&format!("  {hint}"));
+            }
         }
-        ui::complain(&self.chain());
-        for hint in &self.hints {
-            ui::say(&format!("  {hint}"));
-        }
-        ExitCode::from(self.code)
+        ExitCode::from(self.exit)
     }
 }
 
-impl CliError {
-    /// What a server says, by its code.
-    pub(crate) fn from_problem(code: &str, detail: impl Into<String>) -> Self {
-        let exit = match code {
-            "path_not_found" => NOT_FOUND,
-            "permission_denied" | "wrong_kind" => NOT_EXECUTABLE,
-            _ => FAILED,
-        };
-        let error = Self { code: exit, ..Self::new(detail.into()) };
-        match hint_for(code) {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    }
-}
-
-/// What to type next, by the server's word for what is wrong.
-fn hint_for(code: &str) -> Option<&'static str> {
+/// The exit code for a code: what a shell says where a command could not be run.
+fn exit_of(code: ErrorCode) -> u8 {
     match code {
-        "unauthorized" => {
-            Some("give the right key with --key or WARREN_API_KEY; `warren keys ls` lists keys")
-        }
-        "forbidden" => {
-            Some("the key's scope does not allow this: `warren keys create --scope use` makes another")
-        }
-        "sandbox_not_found" => {
-            Some("`warren ls` lists the sandboxes there are, `warren ls --all` those that ended too")
-        }
-        "session_not_found" => Some("`warren sessions` lists the sessions there are"),
-        "process_not_found" => Some("`warren ps ID` lists the sandbox's processes"),
-        "snapshot_not_found" => Some("`warren snapshots` lists the snapshots there are"),
-        "history_not_kept" => {
-            Some("`warren log ID` shows what was not kept, and why; --force takes it back as well")
-        }
-        "network_request_not_found" => Some("`warren net requests ID` lists what waits"),
-        "network_unavailable" => Some("`warren doctor` on the server's machine says what is missing"),
-        "tools_in_flight" => Some("`warren ps ID` lists what runs; --force ends it"),
-        "max_sandboxes" => Some("`warren ls` lists sandboxes, `warren rm` removes them"),
-        "read_only" => {
-            Some("`warren health` says why; `warren health --accept-losses` goes on without what is missing")
-        }
-        _ => None,
+        ErrorCode::PathNotFound => NOT_FOUND,
+        ErrorCode::PermissionDenied | ErrorCode::WrongKind => NOT_EXECUTABLE,
+        _ => FAILED,
     }
+}
+
+/// Whether the server refused for this reason.
+pub(crate) fn is(error: &ClientError, code: ErrorCode) -> bool {
+    error.code() == Some(code.as_str())
 }
 
 impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
         match &error {
             ClientError::Refused(problem) => {
-                let text = match &problem.field {
-                    Some(field) if !problem.detail.contains(field) => format!("{field}: {}", problem.detail),
-                    _ => problem.detail.clone(),
-                };
-                Self::from_problem(&problem.code, text)
+                let mut told = Self::from_problem(&problem.code, problem.detail.as_str());
+                told.label.extend(problem.field.clone());
+                told
             }
             ClientError::Cut { code, detail } => Self::from_problem(code, detail.as_str()),
             ClientError::Connect { .. } | ClientError::Stream { .. } => {
@@ -146,39 +124,25 @@ impl From<warren_isolate::DataDirError> for CliError {
     }
 }
 
+/// A backend without a server: there is no log in which a failure of the machine would be explained.
 impl From<warren_core::IsolationError> for CliError {
     fn from(error: warren_core::IsolationError) -> Self {
-        let hint = match error.kind {
-            IsolationErrorKind::Layer | IsolationErrorKind::Host => {
-                Some("`warren doctor` checks what sandboxes need")
-            }
-            IsolationErrorKind::NotFound => Some("`warren ls` lists the sandboxes there are"),
-            IsolationErrorKind::Exhausted => Some("`warren ls` lists sandboxes, `warren rm` removes them"),
-            IsolationErrorKind::AlreadyExists
-            | IsolationErrorKind::Unsupported
-            | IsolationErrorKind::Invalid
-            | IsolationErrorKind::Busy
-            | IsolationErrorKind::Ended => None,
+        let code = match error.kind {
+            IsolationErrorKind::Host => error.kind.code_of_start(),
+            kind => kind.code(),
         };
-        Self { hints: hint.into_iter().map(str::to_owned).collect(), ..Self::new(error) }
+        Self::coded(code, error)
     }
 }
 
-impl From<warren_wire::guest::CallError> for CliError {
-    fn from(error: warren_wire::guest::CallError) -> Self {
-        let code = match &error {
-            warren_wire::guest::CallError::Failed(failure) => match failure.code {
-                FailureCode::NotFound => NOT_FOUND,
-                FailureCode::PermissionDenied | FailureCode::WrongKind => NOT_EXECUTABLE,
-                FailureCode::Invalid
-                | FailureCode::Unsupported
-                | FailureCode::AlreadyExists
-                | FailureCode::Ended
-                | FailureCode::Exhausted
-                | FailureCode::Io => FAILED,
-            },
-            _ => FAILED,
-        };
-        Self { code, ..Self::new(error) }
+impl From<CallError> for CliError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Failed(failure) => {
+                let error = EngineError::Refused(failure);
+                Self::coded(error.code(), error)
+            }
+            error => Self::new(error),
+        }
     }
 }

@@ -46,11 +46,7 @@ fn entry(path: &str) -> FileEntry {
 }
 
 fn full() -> Reply {
-    Reply::Failed(Failure {
-        code: FailureCode::Exhausted,
-        message: "the disk is full".to_owned(),
-        errno: Some(28),
-    })
+    Reply::Failed(Failure::of_kernel(FailureCode::Exhausted, "the disk is full", 28))
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ async fn a_broken_connection_tells_how_the_sandbox_ended() {
 
 #[tokio::test]
 async fn a_refusal_is_passed_on() {
-    let failure = Failure { code: FailureCode::Unsupported, message: "no".to_owned(), errno: None };
+    let failure = Failure::new(FailureCode::Unsupported, "no");
     let payload = minicbor::to_vec(Reply::Failed(failure.clone())).unwrap();
     let mut bytes = Frame::header(FrameKind::Message, payload.len()).to_vec();
     bytes.extend(payload);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warren_core::{
-    Automatic, BuildFailure, BuildId, BuildOutcome, Built, ByteSize, Cpus, DEFAULT_TAG, ImageId, ImageOrigin,
-    KeptStep, Limits, OnExpiry, SandboxId, SandboxSpec, StartCommands,
+    Automatic, BuildFailure, BuildId, BuildOutcome, Built, ByteSize, Cpus, DEFAULT_TAG, ErrorCode, ImageId,
+    ImageOrigin, KeptStep, Limits, OnExpiry, SandboxId, SandboxSpec, StartCommands,
 };
 
 use super::change::Fate;
@@ -54,6 +54,14 @@ pub(super) struct Order {
 
 pub(super) fn failure(step: &str, message: impl Into<String>) -> BuildFailure {
     BuildFailure { message: message.into(), step: step.to_owned(), unknown_user: None }
+}
+
+/// A failure of the engine, as the end of a build. What is no tenant's business goes to the log.
+pub(super) fn failed(step: &str, what: &str, error: &EngineError) -> BuildFailure {
+    if error.code() == ErrorCode::Internal {
+        tracing::error!(step, error = sentence(error), "a build failed");
+    }
+    failure(step, format!("{what}: {}", error.told()))
 }
 
 impl Images {
@@ -163,7 +171,7 @@ impl Images {
             None => order.base.clone(),
         };
         let made = self.make_sandbox(&order, &base).await;
-        let id = made.map_err(|error| failure("base", sentence(&error)))?;
+        let id = made.map_err(|error| failed("base", "failed to make a sandbox", &error))?;
         let place = Place { engine: &self.engine, owner: &self.owner, id: &id };
         let work = Work { images: &self, order: &order, log: &log, place, context: base.context };
         let made = tokio::time::timeout(LONGEST, work.all(done)).await.unwrap_or_else(|_| {

@@ -4,12 +4,11 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 use warren_core::{BuildFailure, UnknownUser};
-use warren_wire::guest::{ByteString, ExitCause, FailureCode, FileCall, FileOperation, Reader, WriteMode};
+use warren_wire::guest::{ByteString, ExitCause, FileCall, FileOperation, Reader, WriteMode};
 
 use super::log::{BuildLog, LogLevel};
 use super::start::{Environment, Place, in_shell};
 use crate::blocking::blocking;
-use crate::error::sentence;
 use crate::{EngineError, OutputCaps, ProcessEvent, ProcessSpec};
 
 /// A line that does not end is told in pieces of this size.
@@ -65,7 +64,7 @@ pub(super) enum CommandFailure {
     TimedOut,
     #[error("there is no user '{user}'")]
     UnknownUser { user: String },
-    #[error("command failed: {}", sentence(.0))]
+    #[error("command failed: {}", .0.told())]
     Engine(#[from] EngineError),
 }
 
@@ -81,7 +80,7 @@ impl CommandFailure {
     /// A refusal of a command that was to run as that user.
     fn of_start(error: EngineError, user: Option<&str>) -> Self {
         match (&error, user) {
-            (EngineError::Refused(failure), Some(user)) if failure.code == FailureCode::Invalid => {
+            (EngineError::Refused(failure), Some(user)) if failure.is_unknown_user() => {
                 Self::UnknownUser { user: user.to_owned() }
             }
             _ => Self::Engine(error),

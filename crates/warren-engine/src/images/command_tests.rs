@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use warren_core::{BuildId, Owner};
 use warren_testkit::FakeClock;
-use warren_wire::guest::Failure;
+use warren_wire::guest::{Failure, FailureCode};
 
 use super::super::log::{Builds, WantedLines};
 use super::*;
@@ -183,14 +183,14 @@ fn output_is_logged_line_by_line() {
 
 #[test]
 fn an_unknown_user_is_told_apart() {
-    let refused =
-        |code| EngineError::Refused(Failure { code, message: "look up user".to_owned(), errno: None });
-    let unknown = CommandFailure::of_start(refused(FailureCode::Invalid), Some("root123"));
+    let refused = EngineError::Refused;
+    let unknown = CommandFailure::of_start(refused(Failure::unknown_user("look up user")), Some("root123"));
     let failure = unknown.in_step("2", "whoami");
     let user = UnknownUser { command: "whoami".to_owned(), user: "root123".to_owned() };
     assert_eq!((failure.step.as_str(), failure.unknown_user), ("2", Some(user)));
     assert_eq!(failure.message, "failed to run command 'whoami': there is no user 'root123'");
-    let missing = CommandFailure::of_start(refused(FailureCode::NotFound), Some("root"));
-    assert_eq!(missing.to_string(), "command failed: look up user");
+    let missing = Failure::new(FailureCode::NotFound, "look up the program");
+    let missing = CommandFailure::of_start(refused(missing), Some("root"));
+    assert_eq!(missing.to_string(), "command failed: look up the program");
     assert_eq!(CommandFailure::of_exit(2, &ExitCause::Exited).to_string(), "exit status 2");
 }

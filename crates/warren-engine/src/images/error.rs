@@ -1,7 +1,7 @@
 use std::io;
 
 use warren_core::catalog::CatalogError;
-use warren_core::{BuildFailure, BuildOutcome, BuildStepError, ImageDenied, ImageRecord};
+use warren_core::{BuildFailure, BuildOutcome, BuildStepError, ImageDenied, ImageRecord, error_chain};
 
 use crate::EngineError;
 
@@ -36,6 +36,17 @@ pub enum ImageError {
     Files(#[source] io::Error),
     #[error(transparent)]
     Engine(#[from] EngineError),
+}
+
+impl ImageError {
+    /// The error in words that callers may read, as [`EngineError::told`].
+    pub fn told(&self) -> String {
+        match self {
+            Self::Engine(error) => error.told(),
+            Self::Files(_) => self.to_string(),
+            error => error_chain(error),
+        }
+    }
 }
 
 impl From<CatalogError> for ImageError {

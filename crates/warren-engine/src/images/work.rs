@@ -7,14 +7,13 @@ use std::time::Duration;
 use warren_core::{BuildFailure, BuildStep, Built, CopyFiles, ImageContext, KeptStep, SnapshotId};
 use warren_wire::guest::{FileCall, FileOperation};
 
-use super::build::{Order, failure};
+use super::build::{Order, failed, failure};
 use super::command::{Output, SendError};
 use super::log::{BuildLog, LogLevel};
 use super::recipe::{KeyedStep, expand, from_directory};
 use super::start::{Environment, Place};
 use super::{ImageError, Images};
 use crate::blocking::blocking;
-use crate::error::sentence;
 use crate::{EngineError, EngineStep};
 
 const COPY: &str = include_str!("copy.sh");
@@ -119,7 +118,10 @@ impl Work<'_> {
     async fn copy(&self, step: &str, copy: &CopyFiles) -> Result<(), BuildFailure> {
         let what = format!("failed to copy '{}' to '{}'", copy.source, copy.target);
         let sent = self.send(copy).await;
-        sent.map_err(|error| failure(step, format!("{what}: {}", sentence(&error))))?;
+        sent.map_err(|error| match error {
+            SendError::Engine(error) => failed(step, &what, &error),
+            error => failure(step, format!("{what}: {error}")),
+        })?;
         let target = self.path(&copy.target);
         let owner = copy.owner.as_ref().or(self.context.user.as_ref()).map(String::as_str).unwrap_or("root");
         // The group of a user who is named alone is the user's own. Of a number nobody knows whose that is.
@@ -139,11 +141,14 @@ impl Work<'_> {
     }
 
     async fn set(&mut self, step: &str, pairs: &[(String, String)]) -> Result<(), BuildFailure> {
-        let failed =
-            |error: EngineError| failure(step, format!("failed to read variables: {}", sentence(&error)));
         let mut known = self.context.env.clone();
         if pairs.iter().any(|(_, value)| value.contains('$')) {
-            known.extend(self.place.variables(&self.environment()).await.map_err(failed)?);
+            known.extend(
+                self.place
+                    .variables(&self.environment())
+                    .await
+                    .map_err(|error| failed(step, "failed to read variables", &error))?,
+            );
         }
         for (name, value) in pairs {
             let value = expand(value, &known);
@@ -164,7 +169,7 @@ impl Work<'_> {
         let user = self.context.user.as_deref().map(Into::into);
         let call = FileCall { user, operation, as_root: Some(true) };
         let made = self.place.engine.file_call(self.place.owner, self.place.id, call).await;
-        made.map_err(|error| failure(step, format!("failed to make '{path}': {}", sentence(&error))))?;
+        made.map_err(|error| failed(step, &format!("failed to make '{path}'"), &error))?;
         self.context.workdir = Some(path.into());
         Ok(())
     }
@@ -172,7 +177,7 @@ impl Work<'_> {
     /// Keeps the state after a step for other builds. They can do without.
     async fn keep(&self, name: &str, step: &KeyedStep) {
         if let Err(error) = self.kept(step).await {
-            let message = format!("this step cannot be skipped the next time: {}", sentence(&error));
+            let message = format!("this step cannot be skipped the next time: {}", error.told());
             self.log.add(LogLevel::Debug, name, &message);
         }
     }
@@ -220,7 +225,7 @@ impl Work<'_> {
         if let Some(start) = &self.order.start {
             self.tell(step, "Running the start command");
             let with = self.environment();
-            let failed = |error: EngineError| failure(step, format!("failed to start: {}", sentence(&error)));
+            let failed = |error: EngineError| failed(step, "failed to start", &error);
             self.place.begin(start, &with).await.map_err(failed)?;
             if !self.place.until_ready(start, &with, READY).await.map_err(failed)? {
                 let message = format!("the ready command did not succeed within {} s", READY.as_secs());
@@ -229,7 +234,7 @@ impl Work<'_> {
         }
         self.tell(step, "Taking a snapshot");
         let taken = self.images.take(self.place.id, true).await;
-        let snapshot = taken.map_err(|error| failure(step, sentence(&error)))?.snapshot.id;
+        let snapshot = taken.map_err(|error| failed(step, "failed to take a snapshot", &error))?.snapshot.id;
         (self.place.engine.shared.parts.passed)(EngineStep::ImageTaken);
         let (sandbox, start) = (self.place.id.clone(), self.order.start.clone());
         Ok(Built { snapshot, sandbox, context: self.context, start })

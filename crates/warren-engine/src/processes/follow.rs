@@ -328,7 +328,7 @@ impl ProcessWriter {
             return Ok(());
         }
         let message = format!("process {} has ended", self.process.0);
-        Err(EngineError::Refused(Failure { code: FailureCode::Ended, message, errno: None }))
+        Err(EngineError::Refused(Failure::new(FailureCode::Ended, message)))
     }
 }
 

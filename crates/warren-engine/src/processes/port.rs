@@ -122,7 +122,7 @@ fn unreachable(port: u16, error: &io::Error) -> EngineError {
         _ => FailureCode::Io,
     };
     let message = format!("connect to port {port}: {error}");
-    EngineError::Refused(Failure { code, message, errno: error.raw_os_error() })
+    EngineError::Refused(Failure { errno: error.raw_os_error(), ..Failure::new(code, message) })
 }
 
 impl AsyncRead for PortStream {

@@ -21,7 +21,7 @@ fn spec() -> Start {
 }
 
 fn refusal(code: FailureCode) -> Reply {
-    Reply::Failed(Failure { code, message: "it cannot be".to_owned(), errno: None })
+    Reply::Failed(Failure::new(code, "it cannot be"))
 }
 
 fn row(process: u64, exit: Option<Exit>) -> ProcessInfo {

@@ -21,21 +21,18 @@ impl From<Failure> for Stop {
 
 /// The refusal for an error of the kernel while `action` was done to `path`.
 pub(super) fn refused(action: &str, path: &Path, errno: Errno) -> Failure {
-    Failure {
-        code: code_of(errno),
-        message: format!("{action} `{}`: {}", path.display(), reason(errno)),
-        errno: Some(errno.raw_os_error()),
-    }
+    let message = format!("{action} `{}`: {}", path.display(), reason(errno));
+    Failure::of_kernel(code_of(errno), message, errno.raw_os_error())
 }
 
 /// A refusal that is the agent's own, with the reason in words.
 pub(super) fn denied(code: FailureCode, action: &str, path: &Path, reason: &str) -> Failure {
-    Failure { code, message: format!("{action} `{}`: {reason}", path.display()), errno: None }
+    Failure::new(code, format!("{action} `{}`: {reason}", path.display()))
 }
 
 /// A request that makes no sense.
 pub(super) fn invalid(message: impl Into<String>) -> Failure {
-    Failure { code: FailureCode::Invalid, message: message.into(), errno: None }
+    Failure::new(FailureCode::Invalid, message)
 }
 
 fn code_of(errno: Errno) -> FailureCode {

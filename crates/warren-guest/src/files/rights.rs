@@ -36,7 +36,7 @@ pub(super) fn assume(identity: &Identity) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("act as user {}:{}: the agent may not change users", identity.uid, identity.gid);
-    Err(Failure { code: FailureCode::PermissionDenied, message, errno: None })
+    Err(Failure::new(FailureCode::PermissionDenied, message))
 }
 
 /// An agent that may not change users can still serve the one it runs as, whose groups it must not exceed.

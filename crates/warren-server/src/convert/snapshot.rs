@@ -3,8 +3,8 @@ use std::time::Duration;
 use warren_core::catalog::SnapshotFilter;
 use warren_core::{SandboxId, SessionId, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord};
 use warren_engine::{
-    EndedProcess, EndedSession, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, TakeSnapshot, Taken,
-    TurnDone, WayBack,
+    EndedProcess, EndedSession, EngineError, ForkOrder, Point, PromoteOrder, Promoted, RolledBack,
+    TakeSnapshot, Taken, TurnDone, WayBack,
 };
 use warren_wire::api;
 
@@ -13,7 +13,7 @@ use super::new_sandbox::on_expiry;
 use super::sandbox::sandbox;
 use super::session::session;
 use super::time::rfc3339;
-use crate::error::{ApiError, merge_conflict};
+use crate::error::ApiError;
 use crate::extract::Params;
 
 const LONGEST_NAME: usize = 128;
@@ -93,7 +93,8 @@ fn way_back(back: WayBack) -> api::WayBack {
 pub(crate) fn promoted(done: &Promoted, apply: bool) -> Result<api::Promoted, ApiError> {
     let merge = &done.merge;
     if apply && done.applied.is_none() && !merge.conflicts.is_empty() {
-        return Err(merge_conflict(&done.into, &merge.conflicts));
+        let (into, conflicts) = (done.into.clone(), merge.conflicts.clone());
+        return Err(EngineError::MergeConflict { into, conflicts }.into());
     }
     Ok(api::Promoted {
         into: done.into.to_string(),

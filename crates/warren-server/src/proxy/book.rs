@@ -101,7 +101,7 @@ mod tests {
     fn one_sandbox_has_settings_of_so_many_ports() {
         let (catalog, SandboxRecord { id, owner, .. }) = with_a_sandbox();
         let book = PortBook::load(&catalog).unwrap();
-        let set = |port, settings| book.set(&catalog, (&owner, &id), port, settings);
+        let set = |port, settings: &PortSettings| book.set(&catalog, (&owner, &id), port, settings);
         for port in 1..=256 {
             set(port, &public()).unwrap();
         }

@@ -187,5 +187,5 @@ fn connect(guest: &Arc<Guest>, mut line: Line, port: u16) -> Result<(), Gone> {
 }
 
 pub(super) fn refuse(code: FailureCode, message: impl Into<String>) -> Failure {
-    Failure { code, message: message.into(), errno: None }
+    Failure::new(code, message)
 }

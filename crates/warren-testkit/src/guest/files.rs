@@ -15,7 +15,7 @@ pub(super) fn check_user(user: Option<&ByteString>) -> Result<(), Failure> {
     if USERS.contains(&&*name) || name.starts_with(|first: char| first.is_ascii_digit()) {
         return Ok(());
     }
-    Err(refuse(FailureCode::Invalid, format!("look up user `{name}`: a fake sandbox has none of that name")))
+    Err(Failure::unknown_user(format!("look up user `{name}`: a fake sandbox has none of that name")))
 }
 
 /// Serves a call on the files in memory.

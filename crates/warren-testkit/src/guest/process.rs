@@ -155,11 +155,11 @@ impl State {
             ProcessSelector::Pid(pid) => process.pid == *pid,
             ProcessSelector::Tag(tag) => process.start.tag.as_ref() == Some(tag),
         };
-        self.processes.values_mut().rev().find(chosen).ok_or_else(|| Failure {
-            code: FailureCode::NotFound,
-            message: format!("there is no process {selector:?}"),
-            errno: None,
-        })
+        self.processes
+            .values_mut()
+            .rev()
+            .find(chosen)
+            .ok_or_else(|| Failure::new(FailureCode::NotFound, format!("there is no process {selector:?}")))
     }
 
     pub(super) fn find_running(&mut self, selector: &ProcessSelector) -> Result<&mut Process, Failure> {
@@ -167,10 +167,6 @@ impl State {
         if process.exit.is_none() {
             return Ok(process);
         }
-        Err(Failure {
-            code: FailureCode::Ended,
-            message: format!("process {} has ended", process.id),
-            errno: None,
-        })
+        Err(Failure::new(FailureCode::Ended, format!("process {} has ended", process.id)))
     }
 }

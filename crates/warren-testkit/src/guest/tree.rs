@@ -296,5 +296,5 @@ fn wrong_kind(path: &Path, what: &str) -> Failure {
 }
 
 fn failure(code: FailureCode, path: &Path, what: &str, errno: i32) -> Failure {
-    Failure { code, message: format!("{} {what}", path.display()), errno: Some(errno) }
+    Failure::of_kernel(code, format!("{} {what}", path.display()), errno)
 }

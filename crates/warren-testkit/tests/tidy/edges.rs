@@ -31,7 +31,15 @@ const EDGES: [(&str, &[&str]); 12] = [
     ),
     (
         "warren",
-        &["warren-core", "warren-isolate", "warren-network", "warren-server", "warren-store", "warren-wire"],
+        &[
+            "warren-core",
+            "warren-engine",
+            "warren-isolate",
+            "warren-network",
+            "warren-server",
+            "warren-store",
+            "warren-wire",
+        ],
     ),
     ("warren-bench", &["warren-core", "warren-isolate", "warren-store", "warren-wire"]),
     ("warren-testkit", &["warren-core", "warren-wire"]),

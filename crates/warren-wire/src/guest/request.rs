@@ -1,4 +1,4 @@
-use minicbor::{Decode, Encode};
+use minicbor::{Decode, Decoder, Encode};
 
 use super::{
     Attach, Exit, FileCall, FileEntry, GrepMatch, ProcessInfo, ProcessSelector, SignalCall, Start, Started,
@@ -152,6 +152,58 @@ pub struct Failure {
     /// The kernel's error number, where one was the reason.
     #[n(2)]
     pub errno: Option<i32>,
+    /// More than the code says, where callers act on it.
+    #[n(3)]
+    pub reason: Option<FailureReason>,
+}
+
+/// A refusal within a code that callers tell from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode)]
+#[cbor(index_only)]
+pub enum FailureReason {
+    /// The sandbox knows no user of that name.
+    #[n(0)]
+    UnknownUser,
+    /// One that a newer agent has and this version does not.
+    #[n(255)]
+    Newer,
+}
+
+/// Unlike a code, a reason that is not known is no error: the code still says enough.
+impl<'b, C> Decode<'b, C> for FailureReason {
+    fn decode(decoder: &mut Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        Ok(if decoder.u32()? == 0 { Self::UnknownUser } else { Self::Newer })
+    }
+}
+
+impl Failure {
+    /// A refusal with no error of the kernel behind it.
+    pub fn new(code: FailureCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), errno: None, reason: None }
+    }
+
+    /// A refusal because the kernel refused, with its number.
+    pub fn of_kernel(code: FailureCode, message: impl Into<String>, errno: i32) -> Self {
+        Self { errno: Some(errno), ..Self::new(code, message) }
+    }
+
+    /// The refusal of a user that the sandbox does not know.
+    pub fn unknown_user(message: impl Into<String>) -> Self {
+        Self { reason: Some(FailureReason::UnknownUser), ..Self::new(FailureCode::Invalid, message) }
+    }
+
+    /// Whether the sandbox knows no such user. Agents from before there were reasons, which may still run, are
+    /// understood by their words.
+    pub fn is_unknown_user(&self) -> bool {
+        match self.reason {
+            Some(reason) => reason == FailureReason::UnknownUser,
+            None => {
+                self.code == FailureCode::Invalid
+                    && self.errno.is_none()
+                    && self.message.starts_with("look up user")
+            }
+        }
+    }
 }
 
 /// What kind of refusal it is; callers branch on this and never on the text.

@@ -2,13 +2,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use warren_core::{SandboxId, parse_duration};
+use warren_core::{ErrorCode, SandboxId, parse_duration};
 use warren_wire::api::{Command, Exec as ExecBody, StartProcess};
 use warren_wire::client::{Client, ClientError};
 
 use super::run::parse_variable;
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, is};
 use crate::local::Local;
 use crate::relay::{self, Outcome, Streams};
 use crate::service::Place;
@@ -129,7 +129,7 @@ enum Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        if error.code() == Some("sandbox_not_found") {
+        if is(&error, ErrorCode::SandboxNotFound) {
             Self::Unknown(error.into())
         } else {
             Self::Other(error.into())

@@ -335,7 +335,7 @@ impl Blame {
 
 fn no_such_file(path: &str) -> CliError {
     CliError::new(format!("there is no {path} in the sandbox, and no state is known in which there was"))
-        .code(1)
+        .exit(1)
 }
 
 /// Say that a turn is over, and keep the state it left.

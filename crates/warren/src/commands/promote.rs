@@ -123,5 +123,5 @@ pub(super) fn refused(conflicts: usize) -> CliError {
     let paths = if conflicts == 1 { "path" } else { "paths" };
     CliError::new(format!("both sides changed {conflicts} {paths}, and nothing was merged"))
         .hint("`warren promote FORK --apply` with --ours or --theirs settles it")
-        .code(1)
+        .exit(1)
 }

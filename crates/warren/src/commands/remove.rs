@@ -2,11 +2,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use warren_core::{Isolation, SandboxId};
+use warren_core::{ErrorCode, Isolation, SandboxId};
 use warren_wire::client::Client;
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, is};
 use crate::local::Local;
 use crate::service::Place;
 use crate::ui;
@@ -42,9 +42,7 @@ impl Remove {
         let mut failed = None;
         for id in &self.ids {
             let removed = match client.delete_sandbox(id.as_str()) {
-                Err(error) if error.code() == Some("sandbox_not_found") => {
-                    remove_kept(global, id, error.into())
-                }
+                Err(error) if is(&error, ErrorCode::SandboxNotFound) => remove_kept(global, id, error.into()),
                 other => other.map(drop).map_err(CliError::from),
             };
             if let Err(error) = removed

@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::{OwnerBond, SandboxId};
+use warren_core::{ErrorCode, OwnerBond, SandboxId};
 use warren_wire::api::{Command, StartProcess};
 use warren_wire::client::Client;
 use warren_wire::guest::LOGIN_SHELL;
@@ -9,7 +9,7 @@ use warren_wire::guest::LOGIN_SHELL;
 use super::exec::exit_code;
 use super::run::Machine;
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, is};
 use crate::local::{Aloud, Local, Outlet};
 use crate::relay::{self, Streams};
 use crate::service::Place;
@@ -34,12 +34,10 @@ impl Shell {
         match global.place()? {
             Place::Server(client) => match client.sandbox(id.as_str()) {
                 Ok(_) => through(&client, id, self.machine.user()),
-                Err(error) if error.code() == Some("sandbox_not_found") => {
-                    match Local::holding(global, id)? {
-                        Some(local) => self.directly(&local, id),
-                        None => Err(error.into()),
-                    }
-                }
+                Err(error) if is(&error, ErrorCode::SandboxNotFound) => match Local::holding(global, id)? {
+                    Some(local) => self.directly(&local, id),
+                    None => Err(error.into()),
+                },
                 Err(error) => Err(error.into()),
             },
             Place::Machine => self.directly(&Local::instead_of_server(global)?, id),

@@ -1,12 +1,12 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use warren_core::{SandboxId, SnapshotId};
+use warren_core::{ErrorCode, SandboxId, SnapshotId};
 use warren_wire::api::{Snapshot as SnapshotBody, TakeSnapshot};
 use warren_wire::client::Client;
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, is};
 use crate::time::age_of;
 use crate::travel::point::{self, Point};
 use crate::travel::present::{short, size};
@@ -178,7 +178,7 @@ fn show_tree(client: &Client, id: &SandboxId, snapshots: &[SnapshotBody]) -> Res
     let here = match client.sandbox(id.as_str()) {
         Ok(sandbox) => sandbox.snapshot_id,
         // Snapshots outlive their sandbox.
-        Err(error) if error.code() == Some("sandbox_not_found") && !snapshots.is_empty() => None,
+        Err(error) if is(&error, ErrorCode::SandboxNotFound) && !snapshots.is_empty() => None,
         Err(error) => return Err(error.into()),
     };
     let rows = tree_rows(snapshots, here.as_deref());

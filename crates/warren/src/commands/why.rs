@@ -1,11 +1,11 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::{ByteSize, SandboxId};
+use warren_core::{ByteSize, ErrorCode, SandboxId};
 use warren_wire::api::Death;
 
 use crate::cli::Global;
-use crate::error::CliError;
+use crate::error::{CliError, is};
 use crate::ui;
 
 /// Say why a sandbox ended, with the last that was seen of it.
@@ -24,7 +24,7 @@ impl Why {
         match client.death(self.id.as_str()) {
             Ok(death) if self.json => ui::print_json(&death),
             Ok(death) => print(&self.id, &death),
-            Err(error) if error.code() == Some("not_dead") => {
+            Err(error) if is(&error, ErrorCode::NotDead) => {
                 let sandbox = client.sandbox(self.id.as_str())?;
                 return Err(CliError::new(format!(
                     "{} has not ended: it is {}",

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use warren_core::ErrorCode;
 use warren_wire::api::{
     ExitCause as WireCause, Signal, StartProcess, StreamAttach, StreamCommand, StreamNotice, StreamOpening,
 };
@@ -174,12 +175,16 @@ impl Follower<'_> {
                 let exit = Exit { code: exit_code, cause, duration_ms, output_bytes: self.position };
                 Ok(Some(Some(Seen::Exited(exit))))
             }
-            StreamNotice::Error { code, detail } if code == "sandbox_ended" => {
+            StreamNotice::Error { code, detail } if code == ErrorCode::SandboxEnded.as_str() => {
                 ui::complain(&detail);
                 Ok(Some(None))
             }
             // The server says good-bye; its successor is asked.
-            StreamNotice::Error { code, .. } if code == "shutting_down" && self.process.is_some() => Ok(None),
+            StreamNotice::Error { code, .. }
+                if code == ErrorCode::ShuttingDown.as_str() && self.process.is_some() =>
+            {
+                Ok(None)
+            }
             StreamNotice::Error { code, detail } => Err(CliError::from_problem(&code, detail)),
         }
     }

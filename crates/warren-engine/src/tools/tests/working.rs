@@ -77,7 +77,7 @@ async fn exited(mut end: FarEnd, exit: Exit) {
 }
 
 fn refused(code: FailureCode, message: &str) -> Reply {
-    Reply::Failed(Failure { code, message: message.to_owned(), errno: None })
+    Reply::Failed(Failure::new(code, message))
 }
 
 async fn send_file(mut end: FarEnd, content: Vec<u8>) {

@@ -6,7 +6,7 @@ use warren_e2b::rest::Failure;
 use warren_engine::EngineError;
 use warren_wire::api::Problem;
 
-use crate::error::{ApiError, Code};
+use crate::error::{ApiError, Code, status_of};
 use crate::limits::read_body;
 
 /// Tells clients that repeat what failed whether there is any use in it.
@@ -99,8 +99,8 @@ fn translated(code: Code) -> (StatusCode, Option<&'static str>) {
     match code {
         Code::SandboxEnded => (StatusCode::NOT_FOUND, None),
         Code::IdempotencyMismatch => (StatusCode::UNPROCESSABLE_ENTITY, Some("idempotency_request_mismatch")),
-        code if code.status() == StatusCode::UNPROCESSABLE_ENTITY => (StatusCode::BAD_REQUEST, None),
-        code => (code.status(), None),
+        code if status_of(code) == StatusCode::UNPROCESSABLE_ENTITY => (StatusCode::BAD_REQUEST, None),
+        code => (status_of(code), None),
     }
 }
 

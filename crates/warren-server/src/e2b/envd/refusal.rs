@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn status_of(code: FailureCode, errno: Option<i32>) -> u16 {
-        let refusal = Refusal::from(Failure { code, message: String::new(), errno });
+        let refusal = Refusal::from(Failure { errno, ..Failure::new(code, "") });
         refusal.told(&SandboxId::from_random([1; 16])).status().as_u16()
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use warren_core::{FileDeed, Owner, SandboxId, SandboxRecord};
 use warren_engine::{Engine, EngineError, FileWork};
-use warren_wire::guest::{ByteString, Detail, FailureCode, FileCall, FileEntry, FileOperation};
+use warren_wire::guest::{ByteString, Detail, FileCall, FileEntry, FileOperation};
 
 use super::path::Named;
 use super::refusal::Refusal;
@@ -93,6 +93,5 @@ pub(super) fn detail() -> Detail {
 
 /// Whether the sandbox knows no such user.
 pub(crate) fn is_unknown_user(error: &EngineError) -> bool {
-    matches!(error, EngineError::Refused(failure)
-        if failure.code == FailureCode::Invalid && failure.errno.is_none() && failure.message.starts_with("look up user"))
+    matches!(error, EngineError::Refused(failure) if failure.is_unknown_user())
 }

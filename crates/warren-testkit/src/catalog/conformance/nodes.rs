@@ -39,8 +39,8 @@ fn sandboxes_of_another_node_are_listed_and_left_alone(catalog: &dyn Catalog) {
         .insert(NewRecords { sandbox: theirs.clone(), session: session.clone(), idempotency: None })
         .expect("it is new");
     let unfinished = |node: &NodeId| catalog.unfinished_sandboxes(node).expect("a query");
-    assert_eq!(unfinished(&here()), [ours.sandbox.clone()]);
-    assert_eq!(unfinished(&elsewhere()), [theirs.clone()]);
+    assert_eq!(unfinished(&here()), std::slice::from_ref(&ours.sandbox));
+    assert_eq!(unfinished(&elsewhere()), std::slice::from_ref(&theirs));
     let open = |node: &NodeId| catalog.open_sessions(node).expect("a query");
     assert_eq!((open(&here()), open(&elsewhere())), (vec![ours.session], vec![session]));
     let page = catalog.sandboxes(&ann(), &SandboxFilter::default(), &PageRequest::default());

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_missing_directory_is_told_apart() {
-        let failure = |code, errno| Failure { code, message: String::new(), errno };
+        let failure = |code, errno| Failure { errno, ..Failure::new(code, "") };
         assert!(is_missing_directory(&failure(FailureCode::Invalid, Some(2))));
         assert!(is_missing_directory(&failure(FailureCode::Invalid, Some(20))));
         assert!(!is_missing_directory(&failure(FailureCode::Invalid, None)));

@@ -1,0 +1,97 @@
+//! The code of every error of the domain and of its ports, by its kind.
+
+use super::ErrorCode;
+use crate::catalog::CatalogErrorKind;
+use crate::{DenyReason, IsolationErrorKind, LayerErrorKind, NetworkErrorKind, TemplateErrorKind};
+
+impl IsolationErrorKind {
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::NotFound => ErrorCode::SandboxNotFound,
+            Self::AlreadyExists => ErrorCode::AlreadyExists,
+            Self::Unsupported => ErrorCode::Unsupported,
+            Self::Invalid => ErrorCode::InvalidValue,
+            Self::Exhausted => ErrorCode::Exhausted,
+            Self::Busy => ErrorCode::AgentUnreachable,
+            Self::Ended => ErrorCode::SandboxEnded,
+            Self::Layer => ErrorCode::StartFailed,
+            Self::Host => ErrorCode::Internal,
+        }
+    }
+
+    /// The code where a sandbox was to be started. What the caller asked for decides, not the state of the machine:
+    /// a mount that is not there is the caller's to correct.
+    pub fn code_of_start(self) -> ErrorCode {
+        match self {
+            Self::Unsupported | Self::Invalid | Self::Exhausted => self.code(),
+            Self::NotFound | Self::AlreadyExists | Self::Busy | Self::Ended | Self::Layer | Self::Host => {
+                ErrorCode::StartFailed
+            }
+        }
+    }
+}
+
+impl NetworkErrorKind {
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::Unavailable => ErrorCode::NetworkUnavailable,
+            Self::NoSecret => ErrorCode::InvalidValue,
+            Self::NotFound => ErrorCode::WrongState,
+            Self::Exhausted => ErrorCode::Exhausted,
+            Self::Host => ErrorCode::StartFailed,
+        }
+    }
+}
+
+impl TemplateErrorKind {
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::NotFound => ErrorCode::TemplateNotFound,
+            Self::InUse => ErrorCode::InUse,
+            Self::Broken => ErrorCode::TemplateBroken,
+            Self::Host => ErrorCode::Internal,
+        }
+    }
+}
+
+impl LayerErrorKind {
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::NotFound | Self::Damaged => ErrorCode::SnapshotDamaged,
+            Self::Full => ErrorCode::DiskLow,
+            Self::Invalid => ErrorCode::InvalidValue,
+            Self::Abandoned => ErrorCode::TimedOut,
+            Self::Host => ErrorCode::Internal,
+        }
+    }
+}
+
+impl CatalogErrorKind {
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::Busy | Self::Stale => ErrorCode::Busy,
+            Self::Full => ErrorCode::DiskLow,
+            Self::AlreadyExists | Self::NotFound | Self::Damaged | Self::WrongKey | Self::Host => {
+                ErrorCode::Internal
+            }
+        }
+    }
+}
+
+impl DenyReason {
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::ToolsInFlight => ErrorCode::ToolsInFlight,
+            Self::RollbackInProgress => ErrorCode::RollbackInProgress,
+            Self::StillCreating
+            | Self::StillSyncing
+            | Self::Paused
+            | Self::NotPaused
+            | Self::Stopping
+            | Self::Stopped
+            | Self::Failed
+            | Self::SnapshotInProgress
+            | Self::OutOfOrder => ErrorCode::WrongState,
+        }
+    }
+}
