@@ -59,7 +59,7 @@ impl From<CatalogError> for ImageError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unbuilt {
     #[error("its last build failed: {}", .0.message)]
-    Failed(BuildFailure),
+    Failed(Box<BuildFailure>),
     #[error("it is not built yet")]
     NotYet,
     #[error("it has no finished build of that tag")]
@@ -69,7 +69,7 @@ pub enum Unbuilt {
 impl Unbuilt {
     pub(super) fn of(image: &ImageRecord) -> Self {
         match image.newest().map(|(_, build)| &build.outcome) {
-            Some(BuildOutcome::Failed(failure)) => Self::Failed(failure.clone()),
+            Some(BuildOutcome::Failed(failure)) => Self::Failed(Box::new(failure.clone())),
             Some(BuildOutcome::Waiting | BuildOutcome::Begun { .. }) => Self::NotYet,
             Some(BuildOutcome::Ready(_)) | None => Self::NoSuchTag,
         }

@@ -47,7 +47,7 @@ fn loose(world: &World) -> BTreeSet<SnapshotId> {
         .map(|row| row.id)
         .collect();
     for image in world.catalog.images(&owner()).unwrap() {
-        image.snapshots().into_iter().for_each(|id| drop(ids.remove(id)));
+        ids.retain(|id| !image.snapshots().contains(id));
     }
     for step in world.catalog.kept_steps(&owner()).unwrap() {
         ids.remove(&step.snapshot);
