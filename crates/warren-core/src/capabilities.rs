@@ -1,16 +1,53 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-/// What a backend on this machine can do. What it cannot do is said here, so that a request is refused before
-/// anything is built; no method of a backend answers "unsupported".
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+use crate::root::RootKind;
+use crate::spec::SandboxSpec;
+
+/// What a backend on this machine can do. What it cannot do is said here, so that a request is refused by data before anything
+/// is built, and the refusal names the capability.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
-    pub freeze: bool,
-    /// Whether it starts sandboxes in a network namespace that it is given.
-    pub network: bool,
+    pub snapshots: SnapshotSupport,
+    /// A snapshot can hold running processes, too.
+    pub memory_snapshots: bool,
+    /// The kinds of root that it starts sandboxes on.
+    pub roots: Vec<RootKind>,
+    pub network: NetworkSupport,
     pub host_mounts: bool,
     pub disk_quota: DiskQuota,
-    /// Whether what a sandbox wrote can be captured.
-    pub snapshots: bool,
+    pub freeze: bool,
+    /// It gives out sockets in a sandbox's own network.
+    pub socket: bool,
+    /// Sandboxes can go on running without the process that made them.
+    pub outlives_server: bool,
+    pub isolation: IsolationKind,
+}
+
+/// How a state of a sandbox's files is captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotSupport {
+    /// Its writable layers become a layer of their own, by renames; they can be copied as well. See [`crate::Layered`].
+    Sealed,
+    /// Its writable layers can be copied, and nothing else. See [`crate::Layered`].
+    Copied,
+    /// The agent walks over its root and sends what differs from the template.
+    Scanned,
+    None,
+}
+
+/// The networks that sandboxes can have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkSupport {
+    /// It starts sandboxes in a network namespace that it is given.
+    Namespace,
+    /// It has modes of its own, by these names. Our policies do not hold in them.
+    Own { modes: Vec<String> },
+    /// No sandbox has a network.
+    None,
 }
 
 /// How the disk limit of a sandbox holds.
@@ -23,6 +60,121 @@ pub enum DiskQuota {
     Image,
     /// No hard limit: usage is watched and offenders are stopped.
     Watched,
+    /// Nothing holds a sandbox to its disk limit.
+    None,
+}
+
+/// The wall between a sandbox and everything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IsolationKind {
+    /// The machine's own kernel, with namespaces.
+    Namespaces,
+    /// A kernel in user space.
+    UserKernel,
+    Vm,
+    /// Another machine, however it does it.
+    Remote,
+}
+
+/// One thing that a request needs of a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    Root(RootKind),
+    /// A network that holds our policy.
+    Network,
+    NoNetwork,
+    HostMounts,
+    /// A disk limit that holds at every moment.
+    DiskLimit,
+    Freeze,
+    Snapshots,
+    MemorySnapshots,
+    OutlivesServer,
+}
+
+/// Why a backend cannot serve a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The field of [`Capabilities`] that denies it.
+    pub capability: &'static str,
+    pub why: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (capability `{}`)", self.why, self.capability)
+    }
+}
+
+impl Need {
+    /// All that a sandbox of this spec needs, on a root of this kind.
+    pub fn of(spec: &SandboxSpec, root: RootKind, disk_limit_required: bool) -> Vec<Self> {
+        let network = if spec.network.is_none() { Self::NoNetwork } else { Self::Network };
+        let mut needs = vec![Self::Root(root), network];
+        needs.extend((!spec.mounts.is_empty()).then_some(Self::HostMounts));
+        needs.extend(disk_limit_required.then_some(Self::DiskLimit));
+        needs
+    }
+}
+
+impl Capabilities {
+    /// The first of the needs that cannot be met; `None` when all can.
+    pub fn refuse(&self, needs: &[Need]) -> Option<Refusal> {
+        needs.iter().find_map(|need| self.refuse_one(*need))
+    }
+
+    fn refuse_one(&self, need: Need) -> Option<Refusal> {
+        let (can, capability, why) = match need {
+            Need::Root(kind) => (self.roots.contains(&kind), "roots", kind.refused()),
+            Need::Network => (self.network == NetworkSupport::Namespace, "network", self.network.refused()),
+            Need::NoNetwork => {
+                (self.network.can_be_none(), "network", "it cannot leave a sandbox without a network")
+            }
+            Need::HostMounts => (self.host_mounts, "host_mounts", "it cannot mount directories of the host"),
+            Need::DiskLimit => {
+                let hard = matches!(self.disk_quota, DiskQuota::Project | DiskQuota::Image);
+                (hard, "disk_quota", "it cannot hold a sandbox to a disk limit on this machine")
+            }
+            Need::Freeze => (self.freeze, "freeze", "it cannot pause a sandbox"),
+            Need::Snapshots => {
+                let can = self.snapshots != SnapshotSupport::None;
+                (can, "snapshots", "it cannot capture what a sandbox wrote")
+            }
+            Need::MemorySnapshots => {
+                (self.memory_snapshots, "memory_snapshots", "it cannot capture running processes")
+            }
+            Need::OutlivesServer => {
+                (self.outlives_server, "outlives_server", "its sandboxes end with the server")
+            }
+        };
+        (!can).then(|| Refusal { capability, why: why.to_owned() })
+    }
+}
+
+impl NetworkSupport {
+    fn refused(&self) -> &'static str {
+        match self {
+            Self::Own { .. } => "it has networks of its own, in which our policies do not hold",
+            Self::Namespace | Self::None => "it cannot give a sandbox a network",
+        }
+    }
+
+    fn can_be_none(&self) -> bool {
+        match self {
+            Self::Namespace | Self::None => true,
+            Self::Own { modes } => modes.iter().any(|mode| mode == "none"),
+        }
+    }
+}
+
+impl RootKind {
+    fn refused(self) -> &'static str {
+        match self {
+            Self::Layers => "it cannot start a sandbox on layers",
+            Self::Image => "it has no images of its own",
+        }
+    }
 }
 
 /// One thing a backend needs of the machine, as `doctor` reports it.
@@ -46,3 +198,7 @@ pub enum CheckStatus {
     /// Sandboxes cannot be made.
     Failed,
 }
+
+#[cfg(test)]
+#[path = "capabilities_tests.rs"]
+mod tests;

@@ -6,16 +6,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capabilities::{Capabilities, Check};
+use crate::capabilities::{Capabilities, Check, Need};
 use crate::id::SandboxId;
 use crate::network::NetworkUsage;
-use crate::spec::{MountAccess, SandboxSpec};
+use crate::root::{Root, RootState, RootTree};
+use crate::spec::SandboxSpec;
 
 /// Starts isolated roots with the agent as PID 1, and dials them. All that happens inside a sandbox is the agent's
 /// work, so a backend knows nothing of processes or files.
 ///
-/// Methods block; callers on an async runtime give them a thread. One caller at a time for one id, but for `dial`, `watch` and
-/// `usage`, which anybody may call at any time.
+/// Methods block; callers on an async runtime give them a thread. One caller at a time for one id, but for `dial`, `socket`, `watch`,
+/// `usage` and `pulse`, which anybody may call at any time.
+///
+/// What [`Capabilities`] deny is not asked for. Asked all the same, a backend answers [`IsolationErrorKind::Unsupported`] and
+/// has done nothing.
 pub trait Isolation: Send + Sync {
     /// The backend's name, stored with each sandbox it made.
     fn name(&self) -> &'static str;
@@ -24,6 +28,24 @@ pub trait Isolation: Send + Sync {
     fn probe(&self) -> Vec<Check>;
 
     fn capabilities(&self) -> &Capabilities;
+
+    /// The half for snapshots; `None` from a backend without layers that can be taken.
+    fn layered(&self) -> Option<&dyn Layered> {
+        None
+    }
+
+    /// Where a directory or file that is to be mounted really is, if it may be. Asked before anything is built, and again
+    /// when a sandbox is started again.
+    fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
+        let _ = asked;
+        Err(MountRefusal::NotAllowed)
+    }
+
+    /// Room on the disk that holds the sandboxes' files. Cheap enough to be asked before every create. `None` if there is no
+    /// one disk that it can see.
+    fn space(&self) -> Result<Option<DiskSpace>, IsolationError> {
+        Ok(None)
+    }
 
     /// Makes a sandbox. On success its agent answers; on failure nothing of it is left, and the error names the
     /// layer that could not be set up. Not to be retried with the same id unless it failed.
@@ -64,25 +86,8 @@ pub trait Isolation: Send + Sync {
     /// A sandbox of which only parts exist is destroyed like any other; one that is gone is not found.
     fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
-    /// Turns what a sandbox wrote into a layer. `into` does not exist, and is a place on the sandboxes' own file system; at
-    /// success it holds an `upper-<n>` for each writable tree that was changed, the sandbox's writable layers are empty, and it
-    /// stands on `below` with the new layer on top of each changed tree. `below` must be what it stands on now, or equal to it.
-    ///
-    /// A running sandbox is sealed only if no process but its agent is there and the agent has no file open; it stands still
-    /// meanwhile, and one that was frozen stays so. A halted one is sealed always. Whatever the answer but
-    /// [`Sealed::Done`], nothing has changed. A crash at any moment leaves it sealed or not, see [`Found::root`], and
-    /// perhaps frozen.
-    fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError>;
-
-    /// The directory with the sandbox's writable layers, `upper-<n>`, for a copy of them. It must not be written to, and is
-    /// at rest only while the sandbox is frozen or halted.
-    fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
-
     /// Puts on disk what the sandbox has written so far and what the machine needs to find it again. Anybody may call it at any time.
     fn flush(&self, id: &SandboxId) -> Result<(), IsolationError>;
-
-    /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent.
-    fn clear(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
     /// Waits until background clean-up is done, at most `patience`. Says whether it is.
     fn settle(&self, patience: Duration) -> bool;
@@ -110,8 +115,7 @@ pub trait Isolation: Send + Sync {
 pub struct CreateRequest {
     pub id: SandboxId,
     pub spec: SandboxSpec,
-    /// The first is mounted at `/`, others below it.
-    pub root: Vec<RootTree>,
+    pub root: Root,
     pub state: RootState,
     /// `KEY=VALUE`: the template's variables with the spec's on top.
     pub env: Vec<String>,
@@ -124,53 +128,91 @@ pub struct CreateRequest {
     pub disk_limit_required: bool,
 }
 
-/// A part of the root file system: host directories, which are never written to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RootTree {
-    /// Absolute path inside the sandbox.
-    pub at: PathBuf,
-    /// Host directories, the topmost first, with ids as seen inside.
-    pub lowers: Vec<PathBuf>,
-    /// Whether the sandbox has a private writable layer on top.
-    pub access: MountAccess,
+/// The second half of a backend whose sandboxes stand on layers that can be taken from under them: snapshots, forks and going back.
+/// A backend whose [`crate::SnapshotSupport`] is `Sealed` or `Copied` has it, and no other; reached by
+/// [`Isolation::layered`].
+///
+/// Methods block. Each is a lifecycle call: one at a time for one id.
+pub trait Layered: Send + Sync {
+    /// Turns what a sandbox wrote into a layer. `into` does not exist, and is a place on the sandboxes' own file system; at
+    /// success it holds an `upper-<n>` for each writable tree that was changed, the sandbox's writable layers are empty, and it
+    /// stands on `below` with the new layer on top of each changed tree. `below` must be what it stands on now, or equal to it.
+    ///
+    /// A running sandbox is sealed only if no process but its agent is there and the agent has no file open; it stands still
+    /// meanwhile, and one that was frozen stays so. A halted one is sealed always. Whatever the answer but
+    /// [`Sealed::Done`], nothing has changed. A crash at any moment leaves it sealed or not, see [`Found::root`], and
+    /// perhaps frozen.
+    ///
+    /// A backend that only copies answers [`Sealed::Unmovable`].
+    fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError>;
+
+    /// The directory with the sandbox's writable layers, `upper-<n>`, for a copy of them. It must not be written to, and is
+    /// at rest only while the sandbox is frozen or halted.
+    fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
+
+    /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent.
+    fn clear(&self, id: &SandboxId) -> Result<(), IsolationError>;
 }
 
-/// A directory of the machine itself, as the two lowest of a tree's. Only what everybody on the machine may read is there
-/// for anyone inside, whatever his rights there.
+/// The outcome of a seal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sealed {
+    /// The layer is made. The sandbox stood still for this long.
+    Done { frozen: Duration },
+    /// Nothing was written since the writable layers were empty.
+    Unchanged,
+    /// Somebody works in it. What and who is for people.
+    Busy { reason: String },
+    /// The writable layers are on a file system of their own, or have to be left where they are.
+    Unmovable,
+}
+
+/// Something of the host that may be mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountSource {
+    /// Where it really is, links followed.
+    pub path: PathBuf,
+    pub is_directory: bool,
+}
+
+/// Why something of the host is not mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shown<'a> {
-    /// Has a whiteout for each name below that is not for everybody.
-    pub hidden: &'a Path,
-    /// The machine's own directory, which changes when its packages do.
-    pub machine: &'a Path,
+pub enum MountRefusal {
+    /// It is not below a directory that may be mounted; nothing is said of what exists there.
+    NotAllowed,
+    /// It would be, and is not there.
+    Missing,
 }
 
-impl<'a> Shown<'a> {
-    /// What the directory with the whiteouts is called. No layer and no template has another of that name.
-    pub const HIDDEN: &'static str = "hidden";
+/// Room on a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct DiskSpace {
+    pub free_bytes: u64,
+    pub total_bytes: u64,
+    pub free_inodes: u64,
+}
 
-    /// Parts a tree's directories into those of layers and templates, and what is the machine's own below them.
-    pub fn part(lowers: &'a [PathBuf]) -> (&'a [PathBuf], Option<Self>) {
-        match lowers {
-            [layers @ .., hidden, machine] if hidden.file_name().is_some_and(|name| name == Self::HIDDEN) => {
-                (layers, Some(Self { hidden, machine }))
-            }
-            layers => (layers, None),
+impl Capabilities {
+    /// Refuses what cannot be done, as a backend answers it.
+    pub fn require(&self, needs: &[Need]) -> Result<(), IsolationError> {
+        match self.refuse(needs) {
+            Some(refusal) => Err(IsolationError::new(IsolationErrorKind::Unsupported, refusal.to_string())),
+            None => Ok(()),
         }
     }
 }
 
-/// What a sandbox finds in the writable layers of its root.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum RootState {
-    /// Nothing.
-    #[default]
-    Fresh,
-    /// What an earlier life of the same id left there.
-    Kept,
+impl CreateRequest {
+    /// All that it asks of a backend. Files that were kept have the disk limit that they were made with.
+    pub fn needs(&self) -> Vec<Need> {
+        let fresh = self.state == RootState::Fresh;
+        let mut needs = Need::of(&self.spec, self.root.kind(), self.disk_limit_required && fresh);
+        needs.extend((self.owner == OwnerBond::Outlives).then_some(Need::OutlivesServer));
+        needs
+    }
 }
 
-/// What becomes of a sandbox when the process that made it ends.
+/// The fate of a sandbox when the process that made it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnerBond {
@@ -197,23 +239,10 @@ pub struct Found {
     pub frozen: bool,
     pub owner: OwnerBond,
     pub spec: SandboxSpec,
-    /// What it stands on; empty if that is not known.
+    /// The root it stands on; no trees if that is not known.
     #[serde(skip)]
-    pub root: Vec<RootTree>,
+    pub root: Root,
     pub created_unix_ms: u64,
-}
-
-/// What became of a seal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sealed {
-    /// The layer is made. The sandbox stood still for this long.
-    Done { frozen: Duration },
-    /// Nothing was written since the writable layers were empty.
-    Unchanged,
-    /// Somebody works in it. What and who is for people.
-    Busy { reason: String },
-    /// The writable layers are on a file system of their own, or have to be left where they are.
-    Unmovable,
 }
 
 /// What a sandbox uses and has used.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diff::{Change, Diff, DiffOptions, Differences, Merge, MergeOrder};
 use crate::id::{SandboxId, TemplateName};
-use crate::isolation::RootTree;
+use crate::root::RootTree;
 use crate::snapshot::SnapshotRecord;
 use crate::templates::TemplateInfo;
 use crate::unique::LayerId;

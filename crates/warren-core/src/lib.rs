@@ -5,12 +5,14 @@
 //! below take them as they are.
 
 mod abandon;
+mod caller;
 mod capabilities;
 pub mod catalog;
 mod death;
 mod diff;
 mod error;
 mod event;
+mod field;
 mod id;
 mod image;
 mod isolation;
@@ -25,6 +27,7 @@ mod owner;
 mod page;
 mod port;
 mod quantity;
+mod root;
 mod run;
 mod sandbox;
 mod session;
@@ -35,7 +38,11 @@ mod unique;
 mod world;
 
 pub use abandon::{abandonable, abandoned};
-pub use capabilities::{Capabilities, Check, CheckStatus, DiskQuota};
+pub use caller::Caller;
+pub use capabilities::{
+    Capabilities, Check, CheckStatus, DiskQuota, IsolationKind, Need, NetworkSupport, Refusal,
+    SnapshotSupport,
+};
 pub use death::{DeathCause, DeathCertificate};
 pub use diff::{
     Change, ChangeKind, Conflict, Conflicts, Diff, DiffOptions, Differences, Entry, EntryKind, Merge,
@@ -43,6 +50,7 @@ pub use diff::{
 };
 pub use error::{ErrorCode, ErrorKind, error_chain};
 pub use event::{Event, EventRecord};
+pub use field::{Field, NetworkLimit, PolicyField};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
 pub use image::{
     BuildFailure, BuildFiles, BuildOutcome, BuildRecord, BuildStep, BuildStepError, Built, CopyFiles,
@@ -50,8 +58,8 @@ pub use image::{
     ImageRef, ImageRefError, KeptStep, StartCommands, Tag, UnknownUser, check_tag,
 };
 pub use isolation::{
-    CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, Pulse,
-    RootState, RootTree, Sealed, Shown, Usage,
+    CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError, IsolationErrorKind, Layered,
+    MountRefusal, MountSource, OwnerBond, Pulse, Sealed, Usage,
 };
 pub use journal::{Action, FileDeed, JournalEntry, Outcome, ToolAnswer};
 pub use key::{KeyRecord, Scope};
@@ -60,7 +68,7 @@ pub use layers::{
     LayerContent, LayerCopy, LayerDriver, LayerError, LayerErrorKind, LayerInfo, LayerStore, MOST_LAYERS,
     NewLayer, SQUASH_DEPTH, Settled, Space, Stack, TooMuch,
 };
-pub use lifecycle::{Activity, DenyReason, Request, Status, Step, Verdict, decide};
+pub use lifecycle::{Activity, Busy, DenyReason, Request, Status, Step, Verdict, decide};
 pub use limits::{Limits, LimitsError};
 pub use network::{
     Attachment, Host, HostName, NetworkEntry, NetworkError, NetworkErrorKind, NetworkLimits, NetworkMode,
@@ -72,6 +80,7 @@ pub use owner::{Owner, OwnerError};
 pub use page::{Cursor, Page, PageRequest};
 pub use port::{PortRecord, PortSettings};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
+pub use root::{Root, RootKind, RootState, RootTree, Shown};
 pub use run::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals, can_run, record_run};
 pub use sandbox::{OnExpiry, Paused, PausedBy, SandboxKind, SandboxRecord};
 pub use session::{
@@ -79,6 +88,6 @@ pub use session::{
 };
 pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
 pub use spec::{Mount, MountAccess, Profile, SandboxSpec, SpecError, check_labels};
-pub use templates::{DiskGauge, DiskSpace, TemplateError, TemplateErrorKind, TemplateInfo, Templates};
+pub use templates::{TemplateError, TemplateErrorKind, TemplateInfo, Templates};
 pub use unique::{BuildId, KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

@@ -13,7 +13,8 @@ pub use closed::{ClosedRange, Exceptions, closed};
 pub use destination::Destination;
 pub use host::{Host, HostError, HostName};
 pub use policy::{
-    Decision, Grant, GrantEffect, NetworkLimits, NetworkMode, NetworkPolicy, PolicyError, Protocol, Why, Wish,
+    Decision, Grant, GrantEffect, NetworkLimits, NetworkMode, NetworkPolicy, PolicyError, PolicyFault,
+    Protocol, Why, Wish,
 };
 pub use port::{
     Attachment, NetworkEntry, NetworkError, NetworkErrorKind, NetworkObserver, NetworkUsage, NetworkVerdict,

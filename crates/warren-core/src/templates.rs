@@ -59,16 +59,3 @@ pub enum TemplateErrorKind {
     Broken,
     Host,
 }
-
-/// Room on the disk that holds the data directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct DiskSpace {
-    pub free_bytes: u64,
-    pub total_bytes: u64,
-    pub free_inodes: u64,
-}
-
-/// Says how much room is left. Cheap enough to be asked before every create.
-pub trait DiskGauge: Send + Sync {
-    fn space(&self) -> std::io::Result<DiskSpace>;
-}

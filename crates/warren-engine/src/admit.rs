@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_core::{DiskQuota, Isolation, Limits, LimitsError, SandboxSpec, SpecError, check_labels};
+use warren_core::{Field, Limits, Need, RootKind, SandboxSpec, check_labels};
 
+use crate::backend::Backend;
+use crate::error::{Wording, sentence};
 use crate::{Engine, EngineError};
 
 impl Engine {
@@ -15,13 +17,16 @@ impl Engine {
         spec: &SandboxSpec,
         disk_limit_required: bool,
         named: Option<&str>,
-    ) -> Result<Arc<dyn Isolation>, EngineError> {
+    ) -> Result<Arc<Backend>, EngineError> {
+        // All that templates and snapshots are made of are layers.
+        let needs = Need::of(spec, RootKind::Layers, disk_limit_required);
         let mut reasons = Vec::new();
-        for backend in &self.shared.parts.backends {
+        for backend in &self.shared.backends {
             if named.is_some_and(|named| named != backend.name()) {
                 continue;
             }
-            match self.why_not(backend.as_ref(), spec, disk_limit_required) {
+            let refused = backend.port.capabilities().refuse(&needs).map(|refusal| refusal.to_string());
+            match refused.or_else(|| self.why_no_link(&spec.network)) {
                 None => return Ok(Arc::clone(backend)),
                 Some(why) => reasons.push((backend.name().to_owned(), why)),
             }
@@ -32,30 +37,10 @@ impl Engine {
         Err(EngineError::NothingFits(reasons))
     }
 
-    fn why_not(
-        &self,
-        backend: &dyn Isolation,
-        spec: &SandboxSpec,
-        disk_limit_required: bool,
-    ) -> Option<String> {
-        let can = backend.capabilities();
-        if !spec.network.is_none()
-            && let Some(why) = self.why_no_network(backend)
-        {
-            return Some(why);
-        }
-        if !spec.mounts.is_empty() && !can.host_mounts {
-            return Some("it cannot mount directories of the host".to_owned());
-        }
-        if disk_limit_required && can.disk_quota == DiskQuota::Watched {
-            return Some("it cannot hold a sandbox to a disk limit on this machine".to_owned());
-        }
-        None
-    }
-
     /// Everything about a spec that can be judged without asking the host.
     pub(crate) fn check_spec(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
-        spec.validate().map_err(|error| EngineError::invalid(field_of(&error), error.to_string()))?;
+        spec.validate()
+            .map_err(|error| EngineError::invalid(error.field(), Wording::Named(error.to_string())))?;
         within(&spec.limits, &self.shared.settings.most_limits)
     }
 
@@ -64,109 +49,97 @@ impl Engine {
         if (1..=most).contains(&ttl_s) {
             return Ok(());
         }
-        Err(EngineError::invalid("ttl_s", format!("ttl_s must be between 1 and {most}, got {ttl_s}")))
+        Err(EngineError::invalid(
+            Field::Lifetime,
+            Wording::Predicate(format!("must be between 1 and {most}, got {ttl_s}")),
+        ))
     }
 
-    /// Refuses new work before the disk is full. Blocks.
+    /// Refuses new work before the disk that holds layers is full. Blocks.
     pub fn check_disk(&self) -> Result<(), EngineError> {
+        let mut layered = self.shared.backends.iter().filter(|backend| backend.port.layered().is_some());
+        layered.try_for_each(|backend| self.check_disk_of(backend))
+    }
+
+    /// Refuses new work before the disk of a backend is full. Blocks.
+    pub(crate) fn check_disk_of(&self, backend: &Backend) -> Result<(), EngineError> {
         let critical = self.shared.settings.disk.critical_bytes;
-        match self.shared.parts.disk.space() {
-            Ok(space) if space.free_bytes < critical => {
+        match backend.port.space() {
+            Ok(Some(space)) if space.free_bytes < critical => {
                 Err(EngineError::DiskLow { free_mib: space.free_bytes >> 20, critical_mib: critical >> 20 })
             }
             Ok(_) => Ok(()),
             Err(error) => {
-                tracing::warn!(%error, "cannot see how much room the disk has");
+                tracing::warn!(error = sentence(&error), "cannot see how much room the disk has");
                 Err(EngineError::DiskLow { free_mib: 0, critical_mib: critical >> 20 })
             }
         }
     }
+}
 
-    /// Puts in place of each mount's source where it really is. Blocks.
-    pub(crate) fn resolve_mounts(&self, spec: &mut SandboxSpec) -> Result<(), EngineError> {
-        for mount in &mut spec.mounts {
-            mount.source = self.allowed_mount("mounts", &mount.source)?;
+/// Puts in place of each mount's source where it really is. Blocks.
+pub(crate) fn resolve_mounts(backend: &Backend, spec: &mut SandboxSpec) -> Result<(), EngineError> {
+    for mount in &mut spec.mounts {
+        mount.source = mount_source(backend, &mount.source)?;
+    }
+    Ok(())
+}
+
+/// The mounts of a sandbox that is started again must be what they were, and still allowed. Blocks.
+pub(crate) fn check_mounts_unmoved(backend: &Backend, spec: &SandboxSpec) -> Result<(), EngineError> {
+    for mount in &spec.mounts {
+        if mount_source(backend, &mount.source)? != mount.source {
+            let source = mount.source.display();
+            return Err(EngineError::invalid(
+                Field::Mounts,
+                format!("`{source}` is no longer the directory it was"),
+            ));
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// The mounts of a sandbox that is started again must be what they were, and still allowed. Blocks.
-    pub(crate) fn check_mounts_unmoved(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
-        for mount in &spec.mounts {
-            if self.allowed_mount("mounts", &mount.source)? != mount.source {
-                let source = mount.source.display();
-                return Err(EngineError::invalid(
-                    "mounts",
-                    format!("`{source}` is no longer the directory it was"),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Where a host directory really is, if it may be mounted. Blocks.
-    pub(crate) fn allowed_mount(&self, field: &str, source: &Path) -> Result<PathBuf, EngineError> {
-        // One answer for what is not there and what is not allowed: a tenant does not explore the host with it.
-        let refuse = || {
-            let message = format!("`{}` is not a directory that may be mounted", source.display());
-            EngineError::invalid(field, message)
-        };
-        let real = source.canonicalize().map_err(|_| refuse())?;
-        let allowed =
-            self.shared.settings.allowed_mounts.iter().filter_map(|allowed| allowed.canonicalize().ok());
-        if allowed.into_iter().any(|allowed| real.starts_with(allowed)) { Ok(real) } else { Err(refuse()) }
-    }
+fn mount_source(backend: &Backend, source: &Path) -> Result<PathBuf, EngineError> {
+    // One answer for what is not there and what is not allowed: a tenant does not explore the host with it.
+    let real = backend.port.mount_source(source).map_err(|_| {
+        let message = format!("`{}` is not a directory that may be mounted", source.display());
+        EngineError::invalid(Field::Mounts, message)
+    })?;
+    Ok(real.path)
 }
 
 /// Labels and metadata are the owner's own, within the same bounds.
-pub(crate) fn check_words(field: &str, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    check_labels(words).map_err(|reason| EngineError::invalid(field, format!("{field}: {reason}")))
+pub(crate) fn check_words(field: Field, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    check_labels(words).map_err(|reason| EngineError::invalid(field, Wording::Reason(reason.to_owned())))
 }
 
-/// A limit is within what the server allows, by the name that callers know it by.
+/// Every limit is within what the server allows.
 fn within(limits: &Limits, most: &Limits) -> Result<(), EngineError> {
     let checks = [
-        ("memory_mib", limits.memory > most.memory, most.memory.to_string()),
-        ("cpus", limits.cpus > most.cpus, most.cpus.to_string()),
-        ("pids", limits.pids > most.pids, most.pids.to_string()),
-        ("disk_mib", limits.disk > most.disk, most.disk.to_string()),
-        ("inodes", limits.inodes > most.inodes, most.inodes.to_string()),
-        ("open_files", limits.open_files > most.open_files, most.open_files.to_string()),
-        ("ttl_s", limits.lifetime_s > most.lifetime_s, most.lifetime_s.to_string()),
+        (Field::Memory, limits.memory > most.memory, most.memory.to_string()),
+        (Field::Cpus, limits.cpus > most.cpus, most.cpus.to_string()),
+        (Field::Pids, limits.pids > most.pids, most.pids.to_string()),
+        (Field::Disk, limits.disk > most.disk, most.disk.to_string()),
+        (Field::Inodes, limits.inodes > most.inodes, most.inodes.to_string()),
+        (Field::OpenFiles, limits.open_files > most.open_files, most.open_files.to_string()),
+        (Field::Lifetime, limits.lifetime_s > most.lifetime_s, most.lifetime_s.to_string()),
     ];
     match checks.into_iter().find(|(_, exceeded, _)| *exceeded) {
-        Some((field, _, most)) => {
-            Err(EngineError::invalid(field, format!("{field} is more than the {most} allowed here")))
-        }
+        Some((field, _, most)) => Err(EngineError::invalid(
+            field,
+            Wording::Predicate(format!("is more than the {most} allowed here")),
+        )),
         None => Ok(()),
-    }
-}
-
-fn field_of(error: &SpecError) -> &'static str {
-    match error {
-        SpecError::Limits(LimitsError { field, .. }) => match *field {
-            "memory" => "memory_mib",
-            "disk" => "disk_mib",
-            "lifetime_s" => "ttl_s",
-            field => field,
-        },
-        SpecError::EnvName { .. } | SpecError::EnvValue { .. } | SpecError::EnvTooLarge { .. } => "env",
-        SpecError::Labels { .. } => "labels",
-        SpecError::User { .. } => "user",
-        SpecError::Hostname { .. } => "hostname",
-        SpecError::Path { field, .. } if field.starts_with("mounts") => "mounts",
-        SpecError::Path { field, .. } => field,
-        SpecError::MountTarget { .. } | SpecError::TooManyMounts { .. } => "mounts",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use warren_core::{ByteSize, TemplateName};
+    use warren_core::ByteSize;
 
     use super::*;
 
-    fn field(result: Result<(), EngineError>) -> String {
+    fn field(result: Result<(), EngineError>) -> Field {
         match result {
             Err(EngineError::Invalid { field, .. }) => field,
             other => panic!("{other:?}"),
@@ -174,22 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn limits_over_the_servers_are_refused_by_the_callers_name() {
+    fn limits_over_the_servers_are_refused_by_name() {
         let most = Limits::default();
         assert!(within(&Limits::default(), &most).is_ok());
         let memory = Limits { memory: ByteSize(most.memory.0 + 1), ..Limits::default() };
-        assert_eq!(field(within(&memory, &most)), "memory_mib");
+        assert_eq!(field(within(&memory, &most)), Field::Memory);
         let long = Limits { lifetime_s: most.lifetime_s + 1, ..Limits::default() };
-        assert_eq!(field(within(&long, &most)), "ttl_s");
-    }
-
-    #[test]
-    fn a_spec_error_is_known_by_the_callers_name() {
-        let mut spec = SandboxSpec::new(TemplateName::host());
-        spec.limits.disk = ByteSize(1);
-        assert_eq!(field_of(&spec.validate().unwrap_err()), "disk_mib");
-        let mut spec = SandboxSpec::new(TemplateName::host());
-        spec.workdir = Some("relative".into());
-        assert_eq!(field_of(&spec.validate().unwrap_err()), "workdir");
+        assert_eq!(field(within(&long, &most)), Field::Lifetime);
     }
 }

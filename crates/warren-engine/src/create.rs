@@ -1,12 +1,12 @@
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
-use warren_core::{
-    Deadline, History, Isolation, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts,
-};
+use warren_core::{Deadline, History, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts};
 
 use crate::admit::check_words;
+use crate::backend::Backend;
 use crate::blocking::blocking;
 use crate::driver::{Driver, First, Making};
+use crate::error::Field;
 use crate::snapshots::Pin;
 use crate::{Engine, EngineError, NewSandbox};
 
@@ -44,7 +44,7 @@ impl Engine {
         self.check_spec(&make.new.spec)?;
         self.check_first_policy(&make.new.spec.network)?;
         self.check_secrets(&make.owner, &make.new.spec.network).await?;
-        check_words("metadata", &make.new.metadata)?;
+        check_words(Field::Metadata, &make.new.metadata)?;
         let backend =
             self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;
         let (history, pin) = self.first_history(&make).await?;
@@ -73,7 +73,7 @@ impl Engine {
                 "{} stands on the template `{}`: leave the template out, or name that one",
                 snapshot.id, snapshot.spec.template
             );
-            return Err(EngineError::invalid("template", message));
+            return Err(EngineError::invalid(Field::Template, message));
         }
         let history = History {
             began: snapshot.stack.clone(),
@@ -85,7 +85,7 @@ impl Engine {
         Ok((history, Some(pin)))
     }
 
-    fn first_record(&self, make: &MakeSandbox, backend: &dyn Isolation, history: History) -> SandboxRecord {
+    fn first_record(&self, make: &MakeSandbox, backend: &Backend, history: History) -> SandboxRecord {
         let clock = self.shared.parts.clock.as_ref();
         let lifetime_ms = make.new.spec.limits.lifetime_s.saturating_mul(1000);
         SandboxRecord {

@@ -7,10 +7,11 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
-    BuildFiles, Clock, Deadline, DeathCause, DiskGauge, Isolation, IsolationError, LayerStore, Networks,
-    NodeId, Random, SandboxRecord, Templates,
+    BuildFiles, Clock, Deadline, DeathCause, Isolation, IsolationError, LayerStore, Networks, NodeId, Random,
+    SandboxRecord, Templates,
 };
 
+use crate::backend::Backend;
 use crate::blocking::blocking;
 use crate::certificate::Ending;
 use crate::driver::Task;
@@ -44,12 +45,12 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
     /// Absent in what the engine's own tasks hold.
     _handle: Option<Arc<Handle>>,
-    /// In whose name it acts, for the journal.
-    by: Arc<str>,
 }
 
 pub(crate) struct Shared {
     pub(crate) parts: Parts,
+    /// Those of the parts, in the same order.
+    pub(crate) backends: Vec<Arc<Backend>>,
     pub(crate) settings: Settings,
     pub(crate) registry: Registry,
     pub(crate) seats: Seats,
@@ -96,7 +97,6 @@ pub struct Parts {
     pub build_files: Arc<dyn BuildFiles>,
     /// Links sandboxes to the world.
     pub networks: Arc<dyn Networks>,
-    pub disk: Arc<dyn DiskGauge>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     /// Called after each step of a change that has several, so that tests can end the process there.
@@ -167,6 +167,9 @@ impl Engine {
         let closing = watch::Sender::new(false);
         let (journal, journal_jobs) = Journal::new();
         let presence = Arc::new(Presence::default());
+        let (count, limits) = (parts.backends.len(), settings.labour);
+        let backends = parts.backends.iter().cloned();
+        let backends = backends.map(|port| Backend::new(port, count, &limits, &presence)).collect();
         let shared = Shared {
             anchor,
             registry: Registry::default(),
@@ -182,7 +185,8 @@ impl Engine {
             in_flight: settings.calls_in_flight(),
             visits: settings.visits_in_flight(),
             journal,
-            labour: Labour::new(&settings.labour, &presence),
+            labour: Labour::new(&settings.labour),
+            backends,
             presence,
             started_ms: parts.clock.boot_ms(),
             started_unix_ms: parts.clock.unix_ms(),
@@ -193,11 +197,7 @@ impl Engine {
             settings,
             parts,
         };
-        let engine = Self {
-            shared: Arc::new(shared),
-            _handle: Some(Arc::new(Handle { closing })),
-            by: "the engine".into(),
-        };
+        let engine = Self { shared: Arc::new(shared), _handle: Some(Arc::new(Handle { closing })) };
         engine.observe_networks();
         reconcile::at_start(&engine).await?;
         tokio::spawn(engine.inner().keep_writing_events());
@@ -215,17 +215,6 @@ impl Engine {
     /// Says how many owners may come, so that none of them takes what the others need.
     pub fn expect_owners(&self, count: usize) {
         self.shared.seats.expect_owners(count);
-    }
-
-    /// The same engine, acting in somebody's name: what the journal says of who asked.
-    #[must_use]
-    pub fn by(&self, who: &str) -> Self {
-        Self { by: who.into(), ..self.clone() }
-    }
-
-    /// In whose name it acts.
-    pub(crate) fn who(&self) -> &str {
-        &self.by
     }
 
     pub fn mode(&self) -> Mode {
@@ -253,7 +242,7 @@ impl Engine {
 
     /// The engine as its own tasks hold it: they do not keep it going.
     pub(crate) fn inner(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), _handle: None, by: Arc::clone(&self.by) }
+        Self { shared: Arc::clone(&self.shared), _handle: None }
     }
 
     /// Counts something that went wrong here and not with a caller.
@@ -276,9 +265,9 @@ impl Engine {
     }
 
     /// The backend that made a sandbox of this node.
-    pub(crate) fn backend_of(&self, record: &SandboxRecord) -> Result<Arc<dyn Isolation>, EngineError> {
+    pub(crate) fn backend_of(&self, record: &SandboxRecord) -> Result<Arc<Backend>, EngineError> {
         self.check_node(&record.id, &record.node)?;
-        let backends = &self.shared.parts.backends;
+        let backends = &self.shared.backends;
         let found = backends.iter().find(|backend| backend.name() == record.backend);
         found.cloned().ok_or_else(|| {
             let why = "the sandbox was made by it, and it is not configured".to_owned();

@@ -6,18 +6,17 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use warren_core::{
-    Action, Activity, Event, Flush, IsolationErrorKind, Outcome, Owner, Request, SandboxId, SandboxRecord,
+    Action, Activity, Caller, Event, Flush, IsolationErrorKind, Outcome, Request, SandboxId, SandboxRecord,
     SessionId, Verdict, decide,
 };
 use warren_wire::guest::{Exit, ProcessId};
 
-use crate::blocking::blocking;
 use crate::cell::{Cell, Leave, Life};
 use crate::dial;
 use crate::driver::{Task, head_or_start};
 use crate::in_flight::{InFlight, Place};
 use crate::journal::OpenEntry;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, Sandbox};
 
 /// How long a driver gets to say how its sandbox ended. It may be in the middle of other work.
 const END_PATIENCE: Duration = Duration::from_secs(5);
@@ -27,6 +26,7 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Entry {
     engine: Engine,
+    caller: Arc<Caller>,
     door: Door,
     _place: Place,
     onlooker: AtomicBool,
@@ -44,62 +44,58 @@ pub(crate) struct Door {
     pub(crate) life: Arc<Life>,
 }
 
-impl Engine {
+impl Sandbox {
     /// Asks for leave at the sandbox's gate, thawing a sandbox that paused for want of work.
-    pub(crate) async fn enter(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        request: Request,
-    ) -> Result<Entry, EngineError> {
-        self.enter_among(&self.shared.in_flight, owner, id, request).await
+    pub(crate) async fn enter(&self, request: Request) -> Result<Entry, EngineError> {
+        self.enter_among(&self.engine.shared.in_flight, request).await
     }
 
-    /// As [`Engine::enter`], counted among these.
+    /// As [`Sandbox::enter`], counted among these.
     pub(crate) async fn enter_among(
         &self,
         others: &Arc<InFlight>,
-        owner: &Owner,
-        id: &SandboxId,
         request: Request,
     ) -> Result<Entry, EngineError> {
         if request == Request::ReadFiles {
-            self.may_answer()?;
+            self.engine.may_answer()?;
         } else {
-            self.may_change()?;
+            self.engine.may_change()?;
         }
         loop {
-            let Some(cell) = self.shared.registry.find(owner, id) else {
-                let record = self.recorded(owner, id).await?;
+            let Some(cell) = self.engine.shared.registry.find(self.owner(), &self.id) else {
+                let record = self.engine.recorded(self.owner(), &self.id).await?;
                 if record.is_live() {
-                    self.wake(owner, id).await?;
+                    self.engine.wake(self.owner(), &self.id).await?;
                     continue;
                 }
                 return Err(denied_at_the_end(&record, request));
             };
             // Also while it waits: whoever is kept waiting costs as much as whoever is inside.
-            let place = others.take(owner, id)?;
-            self.shared.presence.note(owner);
-            match cell.ask_leave(request, self.shared.parts.clock.boot_ms()) {
+            let place = others.take(self.owner(), &self.id)?;
+            self.engine.shared.presence.note(self.owner());
+            match cell.ask_leave(request, self.engine.shared.parts.clock.boot_ms()) {
                 Leave::Granted(life) => {
                     return Ok(Entry {
-                        engine: self.inner(),
-                        door: Door { id: id.clone(), cell, life },
+                        engine: self.engine.inner(),
+                        caller: Arc::clone(&self.caller),
+                        door: Door { id: self.id.clone(), cell, life },
                         _place: place,
                         onlooker: AtomicBool::new(false),
                         changes: AtomicBool::new(false),
                         journal: Mutex::default(),
                     });
                 }
-                Leave::ThawFirst => drop(self.ask(owner, id, Task::Thaw).await?),
+                Leave::ThawFirst => drop(self.engine.ask(self.owner(), &self.id, Task::Thaw).await?),
                 Leave::Wait(mut moved) => drop(moved.changed().await),
                 Leave::Denied(status, reason) => {
-                    return Err(EngineError::Denied { id: id.clone(), status, reason });
+                    return Err(EngineError::Denied { id: self.id.clone(), status, reason });
                 }
             }
         }
     }
+}
 
+impl Engine {
     fn may_answer(&self) -> Result<(), EngineError> {
         if self.is_closed() { Err(EngineError::ShuttingDown) } else { Ok(()) }
     }
@@ -120,7 +116,7 @@ impl Door {
         if let Some(detail) = self.life.ended() {
             return Err(self.ended(&detail));
         }
-        match dial::dial(self.cell.backend.as_ref(), &self.id, dial::PATIENCE).await {
+        match dial::dial(&self.cell.backend, &self.id, dial::PATIENCE).await {
             Ok(stream) => Ok(stream),
             Err(error) => match error.kind {
                 IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
@@ -131,9 +127,10 @@ impl Door {
         }
     }
 
-    /// A socket in the sandbox's own network, if the backend makes them. It takes some microseconds as well.
+    /// A socket in the sandbox's own network, if the backend makes them.
     pub(crate) async fn socket(&self, v6: bool) -> Result<Option<OwnedFd>, EngineError> {
-        match self.cell.backend.socket(&self.id, v6) {
+        let (port, id) = (Arc::clone(&self.cell.backend.port), self.id.clone());
+        match self.cell.backend.ask(move || port.socket(&id, v6)).await {
             Ok(socket) => Ok(socket),
             Err(error) => match error.kind {
                 IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
@@ -169,7 +166,7 @@ impl Entry {
     pub(crate) async fn begin(&self, action: Action, session: Option<SessionId>) {
         let before = self.engine.state_before(&self.door).await;
         self.mark_changed();
-        let open = self.engine.begin_entry(&self.door, action, session, before).await;
+        let open = self.engine.begin_entry(&self.caller, &self.door, action, session, before).await;
         *self.journal() = open;
     }
 
@@ -177,7 +174,7 @@ impl Entry {
     pub(crate) async fn begin_look(&self, action: Action, session: Option<SessionId>) {
         let known = !self.door.cell.is_changed();
         let before = known.then(|| head_or_start(&self.door.cell.record()));
-        let mut open = self.engine.begin_entry(&self.door, action, session, before).await;
+        let mut open = self.engine.begin_entry(&self.caller, &self.door, action, session, before).await;
         if let Some(open) = &mut open {
             open.only_looks();
         }
@@ -227,8 +224,9 @@ impl Entry {
         if self.engine.shared.settings.flush != Flush::Commands {
             return Ok(());
         }
-        let (backend, id) = (Arc::clone(&self.door.cell.backend), self.door.id.clone());
-        match blocking(move || backend.flush(&id)).await {
+        let (backend, id) = (&self.door.cell.backend, self.door.id.clone());
+        let port = Arc::clone(&backend.port);
+        match backend.ask(move || port.flush(&id)).await {
             // It was removed meanwhile, and all it wrote with it.
             Err(error) if error.kind == IsolationErrorKind::NotFound => Ok(()),
             done => done.map_err(EngineError::Backend),

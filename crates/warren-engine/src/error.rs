@@ -1,4 +1,5 @@
 mod code;
+mod wording;
 
 use warren_core::catalog::CatalogError;
 use warren_core::{
@@ -7,7 +8,9 @@ use warren_core::{
 };
 use warren_wire::guest::{CallError, Failure};
 
-pub(crate) use warren_core::error_chain as sentence;
+pub use wording::Wording;
+
+pub(crate) use warren_core::{Field, PolicyField, error_chain as sentence};
 
 use crate::labour::Trade;
 
@@ -21,8 +24,8 @@ pub enum EngineError {
     Denied { id: SandboxId, status: Status, reason: DenyReason },
     #[error("session {id} is {state:?}: {advice}")]
     SessionState { id: SessionId, state: SessionState, advice: &'static str },
-    #[error("{message}")]
-    Invalid { field: String, message: String },
+    #[error("{}", .wording.of(&.field.to_string()))]
+    Invalid { field: Field, wording: Wording },
     #[error("{0}")]
     RunDenied(RunDenied),
     #[error("{alive} sandboxes exist, and no more than {most} may: end one, or try again later")]
@@ -172,8 +175,8 @@ impl EngineError {
         Self::NotFound { what: Missing::Snapshot, id: id.to_string() }
     }
 
-    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Invalid { field: field.into(), message: message.into() }
+    pub fn invalid(field: Field, wording: impl Into<Wording>) -> Self {
+        Self::Invalid { field, wording: wording.into() }
     }
 
     /// Whether it says that the sandbox's life is over.

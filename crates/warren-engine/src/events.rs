@@ -13,7 +13,7 @@ use warren_core::{Event, EventRecord, Owner, SandboxId, SessionId};
 
 use crate::engine::closed;
 use crate::error::sentence;
-use crate::{Engine, EngineError};
+use crate::{Access, Engine, EngineError};
 
 /// Events that are kept in memory once they are in the log.
 const KEPT: usize = 1024;
@@ -143,26 +143,34 @@ impl Recent {
     }
 }
 
-impl Engine {
+/// What happened to the things of the caller's owner.
+#[derive(Debug, Clone)]
+pub struct EventLog {
+    pub(crate) access: Access,
+}
+
+impl Access {
+    pub fn events(&self) -> EventLog {
+        EventLog { access: self.clone() }
+    }
+}
+
+impl EventLog {
     /// The owner's events after a number, the oldest first.
-    pub async fn events(
-        &self,
-        owner: &Owner,
-        after: u64,
-        limit: u32,
-    ) -> Result<Vec<EventRecord>, EngineError> {
+    pub async fn list(&self, after: u64, limit: u32) -> Result<Vec<EventRecord>, EngineError> {
         let limit = limit.max(1);
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        let news = match self.shared.events.after(owner, after) {
+        let news = match self.access.engine.shared.events.after(self.access.owner(), after) {
             After::Known(news, _) => news,
             After::AskLog(_) => {
-                let whose = owner.clone();
-                let found = self.catalog(move |catalog| catalog.events(&whose, after, limit)).await?;
+                let whose = self.access.owner().clone();
+                let found =
+                    self.access.engine.catalog(move |catalog| catalog.events(&whose, after, limit)).await?;
                 let seen = found.last().map_or(after, |event| event.number);
                 if found.len() >= most {
                     return Ok(found);
                 }
-                let rest = match self.shared.events.after(owner, seen) {
+                let rest = match self.access.engine.shared.events.after(self.access.owner(), seen) {
                     After::Known(rest, _) => rest,
                     After::AskLog(_) => Vec::new(),
                 };
@@ -177,28 +185,37 @@ impl Engine {
     }
 
     /// The owner's events after a number, then every new one.
-    pub async fn follow_events(&self, owner: &Owner, after: u64) -> Result<EventStream, EngineError> {
+    pub async fn follow(&self, after: u64) -> Result<EventStream, EngineError> {
         let follower = Follower {
-            engine: self.inner(),
-            owner: owner.clone(),
+            engine: self.access.engine.inner(),
+            owner: self.access.owner().clone(),
             seen: after,
             ready: VecDeque::new(),
-            newest: self.shared.events.newest.subscribe(),
-            closing: self.shared.closing.subscribe(),
+            newest: self.access.engine.shared.events.newest.subscribe(),
+            closing: self.access.engine.shared.closing.subscribe(),
         };
         Ok(Box::pin(stream::unfold(follower, |mut follower| async {
             let event = follower.next().await?;
             Some((event, follower))
         })))
     }
+}
 
+impl EventLog {
+    /// Adds an event that is about the owner, and about no sandbox.
+    pub fn add(&self, event: Event) {
+        self.access.engine.emit(self.access.owner(), None, None, event);
+    }
+}
+
+impl Engine {
     /// The number of the newest event.
     pub fn last_event(&self) -> u64 {
         self.shared.events.last()
     }
 
     /// Tells the followers of an owner's events, and the log.
-    pub fn emit(
+    pub(crate) fn emit(
         &self,
         owner: &Owner,
         sandbox: Option<&SandboxId>,

@@ -17,11 +17,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
-use warren_core::{Owner, SandboxId};
+use warren_core::SandboxId;
 use warren_wire::guest::{CallError, Exit, ProcessId, Reply, Request};
 
 use crate::entry::Entry;
-use crate::{Engine, EngineError};
+use crate::{EngineError, Sandbox};
 
 pub(crate) use call::{Call, Piece};
 pub(crate) use receive::Receiver;
@@ -178,14 +178,9 @@ impl fmt::Debug for Guest {
     }
 }
 
-impl Engine {
-    pub(crate) async fn guest(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        request: warren_core::Request,
-    ) -> Result<Guest, EngineError> {
-        Ok(Guest::new(Arc::new(self.enter(owner, id, request).await?)))
+impl Sandbox {
+    pub(crate) async fn guest(&self, request: warren_core::Request) -> Result<Guest, EngineError> {
+        Ok(Guest::new(Arc::new(self.enter(request).await?)))
     }
 }
 

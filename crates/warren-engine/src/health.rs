@@ -1,14 +1,18 @@
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde::Serialize;
-use warren_core::{Check, CheckStatus, DiskSpace};
+use tokio::time::timeout;
+use warren_core::{Check, CheckStatus, DiskSpace, IsolationError};
 
-use crate::blocking::blocking;
 use crate::{Engine, Mode};
 
 /// How long what a backend said of the machine is believed: asking takes it some milliseconds.
 const BELIEVED_MS: u64 = 30_000;
+/// How long a backend may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether work can be done here.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -57,14 +61,13 @@ struct Problem {
 impl Engine {
     pub async fn health(&self) -> Health {
         let probes = self.probe_backends().await;
-        let gauge = self.shared.parts.disk.clone();
-        let disk = blocking(move || gauge.space()).await.ok();
+        let disk = self.tightest_disk().await;
         let (sandboxes, max_sandboxes) = (self.shared.seats.count(), self.shared.settings.max_sandboxes);
         let (active, detached) = self.count_sessions().await;
         let mode = self.mode();
         let problems = [
             self.mode_problem(&mode),
-            self.disk_problem(disk),
+            self.disk_problem(&disk),
             backend_problem(&probes),
             seats_problem(sandboxes, max_sandboxes),
         ];
@@ -74,7 +77,7 @@ impl Engine {
             status: problems.iter().map(|problem| problem.status).max().unwrap_or(HealthStatus::Ok),
             problems: problems.into_iter().map(|problem| problem.text).collect(),
             backends: probes.into_iter().map(|(name, failed)| (name, failed.is_empty())).collect(),
-            disk,
+            disk: disk.ok().flatten(),
             sandboxes: sandboxes as u64,
             max_sandboxes: max_sandboxes as u64,
             sessions: active + detached,
@@ -91,13 +94,26 @@ impl Engine {
         {
             return probes.clone();
         }
-        let backends = self.shared.parts.backends.clone();
-        let probes: Vec<Probe> = blocking(move || {
-            backends.iter().map(|backend| (backend.name().to_owned(), failures(&backend.probe()))).collect()
-        })
+        let probes = join_all(self.shared.backends.iter().map(|backend| async move {
+            let port = Arc::clone(&backend.port);
+            let probed = timeout(PATIENCE, backend.ask(move || failures(&port.probe()))).await;
+            (backend.name().to_owned(), probed.unwrap_or_else(|_| vec!["it does not answer".to_owned()]))
+        }))
         .await;
         *self.shared.probes.last() = Some((now_ms, probes.clone()));
         probes
+    }
+
+    /// The disk with the least room among those of the backends. An error says that one cannot be seen; a backend that does not
+    /// answer is a problem of its own.
+    async fn tightest_disk(&self) -> Result<Option<DiskSpace>, IsolationError> {
+        let spaces = join_all(self.shared.backends.iter().map(|backend| {
+            let port = Arc::clone(&backend.port);
+            timeout(PATIENCE, backend.ask(move || port.space()))
+        }))
+        .await;
+        let seen: Vec<_> = spaces.into_iter().flatten().collect::<Result<_, _>>()?;
+        Ok(seen.into_iter().flatten().min_by_key(|space| space.free_bytes))
     }
 
     fn mode_problem(&self, mode: &Mode) -> Option<Problem> {
@@ -110,12 +126,13 @@ impl Engine {
         }
     }
 
-    fn disk_problem(&self, disk: Option<DiskSpace>) -> Option<Problem> {
+    fn disk_problem(&self, disk: &Result<Option<DiskSpace>, IsolationError>) -> Option<Problem> {
         let limits = self.shared.settings.disk;
-        let Some(space) = disk else {
+        let Ok(space) = disk else {
             let text = "the room on the disk cannot be seen".to_owned();
             return Some(Problem { status: HealthStatus::Critical, text });
         };
+        let space = space.as_ref()?;
         let free_mib = space.free_bytes >> 20;
         if space.free_bytes < limits.critical_bytes {
             let text = format!("the disk has {free_mib} MiB left, and new work is refused");

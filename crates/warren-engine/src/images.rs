@@ -27,7 +27,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use warren_core::{
-    BuildId, ByteSize, Cpus, FilesHash, ImageContext, ImageDenied, ImageId, ImageRecord, ImageRef, Owner,
+    BuildFiles, BuildId, ByteSize, Cpus, FilesHash, ImageContext, ImageDenied, ImageId, ImageRecord, ImageRef, Owner,
     SnapshotId, StartCommands, TemplateName,
 };
 
@@ -42,13 +42,12 @@ pub use self::recipe::{Recipe, RecipeStep};
 use self::change::Fate;
 use crate::blocking::blocking;
 use crate::labour::Trade;
-use crate::{Engine, EngineError};
+use crate::{Access, Engine, EngineError, Parts};
 
-/// One owner's images.
+/// The images of the caller's owner.
 #[derive(Debug, Clone)]
 pub struct Images {
-    engine: Engine,
-    owner: Owner,
+    access: Access,
 }
 
 /// All that a sandbox begins with.
@@ -79,17 +78,17 @@ impl Beginning {
     }
 }
 
-impl Engine {
-    pub fn images(&self, owner: &Owner) -> Images {
-        Images { engine: self.clone(), owner: owner.clone() }
+impl Access {
+    pub fn images(&self) -> Images {
+        Images { access: self.clone() }
     }
 }
 
 impl Images {
     /// All of them, the newest first.
     pub async fn list(&self) -> Result<Vec<ImageRecord>, ImageError> {
-        let owner = self.owner.clone();
-        Ok(self.engine.catalog(move |catalog| catalog.images(&owner)).await?)
+        let owner = self.owner().clone();
+        Ok(self.engine().catalog(move |catalog| catalog.images(&owner)).await?)
     }
 
     /// By name or by id.
@@ -99,15 +98,15 @@ impl Images {
     }
 
     async fn look(&self, name: &str) -> Result<Option<ImageRecord>, ImageError> {
-        let (owner, name) = (self.owner.clone(), name.to_owned());
-        Ok(self.engine.catalog(move |catalog| catalog.image(&owner, &name)).await?)
+        let (owner, name) = (self.owner().clone(), name.to_owned());
+        Ok(self.engine().catalog(move |catalog| catalog.image(&owner, &name)).await?)
     }
 
     /// The image of a reference, for a sandbox that is to begin with it; `None` if the owner has none
     /// of that name. Another owner's is one that does not exist.
     pub async fn find(&self, reference: &ImageRef) -> Result<Option<FoundImage>, ImageError> {
         let missing = || ImageError::NotFound { name: reference.name.clone() };
-        if !reference.may_be_of(&self.owner) {
+        if !reference.may_be_of(self.owner()) {
             return Err(missing());
         }
         let Some(image) = self.look(&reference.name).await? else {
@@ -136,7 +135,7 @@ impl Images {
 
     /// The log of a build that goes on, or ended a while ago.
     pub fn log(&self, build: &BuildId) -> Option<Arc<BuildLog>> {
-        self.builds().find(&self.owner, build)
+        self.builds().find(self.owner(), build)
     }
 
     /// More tags for the build that a reference names. Says which build that is.
@@ -163,8 +162,7 @@ impl Images {
 
     /// Whether files for a build were sent already.
     pub async fn has_files(&self, hash: &FilesHash) -> bool {
-        let (files, owner, hash) =
-            (Arc::clone(&self.engine.shared.parts.build_files), self.owner.clone(), hash.clone());
+        let (files, owner, hash) = self.files(hash);
         blocking(move || files.has(&owner, &hash)).await
     }
 
@@ -174,19 +172,40 @@ impl Images {
         hash: &FilesHash,
         mut source: impl Read + Send + 'static,
     ) -> Result<(), ImageError> {
-        self.engine.may_change()?;
-        let place = self.engine.place_for(&self.owner, Trade::Carrying).await?;
-        let (files, owner, hash) =
-            (Arc::clone(&self.engine.shared.parts.build_files), self.owner.clone(), hash.clone());
+        self.engine().may_change()?;
+        let place = self.access.place_for(Trade::Carrying).await?;
+        let (files, owner, hash) = self.files(hash);
         let kept = place.work(move || files.keep(&owner, &hash, &mut source)).await;
         kept.map_err(EngineError::NoThread)?.map_err(ImageError::Files)
     }
 
+    fn files(&self, hash: &FilesHash) -> (Arc<dyn BuildFiles>, Owner, FilesHash) {
+        (Arc::clone(&self.parts().build_files), self.owner().clone(), hash.clone())
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.access.engine
+    }
+
+    fn owner(&self) -> &Owner {
+        self.access.owner()
+    }
+
+    fn parts(&self) -> &Parts {
+        &self.engine().shared.parts
+    }
+
     fn builds(&self) -> &Builds {
-        &self.engine.shared.builds
+        &self.engine().shared.builds
     }
 
     fn now(&self) -> u64 {
-        self.engine.shared.parts.clock.unix_ms()
+        self.parts().clock.unix_ms()
+    }
+
+    /// The same, held by a task of the engine's, which does not keep the engine going.
+    fn inner(&self) -> Self {
+        let Access { engine, caller } = &self.access;
+        Self { access: Access { engine: engine.inner(), caller: Arc::clone(caller) } }
     }
 }

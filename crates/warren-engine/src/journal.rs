@@ -15,15 +15,15 @@ mod vigil;
 
 use std::path::Path;
 
-use warren_core::{JournalEntry, Owner, SandboxId, SandboxRecord, SnapshotId};
+use warren_core::{JournalEntry, SandboxRecord, SnapshotId};
 
 use self::blame::Knowledge;
 use self::states::States;
 use crate::blocking::blocking;
 use crate::driver::{Capture, CaptureOrder, start_of};
-use crate::error::sentence;
+use crate::error::{Field, sentence};
 use crate::labour::{self, Trade};
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, Sandbox};
 
 pub(crate) use self::note::in_a_line;
 pub(crate) use self::open::{OpenEntry, as_typed, cut};
@@ -31,7 +31,7 @@ pub(crate) use self::pending::{Journal, lost};
 
 /// Entries that are read at a time.
 const PAGE: u32 = 500;
-/// The oldest entries beyond this are not looked at for [`Engine::blame`].
+/// The oldest entries beyond this are not looked at for [`SandboxHistory::blame`].
 const MOST_BLAMED: usize = 20_000;
 
 /// A journal entry with what it changed.
@@ -62,19 +62,29 @@ pub enum PathState {
     NeverThere,
 }
 
-impl Engine {
+/// What was done in a sandbox, and the states that it had.
+#[derive(Debug, Clone)]
+pub struct SandboxHistory {
+    pub(crate) sandbox: Sandbox,
+}
+
+impl Sandbox {
+    pub fn history(&self) -> SandboxHistory {
+        SandboxHistory { sandbox: self.clone() }
+    }
+}
+
+impl SandboxHistory {
     /// The newest first, from the entry before `before` on. `count` tells for each how many paths it changed. Also of a
     /// sandbox that has ended, as long as it is remembered.
-    pub async fn journal(
+    pub async fn log(
         &self,
-        owner: &Owner,
-        id: &SandboxId,
         before: Option<u64>,
         limit: u32,
         count: bool,
     ) -> Result<Vec<LogEntry>, EngineError> {
-        let record = self.sandbox(owner, id).await?;
-        let engine = self.inner();
+        let record = self.sandbox.record().await?;
+        let engine = self.sandbox.engine.inner();
         let tell = move || {
             engine.settle_entries(&record);
             let limit = limit.clamp(1, PAGE);
@@ -94,23 +104,23 @@ impl Engine {
         };
         // Counting compares states; the entries alone are a page of the catalog.
         if count {
-            labour::at(self.place_for(owner, Trade::Reading).await?, tell).await
+            labour::at(self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Reading).await?, tell).await
         } else {
             blocking(tell).await
         }
     }
 
     /// Who last wrote a path.
-    pub async fn blame(&self, owner: &Owner, id: &SandboxId, path: &Path) -> Result<Blame, EngineError> {
+    pub async fn blame(&self, path: &Path) -> Result<Blame, EngineError> {
         if !path.is_absolute() {
-            return Err(EngineError::invalid("path", "the path begins with a slash"));
+            return Err(EngineError::invalid(Field::Path, "the path begins with a slash"));
         }
-        let place = self.place_for(owner, Trade::Reading).await?;
-        let record = self.sandbox(owner, id).await?;
-        let now = self.state_now(&record).await;
+        let place = self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Reading).await?;
+        let record = self.sandbox.record().await?;
+        let now = self.sandbox.engine.state_now(&record).await;
         // What it stands on may have changed with that.
-        let record = self.sandbox(owner, id).await?;
-        let (engine, path) = (self.inner(), path.to_owned());
+        let record = self.sandbox.record().await?;
+        let (engine, path) = (self.sandbox.engine.inner(), path.to_owned());
         labour::at(place, move || {
             engine.settle_entries(&record);
             let entries = engine.all_entries(&record)?;
@@ -120,7 +130,9 @@ impl Engine {
         })
         .await
     }
+}
 
+impl Engine {
     /// The state that a sandbox is in, if it can be captured at no cost.
     async fn state_now(&self, record: &SandboxRecord) -> Option<SnapshotId> {
         if !record.is_live() && !record.files_kept() {

@@ -20,7 +20,7 @@ use self::crew::{Crew, Rules};
 use self::hoard::Hoard;
 pub use self::hoard::Room;
 use crate::presence::Presence;
-use crate::{Engine, EngineError};
+use crate::{Access, Engine, EngineError};
 
 /// Kinds of heavy work. Each has places of its own, since they are held for different reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,10 +33,6 @@ pub enum Trade {
     Telling,
     /// What nobody waits for, like joining layers.
     Tending,
-    /// Making and removing sandboxes: not work of ours but of the kernel's, which does much of it for one after the other.
-    Changing,
-    /// Taking snapshots: copies of files in the worst case, on the threads that all share.
-    Capturing,
 }
 
 impl Trade {
@@ -47,8 +43,6 @@ impl Trade {
             Self::Carrying => "archives on their way",
             Self::Telling => "lists and searches",
             Self::Tending => "layers being joined",
-            Self::Changing => "sandboxes being made or removed",
-            Self::Capturing => "snapshots being taken",
         };
         format!("{each_owner} {what} of one owner are done at once, and {all} in all")
     }
@@ -120,29 +114,18 @@ pub(crate) struct Labour {
     carrying: Crew,
     telling: Crew,
     tending: Crew,
-    changing: Crew,
-    capturing: Crew,
     hoard: Hoard,
 }
 
 impl Labour {
-    pub(crate) fn new(limits: &LabourLimits, presence: &Arc<Presence>) -> Self {
-        let LabourLimits { reading, carrying, telling, waiting, patience, longest } = *limits;
-        let patience = Some(patience);
-        let rules =
-            Rules { trade: Trade::Reading, share: reading, waiting, patience, longest: Some(longest) };
-        let patient = Rules { waiting: usize::MAX, patience: None, longest: None, ..rules };
+    pub(crate) fn new(limits: &LabourLimits) -> Self {
+        let rules = limits.rules();
         Self {
-            reading: Crew::new(rules),
-            carrying: Crew::new(Rules { trade: Trade::Carrying, share: carrying, longest: None, ..rules }),
-            telling: Crew::new(Rules { trade: Trade::Telling, share: telling, longest: None, ..rules }),
+            reading: Crew::new(Rules { longest: Some(limits.longest), ..rules }),
+            carrying: Crew::new(Rules { share: limits.carrying, ..rules }),
+            telling: Crew::new(Rules { share: limits.telling, ..rules }),
             // There is at most one for each sandbox.
-            tending: Crew::new(Rules { trade: Trade::Tending, share: TENDING, ..patient }),
-            changing: Crew::lent(
-                Rules { trade: Trade::Changing, share: changing(), ..patient },
-                Arc::clone(presence),
-            ),
-            capturing: Crew::new(Rules { trade: Trade::Capturing, share: CAPTURING, ..patient }),
+            tending: Crew::new(patient(TENDING)),
             hoard: Hoard::default(),
         }
     }
@@ -153,22 +136,77 @@ impl Labour {
             Trade::Carrying => &self.carrying,
             Trade::Telling => &self.telling,
             Trade::Tending => &self.tending,
-            Trade::Changing => &self.changing,
-            Trade::Capturing => &self.capturing,
         }
     }
 }
 
+impl LabourLimits {
+    /// Those who wait are refused after a while.
+    fn rules(&self) -> Rules {
+        Rules { share: self.reading, waiting: self.waiting, patience: Some(self.patience), longest: None }
+    }
+}
+
+/// Nobody is refused, however many wait.
+fn patient(share: Share) -> Rules {
+    Rules { share, waiting: usize::MAX, patience: None, longest: None }
+}
+
+/// The places for what one backend does: however long its calls take, others have theirs.
+#[derive(Debug)]
+pub(crate) struct BackendLabour {
+    /// Making and removing sandboxes: not work of ours but of the kernel's, which does much of it for one after the other.
+    changing: Crew,
+    /// Taking snapshots: copies of files in the worst case.
+    capturing: Crew,
+    /// Counting what a sandbox holds.
+    counting: Crew,
+}
+
+impl BackendLabour {
+    pub(crate) fn new(limits: &LabourLimits, presence: &Arc<Presence>) -> Self {
+        Self {
+            changing: Crew::lent(patient(changing()), Arc::clone(presence)),
+            capturing: Crew::new(patient(CAPTURING)),
+            counting: Crew::new(Rules { share: limits.telling, ..limits.rules() }),
+        }
+    }
+
+    pub(crate) async fn to_change(&self, owner: &Owner) -> Option<Place> {
+        self.changing.place(owner).await
+    }
+
+    pub(crate) async fn to_capture(&self, owner: &Owner) -> Option<Place> {
+        self.capturing.place(owner).await
+    }
+
+    pub(crate) async fn to_count(&self, owner: &Owner) -> Result<Place, EngineError> {
+        self.counting.place(owner).await.ok_or_else(|| refused(Trade::Telling, self.counting.share()))
+    }
+}
+
+fn refused(trade: Trade, share: Share) -> EngineError {
+    EngineError::MaxHeavyWork { trade, each_owner: share.each_owner, all: share.all }
+}
+
 impl Engine {
     /// A place for heavy work in an owner's name. To be asked for before anything is read or prepared.
-    pub async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
-        self.shared.labour.crew(trade).place(owner).await
+    pub(crate) async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
+        let crew = self.shared.labour.crew(trade);
+        crew.place(owner).await.ok_or_else(|| refused(trade, crew.share()))
+    }
+}
+
+impl Access {
+    /// A place for heavy work. To be asked for before anything is read or prepared.
+    pub async fn place_for(&self, trade: Trade) -> Result<Place, EngineError> {
+        self.engine.place_for(self.owner(), trade).await
     }
 
     /// Room in memory for what a program says, up to so many bytes, to be kept until it has been answered. `None`: so little needs
     /// none.
-    pub fn room_for(&self, owner: &Owner, bytes: usize) -> Result<Option<Room>, EngineError> {
-        self.shared.labour.hoard.room(owner, bytes)
+    pub fn room_for(&self, bytes: usize) -> Result<Option<Room>, EngineError> {
+        self.engine.shared.labour.hoard.room(self.owner(), bytes)
     }
 }
 

@@ -11,7 +11,9 @@
 //!   └──► catalog ◄───────────┘
 //! ```
 
+mod access;
 mod admit;
+mod backend;
 mod blocking;
 mod cell;
 mod certificate;
@@ -48,29 +50,34 @@ mod step;
 mod sweep;
 mod tools;
 
-pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox};
+pub use access::{Access, Sandbox, Session};
+pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox, Chats};
 pub use engine::{Engine, Mode, OpenError, Parts, ShutdownPolicy};
-pub use error::{EngineError, LostEntry, Missing};
-pub use events::EventStream;
-pub use files::{FileReader, FileWork, FileWriter, Listing, Matches, Watch};
+pub use error::{EngineError, LostEntry, Missing, Wording};
+pub use events::{EventLog, EventStream};
+pub use files::{FileReader, FileWork, FileWriter, Files, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};
 pub use images::{
     Beginning, BuildLog, Captured, FoundImage, ImageError, Images, LogLevel, LogLine, NewBuild, Recipe,
     RecipeStep, Unbuilt, WantedLines,
 };
-pub use journal::{Blame, LogEntry, PathState};
+pub use journal::{Blame, LogEntry, PathState, SandboxHistory};
 pub use labour::{LabourLimits, Place, Room, Share, Trade};
-pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView};
+pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView, SandboxNetwork};
 pub use processes::{
     ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process, ProcessEvent,
-    ProcessHandle, ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, Visit, give_port, port_of,
+    ProcessHandle, ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, Processes, Visit, give_port,
+    port_of,
 };
 pub use runs::{Allowance, SessionDetails};
-pub use sandboxes::{Patch, StoppedFiles};
-pub use sessions::{Acquire, Acquired, Attach, Expected, NewSandbox, Release, Requirements, SessionView};
+pub use sandboxes::{Patch, Sandboxes, StoppedFiles};
+pub use secrets::Secrets;
+pub use sessions::{
+    Acquire, Acquired, Attach, Expected, NewSandbox, Release, Requirements, SessionView, Sessions,
+};
 pub use settings::{DiskThresholds, NetworkSettings, Settings, TierLimits};
 pub use snapshots::{
-    EndedProcess, EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, RolledBack,
+    EndedProcess, EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, RolledBack, Snapshots,
     TakeSnapshot, Taken, TurnDone, WayBack,
 };
 pub use stats::Stats;

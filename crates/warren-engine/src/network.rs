@@ -27,6 +27,7 @@ use warren_core::{NetworkEntry, NetworkPolicy, NetworkRule, NetworkUsage};
 
 pub use self::census::NetworkCensus;
 pub(crate) use self::change::NetworkChange;
+pub use self::change::SandboxNetwork;
 pub use self::log::NetworkStream;
 pub(crate) use self::sightings::Sightings;
 

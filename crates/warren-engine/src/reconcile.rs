@@ -32,9 +32,10 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream};
 use tokio::task::JoinHandle;
 use warren_core::catalog::CatalogError;
-use warren_core::{Found, Isolation, IsolationError, IsolationErrorKind, SandboxId, SandboxRecord, Status};
+use warren_core::{Found, IsolationError, IsolationErrorKind, SandboxId, SandboxRecord, Status};
 
 use self::plan::{Plan, Therefore};
+use crate::backend::Backend;
 use crate::blocking::blocking;
 use crate::driver::{Adopted, Driver, First, Remains, Task};
 use crate::engine::OpenError;
@@ -97,7 +98,7 @@ pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError>
 struct World {
     records: Vec<SandboxRecord>,
     /// By id, with the backend that found it.
-    found: HashMap<SandboxId, (Arc<dyn Isolation>, Found)>,
+    found: HashMap<SandboxId, (Arc<Backend>, Found)>,
     /// For those that are alive: tells their end.
     watches: HashMap<SandboxId, OwnedFd>,
     /// For those that are to be adopted: what became of their links.
@@ -118,8 +119,8 @@ impl World {
             let mut records =
                 parts.catalog.unfinished_sandboxes(engine.node()).map_err(LookError::Catalog)?;
             let mut found = HashMap::new();
-            for backend in &parts.backends {
-                for sandbox in backend.list().map_err(LookError::Backend)? {
+            for backend in &engine.shared.backends {
+                for sandbox in backend.port.list().map_err(LookError::Backend)? {
                     found.insert(sandbox.id.clone(), (Arc::clone(backend), sandbox));
                 }
             }
@@ -153,7 +154,7 @@ impl World {
         }
     }
 
-    fn backend(&self, engine: &Engine, record: &SandboxRecord) -> Option<Arc<dyn Isolation>> {
+    fn backend(&self, engine: &Engine, record: &SandboxRecord) -> Option<Arc<Backend>> {
         if let Some((backend, _)) = self.found.get(&record.id) {
             return Some(Arc::clone(backend));
         }
@@ -167,11 +168,11 @@ impl World {
 
 fn watch_all(
     records: &[SandboxRecord],
-    found: &HashMap<SandboxId, (Arc<dyn Isolation>, Found)>,
+    found: &HashMap<SandboxId, (Arc<Backend>, Found)>,
 ) -> HashMap<SandboxId, OwnedFd> {
     let alive = records.iter().filter_map(|record| found.get(&record.id)).filter(|(_, found)| found.alive);
     alive
-        .filter_map(|(backend, found)| match backend.watch(&found.id) {
+        .filter_map(|(backend, found)| match backend.port.watch(&found.id) {
             Ok(watch) => Some((found.id.clone(), watch)),
             Err(error) => {
                 tracing::warn!(sandbox.id = %found.id, error = sentence(&error), "cannot watch a sandbox that was found");
@@ -225,13 +226,14 @@ fn carry_out(
     })
 }
 
-async fn remove_orphans(engine: &Engine, orphans: Vec<(Arc<dyn Isolation>, SandboxId)>) {
+async fn remove_orphans(engine: &Engine, orphans: Vec<(Arc<Backend>, SandboxId)>) {
     stream::iter(orphans)
         .for_each_concurrent(REMOVALS_AT_ONCE, |(backend, id)| async move {
             tracing::warn!(sandbox.id = %id, "a sandbox that nobody knows is removed");
             let (which, shared) = (id.clone(), engine.inner());
-            let removed = blocking(move || {
-                let destroyed = backend.destroy(&which);
+            let port = Arc::clone(&backend.port);
+            let removed = backend.ask(move || {
+                let destroyed = port.destroy(&which);
                 if let Err(error) = shared.remove_link(&which) {
                     shared.fault();
                     tracing::error!(sandbox.id = %which, error = sentence(&error), "the link of a sandbox is still there");

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warren_core::{Owner, SandboxId, SandboxRecord, Status, TemplateName};
 
-use crate::blocking::blocking;
 use crate::cell::Cell;
 use crate::driver::{Driver, First};
 use crate::{Engine, EngineError};
@@ -120,10 +119,9 @@ impl Engine {
         let first = if record.is_live() {
             // Its driver was lost, or the engine is only answering questions and has not started one.
             self.may_change()?;
-            let (looked_at, which) = (Arc::clone(&backend), id.clone());
+            let (port, which) = (Arc::clone(&backend.port), id.clone());
             let (engine, of) = (self.inner(), record.clone());
-            let found =
-                blocking(move || looked_at.watch(&which).map(|watch| (watch, engine.adopt_link(&of))));
+            let found = backend.ask(move || port.watch(&which).map(|watch| (watch, engine.adopt_link(&of))));
             let (watch, link) = found.await.map_err(EngineError::Backend)?;
             First::Adopt { watch, frozen: record.status == Status::Paused, link }
         } else {
@@ -136,6 +134,17 @@ impl Engine {
     }
 
     /// The owner's sandbox as the catalog has it.
+    pub(crate) async fn record_of(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+    ) -> Result<SandboxRecord, EngineError> {
+        match self.shared.registry.find(owner, id) {
+            Some(cell) => Ok(cell.record().as_ref().clone()),
+            None => self.recorded(owner, id).await,
+        }
+    }
+
     pub(crate) async fn recorded(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
         let (whose, which) = (owner.clone(), id.clone());
         let found = self.catalog(move |catalog| catalog.sandbox(&whose, &which)).await?;

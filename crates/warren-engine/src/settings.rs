@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use warren_core::{
@@ -35,8 +34,6 @@ pub struct Settings {
     pub tiers: TierLimits,
     /// Which template each kind of sandbox starts from.
     pub templates: BTreeMap<SandboxKindName, TemplateName>,
-    /// Host directories that may be mounted, with all below them. Empty: none.
-    pub allowed_mounts: Vec<PathBuf>,
     pub disk: DiskThresholds,
     /// How often expired things are looked for.
     pub sweep_s: u64,
@@ -111,7 +108,6 @@ impl Default for Settings {
             run_limits: RunLimits::default(),
             tiers: TierLimits::new(),
             templates: BTreeMap::new(),
-            allowed_mounts: Vec::new(),
             disk: DiskThresholds { warn_bytes: 5 << 30, critical_bytes: 1 << 30 },
             sweep_s: 60,
             history_s: 7 * 86_400,

@@ -27,7 +27,21 @@ use warren_core::{
     SnapshotRecord, Space,
 };
 
+use crate::Access;
+
 pub(crate) use self::keep::{Keep, Pin, all_snapshots, restacked, stands_on};
+
+/// The snapshots of the caller's owner.
+#[derive(Debug, Clone)]
+pub struct Snapshots {
+    pub(crate) access: Access,
+}
+
+impl Access {
+    pub fn snapshots(&self) -> Snapshots {
+        Snapshots { access: self.clone() }
+    }
+}
 
 /// A snapshot that somebody asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -114,7 +114,7 @@ impl Engine {
 
 fn is_active(status: Status) -> bool {
     match status {
-        Status::Creating | Status::Syncing | Status::Ready | Status::Stopping => true,
+        Status::Creating | Status::Ready | Status::Stopping => true,
         Status::Paused | Status::Stopped | Status::Failed => false,
     }
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tokio::time::timeout;
 use warren_core::{IsolationError, Networks, Owner, Pulse, SandboxId, Status};
 
-use crate::blocking::blocking;
 use crate::cell::Cell;
 use crate::driver::Task;
 use crate::engine::closed;
@@ -21,6 +21,8 @@ const TICK: Duration = Duration::from_secs(1);
 const BALANCE_TICK: Duration = Duration::from_millis(250);
 /// How many sandboxes are looked at at the same time.
 const LOOKS_AT_ONCE: usize = 16;
+/// How long a backend may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Looks every second whether something is due, and sweeps every so often, until the engine ends.
 pub(crate) async fn keep_time(engine: Engine) {
@@ -59,7 +61,7 @@ pub(crate) async fn keep_balance(engine: Engine) {
 /// A connection through the proxy is one, wherever it is counted.
 fn feel(cell: &Cell, networks: &dyn Networks) -> Result<Pulse, IsolationError> {
     let proxied = networks.usage(&cell.id).map_or(0, |usage| usage.proxied);
-    let pulse = cell.backend.pulse(&cell.id)?;
+    let pulse = cell.backend.port.pulse(&cell.id)?;
     Ok(Pulse { connections: pulse.connections.max(proxied), ..pulse })
 }
 
@@ -85,15 +87,16 @@ impl Engine {
         if !were_several && cells.windows(2).all(|pair| pair[0].owner == pair[1].owner) {
             return false;
         }
-        for backend in &self.shared.parts.backends {
+        for backend in &self.shared.backends {
             let mut groups: HashMap<&Owner, Vec<SandboxId>> = HashMap::new();
             for cell in &cells {
                 if cell.status() == Status::Ready && Arc::ptr_eq(&cell.backend, backend) {
                     groups.entry(&cell.owner).or_default().push(cell.id.clone());
                 }
             }
-            let (backend, groups) = (Arc::clone(backend), groups.into_values().collect::<Vec<_>>());
-            blocking(move || backend.balance(&groups)).await;
+            let (port, groups) = (Arc::clone(&backend.port), groups.into_values().collect::<Vec<_>>());
+            // One that takes longer goes on by itself.
+            drop(timeout(PATIENCE, backend.ask(move || port.balance(&groups))).await);
         }
         true
     }
@@ -127,7 +130,8 @@ impl Engine {
         let pulse = if quiet {
             let looked_at = Arc::clone(&cell);
             let networks = Arc::clone(&self.shared.parts.networks);
-            blocking(move || feel(&looked_at, networks.as_ref())).await.ok()
+            let felt = cell.backend.ask(move || feel(&looked_at, networks.as_ref()));
+            timeout(PATIENCE, felt).await.ok().and_then(Result::ok)
         } else {
             None
         };

@@ -27,10 +27,12 @@ mod connections;
 mod create;
 mod data;
 mod destroy;
+mod disk;
 mod flush;
 mod halt;
 mod layers;
 mod machine;
+mod mounts;
 mod networks;
 mod probe;
 mod quota;
@@ -59,8 +61,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use warren_core::{
-    Capabilities, Check, CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind,
-    Profile, Pulse, RootTree, SandboxId, Sealed, Usage,
+    Capabilities, Check, CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError,
+    IsolationErrorKind, IsolationKind, Layered, MountRefusal, MountSource, NetworkSupport, Profile, Pulse,
+    Root, RootKind, RootTree, SandboxId, Sealed, SnapshotSupport, Usage,
 };
 
 pub use self::apart::{ApartError, live_apart};
@@ -70,6 +73,7 @@ pub use self::step::{CrashPoint, CrashPointError};
 use self::balance::Balance;
 use self::cgroup::{Cgroups, Layout};
 use self::data::{DataDirectory, DialError, Lock};
+use self::disk::DataDisk;
 use self::machine::Machines;
 use self::networks::Networks;
 use self::quota::{QuotaKind, Quotas};
@@ -87,8 +91,23 @@ pub struct NativeOptions {
     pub prepared_networks: usize,
     /// Make each sandbox's directory a btrfs subvolume, of which the kernel takes snapshots.
     pub subvolumes: bool,
+    /// Directories of the machine below which mounts may be, see [`Isolation::mount_source`].
+    pub allowed_mounts: Vec<PathBuf>,
     /// Where the process kills itself, in tests of what a crash leaves behind.
     pub crash_at: Option<CrashPoint>,
+}
+
+impl NativeOptions {
+    /// Nothing prepared, and nothing that may be mounted.
+    pub fn at(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            prepared_networks: 0,
+            subvolumes: false,
+            allowed_mounts: Vec::new(),
+            crash_at: None,
+        }
+    }
 }
 
 /// See the module's documentation.
@@ -104,6 +123,8 @@ pub struct Native {
 #[derive(Debug)]
 struct Shared {
     data: DataDirectory,
+    disk: DataDisk,
+    allowed_mounts: Vec<PathBuf>,
     cgroups: Cgroups,
     quotas: Quotas,
     networks: Networks,
@@ -164,13 +185,6 @@ impl Native {
         let cgroups =
             Cgroups::open(layout, data.instance()).map_err(|error| OpenError::Cgroups(Box::new(error)))?;
         let quotas = Quotas::detect(data.root());
-        let capabilities = Capabilities {
-            freeze: true,
-            network: true,
-            host_mounts: true,
-            disk_quota: quotas.strongest(),
-            snapshots: true,
-        };
         let shared = Arc::new(Shared {
             networks: Networks::start(options.prepared_networks).map_err(OpenError::Thread)?,
             sockets: Sockets::default(),
@@ -183,10 +197,12 @@ impl Native {
             own_layers: quota::LayerSizes::default(),
             holds: Mutex::default(),
             steps: Steps(options.crash_at),
+            disk: DataDisk::of(data.root()).map_err(OpenError::Disk)?,
+            allowed_mounts: options.allowed_mounts,
+            capabilities: capabilities(&quotas),
             data,
             cgroups,
             quotas,
-            capabilities,
         });
         let reaper = Reaper::start(Arc::clone(&shared)).map_err(OpenError::Thread)?;
         let warden = Warden::start(Arc::clone(&shared)).map_err(OpenError::Thread)?;
@@ -196,6 +212,21 @@ impl Native {
     /// What is needed of the machine, each with what was found, for a data directory that may not exist yet.
     pub fn examine(data_dir: &std::path::Path) -> Vec<Check> {
         probe::examine(data_dir)
+    }
+}
+
+fn capabilities(quotas: &Quotas) -> Capabilities {
+    Capabilities {
+        snapshots: SnapshotSupport::Sealed,
+        memory_snapshots: false,
+        roots: vec![RootKind::Layers],
+        network: NetworkSupport::Namespace,
+        host_mounts: true,
+        disk_quota: quotas.strongest(),
+        freeze: true,
+        socket: true,
+        outlives_server: true,
+        isolation: IsolationKind::Namespaces,
     }
 }
 
@@ -212,7 +243,22 @@ impl Isolation for Native {
         &self.shared.capabilities
     }
 
+    fn layered(&self) -> Option<&dyn Layered> {
+        Some(self)
+    }
+
+    fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
+        mounts::source(&self.shared.allowed_mounts, asked)
+    }
+
+    fn space(&self) -> Result<Option<DiskSpace>, IsolationError> {
+        self.shared.disk.space().map(Some).map_err(|error| {
+            IsolationError::caused(IsolationErrorKind::Host, "ask how much room the disk has", error)
+        })
+    }
+
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError> {
+        self.shared.capabilities.require(&request.needs())?;
         create::create(&self.shared, &self.reaper, request)
     }
 
@@ -252,20 +298,8 @@ impl Isolation for Native {
         destroy::destroy(&self.shared, &self.reaper, id)
     }
 
-    fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError> {
-        seal::seal(&self.shared, id, into, below)
-    }
-
-    fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        seal::writable(&self.shared, id)
-    }
-
     fn flush(&self, id: &SandboxId) -> Result<(), IsolationError> {
         flush::flush(&self.shared, id)
-    }
-
-    fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        seal::clear(&self.shared, id)
     }
 
     fn settle(&self, patience: Duration) -> bool {
@@ -304,6 +338,20 @@ impl Isolation for Native {
     }
 }
 
+impl Layered for Native {
+    fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError> {
+        seal::seal(&self.shared, id, into, below)
+    }
+
+    fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        seal::writable(&self.shared, id)
+    }
+
+    fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        seal::clear(&self.shared, id)
+    }
+}
+
 impl Shared {
     fn set_frozen(&self, id: &SandboxId, frozen: bool) -> Result<(), IsolationError> {
         if !self.data.sandbox(id).exists() {
@@ -325,7 +373,7 @@ impl Shared {
             frozen: alive && self.cgroups.is_frozen(id.as_str()).unwrap_or(false),
             owner: record.owner,
             spec: record.spec,
-            root: record.root,
+            root: Root::Layers(record.root),
             created_unix_ms: record.created_unix_ms,
         })
     }

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use warren_face::error::{Code, status_of};
+
 use super::*;
-use crate::error::{Code, status_of};
 
 /// Compares with a file of the tree, or writes it anew.
 fn assert_golden(path: &str, now: &str) {

@@ -24,7 +24,6 @@
 mod build_files;
 mod catalog;
 mod digest;
-mod disk;
 mod given;
 mod host;
 mod import;
@@ -40,7 +39,6 @@ mod tree;
 pub use build_files::BuildFileStore;
 pub use catalog::{CatalogOpenError, DamageFound, IdentityError, MakeError, SqliteCatalog};
 pub use digest::{Digest, DigestError};
-pub use disk::DataDisk;
 pub use host::{HostError, SHOWN, hidden_names};
 pub use import::archive::ArchiveError;
 pub use import::error::{ImageError, ImportError};

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use warren_core::{
-    CreateRequest, MountAccess, OwnerBond, RootState, RootTree, SandboxId, SandboxSpec, Shown,
+    CreateRequest, MountAccess, OwnerBond, Root, RootState, RootTree, SandboxId, SandboxSpec, Shown,
 };
 
 use crate::manifest::Manifest;
@@ -35,7 +35,7 @@ impl Template {
         CreateRequest {
             id,
             state: RootState::Fresh,
-            root: self.trees.iter().map(|tree| self.root_tree(tree, &user)).collect(),
+            root: Root::Layers(self.trees.iter().map(|tree| self.root_tree(tree, &user)).collect()),
             env: config.env.iter().cloned().chain(own).collect(),
             user: Some(user),
             workdir: Some(spec.workdir.clone().unwrap_or_else(|| PathBuf::from(&config.workdir))),

@@ -2,25 +2,28 @@
 
 mod book;
 mod faults;
+mod host;
 mod seal;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warren_core::{
-    Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, Found, Isolation, IsolationError,
-    IsolationErrorKind, RootTree, SandboxId, Sealed, Usage,
+    Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, DiskSpace, Found, Isolation,
+    IsolationError, IsolationErrorKind, IsolationKind, Layered, MountRefusal, MountSource, Need,
+    NetworkSupport, RootKind, RootTree, SandboxId, Sealed, SnapshotSupport, Usage,
 };
 
 use crate::FakeLayers;
 use book::Book;
 pub use faults::{Call, Hold};
+use host::Host;
 
 /// A backend in memory that is stricter than the real one. Whoever breaks a rule of [`Isolation`] is not stopped but written down,
 /// and [`FakeIsolation::assert_clean`] tells.
@@ -40,6 +43,7 @@ pub struct FakeIsolation {
     name: &'static str,
     capabilities: Capabilities,
     layers: Arc<FakeLayers>,
+    host: Host,
     book: Mutex<Book>,
     changed: Condvar,
     before: Mutex<Option<Arc<Before>>>,
@@ -71,14 +75,23 @@ impl FakeIsolation {
     }
 
     pub fn named(name: &'static str) -> Arc<Self> {
-        let all = Capabilities {
-            freeze: true,
-            network: true,
+        Self::able(name, Self::everything())
+    }
+
+    /// The capabilities of one that can do everything that a backend with layers can.
+    pub fn everything() -> Capabilities {
+        Capabilities {
+            snapshots: SnapshotSupport::Sealed,
+            memory_snapshots: false,
+            roots: vec![RootKind::Layers],
+            network: NetworkSupport::Namespace,
             host_mounts: true,
             disk_quota: DiskQuota::Project,
-            snapshots: true,
-        };
-        Self::able(name, all)
+            freeze: true,
+            socket: true,
+            outlives_server: true,
+            isolation: IsolationKind::Namespaces,
+        }
     }
 
     /// The store of this backend's layers.
@@ -89,11 +102,13 @@ impl FakeIsolation {
     /// A backend that can do this.
     pub fn able(name: &'static str, capabilities: Capabilities) -> Arc<Self> {
         let layers = Arc::<FakeLayers>::default();
-        let book = Book::new(Arc::clone(&layers));
+        let mut book = Book::new(Arc::clone(&layers));
+        book.unmovable = capabilities.snapshots == SnapshotSupport::Copied;
         Arc::new(Self {
             name,
             capabilities,
             layers,
+            host: Host::new(),
             book: Mutex::new(book),
             changed: Condvar::new(),
             before: Mutex::default(),
@@ -108,6 +123,16 @@ impl FakeIsolation {
         let barred: Arc<Bar> = Arc::new(barred);
         self.layers.set_bar(Arc::clone(&barred));
         *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(barred);
+    }
+
+    /// Leaves so many bytes free on its disk; with `None` the disk cannot be asked.
+    pub fn set_free(&self, free_bytes: Option<u64>) {
+        self.host.set_free(free_bytes);
+    }
+
+    /// Lets these directories be mounted, and what is below them.
+    pub fn allow_mounts(&self, directories: Vec<PathBuf>) {
+        self.host.allow(directories);
     }
 
     /// Whether what sandboxes wrote has to stay where it is: then a seal is [`Sealed::Unmovable`].
@@ -250,14 +275,6 @@ impl FakeIsolation {
         assert_eq!(found, expected, "what is left on the machine, and what should be");
     }
 
-    fn can_snapshot(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        if self.capabilities.snapshots {
-            return Ok(());
-        }
-        let action = format!("take the layers of {id}: `{}` cannot", self.name);
-        Err(IsolationError::new(IsolationErrorKind::Unsupported, action))
-    }
-
     fn announce(&self, call: Call) {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(before) = before {
@@ -344,7 +361,26 @@ impl Isolation for FakeIsolation {
         &self.capabilities
     }
 
+    fn layered(&self) -> Option<&dyn Layered> {
+        let layered =
+            matches!(self.capabilities.snapshots, SnapshotSupport::Sealed | SnapshotSupport::Copied);
+        layered.then_some(self)
+    }
+
+    fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
+        if self.capabilities.host_mounts {
+            self.host.mount_source(asked)
+        } else {
+            Err(MountRefusal::NotAllowed)
+        }
+    }
+
+    fn space(&self) -> Result<Option<DiskSpace>, IsolationError> {
+        self.host.space().map(Some)
+    }
+
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError> {
+        self.capabilities.require(&request.needs())?;
         let id = request.id.clone();
         self.lifecycle(Call::Create, &id, |book| book.create(request))
     }
@@ -378,10 +414,12 @@ impl Isolation for FakeIsolation {
     }
 
     fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.capabilities.require(&[Need::Freeze])?;
         self.lifecycle(Call::Freeze, id, |book| book.set_frozen(id, true))
     }
 
     fn thaw(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.capabilities.require(&[Need::Freeze])?;
         self.lifecycle(Call::Thaw, id, |book| book.set_frozen(id, false))
     }
 
@@ -393,24 +431,9 @@ impl Isolation for FakeIsolation {
         self.lifecycle(Call::Destroy, id, |book| book.destroy(id))
     }
 
-    fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError> {
-        self.can_snapshot(id)?;
-        self.lifecycle(Call::Seal, id, |book| book.seal(id, into, below))
-    }
-
-    fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        self.can_snapshot(id)?;
-        self.lifecycle(Call::Writable, id, |book| book.writable(id))
-    }
-
     fn flush(&self, id: &SandboxId) -> Result<(), IsolationError> {
         self.announce(Call::Flush);
         self.suffer(Call::Flush, Some(id))
-    }
-
-    fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        self.can_snapshot(id)?;
-        self.lifecycle(Call::Clear, id, |book| book.clear(id))
     }
 
     fn settle(&self, _: Duration) -> bool {
@@ -427,6 +450,20 @@ impl Isolation for FakeIsolation {
         self.announce(Call::Usage);
         self.suffer(Call::Usage, Some(id))?;
         self.lock().usage(id)
+    }
+}
+
+impl Layered for FakeIsolation {
+    fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError> {
+        self.lifecycle(Call::Seal, id, |book| book.seal(id, into, below))
+    }
+
+    fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        self.lifecycle(Call::Writable, id, |book| book.writable(id))
+    }
+
+    fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        self.lifecycle(Call::Clear, id, |book| book.clear(id))
     }
 }
 

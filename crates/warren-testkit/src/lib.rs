@@ -27,4 +27,4 @@ pub use isolation::{Call, FakeIsolation, Hold, Standing};
 pub use layers::FakeLayers;
 pub use networks::FakeNetworks;
 pub use scratch::ScratchData;
-pub use world::{FakeClock, FakeDisk, FakeRandom, FakeTemplates};
+pub use world::{FakeClock, FakeRandom, FakeTemplates};

@@ -3,8 +3,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use warren_core::{
-    Clock, CreateRequest, DiskGauge, DiskSpace, OwnerBond, Random, RootState, SandboxId, SandboxSpec,
-    TemplateError, TemplateErrorKind, TemplateInfo, TemplateName, Templates,
+    Clock, CreateRequest, OwnerBond, Random, Root, RootState, SandboxId, SandboxSpec, TemplateError,
+    TemplateErrorKind, TemplateInfo, TemplateName, Templates,
 };
 
 use crate::layers::template_root;
@@ -190,7 +190,7 @@ impl Templates for FakeTemplates {
         Ok(CreateRequest {
             id: id.clone(),
             spec: spec.clone(),
-            root: template_root(&spec.template),
+            root: Root::Layers(template_root(&spec.template)),
             state: RootState::Fresh,
             env: spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
             user: spec.user.clone(),
@@ -214,44 +214,6 @@ impl Templates for FakeTemplates {
 
 fn template_error(kind: TemplateErrorKind, name: &TemplateName, what: &str) -> TemplateError {
     TemplateError { kind, action: format!("{what} `{name}`"), source: None }
-}
-
-/// A disk with as much room as a test says.
-#[derive(Debug)]
-pub struct FakeDisk {
-    space: Mutex<Option<DiskSpace>>,
-}
-
-impl FakeDisk {
-    /// Plenty of room.
-    pub fn new() -> Self {
-        let space = DiskSpace { free_bytes: 100 << 30, total_bytes: 200 << 30, free_inodes: 10_000_000 };
-        Self { space: Mutex::new(Some(space)) }
-    }
-
-    /// Leaves so many bytes free.
-    pub fn set_free(&self, free_bytes: u64) {
-        let space = DiskSpace { free_bytes, total_bytes: 200 << 30, free_inodes: 10_000_000 };
-        *self.space.lock().unwrap_or_else(PoisonError::into_inner) = Some(space);
-    }
-
-    /// From now on the disk cannot be asked.
-    pub fn fail(&self) {
-        *self.space.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
-impl Default for FakeDisk {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl DiskGauge for FakeDisk {
-    fn space(&self) -> std::io::Result<DiskSpace> {
-        let space = *self.space.lock().unwrap_or_else(PoisonError::into_inner);
-        space.ok_or_else(|| std::io::Error::other("the disk does not answer"))
-    }
 }
 
 #[cfg(test)]

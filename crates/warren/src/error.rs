@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use warren_core::{ErrorCode, IsolationErrorKind, error_chain};
 use warren_engine::EngineError;
+use warren_server::assembly::AssemblyError;
 use warren_wire::client::ClientError;
 use warren_wire::guest::CallError;
 
@@ -117,10 +118,10 @@ impl From<ClientError> for CliError {
     }
 }
 
-impl From<warren_isolate::DataDirError> for CliError {
-    fn from(error: warren_isolate::DataDirError) -> Self {
-        let advice = error.advice();
-        Self::new(error).hint(advice)
+impl From<AssemblyError> for CliError {
+    fn from(error: AssemblyError) -> Self {
+        let hints = error.advice().into_iter().collect();
+        Self { hints, ..Self::new(error) }
     }
 }
 

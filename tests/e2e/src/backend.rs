@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 use warren_core::{
-    CreateRequest, Isolation, IsolationErrorKind, OwnerBond, SandboxId, SandboxSpec, TemplateName,
+    CreateRequest, Isolation, IsolationErrorKind, Layered, OwnerBond, SandboxId, SandboxSpec, TemplateName,
 };
 use warren_isolate::{Native, NativeOptions};
 use warren_store::TemplateStore;
@@ -52,12 +52,7 @@ impl ExecResult {
 pub(crate) fn open(data_dir: &Path) -> Box<dyn Isolation> {
     let name = std::env::var("WARREN_TEST_BACKEND").unwrap_or_else(|_| "native".to_owned());
     // The command line prepares none, so both ways are taken by some test.
-    let options = NativeOptions {
-        data_dir: data_dir.to_owned(),
-        prepared_networks: 2,
-        subvolumes: false,
-        crash_at: None,
-    };
+    let options = NativeOptions { prepared_networks: 2, ..NativeOptions::at(data_dir) };
     match name.as_str() {
         "native" => Box::new(Native::open(options).expect("the native backend opens")),
         other => panic!("there is no backend `{other}` to test"),
@@ -73,6 +68,11 @@ impl<'env> Backend<'env> {
 
     pub fn port(&self) -> &dyn Isolation {
         &*self.port
+    }
+
+    /// The half of the port that snapshots need.
+    pub fn layered(&self) -> &dyn Layered {
+        self.port.layered().expect("the backend has layers")
     }
 
     pub fn env(&self) -> &TestEnv {

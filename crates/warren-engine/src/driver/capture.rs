@@ -24,11 +24,10 @@ use warren_core::{
 };
 
 use self::work::{Failure, Outcome, Work};
+use super::Driver;
 use super::pause::Undo;
-use super::{Driver, Unwritten};
-use crate::blocking::behind;
+use super::unfinished::Unwritten;
 use crate::error::sentence;
-use crate::labour::Trade;
 use crate::snapshots::{Pin, Taken};
 use crate::{Engine, EngineError};
 
@@ -117,9 +116,9 @@ impl Driver {
         let posture = match self.record.status {
             Status::Paused => Posture::Frozen,
             Status::Stopped | Status::Failed => Posture::Halted,
-            Status::Creating | Status::Syncing | Status::Ready | Status::Stopping => Posture::Running,
+            Status::Creating | Status::Ready | Status::Stopping => Posture::Running,
         };
-        self.denied(self.decide(Request::Snapshot))?;
+        self.check(Request::Snapshot)?;
         self.capture_as(order, posture).await
     }
 
@@ -129,10 +128,7 @@ impl Driver {
         order: CaptureOrder,
         posture: Posture,
     ) -> Result<Capture, EngineError> {
-        if !self.cell.backend.capabilities().snapshots {
-            let why = format!("the backend `{}` cannot capture what a sandbox wrote", self.record.backend);
-            return Err(EngineError::SnapshotsUnavailable(why));
-        }
+        self.cell.backend.layered()?;
         if order.need == Need::IfMarked && !self.cell.is_changed() {
             return Ok(Capture::Same(head_or_start(&self.record)));
         }
@@ -149,8 +145,8 @@ impl Driver {
             is_plain: self.plain.is_some() && self.plain == self.record.history.head,
         };
         let pin = self.engine.shared.keep.pin(std::slice::from_ref(&work.layer));
-        let turn = self.turn(Trade::Capturing).await;
-        let captured = behind(move || work.run()).await;
+        let turn = self.cell.backend.labour.to_capture(&self.record.owner).await;
+        let captured = self.cell.backend.work(move || work.run()).await;
         drop(turn);
         match captured {
             Ok(Outcome::Taken(written, frozen)) => {
@@ -176,11 +172,10 @@ impl Driver {
         if failure.frozen {
             self.undo(Undo::Thaw).await;
         }
-        if let Some((mut record, layer)) = failure.behind.map(|behind| *behind) {
+        if let Some((record, layer)) = failure.behind.map(|behind| *behind) {
             self.engine.fault();
-            record.generation = self.record.generation + 1;
-            self.unwritten = Some(Unwritten { record, end: None, layer: Some((layer, Arc::new(pin))) });
-            if let Err(error) = self.write_unwritten().await {
+            let layer = Some((layer, Arc::new(pin)));
+            if let Err(error) = self.must_write(Unwritten { record, end: None, layer }).await {
                 tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down what a sandbox stands on");
             }
         }
@@ -209,7 +204,7 @@ impl Engine {
         spec: &warren_core::SandboxSpec,
     ) -> Result<Vec<RootTree>, EngineError> {
         let request = self.shared.parts.templates.request(id, spec, warren_core::OwnerBond::Outlives);
-        Ok(request.map_err(EngineError::Template)?.root)
+        Ok(request.map_err(EngineError::Template)?.root.into_trees())
     }
 }
 

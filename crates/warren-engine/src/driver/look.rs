@@ -56,20 +56,19 @@ impl Driver {
             remaining_ms = remaining_ms.min(expiry_unix_ms.saturating_sub(clock.unix_ms()));
         }
         let due_ms = now_ms.saturating_add(remaining_ms);
-        if self.record.status == Status::Ready && self.cell.backend.capabilities().freeze {
+        if self.record.status == Status::Ready && self.cell.backend.port.capabilities().freeze {
             due_ms.min(self.idle_since_ms().saturating_add(self.active_ms()))
         } else {
             due_ms
         }
     }
 
-    /// Whether something did not get through and is to be tried again.
+    /// True if something did not get through and is to be tried again.
     fn is_behind(&self) -> bool {
         let blind = self.record.status == Status::Ready && self.watch.is_none();
         let unended = self.record.status == Status::Stopping;
-        let undone = self.unsettled.is_some() || self.leftover.is_some() || self.astray.is_some();
         let unlinked = matches!(self.link, Link::Behind | Link::Doomed);
-        self.unwritten.is_some() || undone || unended || blind || unlinked
+        !self.unfinished.is_nothing() || unended || blind || unlinked
     }
 
     /// Its time to live is over: it pauses or ends, as it was told to.
@@ -77,7 +76,7 @@ impl Driver {
         if !self.record.is_live() || self.is_paused_by_request() {
             return Ok(());
         }
-        let pauses = self.record.on_expiry == OnExpiry::Pause && self.cell.backend.capabilities().freeze;
+        let pauses = self.record.on_expiry == OnExpiry::Pause && self.cell.backend.port.capabilities().freeze;
         if pauses && matches!(self.record.status, Status::Ready | Status::Paused) {
             self.cell.check_unoccupied(Request::Pause)?;
             return self.pause().await;
@@ -138,7 +137,7 @@ impl Driver {
 
     async fn rest(&mut self) {
         let idle_since_ms = self.idle_since_ms();
-        if !self.cell.backend.capabilities().freeze || !self.cell.close_if_unused(idle_since_ms) {
+        if !self.cell.backend.port.capabilities().freeze || !self.cell.close_if_unused(idle_since_ms) {
             return;
         }
         if let Err(error) = self.freeze(PausedBy::Idleness).await {

@@ -67,7 +67,7 @@ pub(super) fn failed(step: &str, what: &str, error: &EngineError) -> BuildFailur
 impl Images {
     /// Writes down that something is to be built. Says which build of which image it is.
     pub async fn announce(&self, new: NewBuild) -> Result<(ImageId, BuildId), ImageError> {
-        let (id, now) = (BuildId::from_random(self.engine.shared.parts.random.bits()), self.now());
+        let (id, now) = (BuildId::from_random(self.parts().random.bits()), self.now());
         let fresh = self.fresh(Some(new.name.clone()), ImageOrigin::Steps);
         let tags = if new.tags.is_empty() { vec![DEFAULT_TAG.to_owned()] } else { new.tags };
         let announced = self.change_or_make(fresh, move |image| {
@@ -82,17 +82,16 @@ impl Images {
     /// Begins with a build that was announced. Nobody waits for its end.
     pub async fn begin(&self, name: &str, build: &BuildId, recipe: Recipe) -> Result<(), ImageError> {
         let order = self.order(name, build, recipe).await?;
-        let log = self.builds().open(&self.owner, build, Arc::clone(&self.engine.shared.parts.clock))?;
-        let (id, node) = (order.build.clone(), self.engine.node().clone());
+        let log = self.builds().open(self.owner(), build, Arc::clone(&self.parts().clock))?;
+        let (id, node) = (order.build.clone(), self.engine().node().clone());
         let begun =
             self.change(order.image.as_str(), move |image| Ok((Fate::Stays, image.begin(&id, &node)?)));
         if let Err(error) = begun.await {
-            self.builds().forget(&self.owner, build);
+            self.builds().forget(self.owner(), build);
             return Err(error);
         }
-        (self.engine.shared.parts.passed)(EngineStep::ImageBegun);
-        let images = Self { engine: self.engine.inner(), owner: self.owner.clone() };
-        tokio::spawn(images.carry_out(order, log));
+        (self.parts().passed)(EngineStep::ImageBegun);
+        tokio::spawn(self.inner().carry_out(order, log));
         Ok(())
     }
 
@@ -119,7 +118,7 @@ impl Images {
 
     /// Changes whenever the base does.
     async fn mark(&self, base: &Beginning) -> Result<String, EngineError> {
-        let (template, known) = (&base.context.template, self.engine.templates().await?);
+        let (template, known) = (&base.context.template, self.engine().templates().await?);
         let digest = known.into_iter().find(|info| info.name == *template).map(|info| info.digest);
         let from = base.from.as_ref().map(ToString::to_string).unwrap_or_default();
         Ok(format!("{template} {} {from}", digest.unwrap_or_default()))
@@ -132,7 +131,7 @@ impl Images {
         // In a task of its own, so that whatever happens to it the build has an end.
         let made = tokio::spawn(self.clone().make(order.clone(), Arc::clone(&log)));
         let made = made.await.unwrap_or_else(|error| {
-            self.engine.fault();
+            self.engine().fault();
             tracing::error!(error = sentence(&error), "a build broke off");
             Err(failure("", "the server failed; its log says more"))
         });
@@ -152,13 +151,13 @@ impl Images {
             Ok((Fate::Stays, image.finish(&build, outcome.clone(), now)?))
         };
         match self.change(order.image.as_str(), finish).await {
-            Ok(()) => (self.engine.shared.parts.passed)(EngineStep::ImageWritten),
+            Ok(()) => (self.parts().passed)(EngineStep::ImageWritten),
             Err(error) => {
                 tracing::info!(build.id = %order.build, error = sentence(&error), "the end of a build is not in its image");
                 self.discard(snapshot.into_iter().collect());
             }
         }
-        self.builds().close(&self.owner, &order.build);
+        self.builds().close(self.owner(), &order.build);
     }
 
     /// Makes the sandbox, has the work done in it, and takes it away again.
@@ -172,13 +171,13 @@ impl Images {
         };
         let made = self.make_sandbox(&order, &base).await;
         let id = made.map_err(|error| failed("base", "failed to make a sandbox", &error))?;
-        let place = Place { engine: &self.engine, owner: &self.owner, id: &id };
+        let sandbox = self.access.sandbox(&id);
+        let place = Place { sandbox: &sandbox };
         let work = Work { images: &self, order: &order, log: &log, place, context: base.context };
         let made = tokio::time::timeout(LONGEST, work.all(done)).await.unwrap_or_else(|_| {
             Err(failure("", format!("the build took longer than {} s", LONGEST.as_secs())))
         });
-        let stopped = self.engine.stop(&self.owner, &id, StoppedFiles::Delete, self.engine.who());
-        if let Err(error) = stopped.await {
+        if let Err(error) = sandbox.stop(StoppedFiles::Delete).await {
             tracing::warn!(sandbox.id = %id, error = sentence(&error), "the sandbox of a build could not be removed");
         }
         made
@@ -186,14 +185,14 @@ impl Images {
 
     /// How many steps need not be done again, and the state after them.
     async fn resume_point(&self, order: &Order) -> (usize, Option<KeptStep>) {
-        let owner = self.owner.clone();
-        let Ok(kept) = self.engine.catalog(move |catalog| catalog.kept_steps(&owner)).await else {
+        let owner = self.owner().clone();
+        let Ok(kept) = self.engine().catalog(move |catalog| catalog.kept_steps(&owner)).await else {
             return (0, None);
         };
         let usable = order.steps.iter().take_while(|step| !order.force && !step.force);
         for step in usable.collect::<Vec<_>>().into_iter().rev() {
             let Some(state) = kept.iter().find(|state| state.key == step.key) else { continue };
-            let found = self.engine.snapshot(&self.owner, &state.snapshot).await;
+            let found = self.access.snapshots().get(&state.snapshot).await;
             let there = found.is_ok_and(|snapshot| !snapshot.damaged);
             if self.note_use(state, there).await.is_ok() && there {
                 return (step.number, Some(state.clone()));
@@ -204,8 +203,8 @@ impl Images {
 
     /// A state between steps was used, or turned out to be gone.
     async fn note_use(&self, state: &KeptStep, there: bool) -> Result<(), ImageError> {
-        let (owner, used) = (self.owner.clone(), KeptStep { used_unix_ms: self.now(), ..state.clone() });
-        let noted = self.engine.catalog(move |catalog| match there {
+        let (owner, used) = (self.owner().clone(), KeptStep { used_unix_ms: self.now(), ..state.clone() });
+        let noted = self.engine().catalog(move |catalog| match there {
             true => catalog.keep_step(&owner, &used),
             false => catalog.forget_step(&owner, &used.key),
         });
@@ -213,7 +212,7 @@ impl Images {
     }
 
     async fn make_sandbox(&self, order: &Order, base: &Beginning) -> Result<SandboxId, EngineError> {
-        let settings = &self.engine.shared.settings;
+        let settings = &self.engine().shared.settings;
         let own = &settings.default_limits;
         let longest_s = LONGEST.as_secs() + SPARE_S;
         let limits = Limits {
@@ -237,7 +236,7 @@ impl Images {
             automatic: Some(Automatic::Off),
             ..NewSandbox::new(spec)
         };
-        let request = Acquire { fresh: true, ..Acquire::new(self.engine.who().to_owned(), sandbox) };
-        Ok(self.engine.acquire(&self.owner, request).await?.sandbox.id)
+        let request = Acquire { fresh: true, ..Acquire::new(self.access.caller().name.clone(), sandbox) };
+        Ok(self.access.sessions().acquire(request).await?.sandbox.id)
     }
 }

@@ -23,9 +23,9 @@ impl Images {
     /// Captures the files of a sandbox, which goes on, as a build of an image: of the one of that
     /// name, or of a new one. A sandbox that begins with it goes on where this one was.
     pub async fn capture(&self, sandbox: &SandboxId, name: Option<ImageRef>) -> Result<Captured, ImageError> {
-        let record = self.engine.sandbox(&self.owner, sandbox).await?;
+        let record = self.engine().record_of(self.owner(), sandbox).await?;
         let taken = self.take(sandbox, true).await?;
-        (self.engine.shared.parts.passed)(EngineStep::ImageTaken);
+        (self.parts().passed)(EngineStep::ImageTaken);
         let spec = record.spec;
         let (template, env, user, workdir) = (spec.template, spec.env, spec.user, spec.workdir);
         let built = Built {
@@ -37,14 +37,14 @@ impl Images {
         let (name, tag) = name.map(|name| (name.name, name.tag)).unzip();
         let (tag, now) = (tag.flatten().unwrap_or_else(|| DEFAULT_TAG.to_owned()), self.now());
         let fresh = self.fresh(name, ImageOrigin::Sandbox);
-        let (build, tags) = (BuildId::from_random(self.engine.shared.parts.random.bits()), [tag.clone()]);
+        let (build, tags) = (BuildId::from_random(self.parts().random.bits()), [tag.clone()]);
         let added = self.change_or_make(fresh, move |image| {
             image.add(build.clone(), built.clone(), &tags, now)?;
             Ok((image.id.clone(), image.name.clone()))
         });
         match added.await {
             Ok((image, name)) => {
-                (self.engine.shared.parts.passed)(EngineStep::ImageWritten);
+                (self.parts().passed)(EngineStep::ImageWritten);
                 Ok(Captured { taken, image, name, tag })
             }
             Err(error) => {
@@ -56,15 +56,15 @@ impl Images {
 
     /// A new image without any build.
     pub(super) fn fresh(&self, name: Option<String>, origin: ImageOrigin) -> ImageRecord {
-        let id = ImageId::from_random(self.engine.shared.parts.random.bits());
-        ImageRecord::new(id, self.owner.clone(), name, origin, self.now())
+        let id = ImageId::from_random(self.parts().random.bits());
+        ImageRecord::new(id, self.owner().clone(), name, origin, self.now())
     }
 
     /// Captures a sandbox, under a name that keeps the snapshot when the sandbox is gone.
     pub(super) async fn take(&self, sandbox: &SandboxId, durable: bool) -> Result<Taken, EngineError> {
-        let name = format!("image {}", BuildId::from_random(self.engine.shared.parts.random.bits()));
+        let name = format!("image {}", BuildId::from_random(self.parts().random.bits()));
         let asked = CaptureOrder::asked(SnapshotReason::Image);
-        self.engine.take(&self.owner, sandbox, CaptureOrder { name: Some(name), durable, ..asked }).await
+        self.engine().take(self.owner(), sandbox, CaptureOrder { name: Some(name), durable, ..asked }).await
     }
 
     /// Deletes snapshots that no image needs, in the background. One that stays although it should
@@ -73,15 +73,15 @@ impl Images {
         if snapshots.is_empty() {
             return;
         }
-        let images = Self { engine: self.engine.inner(), owner: self.owner.clone() };
+        let images = self.inner();
         tokio::spawn(async move { images.delete(snapshots).await });
     }
 
     pub(super) async fn delete(&self, snapshots: Vec<SnapshotId>) {
         for id in snapshots {
-            match self.engine.delete_snapshot(&self.owner, &id).await {
+            match self.access.snapshots().delete(&id).await {
                 Ok(()) | Err(EngineError::NotFound { .. } | EngineError::ShuttingDown) => {}
-                Err(error) => failed(&self.engine, &id, &error),
+                Err(error) => failed(self.engine(), &id, &error),
             }
         }
     }

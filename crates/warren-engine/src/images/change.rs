@@ -36,7 +36,7 @@ impl Images {
         name: &str,
         change: impl Fn(&mut ImageRecord) -> Result<(Fate, T), ImageDenied> + Send + 'static,
     ) -> Result<T, ImageError> {
-        let (owner, name) = (self.owner.clone(), name.to_owned());
+        let (owner, name) = (self.owner().clone(), name.to_owned());
         self.written(move |catalog| match attempts(|| once(catalog, &owner, &name, &change))? {
             Some(changed) => Ok(changed),
             None => Err(ImageError::NotFound { name: name.clone() }),
@@ -70,10 +70,10 @@ impl Images {
         &self,
         write: impl FnOnce(&dyn Catalog) -> Result<Changed<T>, ImageError> + Send + 'static,
     ) -> Result<T, ImageError> {
-        self.engine.may_change()?;
-        let Changed { outcome, gone } = self.engine.catalog(write).await?;
+        self.engine().may_change()?;
+        let Changed { outcome, gone } = self.engine().catalog(write).await?;
         if !gone.is_empty() {
-            (self.engine.shared.parts.passed)(EngineStep::ImageForgotten);
+            (self.parts().passed)(EngineStep::ImageForgotten);
         }
         self.discard(gone);
         Ok(outcome)

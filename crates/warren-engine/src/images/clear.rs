@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Owner, SandboxId, SandboxRecord, SnapshotId};
 
-use super::Images;
 use crate::blocking::blocking;
 use crate::error::sentence;
 use crate::{Engine, EngineError, StoppedFiles};
@@ -44,7 +43,7 @@ impl Engine {
 
     pub(crate) async fn clear_leftovers(&self, leftovers: Leftovers) {
         for (owner, id) in leftovers.sandboxes {
-            match self.stop(&owner, &id, StoppedFiles::Delete, "the engine").await {
+            match self.itself(&owner).sandbox(&id).stop(StoppedFiles::Delete).await {
                 Ok(_) | Err(EngineError::NotFound { .. } | EngineError::ShuttingDown) => {}
                 Err(error) => {
                     self.fault();
@@ -53,7 +52,7 @@ impl Engine {
             }
         }
         for (owner, snapshots) in leftovers.snapshots {
-            Images { engine: self.inner(), owner }.delete(snapshots).await;
+            self.itself(&owner).images().delete(snapshots).await;
         }
     }
 }

@@ -149,7 +149,7 @@ impl Place<'_> {
         output: Output<'_>,
     ) -> Result<(), CommandFailure> {
         let spec = ProcessSpec { follow: Some(Reader::Holds), ..spec };
-        let started = self.engine.start(self.owner, self.id, spec).await;
+        let started = self.sandbox.start(spec).await;
         let mut process = started.map_err(|error| CommandFailure::of_start(error, user))?;
         let lines = |level| Lines { output, level, rest: Vec::new() };
         let (mut stdout, mut stderr) = (lines(LogLevel::Info), lines(LogLevel::Warn));
@@ -169,7 +169,7 @@ impl Place<'_> {
     pub(super) async fn variables(&self, with: &Environment) -> Result<Vec<(String, String)>, EngineError> {
         let spec = ProcessSpec { argv: vec!["env".into()], ..in_shell("", with) };
         let caps = OutputCaps { stdout: MOST_ENV, stderr: 0 };
-        let listed = self.engine.exec(self.owner, self.id, spec, Bytes::new(), caps).await?;
+        let listed = self.sandbox.exec(spec, Bytes::new(), caps).await?;
         let text = String::from_utf8_lossy(&listed.stdout.bytes).into_owned();
         let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
         Ok(text.lines().filter_map(pair).collect())
@@ -184,7 +184,7 @@ impl Place<'_> {
             parents: true,
         };
         let call = FileCall { user: Some("root".into()), operation, as_root: Some(true) };
-        let mut writer = self.engine.write_file(self.owner, self.id, call).await?;
+        let mut writer = self.sandbox.files().write(call).await?;
         loop {
             let (same, bytes) = blocking(move || {
                 let bytes = piece(&mut archive);

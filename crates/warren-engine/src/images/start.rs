@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
-use warren_core::{Owner, SandboxId, SandboxRecord, StartCommands};
+use warren_core::{SandboxRecord, StartCommands};
 use warren_wire::guest::ByteString;
 
 use super::{ImageError, Images};
-use crate::{Engine, EngineError, OutputCaps, ProcessSpec};
+use crate::{EngineError, OutputCaps, ProcessSpec, Sandbox};
 
 /// How long a new sandbox may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -28,9 +28,7 @@ pub(super) struct Environment {
 /// The sandbox in which commands run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
-    pub(super) engine: &'a Engine,
-    pub(super) owner: &'a Owner,
-    pub(super) id: &'a SandboxId,
+    pub(super) sandbox: &'a Sandbox,
 }
 
 impl Images {
@@ -38,7 +36,8 @@ impl Images {
     /// the sandbox is ready.
     pub async fn start(&self, record: &SandboxRecord) -> Result<(), ImageError> {
         let Some(start) = &record.start else { return Ok(()) };
-        let place = Place { engine: &self.engine, owner: &self.owner, id: &record.id };
+        let sandbox = self.access.sandbox(&record.id);
+        let place = Place { sandbox: &sandbox };
         place.begin(start, &Environment::default()).await?;
         if place.until_ready(start, &Environment::default(), PATIENCE).await? {
             return Ok(());
@@ -51,7 +50,7 @@ impl Place<'_> {
     /// Runs the start command, and leaves it alone.
     pub(super) async fn begin(&self, start: &StartCommands, with: &Environment) -> Result<(), EngineError> {
         let Some(command) = &start.command else { return Ok(()) };
-        self.engine.spawn(self.owner, self.id, in_shell(command, with)).await.map(drop)
+        self.sandbox.spawn(in_shell(command, with)).await.map(drop)
     }
 
     /// Whether it became ready in time.
@@ -68,7 +67,7 @@ impl Place<'_> {
             let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
             let spec = ProcessSpec { timeout_ms: Some(timeout_ms), ..in_shell(ready, with) };
             let none = OutputCaps { stdout: 0, stderr: 0 };
-            let asked = self.engine.exec(self.owner, self.id, spec, Bytes::new(), none).await?;
+            let asked = self.sandbox.exec(spec, Bytes::new(), none).await?;
             if asked.exit.code == 0 {
                 return Ok(true);
             }

@@ -1,7 +1,6 @@
 //! Steps of a build, done in its sandbox.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use warren_core::{BuildFailure, BuildStep, Built, CopyFiles, ImageContext, KeptStep, SnapshotId};
@@ -134,8 +133,7 @@ impl Work<'_> {
     }
 
     async fn send(&self, copy: &CopyFiles) -> Result<(), SendError> {
-        let files = Arc::clone(&self.place.engine.shared.parts.build_files);
-        let (owner, hash) = (self.place.owner.clone(), copy.hash.clone());
+        let (files, owner, hash) = self.images.files(&copy.hash);
         let archive = blocking(move || files.open(&owner, &hash)).await.map_err(SendError::of_read)?;
         self.place.send(archive, ARCHIVE).await
     }
@@ -168,7 +166,7 @@ impl Work<'_> {
         let operation = FileOperation::MakeDirectory { path: path.into(), permissions: None, parents: true };
         let user = self.context.user.as_deref().map(Into::into);
         let call = FileCall { user, operation, as_root: Some(true) };
-        let made = self.place.engine.file_call(self.place.owner, self.place.id, call).await;
+        let made = self.place.sandbox.files().call(call).await;
         made.map_err(|error| failed(step, &format!("failed to make '{path}'"), &error))?;
         self.context.workdir = Some(path.into());
         Ok(())
@@ -183,16 +181,16 @@ impl Work<'_> {
     }
 
     async fn kept(&self, step: &KeyedStep) -> Result<(), ImageError> {
-        let snapshot = self.images.take(self.place.id, false).await?.snapshot.id;
-        (self.place.engine.shared.parts.passed)(EngineStep::ImageStepTaken);
-        let (owner, used_unix_ms) = (self.place.owner.clone(), self.images.now());
+        let snapshot = self.images.take(self.place.sandbox.id(), false).await?.snapshot.id;
+        (self.images.parts().passed)(EngineStep::ImageStepTaken);
+        let (owner, used_unix_ms) = (self.images.owner().clone(), self.images.now());
         let state = KeptStep {
             key: step.key.clone(),
             snapshot: snapshot.clone(),
             context: self.context.clone(),
             used_unix_ms,
         };
-        let kept = self.place.engine.catalog(move |catalog| {
+        let kept = self.images.engine().catalog(move |catalog| {
             let mut known = catalog.kept_steps(&owner)?;
             catalog.keep_step(&owner, &state)?;
             let replaced = known.iter().position(|known| known.key == state.key);
@@ -208,7 +206,7 @@ impl Work<'_> {
         });
         match kept.await {
             Ok(gone) => {
-                (self.place.engine.shared.parts.passed)(EngineStep::ImageStepKept);
+                (self.images.parts().passed)(EngineStep::ImageStepKept);
                 self.images.discard(gone);
                 Ok(())
             }
@@ -233,10 +231,10 @@ impl Work<'_> {
             }
         }
         self.tell(step, "Taking a snapshot");
-        let taken = self.images.take(self.place.id, true).await;
+        let taken = self.images.take(self.place.sandbox.id(), true).await;
         let snapshot = taken.map_err(|error| failed(step, "failed to take a snapshot", &error))?.snapshot.id;
-        (self.place.engine.shared.parts.passed)(EngineStep::ImageTaken);
-        let (sandbox, start) = (self.place.id.clone(), self.order.start.clone());
+        (self.images.parts().passed)(EngineStep::ImageTaken);
+        let (sandbox, start) = (self.place.sandbox.id().clone(), self.order.start.clone());
         Ok(Built { snapshot, sandbox, context: self.context, start })
     }
 }

@@ -58,7 +58,7 @@ impl Engine {
     }
 
     async fn state_around(&self, cell: &Cell, order: CaptureOrder) -> Option<SnapshotId> {
-        if !cell.backend.capabilities().snapshots {
+        if cell.backend.layered().is_err() {
             return None;
         }
         let record = cell.record();

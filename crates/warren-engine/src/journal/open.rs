@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warren_core::catalog::Durability;
-use warren_core::{Action, FileDeed, JournalEntry, Outcome, SandboxRecord, SessionId, SnapshotId};
+use warren_core::{Action, Caller, FileDeed, JournalEntry, Outcome, SandboxRecord, SessionId, SnapshotId};
 use warren_wire::guest::{ByteString, Exit, ExitCause};
 
 use super::vigil::{Job, Vigil};
@@ -30,13 +30,14 @@ impl Engine {
     /// Writes down that something begins. The journal is not worth a failure: without it there is `None`.
     pub(crate) async fn begin_entry(
         &self,
+        by: &Caller,
         door: &Door,
         action: Action,
         session: Option<SessionId>,
         before: Option<SnapshotId>,
     ) -> Option<OpenEntry> {
         let record = door.cell.record();
-        let mut entry = self.new_entry(&record, action, session);
+        let mut entry = self.new_entry(by, &record, action, session);
         entry.before = before;
         let (engine, door) = (self.inner(), door.clone());
         // One who leaves meanwhile leaves an entry that is closed, not one that nobody knows of.
@@ -50,6 +51,7 @@ impl Engine {
 
     pub(super) fn new_entry(
         &self,
+        by: &Caller,
         record: &SandboxRecord,
         action: Action,
         session: Option<SessionId>,
@@ -61,7 +63,7 @@ impl Engine {
             session,
             turn: record.history.turn.saturating_add(1),
             action,
-            by: self.who().to_owned(),
+            by: by.name.clone(),
             began_unix_ms: self.shared.parts.clock.unix_ms(),
             ended_unix_ms: None,
             outcome: None,

@@ -6,11 +6,10 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use warren_core::Owner;
 
-use super::{Share, Trade};
-use crate::EngineError;
+use super::Share;
 use crate::presence::Presence;
 
-/// The places of one trade.
+/// The places of one kind of work.
 #[derive(Debug)]
 pub(super) struct Crew(Arc<Office>);
 
@@ -22,10 +21,9 @@ struct Office {
     desk: Mutex<Desk>,
 }
 
-/// What holds in one trade.
+/// What holds for one kind of work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
-    pub(super) trade: Trade,
     pub(super) share: Share,
     /// How many of one owner may wait.
     pub(super) waiting: usize,
@@ -81,15 +79,18 @@ impl Crew {
         Self(Arc::new(Office { rules, lent: Some(presence), desk: Mutex::default() }))
     }
 
-    pub(super) async fn place(&self, owner: &Owner) -> Result<Place, EngineError> {
-        let Rules { trade, share, patience, .. } = self.0.rules;
-        let place = match (self.ask(owner), patience) {
+    /// A place, as soon as there is one; `None` when the line is full, or patience is at an end.
+    pub(super) async fn place(&self, owner: &Owner) -> Option<Place> {
+        match (self.ask(owner), self.0.rules.patience) {
             (Turn::Now(place), _) => Some(place),
-            (Turn::Later(turn), Some(patience)) => timeout(patience, turn).await.ok().and_then(Result::ok),
+            (Turn::Later(turn), Some(patience)) => timeout(patience, turn).await.ok()?.ok(),
             (Turn::Later(turn), None) => turn.await.ok(),
             (Turn::Never, _) => None,
-        };
-        place.ok_or(EngineError::MaxHeavyWork { trade, each_owner: share.each_owner, all: share.all })
+        }
+    }
+
+    pub(super) fn share(&self) -> Share {
+        self.0.rules.share
     }
 
     fn ask(&self, owner: &Owner) -> Turn {

@@ -1,7 +1,8 @@
 //! Which policies may be had here.
 
-use warren_core::{Isolation, NetworkPolicy, Owner};
+use warren_core::{NetworkPolicy, Owner};
 
+use crate::error::{Field, PolicyField, Wording};
 use crate::{Engine, EngineError};
 
 impl Engine {
@@ -14,13 +15,15 @@ impl Engine {
     pub(crate) fn check_policy(&self, policy: &NetworkPolicy) -> Result<(), EngineError> {
         let settings = &self.shared.settings.network;
         policy.validate(&settings.exceptions).map_err(|error| {
-            EngineError::invalid(format!("network.{}", error.field()), format!("network.{error}"))
+            EngineError::invalid(Field::Network(error.field), Wording::Reason(error.fault.to_string()))
         })?;
         match policy.limits.exceeds(&settings.most) {
-            Some(field) if !policy.is_none() => {
-                let field = format!("network.limits.{field}");
-                let message = format!("{field} is more than is allowed here");
-                Err(EngineError::invalid(field, message))
+            Some(limit) if !policy.is_none() => {
+                let field = Field::Network(PolicyField::Limit(limit));
+                Err(EngineError::invalid(
+                    field,
+                    Wording::Predicate("is more than is allowed here".to_owned()),
+                ))
             }
             Some(_) | None => Ok(()),
         }
@@ -29,8 +32,11 @@ impl Engine {
     /// As [`Engine::check_policy`], for a sandbox that is to be made: nobody has granted it anything yet.
     pub(crate) fn check_first_policy(&self, policy: &NetworkPolicy) -> Result<(), EngineError> {
         if !policy.grants.is_empty() {
-            let message = "network.grants: a sandbox is made with rules; grants are given while it exists";
-            return Err(EngineError::invalid("network.grants", message));
+            let message = "a sandbox is made with rules; grants are given while it exists";
+            return Err(EngineError::invalid(
+                Field::Network(PolicyField::Grants),
+                Wording::Reason(message.to_owned()),
+            ));
         }
         self.check_policy(policy)
     }
@@ -48,17 +54,17 @@ impl Engine {
         let known = self.catalog(move |catalog| catalog.secrets(&whose)).await?;
         match policy.secrets.iter().find(|name| known.iter().all(|secret| secret.name != **name)) {
             Some(missing) => {
-                let message = format!("network.secrets: there is no secret `{missing}`");
-                Err(EngineError::invalid("network.secrets", message))
+                let message = format!("there is no secret `{missing}`");
+                Err(EngineError::invalid(Field::Network(PolicyField::Secrets), Wording::Reason(message)))
             }
             None => Ok(()),
         }
     }
 
-    /// Why a sandbox of this backend can have no network; `None` when it can.
-    pub(crate) fn why_no_network(&self, backend: &dyn Isolation) -> Option<String> {
-        if !backend.capabilities().network {
-            return Some("it cannot give a sandbox a network".to_owned());
+    /// Why no sandbox can have a link with this policy here, whatever its backend; `None` when it can.
+    pub(crate) fn why_no_link(&self, policy: &NetworkPolicy) -> Option<String> {
+        if policy.is_none() {
+            return None;
         }
         let reason = self.shared.parts.networks.unavailable()?;
         Some(format!("no sandbox can have a network here: {reason}"))

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use warren_core::network::{Decision, Destination, Exceptions, Grant, GrantEffect, Protocol, Wish};
-use warren_core::{HostName, NetworkEntry, NetworkPolicy, NetworkRule, Owner, SandboxId};
+use warren_core::{HostName, NetworkEntry, NetworkPolicy, NetworkRule};
 
 use super::sightings::Moment;
 use super::{NetworkAsk, NetworkChange, NetworkView};
 use crate::error::Missing;
-use crate::{Engine, EngineError};
+use crate::{EngineError, SandboxNetwork};
 
 /// What was not asked again for so long is forgotten. Longer than any connection waits: whoever answers late still helps the next try.
 const KEPT_MS: u64 = 15 * 60_000;
@@ -93,12 +93,12 @@ pub(super) fn is_open(
     policy.decide(&wish, exceptions, now_unix_ms) == Decision::Ask
 }
 
-impl Engine {
+impl SandboxNetwork {
     /// What waits for somebody's answer, the oldest first.
-    pub async fn network_asks(&self, owner: &Owner, id: &SandboxId) -> Result<Vec<NetworkAsk>, EngineError> {
-        self.sandbox(owner, id).await?;
-        let now = Moment::now(self.shared.parts.clock.as_ref());
-        let asks = self.shared.sightings.of(id, |known| {
+    pub async fn asks(&self) -> Result<Vec<NetworkAsk>, EngineError> {
+        self.sandbox.record().await?;
+        let now = Moment::now(self.sandbox.engine.shared.parts.clock.as_ref());
+        let asks = self.sandbox.engine.shared.sightings.of(&self.sandbox.id, |known| {
             known.asks.expire(now);
             known.asks.all()
         });
@@ -107,25 +107,37 @@ impl Engine {
 
     /// Answers what a sandbox waits for: from now on, and for so long, the very same is allowed or denied. Of several answers to one
     /// ask only the first counts; the others are told that there is no such ask.
-    pub async fn answer_network_ask(
+    pub async fn answer(
         &self,
-        owner: &Owner,
-        id: &SandboxId,
         number: u64,
         answer: GrantEffect,
         for_ms: Option<u64>,
     ) -> Result<NetworkView, EngineError> {
-        self.may_change()?;
-        self.sandbox(owner, id).await?;
-        let taken = self.shared.sightings.of(id, |known| known.asks.waiting.remove(&number)).flatten();
+        self.sandbox.engine.may_change()?;
+        self.sandbox.record().await?;
+        let taken = self
+            .sandbox
+            .engine
+            .shared
+            .sightings
+            .of(&self.sandbox.id, |known| known.asks.waiting.remove(&number))
+            .flatten();
         let ask = taken
             .ok_or_else(|| EngineError::NotFound { what: Missing::NetworkAsk, id: number.to_string() })?;
-        let until_unix_ms = self.until(for_ms);
-        let grants =
-            vec![Grant { rule: ask.rule.clone(), effect: answer, until_unix_ms, by: self.who().to_owned() }];
-        let answered = self.change_network(owner, id, NetworkChange::Grant(grants)).await;
+        let until_unix_ms = self.sandbox.engine.until(for_ms);
+        let grants = vec![Grant {
+            rule: ask.rule.clone(),
+            effect: answer,
+            until_unix_ms,
+            by: self.sandbox.caller.name.clone(),
+        }];
+        let answered = self.change(NetworkChange::Grant(grants)).await;
         if answered.is_err() {
-            self.shared.sightings.of(id, |known| known.asks.waiting.insert(number, ask));
+            self.sandbox
+                .engine
+                .shared
+                .sightings
+                .of(&self.sandbox.id, |known| known.asks.waiting.insert(number, ask));
         }
         answered
     }

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use futures_util::{Stream, stream};
 use tokio::sync::watch;
-use warren_core::{NetworkEntry, Owner, SandboxId};
+use warren_core::{NetworkEntry, SandboxId};
 
 use super::NetworkSighting;
 use crate::engine::closed;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, SandboxNetwork};
 
 /// Entries that are kept of a sandbox that runs.
 const KEPT: usize = 256;
@@ -55,41 +55,40 @@ impl Log {
     }
 }
 
-impl Engine {
+impl SandboxNetwork {
     /// What a sandbox did and tried after an entry of this number, the oldest first.
-    pub async fn network_log(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        after: u64,
-        limit: u32,
-    ) -> Result<Vec<NetworkSighting>, EngineError> {
-        self.sandbox(owner, id).await?;
+    pub async fn log(&self, after: u64, limit: u32) -> Result<Vec<NetworkSighting>, EngineError> {
+        self.sandbox.record().await?;
         let most = usize::try_from(limit.max(1)).unwrap_or(usize::MAX);
-        Ok(self.shared.sightings.of(id, |known| known.log.after(after, most)).unwrap_or_default())
+        Ok(self
+            .sandbox
+            .engine
+            .shared
+            .sightings
+            .of(&self.sandbox.id, |known| known.log.after(after, most))
+            .unwrap_or_default())
     }
 
     /// The same, then every new entry. Without a number, new ones only.
-    pub async fn follow_network_log(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        after: Option<u64>,
-    ) -> Result<NetworkStream, EngineError> {
-        let cell = self.wake(owner, id).await?;
+    pub async fn follow_log(&self, after: Option<u64>) -> Result<NetworkStream, EngineError> {
+        let cell = self.sandbox.engine.wake(self.sandbox.owner(), &self.sandbox.id).await?;
         let subscribe = |known: &mut super::sightings::Known| {
             let newest = known.log.newest.subscribe();
             (after.unwrap_or_else(|| known.log.last()), newest)
         };
-        let begun = self.shared.sightings.of_cell(&cell, self.shared.started_unix_ms, subscribe);
-        let (seen, newest) = begun.ok_or_else(|| EngineError::sandbox_not_found(id))?;
+        let begun = self.sandbox.engine.shared.sightings.of_cell(
+            &cell,
+            self.sandbox.engine.shared.started_unix_ms,
+            subscribe,
+        );
+        let (seen, newest) = begun.ok_or_else(|| EngineError::sandbox_not_found(&self.sandbox.id))?;
         let follower = Follower {
-            engine: self.inner(),
-            id: id.clone(),
+            engine: self.sandbox.engine.inner(),
+            id: self.sandbox.id.clone(),
             seen,
             ready: VecDeque::new(),
             newest,
-            closing: self.shared.closing.subscribe(),
+            closing: self.sandbox.engine.shared.closing.subscribe(),
         };
         Ok(Box::pin(stream::unfold(follower, |mut follower| async {
             let sighting = follower.next().await?;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use warren_core::network::Destination;
-use warren_core::{NetworkEntry, NetworkPolicy, Owner, SandboxId};
+use warren_core::{NetworkEntry, NetworkPolicy, SandboxId};
 
 use super::smallest::smallest;
 use crate::error::sentence;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, SandboxNetwork};
 
 /// No policy has more rules, so more would be of no use.
 const MOST: u32 = 512;
@@ -31,18 +31,22 @@ impl Reached {
     }
 }
 
-impl Engine {
+impl SandboxNetwork {
     /// The smallest policy for what a sandbox was seen to reach: names and ports, and addresses where no name is known.
-    pub async fn learned_network(&self, owner: &Owner, id: &SandboxId) -> Result<NetworkPolicy, EngineError> {
-        let record = self.sandbox(owner, id).await?;
-        let (whose, which) = (owner.clone(), id.clone());
-        let mut reached = self.catalog(move |catalog| catalog.reached(&whose, &which)).await?;
-        let lately = self.shared.sightings.of(id, |known| known.reached.destinations.clone());
+    pub async fn learned(&self) -> Result<NetworkPolicy, EngineError> {
+        let record = self.sandbox.record().await?;
+        let (whose, which) = (self.sandbox.owner().clone(), self.sandbox.id.clone());
+        let engine = &self.sandbox.engine;
+        let mut reached = engine.catalog(move |catalog| catalog.reached(&whose, &which)).await?;
+        let sightings = &engine.shared.sightings;
+        let lately = sightings.of(&self.sandbox.id, |known| known.reached.destinations.clone());
         reached.extend(lately.unwrap_or_default());
         let NetworkPolicy { deny, secrets, limits, .. } = record.spec.network;
         Ok(NetworkPolicy { deny, secrets, limits, ..smallest(&reached) })
     }
+}
 
+impl Engine {
     /// Writes down what was reached and is not written yet.
     pub(crate) async fn write_reached(&self) {
         let mut more = Vec::new();

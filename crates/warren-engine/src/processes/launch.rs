@@ -2,6 +2,7 @@ use warren_wire::guest::{FailureCode, ProcessInfo, ProcessSelector, Reply, Reque
 
 use super::{LaunchStatus, Launched};
 use crate::EngineError;
+use crate::error::Field;
 use crate::guest::{ANSWER, Guest};
 
 /// The variable that tells a process its port, and everybody else which port is whose.
@@ -18,7 +19,7 @@ impl Guest {
         let process = self.process(selector).await?;
         match port_of(&process) {
             Some(port) => self.judge(process, port).await,
-            None => Err(EngineError::invalid("process", "the process was not given a port")),
+            None => Err(EngineError::invalid(Field::Process, "the process was not given a port")),
         }
     }
 

@@ -43,8 +43,8 @@ pub(super) fn correct_stacks<'a>(
     let parts = &engine.shared.parts;
     let (catalog, layers) = (parts.catalog.as_ref(), parts.layers.as_ref());
     let stacks: HashMap<&SandboxId, (Stack, bool)> = found
-        .filter(|found| !found.root.is_empty())
-        .map(|found| (&found.id, (layers.stack_of(&found.root), found.alive)))
+        .filter(|found| !found.root.trees().is_empty())
+        .map(|found| (&found.id, (layers.stack_of(found.root.trees()), found.alive)))
         .collect();
     for record in records.iter_mut().filter(|record| !known(&record.id)) {
         let Some((stack, alive)) = stacks.get(&record.id) else { continue };

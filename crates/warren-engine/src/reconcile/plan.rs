@@ -41,7 +41,7 @@ impl Plan {
         let mut plan = Self::default();
         for record in records {
             let seen = found.get(&record.id).copied();
-            if matches!(record.status, Status::Ready | Status::Paused | Status::Syncing) {
+            if matches!(record.status, Status::Ready | Status::Paused) {
                 plan.should_run += 1;
                 plan.missing += usize::from(seen.is_none());
             }
@@ -88,7 +88,7 @@ fn conclude(record: &SandboxRecord, seen: Option<&Found>, boot_id: &str) -> Ther
         // A start that failed could not be undone.
         Status::Stopped | Status::Failed => Therefore::Settle(Remains::HalfResumed),
         Status::Stopping => Therefore::Settle(Remains::HalfEnded),
-        Status::Ready | Status::Paused | Status::Syncing => match seen {
+        Status::Ready | Status::Paused => match seen {
             Some(found) if found.alive => Therefore::Adopt { frozen: found.frozen },
             Some(_) if record.deadline.boot_id == boot_id => Therefore::Settle(Remains::Dead),
             Some(_) => Therefore::Settle(Remains::SwitchedOff),

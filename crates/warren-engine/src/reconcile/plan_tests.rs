@@ -52,7 +52,7 @@ fn found(number: u8, alive: bool) -> Found {
         frozen: false,
         owner: OwnerBond::Outlives,
         spec,
-        root: Vec::new(),
+        root: warren_core::Root::Layers(Vec::new()),
         created_unix_ms: 0,
     }
 }

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use warren_core::{Owner, RunLimits, SandboxRecord, SandboxSpec, SessionRecord, SessionState, TemplateName};
 use warren_testkit::{
-    FakeBuildFiles, FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates,
-    MemoryCatalog, Standing,
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
 };
 
 use crate::{Acquire, Acquired, Engine, EngineError, NewSandbox, Parts, Requirements, Settings};
@@ -35,7 +34,6 @@ impl Bench {
             layers: backend.layers(),
             build_files: Arc::new(FakeBuildFiles::default()),
             networks: FakeNetworks::new(),
-            disk: Arc::new(FakeDisk::new()),
             clock: clock.clone(),
             random: Arc::new(FakeRandom::new(7)),
             passed: Arc::new(|_| {}),
@@ -46,7 +44,7 @@ impl Bench {
     }
 
     pub(crate) async fn acquire(&self) -> Acquired {
-        self.engine.acquire(&owner(), request()).await.unwrap()
+        self.engine.of(&owner()).sessions().acquire(request()).await.unwrap()
     }
 
     /// A session as the catalog has it.
@@ -92,7 +90,7 @@ pub(crate) fn limits(runs: u32) -> RunLimits {
 /// The field that an error is about.
 pub(crate) fn field<T: std::fmt::Debug>(result: Result<T, EngineError>) -> String {
     match result {
-        Err(EngineError::Invalid { field, .. }) => field,
+        Err(EngineError::Invalid { field, .. }) => field.to_string(),
         other => panic!("expected an invalid field, got {other:?}"),
     }
 }

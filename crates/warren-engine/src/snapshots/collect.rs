@@ -110,7 +110,7 @@ impl Engine {
         }
         for backend in &parts.backends {
             for found in backend.list().map_err(EngineError::Backend)? {
-                keep(&parts.layers.stack_of(&found.root).0);
+                keep(&parts.layers.stack_of(found.root.trees()).0);
             }
         }
         for layer in &unused {

@@ -74,35 +74,35 @@ async fn work(engine: &Engine, promises: &Promises, id: &SandboxId) -> Result<()
 /// Every kind of change of a sandbox's life, one after the other.
 async fn life(world: &World, engine: &Engine, promises: &Promises) -> Result<(), EngineError> {
     let me = owner();
-    let first = engine.acquire(&me, acquire()).await?;
+    let first = engine.of(&me).sessions().acquire(acquire()).await?;
     let id = &first.sandbox.id;
     work(engine, promises, id).await?;
-    engine.pause(&me, id).await?;
-    engine.resume(&me, id).await?;
+    engine.of(&me).sandbox(id).pause().await?;
+    engine.of(&me).sandbox(id).resume().await?;
     world.fall_idle(engine).await;
     assert_eq!(status(engine, id).await, Status::Paused);
     exec(engine, id, "true").await?;
-    engine.stop(&me, id, StoppedFiles::Keep, "tour").await?;
-    engine.resume(&me, id).await?;
-    engine.detach(&me, &first.session.id).await?;
-    let second = engine.attach(&me, attach(id)).await?;
-    engine.suspend(&me, &second.session.id).await?;
-    engine.resume_session(&me, &second.session.id).await?;
-    engine.detach(&me, &second.session.id).await?;
+    engine.of(&me).sandbox(id).stop(StoppedFiles::Keep).await?;
+    engine.of(&me).sandbox(id).resume().await?;
+    engine.of(&me).session(&first.session.id).detach().await?;
+    let second = engine.of(&me).sessions().attach(attach(id)).await?;
+    engine.of(&me).session(&second.session.id).suspend().await?;
+    engine.of(&me).session(&second.session.id).resume().await?;
+    engine.of(&me).session(&second.session.id).detach().await?;
     world.pass(engine, DETACHED_S + 1).await;
     eventually("it is stopped", async || status(engine, id).await == Status::Stopped).await;
-    engine.resume_session(&me, &second.session.id).await?;
-    engine.stop(&me, id, StoppedFiles::Keep, "tour").await?;
+    engine.of(&me).session(&second.session.id).resume().await?;
+    engine.of(&me).sandbox(id).stop(StoppedFiles::Keep).await?;
     promises.give_up(id);
-    engine.stop(&me, id, StoppedFiles::Delete, "tour").await?;
-    let third = engine.acquire(&me, acquire()).await?;
-    engine.terminate(&me, &third.session.id, "tour").await?;
-    let fourth = engine.acquire(&me, acquire()).await?;
+    engine.of(&me).sandbox(id).stop(StoppedFiles::Delete).await?;
+    let third = engine.of(&me).sessions().acquire(acquire()).await?;
+    engine.of(&me).session(&third.session.id).terminate().await?;
+    let fourth = engine.of(&me).sessions().acquire(acquire()).await?;
     work(engine, promises, &fourth.sandbox.id).await?;
     world.isolation.die(&fourth.sandbox.id, true);
     eventually("its end is noticed", async || status(engine, &fourth.sandbox.id).await == Status::Stopped)
         .await;
-    engine.attach(&me, attach(&fourth.sandbox.id)).await?;
+    engine.of(&me).sessions().attach(attach(&fourth.sandbox.id)).await?;
     Ok(())
 }
 
@@ -156,20 +156,25 @@ fn recover(world: &World, promises: &Promises, end: End) {
         for (id, texts) in sandboxes {
             let record = record(&engine, &id).await;
             assert!(record.is_live() || record.files_kept(), "{end:?} lost {record:?}");
-            engine.resume(&owner(), &id).await.unwrap_or_else(|error| panic!("{end:?}: {error:?}"));
+            engine
+                .of(&owner())
+                .sandbox(&id)
+                .resume()
+                .await
+                .unwrap_or_else(|error| panic!("{end:?}: {error:?}"));
             let text = output(&engine, &id, "read /root/work").await;
             assert!(texts.contains(&text), "{end:?}: {id} holds {text} and not {texts:?}");
         }
         engine.sweep().await;
         let snapshots = promises.snapshots.lock().unwrap().clone();
         for (id, text) in snapshots {
-            let forked = engine.fork(&owner(), &Point::Snapshot(id.clone()), forks(1)).await;
+            let forked = engine.of(&owner()).snapshots().fork(&Point::Snapshot(id.clone()), forks(1)).await;
             let fork = forked.unwrap_or_else(|error| panic!("{end:?}: {id}: {error:?}")).remove(0).sandbox.id;
             assert_eq!(output(&engine, &fork, "read /root/work").await, text, "{end:?}: {id}");
         }
         assert_consistent(world, &engine).await;
         for record in all_sandboxes(&engine, &owner()).await {
-            engine.stop(&owner(), &record.id, StoppedFiles::Delete, "tester").await.unwrap();
+            engine.of(&owner()).sandbox(&record.id).stop(StoppedFiles::Delete).await.unwrap();
         }
         world.isolation.assert_only(&[]);
         travel::delete_all(&engine).await;

@@ -31,14 +31,14 @@ fn new_build(name: &str) -> NewBuild {
 
 /// Begins with a build of an image.
 pub(crate) async fn begin(engine: &Engine, name: &str, recipe: Recipe) -> Result<BuildId, ImageError> {
-    let images = engine.images(&owner());
+    let images = engine.of(&owner()).images();
     let (_, build) = images.announce(new_build(name)).await?;
     images.begin(name, &build, recipe).await?;
     Ok(build)
 }
 
 pub(crate) async fn image(engine: &Engine, name: &str) -> ImageRecord {
-    engine.images(&owner()).get(name).await.unwrap()
+    engine.of(&owner()).images().get(name).await.unwrap()
 }
 
 /// Waits for the end of a build.
@@ -65,18 +65,18 @@ async fn fails(engine: &Engine, name: &str, recipe: Recipe) -> BuildFailure {
 
 /// A sandbox that begins with an image.
 pub(crate) async fn sandbox_of(engine: &Engine, name: &str) -> SandboxId {
-    let found = engine.images(&owner()).find(&named(name)).await.unwrap().expect("an image");
+    let found = engine.of(&owner()).images().find(&named(name)).await.unwrap().expect("an image");
     let Beginning { context, from, start } = found.beginning;
     let mut new = new_sandbox();
     new.spec.template = context.template;
     new.spec.env = context.env;
     let new = NewSandbox { from, start, ..new };
     let request = Acquire { fresh: true, ..Acquire::new("tester", new) };
-    engine.acquire(&owner(), request).await.unwrap().sandbox.id
+    engine.of(&owner()).sessions().acquire(request).await.unwrap().sandbox.id
 }
 
 fn messages(engine: &Engine, build: &BuildId) -> Vec<String> {
-    let log = engine.images(&owner()).log(build).expect("a log");
+    let log = engine.of(&owner()).images().log(build).expect("a log");
     let all = WantedLines { offset: 0, limit: usize::MAX, least: LogLevel::Debug };
     log.lines(all).into_iter().map(|line| line.message).collect()
 }
@@ -94,7 +94,7 @@ async fn a_build_does_its_steps_and_its_image_begins_where_they_ended() {
     let world = World::new();
     let engine = world.open().await;
     let hash: FilesHash = "ab".repeat(32).parse().unwrap();
-    let images = engine.images(&owner());
+    let images = engine.of(&owner()).images();
     assert!(!images.has_files(&hash).await);
     images.keep_files(&hash, b"the files".as_slice()).await.unwrap();
     assert!(images.has_files(&hash).await);
@@ -124,12 +124,12 @@ async fn a_build_does_its_steps_and_its_image_begins_where_they_ended() {
     assert_eq!(output(&engine, &id, "read /srv/data").await, "the files");
     assert!(output(&engine, &id, "env").await.contains("BOTH=dark-red\n"));
     images.start(&record(&engine, &id).await).await.unwrap();
-    let processes = format!("{:?}", engine.processes(&owner(), &id).await.unwrap());
+    let processes = format!("{:?}", engine.of(&owner()).sandbox(&id).processes().list().await.unwrap());
     assert!(processes.contains("listen 8000"), "{processes}");
     assert!(images.find(&named("nobody-has-it")).await.unwrap().is_none());
     let tag = images.find(&named("app:v2")).await.unwrap_err();
     assert!(matches!(tag, ImageError::NotBuilt { why: Unbuilt::NoSuchTag, .. }), "{tag:?}");
-    let stranger = engine.images(&stranger());
+    let stranger = engine.of(&stranger()).images();
     assert!(stranger.find(&named("app")).await.unwrap().is_none());
     assert!(matches!(stranger.find(&named("default/app")).await, Err(ImageError::NotFound { .. })));
 }
@@ -152,7 +152,7 @@ async fn steps_that_were_done_before_are_not_done_again() {
     assert_eq!(cached(&engine, &build(&engine, "four", anew).await), 0);
     // A state that is gone is made again.
     for step in world.catalog.kept_steps(&owner()).unwrap() {
-        engine.delete_snapshot(&owner(), &step.snapshot).await.unwrap();
+        engine.of(&owner()).snapshots().delete(&step.snapshot).await.unwrap();
     }
     assert_eq!(cached(&engine, &build(&engine, "five", recipe(steps)).await), 0);
 }
@@ -173,7 +173,7 @@ async fn a_build_that_fails_names_its_step_and_leaves_nothing() {
     assert_eq!(snapshots(&world).len(), 1, "the state after the first step");
     let wrong = begin(&engine, "app", recipe(vec![run("a\0b")])).await.unwrap_err();
     assert!(matches!(wrong, ImageError::Step { index: 0, .. }), "{wrong:?}");
-    let error = engine.images(&owner()).find(&named("app")).await.unwrap_err();
+    let error = engine.of(&owner()).images().find(&named("app")).await.unwrap_err();
     assert!(
         matches!(error, ImageError::NotBuilt { why: Unbuilt::Failed(_) | Unbuilt::NotYet, .. }),
         "{error:?}"
@@ -188,14 +188,14 @@ async fn an_image_that_is_deleted_takes_its_build_and_its_snapshots_along() {
     let running = begin(&engine, "app", recipe(vec![run("sleep 1"), run("write /never 1")])).await.unwrap();
     let step = "[1/2] RUN sleep 1".to_owned();
     eventually("the step runs", async || messages(&engine, &running).contains(&step)).await;
-    engine.images(&owner()).remove(&named("app")).await.unwrap();
+    engine.of(&owner()).images().remove(&named("app")).await.unwrap();
     eventually("the build ends", async || {
         messages(&engine, &running).contains(&"the image was deleted".to_owned())
     })
     .await;
     let kept = world.catalog.kept_steps(&owner()).unwrap().len();
     eventually("its snapshots are gone", async || snapshots(&world).len() == kept).await;
-    assert!(matches!(engine.images(&owner()).get("app").await, Err(ImageError::NotFound { .. })));
+    assert!(matches!(engine.of(&owner()).images().get("app").await, Err(ImageError::NotFound { .. })));
 }
 
 #[tokio::test]
@@ -204,11 +204,11 @@ async fn a_sandbox_becomes_an_image_that_outlives_it() {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     output(&engine, &id, "write /work done").await;
-    let images = engine.images(&owner());
+    let images = engine.of(&owner()).images();
     let captured = images.capture(&id, Some(named("saved:v1"))).await.unwrap();
     assert_eq!((captured.name.as_deref(), captured.tag.as_str()), (Some("saved"), "v1"));
     let unnamed = images.capture(&id, None).await.unwrap();
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
     for name in ["saved:v1".to_owned(), unnamed.image.to_string()] {
         let begun = sandbox_of(&engine, &name).await;
         assert_eq!(output(&engine, &begun, "read /work").await, "done");
@@ -224,7 +224,7 @@ async fn changes_of_one_image_at_the_same_time_all_hold() {
     let world = World::new();
     let engine = world.open().await;
     let built = build(&engine, "app", recipe(Vec::new())).await;
-    let images = engine.images(&owner());
+    let images = engine.of(&owner()).images();
     let target = named("app");
     let tags = (0..20).map(|number| images.tag(&target, vec![format!("t{number}")]));
     for tagged in futures_util::future::join_all(tags).await {
@@ -243,7 +243,7 @@ async fn changes_of_one_image_at_the_same_time_all_hold() {
 async fn an_owner_has_a_bounded_room_for_images() {
     let world = World::new();
     let engine = world.open().await;
-    let images = engine.images(&owner());
+    let images = engine.of(&owner()).images();
     let huge = NewBuild { tags: vec!["x".repeat(17 << 20)], ..new_build("app") };
     assert!(matches!(images.announce(huge).await, Err(ImageError::NoRoom)));
     assert!(images.list().await.unwrap().is_empty(), "a change that cannot be written did not happen");
@@ -256,11 +256,11 @@ async fn an_owner_has_a_bounded_room_for_images() {
 /// What a process leaves that is killed while it builds: see also `crashes`.
 async fn remains(world: &World, engine: &Engine) -> (SnapshotId, SnapshotId, SandboxId) {
     let id = make(engine).await.sandbox.id;
-    let images = engine.images(&owner());
+    let images = engine.of(&owner()).images();
     let kept = images.capture(&id, Some(named("saved"))).await.unwrap().taken.snapshot.id;
     // A name that looks alike is nobody's business.
     let take = TakeSnapshot { name: Some("image of mine".to_owned()), ..TakeSnapshot::default() };
-    let own = engine.take_snapshot(&owner(), &id, take).await.unwrap().snapshot.id;
+    let own = engine.of(&owner()).sandbox(&id).history().take(take).await.unwrap().snapshot.id;
     world.catalog.fail_next_call("insert_image", CatalogErrorKind::Full);
     images.capture(&id, Some(named("lost"))).await.unwrap_err();
     begin(engine, "app", recipe(vec![run("sleep 1000")])).await.unwrap();
@@ -282,7 +282,7 @@ async fn what_an_earlier_process_left_of_its_builds_is_cleared_away() {
     drop(engine);
     let engine = world.open().await;
     assert_eq!(snapshots(&world), [kept]);
-    engine.snapshot(&owner(), &own).await.unwrap();
+    engine.of(&owner()).snapshots().get(&own).await.unwrap();
     assert!(!record(&engine, &building).await.is_live());
     let newest = image(&engine, "app").await.newest().unwrap().1.outcome.clone();
     let BuildOutcome::Failed(failure) = newest else { panic!("{newest:?}") };
@@ -295,7 +295,7 @@ async fn images_that_cannot_be_read_lose_nothing() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let taken = engine.images(&owner()).capture(&id, Some(named("saved"))).await.unwrap().taken.snapshot.id;
+    let taken = engine.of(&owner()).images().capture(&id, Some(named("saved"))).await.unwrap().taken.snapshot.id;
     drop(engine);
     world.catalog.fail_next_call("images", CatalogErrorKind::Damaged);
     let engine = world.open().await;

@@ -158,7 +158,7 @@ fn open_root(
     id_base: u32,
 ) -> Result<Root, IsolationError> {
     let (mut trees, mut shown, mut binds) = (Vec::new(), Vec::new(), Vec::new());
-    for tree in &request.root {
+    for tree in request.root.trees() {
         match tree.access {
             MountAccess::ReadWrite => {
                 layers::make_writable(&area.path, trees.len(), tree, request.state).map_err(layer_error)?;
@@ -180,7 +180,7 @@ fn open_root(
     let dev =
         layers::clone_dev(&shared.dev, namespace).map_err(|errno| layer("/dev", io::Error::from(errno)))?;
     if !request.spec.mounts.is_empty() {
-        let user = users::ids(&request.root, request.user.as_deref()).map_err(|error| {
+        let user = users::ids(request.root.trees(), request.user.as_deref()).map_err(|error| {
             IsolationError::caused(
                 IsolationErrorKind::Invalid,
                 "find the user that the mounts belong to",

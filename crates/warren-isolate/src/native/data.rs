@@ -30,6 +30,8 @@ pub enum OpenError {
     Dev(#[source] io::Error),
     #[error("make the lifeline of sandboxes")]
     Lifeline(#[source] io::Error),
+    #[error("open the data directory to ask how much room there is")]
+    Disk(#[source] io::Error),
     #[error("start a background thread")]
     Thread(#[source] io::Error),
 }

@@ -81,7 +81,7 @@ impl Record {
             own: kept.map(|kept| kept.own.clone()).unwrap_or_default(),
             created_unix_ms: kept.map_or(now, |kept| kept.created_unix_ms),
         }
-        .standing_on(request.root.clone(), None)
+        .standing_on(request.root.trees().to_vec(), None)
     }
 
     /// The same sandbox on another root, of which it wrote one more layer.
@@ -164,7 +164,7 @@ fn start_time(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use warren_core::{RootState, TemplateName};
+    use warren_core::{Root, RootState, TemplateName};
 
     use super::*;
 
@@ -172,7 +172,7 @@ mod tests {
         let request = CreateRequest {
             id: SandboxId::from_random([1; 16]),
             spec: SandboxSpec::new(TemplateName::host()),
-            root: Vec::new(),
+            root: Root::Layers(Vec::new()),
             state: RootState::Fresh,
             env: Vec::new(),
             user: None,

@@ -7,8 +7,8 @@ use serde_json::json;
 use warren_engine::{ChatError, EngineError};
 use warren_wire::api::Problem;
 
-use crate::error::ApiError;
-use crate::limits::read_body;
+use crate::error::{ApiError, name_of};
+use warren_face::body::read_body;
 
 /// When a start that failed is worth another try.
 const RETRY_AFTER_S: u64 = 5;
@@ -76,8 +76,9 @@ impl From<ChatError> for Refusal {
         match error {
             ChatError::Conflict => Self::Conflict,
             ChatError::VolumeNotAllowed => Self::VolumeNotAllowed,
-            ChatError::Engine(EngineError::Invalid { field, message }) => {
-                Self::Invalid(vec![Wrong::field("value_error", &field, message)])
+            ChatError::Engine(EngineError::Invalid { field, wording }) => {
+                let name = name_of(&field);
+                Self::Invalid(vec![Wrong::field("value_error", &name, wording.of(&name))])
             }
             ChatError::StartFailed(error) | ChatError::Engine(error) => {
                 let error = ApiError::from(error);

@@ -8,12 +8,12 @@ use warren_engine::{
 };
 use warren_wire::api;
 
-use super::diff::{change, conflict};
+use super::diff::change;
 use super::new_sandbox::on_expiry;
+use super::rfc3339;
 use super::sandbox::sandbox;
 use super::session::session;
-use super::time::rfc3339;
-use crate::error::ApiError;
+use crate::error::{ApiError, conflict};
 use crate::extract::Params;
 
 const LONGEST_NAME: usize = 128;

@@ -13,8 +13,8 @@ use warren_engine::{EngineError, PortStream, Visit};
 
 use super::control;
 use super::traits::Traits;
-use crate::proxy;
 use crate::state::AppState;
+use warren_face::port::is_closed;
 
 /// How long somebody who comes waits until the sandbox has gone to sleep, if it is about to, and is awake again.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -55,7 +55,7 @@ pub(crate) async fn connect(
     loop {
         let until = state.woken.patience(sandbox);
         match (visit.connect(port).await, until) {
-            (Err(error), Some(_)) if proxy::is_closed(&error) => {
+            (Err(error), Some(_)) if is_closed(&error) => {
                 tokio::time::sleep(rest).await;
                 rest = (rest * 2).min(LATER_LOOKS);
             }
@@ -126,7 +126,7 @@ impl Asleep {
         match error {
             EngineError::MaxSandboxes { .. } | EngineError::MaxSandboxesOfOwner { .. } => Self::Full,
             EngineError::Denied {
-                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
+                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating,
                 ..
             } => Self::Busy,
             EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {

@@ -3,6 +3,7 @@ use std::sync::{PoisonError, RwLock};
 
 use warren_core::catalog::{CatalogError, PortCatalog};
 use warren_core::{Owner, PortSettings, SandboxId};
+use warren_face::error::{ApiError, Code};
 
 /// Ports of one sandbox that may have settings.
 const MOST_PORTS: usize = 256;
@@ -64,6 +65,15 @@ fn read<C: PortCatalog + ?Sized>(catalog: &C) -> Result<Sandboxes, CatalogError>
         sandboxes.entry(record.sandbox).or_default().insert(record.port, record.settings);
     }
     Ok(sandboxes)
+}
+
+impl From<PortBookError> for ApiError {
+    fn from(error: PortBookError) -> Self {
+        match error {
+            PortBookError::TooMany => Self::new(Code::SandboxExhausted, error.to_string()),
+            PortBookError::Catalog(source) => source.into(),
+        }
+    }
 }
 
 #[cfg(test)]

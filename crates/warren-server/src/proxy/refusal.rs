@@ -6,7 +6,9 @@ use warren_core::{DenyReason, SandboxId};
 use warren_engine::EngineError;
 
 use super::route::Misdirected;
-use super::{Target, is_closed};
+use warren_face::port::is_closed;
+
+use super::Target;
 use crate::e2b::wake::Asleep;
 use crate::error::ApiError;
 
@@ -144,7 +146,7 @@ impl Wrong {
         match error {
             EngineError::Denied { reason: DenyReason::Paused, .. } => Self::Paused,
             EngineError::Denied {
-                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
+                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating,
                 ..
             } => Self::Server(StatusCode::SERVICE_UNAVAILABLE),
             EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {

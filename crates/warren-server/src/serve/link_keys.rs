@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 
 use super::{ServeError, private_file};
-use crate::proxy::LinkKeys;
 use crate::world::MachineRandom;
+use warren_face::link_keys::LinkKeys;
 
 /// In the data directory, which only root can enter.
 const FILE: &str = "link-keys.json";
@@ -25,7 +25,7 @@ pub(super) fn settle(data_dir: &Path) -> Result<LinkKeys, ServeError> {
             written.map(|()| keys).map_err(|source| ServeError::Write { path, source })
         }
         // A key that cannot be read must not be replaced by another.
-        Err(source) => Err(ServeError::DataDir { path, source }),
+        Err(source) => Err(ServeError::Read { path, source }),
     }
 }
 

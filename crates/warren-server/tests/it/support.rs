@@ -14,10 +14,7 @@ use warren_engine::{Engine, Parts, Settings};
 use warren_server::config::Config;
 use warren_server::{LinkKeys, Server, ServerParts, Sockets};
 use warren_store::TemplateStore;
-use warren_testkit::{
-    FakeBuildFiles, FakeClock, FakeDisk, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates,
-    MemoryCatalog,
-};
+use warren_testkit::{FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
 
 /// Long enough for anything that is not meant to fail.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,12 +66,12 @@ impl TestServer {
             layers: isolation.layers(),
             build_files: Arc::new(FakeBuildFiles::default()),
             networks: networks.clone(),
-            disk: Arc::new(FakeDisk::new()),
             clock: clock.clone(),
             random: random.clone(),
             passed: Arc::new(|_| {}),
         };
-        let settings = Settings { allowed_mounts: config.mounts.allow.clone(), ..Settings::default() };
+        isolation.allow_mounts(config.mounts.allow.clone());
+        let settings = Settings::default();
         let engine = runtime.block_on(Engine::open(parts, settings)).unwrap();
         let server = Server::new(ServerParts {
             engine,

@@ -129,7 +129,6 @@ impl Columns {
 fn word(status: Status) -> &'static str {
     match status {
         Status::Creating => "creating",
-        Status::Syncing => "syncing",
         Status::Ready => "ready",
         Status::Paused => "paused",
         Status::Stopping => "stopping",

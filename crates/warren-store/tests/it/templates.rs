@@ -42,7 +42,7 @@ fn a_request_is_made_of_the_template_and_the_spec() {
     spec.env.insert("NAME".to_owned(), "value".to_owned());
     let request = test.store.request(&id, &spec, OwnerBond::Outlives).unwrap();
     assert_eq!((request.id, request.owner), (id.clone(), OwnerBond::Outlives));
-    let [given, own] = request.root[0].lowers.as_slice() else { panic!("{:?}", request.root) };
+    let [given, own] = request.root.trees()[0].lowers.as_slice() else { panic!("{:?}", request.root) };
     assert_eq!(*own, test.templates().join("one/root"));
     assert!(given.starts_with(test.data.path().join("common")) && given.join("etc/resolv.conf").is_file());
     assert_eq!(request.env.last().map(String::as_str), Some("NAME=value"));

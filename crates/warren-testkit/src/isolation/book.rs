@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use warren_core::{
-    CreateRequest, Created, Found, IsolationError, IsolationErrorKind, OwnerBond, RootState, RootTree,
+    CreateRequest, Created, Found, IsolationError, IsolationErrorKind, OwnerBond, Root, RootState, RootTree,
     SandboxId, SandboxSpec, Usage,
 };
 
@@ -117,6 +117,7 @@ impl Book {
         let life = Life::Running { guest, frozen: false, watchers: Vec::new() };
         let usage = Usage { memory_bytes: 1 << 20, memory_peak_bytes: 2 << 20, pids: 1, ..Usage::default() };
         let CreateRequest { spec, owner, root, .. } = request;
+        let root = root.into_trees();
         self.gone.remove(&id);
         self.layers.shelf().standing.insert(id.clone(), root.clone());
         self.sandboxes.insert(id.clone(), Sandbox { life, pid, spec, owner, root, tree, usage });
@@ -147,7 +148,7 @@ impl Book {
     fn below(&mut self, request: &CreateRequest, upper: &Delta) -> Result<Nodes, IsolationError> {
         let id = &request.id;
         let shelf = self.layers.shelf();
-        let files = shelf.files(&request.root).map_err(|missing| {
+        let files = shelf.files(request.root.trees()).map_err(|missing| {
             self.violations.push(format!("create of {id} on a root that is not there: {missing}"));
             IsolationError::new(IsolationErrorKind::Layer, format!("mount the root of {id}: {missing}"))
         })?;
@@ -225,7 +226,7 @@ impl Book {
                 frozen: standing == Standing::Frozen,
                 owner: sandbox.owner,
                 spec: sandbox.spec.clone(),
-                root: sandbox.root.clone(),
+                root: Root::Layers(sandbox.root.clone()),
                 created_unix_ms: 1_700_000_000_000 + u64::from(sandbox.pid),
             }
         };

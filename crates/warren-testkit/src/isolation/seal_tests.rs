@@ -15,7 +15,7 @@ fn request(layers: &FakeLayers, stack: &Stack) -> CreateRequest {
     let id = SandboxId::from_random(FakeRandom::new(1).bits());
     let spec = SandboxSpec::new(TemplateName::host());
     let mut request = FakeTemplates::new().request(&id, &spec, OwnerBond::Outlives).unwrap();
-    layers.stand_on(stack, &mut request.root).unwrap();
+    layers.stand_on(stack, request.root.trees_mut()).unwrap();
     request
 }
 
@@ -32,7 +32,7 @@ fn layer(number: u8) -> LayerId {
 
 fn seal(backend: &FakeIsolation, id: &SandboxId, number: u8, on: &Stack) -> Result<Sealed, IsolationError> {
     let layers = backend.layers();
-    let sealed = backend.seal(id, &layers.place(&layer(number)), &request(&layers, on).root)?;
+    let sealed = backend.seal(id, &layers.place(&layer(number)), request(&layers, on).root.trees())?;
     if matches!(sealed, Sealed::Done { .. }) {
         layers.commit(&NewLayer { id: layer(number), sandbox: None, created_unix_ms: 1 }).unwrap();
     }
@@ -71,7 +71,7 @@ fn a_rollback_shows_exactly_the_other_content() {
         backend.create(CreateRequest { state: RootState::Kept, ..request(&layers, stack) }).unwrap();
         let found = ["/tmp/a", "/tmp/b", "/tmp/c"].map(|path| backend.file(&id, path));
         assert_eq!(found, wanted.map(|text| text.map(|text| text.as_bytes().to_vec())));
-        assert_eq!(layers.stack_of(&backend.list().unwrap()[0].root), *stack);
+        assert_eq!(layers.stack_of(backend.list().unwrap()[0].root.trees()), *stack);
         backend.halt(&id).unwrap();
     }
     backend.assert_clean();
@@ -152,7 +152,7 @@ fn broken_rules_of_layers_are_written_down() {
         }),
         ("no place of a layer", |backend, id| {
             let root = request(&backend.layers(), &Stack::default()).root;
-            drop(backend.seal(id, Path::new("/elsewhere"), &root));
+            drop(backend.seal(id, Path::new("/elsewhere"), root.trees()));
         }),
         ("clear of", |backend, id| drop(backend.clear(id))),
         ("destroyed", |backend, id| {
@@ -174,21 +174,6 @@ fn broken_rules_of_layers_are_written_down() {
         let violations = backend.violations();
         assert!(violations.len() == 1 && violations[0].contains(expected), "{expected}: {violations:?}");
     }
-}
-
-#[test]
-fn a_backend_without_snapshots_says_so() {
-    let capabilities = Capabilities { snapshots: false, ..FakeIsolation::new().capabilities().clone() };
-    let backend = FakeIsolation::able("plain", capabilities);
-    let id = backend.create(request(&backend.layers(), &Stack::default())).unwrap().id;
-    for error in [
-        seal(&backend, &id, 1, &Stack::default()).unwrap_err(),
-        backend.writable(&id).unwrap_err(),
-        backend.clear(&id).unwrap_err(),
-    ] {
-        assert_eq!(error.kind, IsolationErrorKind::Unsupported);
-    }
-    backend.assert_clean();
 }
 
 #[test]

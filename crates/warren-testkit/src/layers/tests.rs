@@ -3,8 +3,8 @@ use std::path::Path;
 
 use warren_core::{
     ChangeKind, Conflicts, CopiedData, CreateRequest, DiffOptions, Export, ImportFormat, Isolation as _,
-    LayerContent as _, LayerStore as _, MergeOrder, NewLayer, Owner, OwnerBond, Random as _, SandboxSpec,
-    Sealed, Stack, TemplateName, Templates as _, TextDiff,
+    LayerContent as _, LayerStore as _, Layered as _, MergeOrder, NewLayer, Owner, OwnerBond, Random as _,
+    SandboxSpec, Sealed, Stack, TemplateName, Templates as _, TextDiff,
 };
 
 use super::*;
@@ -31,7 +31,7 @@ impl Bench {
     fn request(&self, stack: &Stack) -> CreateRequest {
         let spec = SandboxSpec::new(TemplateName::host());
         let mut request = FakeTemplates::new().request(&self.id, &spec, OwnerBond::Outlives).unwrap();
-        self.layers.stand_on(stack, &mut request.root).unwrap();
+        self.layers.stand_on(stack, request.root.trees_mut()).unwrap();
         request
     }
 
@@ -48,14 +48,15 @@ impl Bench {
     fn layer(&self, on: &Stack, files: &[(&str, &str)]) -> Stack {
         crate::isolation::write_files(&self.backend, &self.id, files);
         let id = self.draw();
-        let sealed = self.backend.seal(&self.id, &self.layers.place(&id), &self.request(on).root).unwrap();
+        let sealed =
+            self.backend.seal(&self.id, &self.layers.place(&id), self.request(on).root.trees()).unwrap();
         assert!(matches!(sealed, Sealed::Done { .. }), "{sealed:?}");
         self.commit(&id);
         on.with(id)
     }
 
     fn root(&self) -> Vec<RootTree> {
-        self.request(&Stack::default()).root
+        self.request(&Stack::default()).root.into_trees()
     }
 }
 
@@ -64,10 +65,10 @@ fn a_stack_is_found_again_in_a_root() {
     let bench = Bench::new();
     let one = bench.layer(&Stack::default(), &[("/tmp/a", "1")]);
     let two = bench.layer(&one, &[("/tmp/a", "2")]);
-    assert_eq!(bench.layers.stack_of(&bench.request(&two).root), two);
+    assert_eq!(bench.layers.stack_of(bench.request(&two).root.trees()), two);
     assert_eq!(bench.layers.stack_of(&bench.root()), Stack::default());
     let found = bench.backend.list().unwrap();
-    assert_eq!(bench.layers.stack_of(&found[0].root), two);
+    assert_eq!(bench.layers.stack_of(found[0].root.trees()), two);
     bench.backend.assert_clean();
 }
 

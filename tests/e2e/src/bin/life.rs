@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use warren_core::{CreateRequest, Isolation, OwnerBond, RootState, SandboxId};
+use warren_core::{CreateRequest, Isolation, Layered, OwnerBond, RootState, SandboxId};
 use warren_e2e::causes;
 use warren_isolate::{Native, NativeOptions};
 use warren_store::TemplateStore;
@@ -26,12 +26,7 @@ fn main() -> ExitCode {
 fn step(words: &[String]) -> Result<(), Failure> {
     let [data_dir, point, action, id] = words else { return Err("four words are needed".into()) };
     let data_dir = Path::new(data_dir);
-    let options = NativeOptions {
-        data_dir: data_dir.to_owned(),
-        prepared_networks: 0,
-        subvolumes: false,
-        crash_at: Some(point.parse()?),
-    };
+    let options = NativeOptions { crash_at: Some(point.parse()?), ..NativeOptions::at(data_dir) };
     let native = Native::open(options)?;
     let id: SandboxId = id.parse()?;
     match action.as_str() {
@@ -45,7 +40,7 @@ fn step(words: &[String]) -> Result<(), Failure> {
         }
         "seal" => {
             let found = native.list()?.into_iter().find(|found| found.id == id).ok_or("it is not listed")?;
-            native.seal(&id, &data_dir.join("sealed"), &found.root)?;
+            native.seal(&id, &data_dir.join("sealed"), found.root.trees())?;
             Ok(())
         }
         other => Err(format!("`{other}` is no step").into()),

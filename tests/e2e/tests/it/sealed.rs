@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use warren_core::{
-    ByteSize, CreateRequest, Found, Mount, MountAccess, OwnerBond, RootState, RootTree, SandboxId,
-    SandboxSpec, Sealed, TemplateName,
+    ByteSize, CreateRequest, Found, Mount, MountAccess, OwnerBond, Root, RootState, SandboxId, SandboxSpec,
+    Sealed, TemplateName,
 };
 use warren_e2e::{Backend, TestEnv, causes};
 use warren_isolate::CrashPoint;
@@ -35,7 +35,7 @@ fn layer(env: &TestEnv, name: &str) -> PathBuf {
 #[track_caller]
 fn seal(backend: &Backend<'_>, id: &SandboxId, into: &Path) -> Sealed {
     let below = found(backend, id).root;
-    backend.port().seal(id, into, &below).unwrap_or_else(|error| panic!("{}", causes(&error)))
+    backend.layered().seal(id, into, below.trees()).unwrap_or_else(|error| panic!("{}", causes(&error)))
 }
 
 #[track_caller]
@@ -53,7 +53,7 @@ fn shell(backend: &Backend<'_>, id: &SandboxId, script: &str) -> String {
 const MANIFEST: &str = "cd /root; find . /usr/local/made -printf '%p %y %m %U %G %s %T@ %l\\n' 2>/dev/null | sort; \
                         find . -type f | sort | xargs -r sha256sum";
 
-fn fork(backend: &Backend<'_>, root: Vec<RootTree>) -> SandboxId {
+fn fork(backend: &Backend<'_>, root: Root) -> SandboxId {
     let request = CreateRequest { root, ..backend.request(root_spec(), OwnerBond::Outlives) };
     backend.port().create(request).unwrap_or_else(|error| panic!("{}", causes(&error))).id
 }
@@ -87,7 +87,7 @@ fn what_was_written_stays_and_what_is_written_then_goes_elsewhere() {
     );
     assert_eq!(seal(&backend, &id, &layer(&env, "third")), Sealed::Unchanged);
     assert!(!layer(&env, "third").exists());
-    let tops: Vec<_> = found(&backend, &id).root.iter().map(|tree| tree.lowers[0].clone()).collect();
+    let tops: Vec<_> = found(&backend, &id).root.trees().iter().map(|tree| tree.lowers[0].clone()).collect();
     assert_eq!(tops, [second.join("upper-0"), second.join("upper-1")]);
     backend.destroy(&id);
 }
@@ -214,7 +214,7 @@ fn a_frozen_and_a_halted_sandbox_are_sealed_and_stay_so() {
     assert_eq!(seal(&backend, &id, &layer(&env, "again")), Sealed::Unchanged);
     // Going back is to start on fewer layers.
     let mut root = found(&backend, &id).root;
-    root[0].lowers.remove(0);
+    root.trees_mut()[0].lowers.remove(0);
     let request = backend.request(root_spec(), OwnerBond::Outlives);
     backend.port().create(CreateRequest { id: id.clone(), root, state: RootState::Kept, ..request }).unwrap();
     assert_eq!(shell(&backend, &id, "cat /root/file"), "one");
@@ -233,16 +233,16 @@ fn a_sized_disk_is_not_moved_but_can_be_seen_and_cleared() {
     assert_eq!(seal(&backend, &id, &layer(&env, "image")), Sealed::Unmovable);
     let read = || {
         use std::os::fd::AsRawFd;
-        let view = backend.port().writable(&id).unwrap();
+        let view = backend.layered().writable(&id).unwrap();
         std::fs::read_to_string(format!("/proc/self/fd/{}/upper-0/root/file", view.as_raw_fd()))
     };
     backend.port().freeze(&id).unwrap();
     assert_eq!(read().unwrap(), "one\n");
     backend.port().thaw(&id).unwrap();
-    assert!(backend.port().clear(&id).is_err(), "it runs");
+    assert!(backend.layered().clear(&id).is_err(), "it runs");
     backend.port().halt(&id).unwrap();
     assert_eq!(read().unwrap(), "one\n");
-    backend.port().clear(&id).unwrap();
+    backend.layered().clear(&id).unwrap();
     assert!(read().is_err());
     backend.destroy(&id);
 }
@@ -324,7 +324,7 @@ fn crash_while_sealing(point: CrashPoint, running: bool) {
     let backend = env.backend();
     let found = found(&backend, &id);
     assert_eq!((found.alive, found.frozen), (running, false), "{when}");
-    let sealed = found.root[0].lowers.len() > 1;
+    let sealed = found.root.trees()[0].lowers.len() > 1;
     let late = ["seal.pivoted", "seal.exchanged", "seal.placing", "seal.recorded"].contains(&when);
     assert_eq!(
         sealed,
@@ -360,7 +360,7 @@ fn crashes_in_a_row_leave_one_root() {
         crash(&env, &id, when);
     }
     let backend = env.backend();
-    assert_eq!(found(&backend, &id).root[0].lowers[0], env.data_dir().join("sealed/upper-0"));
+    assert_eq!(found(&backend, &id).root.trees()[0].lowers[0], env.data_dir().join("sealed/upper-0"));
     assert_eq!(shell(&backend, &id, "cut -d' ' -f5 /proc/self/mountinfo | sort"), table);
     backend.destroy(&id);
 }
@@ -387,8 +387,10 @@ fn a_seal_that_cannot_be_finished_leaves_nobody_standing_still_and_loses_nothing
             "one\ntwo"
         );
         let below = found(&backend, id).root;
-        let error =
-            backend.port().seal(id, &layer(&env, "other"), &below).expect_err("it cannot be finished");
+        let error = backend
+            .layered()
+            .seal(id, &layer(&env, "other"), below.trees())
+            .expect_err("it cannot be finished");
         assert!(causes(&error).contains("cross-device"), "{}", causes(&error));
         assert!(!found(&backend, id).frozen, "it stands still");
         if ends_before {
@@ -396,7 +398,7 @@ fn a_seal_that_cannot_be_finished_leaves_nobody_standing_still_and_loses_nothing
         }
         on_it("umount \"$0\"");
         let found = found(&backend, id);
-        assert_eq!(found.root[0].lowers[0], into.join("upper-0"), "it is finished");
+        assert_eq!(found.root.trees()[0].lowers[0], into.join("upper-0"), "it is finished");
         if ends_before {
             let request = backend.request(root_spec(), OwnerBond::Outlives);
             let request =

@@ -78,22 +78,15 @@ fn fork_something() {
 }
 
 fn look_for_orphans(env: &TestEnv) {
-    let options =
-        NativeOptions { data_dir: env.data_dir(), prepared_networks: 0, subvolumes: false, crash_at: None };
-    let other = Native::open(options).expect("the data directory opens again");
+    let other = Native::open(NativeOptions::at(env.data_dir())).expect("the data directory opens again");
     assert!(other.settle(Duration::from_secs(60)));
 }
 
 /// A data directory that nobody has used, and the first sandbox in it.
 fn begin_elsewhere(env: &TestEnv) {
     let elsewhere = tempfile::tempdir_in(env.place()).expect("a directory can be made");
-    let options = NativeOptions {
-        data_dir: elsewhere.path().join("data"),
-        prepared_networks: 0,
-        subvolumes: false,
-        crash_at: None,
-    };
-    let native = Native::open(options).expect("a new data directory opens");
+    let native =
+        Native::open(NativeOptions::at(elsewhere.path().join("data"))).expect("a new data directory opens");
     let port: &dyn Isolation = &native;
     let backend = env.backend();
     let request = backend.request(SandboxSpec::new(TemplateName::host()), OwnerBond::DiesWithOwner);

@@ -132,7 +132,7 @@ impl Work {
         }
         if parts.layers.driver() == LayerDriver::Overlay {
             let place = parts.layers.place(&self.layer);
-            let sealed = self.cell.backend.seal(&self.record.id, &place, below);
+            let sealed = self.cell.backend.layered()?.seal(&self.record.id, &place, below);
             match sealed.map_err(EngineError::Backend)? {
                 Sealed::Done { frozen } => {
                     (parts.passed)(EngineStep::SnapshotSealed);
@@ -172,7 +172,8 @@ impl Work {
     }
 
     fn is_as_copied(&self, below: &[RootTree], last: &Stack) -> Result<bool, EngineError> {
-        let writable = self.cell.backend.writable(&self.record.id).map_err(EngineError::Backend)?;
+        let writable =
+            self.cell.backend.layered()?.writable(&self.record.id).map_err(EngineError::Backend)?;
         let since = last.0.first();
         let order = CopyOrder { into: &self.layer, since, below, bound: Some(NOTHING) };
         let draft = self.engine.shared.parts.layers.begin_copy(writable.as_fd(), &order)?;
@@ -206,12 +207,14 @@ impl Work {
     /// What may be taken of the machine's disk before new work would be refused. Nobody asked for what is to go there.
     fn room(&self) -> u64 {
         let critical = self.engine.shared.settings.disk.critical_bytes;
-        self.engine.shared.parts.disk.space().map_or(0, |space| space.free_bytes.saturating_sub(critical))
+        let space = self.cell.backend.port.space().ok().flatten();
+        space.map_or(0, |space| space.free_bytes.saturating_sub(critical))
     }
 
     /// Copies what the sandbox wrote, for the last part while it stands still.
     fn copy(&self, below: &[RootTree], last: &Stack) -> Result<Seized, Failure> {
-        let writable = self.cell.backend.writable(&self.record.id).map_err(EngineError::Backend)?;
+        let writable =
+            self.cell.backend.layered()?.writable(&self.record.id).map_err(EngineError::Backend)?;
         let order = self.copy_order(below, last);
         let draft = self.engine.shared.parts.layers.begin_copy(writable.as_fd(), &order);
         let mut draft = match draft.map_err(EngineError::Layers)? {
@@ -240,12 +243,12 @@ impl Work {
         if self.posture != Posture::Running {
             return Ok((work().map_err(EngineError::Layers)?, Duration::ZERO));
         }
-        if !self.cell.backend.capabilities().freeze {
+        if !self.cell.backend.port.capabilities().freeze {
             let why = "somebody works in the sandbox, and it cannot be made to stand still".to_owned();
             return Err(EngineError::SnapshotsUnavailable(why).into());
         }
         let _still = Still::begin(&self.cell, self.order.need == Need::Always);
-        let (backend, id) = (&self.cell.backend, &self.record.id);
+        let (backend, id) = (&self.cell.backend.port, &self.record.id);
         let began = Instant::now();
         let frozen = backend.freeze(id);
         self.passed(EngineStep::CopyFrozen);
@@ -448,7 +451,7 @@ impl<'a> Still<'a> {
     fn begin(cell: &'a Cell, asked: bool) -> Self {
         let cell = asked.then_some(cell);
         if let Some(cell) = cell {
-            cell.set_copying(true);
+            cell.begin_copy();
         }
         Self { cell }
     }
@@ -457,7 +460,7 @@ impl<'a> Still<'a> {
 impl Drop for Still<'_> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell {
-            cell.set_copying(false);
+            cell.end_copy();
         }
     }
 }

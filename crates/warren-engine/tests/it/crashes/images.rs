@@ -24,11 +24,11 @@ pub(super) async fn through_builds(
     // Another build takes the tag of the first, whose snapshot goes.
     let second = begin(engine, "app", recipe(steps)).await.unwrap();
     outcome(engine, "app", &second).await;
-    engine.images(&owner()).capture(&id, Some(named("saved"))).await.unwrap();
+    engine.of(&owner()).images().capture(&id, Some(named("saved"))).await.unwrap();
     until_tidy(world).await;
     let built = image(engine, "saved").await.built("default").cloned().expect("it is ready");
     promises.captured(&built.snapshot, "precious");
-    engine.images(&owner()).remove(&named("app")).await.unwrap();
+    engine.of(&owner()).images().remove(&named("app")).await.unwrap();
     until_tidy(world).await;
     Ok(())
 }

@@ -86,7 +86,7 @@ pub(super) fn disk_quota(data_dir: &Path) -> Check {
                 format!("{mount}, or modprobe loop"),
             ),
         },
-        DiskQuota::Watched => warning(
+        DiskQuota::Watched | DiskQuota::None => warning(
             name,
             "watched: limits are soft, and one that is asked for is refused",
             format!("install e2fsprogs (for {FORMATTER}), or {mount}"),

@@ -17,8 +17,8 @@ use crate::e2b::Traits;
 use crate::e2b::network::{self, Plan};
 use crate::e2b::templates::{self, Choice};
 use crate::extract::IdempotencyKey;
-use crate::proxy::Address;
 use crate::state::AppState;
+use warren_face::address::Address;
 
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_FIRST_GENERATION_S: u64 = 15;
@@ -66,14 +66,14 @@ async fn make(
     let choice = templates::resolve(state, caller, reference).await?;
     let plan = network::plan(state, caller, body.network.as_ref(), body.allow_internet_access).await?;
     let request = acquire(state, caller, body, Parts { end, timeout_s, choice: &choice, plan: &plan });
-    let acquired =
-        match state.engine_of(caller).acquire(&caller.owner, Acquire { idempotency, ..request }).await {
-            Ok(acquired) => acquired,
-            Err(error) => {
-                plan.discard(state, caller).await;
-                return Err(error.into());
-            }
-        };
+    let acquired = match state.engine.as_(caller).sessions().acquire(Acquire { idempotency, ..request }).await
+    {
+        Ok(acquired) => acquired,
+        Err(error) => {
+            plan.discard(state, caller).await;
+            return Err(error.into());
+        }
+    };
     if acquired.repeated {
         plan.discard(state, caller).await;
     } else {
@@ -84,17 +84,16 @@ async fn make(
 
 /// Starts what the template has started in every sandbox. A new sandbox in which that fails is of no use to anybody.
 pub(super) async fn started(state: &AppState, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
-    code::warm(state, &caller.owner, &new.id);
-    let images = state.engine_of(caller).images(&caller.owner);
-    let Err(error) = images.start(new).await else { return Ok(()) };
+    let sandbox = state.engine.as_(caller).sandbox(&new.id);
+    code::warm(state, sandbox, new, &Traits::of(new).template);
+    let Err(error) = state.engine.as_(caller).images().start(new).await else { return Ok(()) };
     end(state, caller, &new.id).await?;
     Err(error.into())
 }
 
 /// Ends a sandbox for good, with everything that was made for it alone.
 pub(super) async fn end(state: &AppState, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
-    let engine = state.engine_of(caller);
-    let ended = engine.stop(&caller.owner, id, StoppedFiles::Delete, &caller.name).await?;
+    let ended = state.engine.as_(caller).sandbox(id).stop(StoppedFiles::Delete).await?;
     network::forget(state, &ended).await;
     Ok(())
 }

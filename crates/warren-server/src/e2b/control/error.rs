@@ -7,7 +7,7 @@ use warren_engine::EngineError;
 use warren_wire::api::Problem;
 
 use crate::error::{ApiError, Code, status_of};
-use crate::limits::read_body;
+use warren_face::body::read_body;
 
 /// Tells clients that repeat what failed whether there is any use in it.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");

@@ -25,7 +25,7 @@ pub(super) async fn take(
         return Err(E2bError::conflict(format!("{id} is paused: connect to it first")));
     }
     let (info, taken) = templates::keep_snapshot(&state, &caller, &id, name).await?;
-    state.metrics.travel.took(&taken);
+    state.counters.took(&taken);
     Ok((StatusCode::CREATED, Json(info)))
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn list(
     // Of what is no sandbox there are none.
     let Ok(sandbox) = sandbox else { return Ok((HeaderMap::new(), Json(Vec::new()))) };
     let name = params.text("name");
-    let mut kept = templates::kept_snapshots(&state, &caller.owner).await?;
+    let mut kept = templates::kept_snapshots(&state, &caller).await?;
     kept.retain(|kept| {
         sandbox.as_ref().is_none_or(|sandbox| kept.sandbox == *sandbox) && is_named(kept, name)
     });

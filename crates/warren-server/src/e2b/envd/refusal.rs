@@ -99,7 +99,7 @@ impl From<EngineError> for Refusal {
         match error {
             EngineError::Refused(failure) => failure.into(),
             EngineError::Denied {
-                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
+                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating,
                 ref id,
                 ..
             } => Self::Told {

@@ -42,7 +42,7 @@ pub(super) async fn request_build(
         cpus: body.cpu_count.map(|count| Cpus::from_milli(count.saturating_mul(1000))),
         memory: body.memory_mb.map(ByteSize::mib),
     };
-    let (template, build) = state.engine_of(&caller).images(&caller.owner).announce(new).await?;
+    let (template, build) = state.engine.as_(&caller).images().announce(new).await?;
     let requested = rest::RequestedBuild {
         template_id: template.to_string(),
         build_id: build.to_string(),
@@ -68,7 +68,7 @@ pub(super) async fn start_build(
         force: body.force.unwrap_or_default(),
     };
     let build = id.parse::<BuildId>().map_err(|_| no_build(&id))?;
-    state.engine_of(&caller).images(&caller.owner).begin(&template, &build, recipe).await?;
+    state.engine.as_(&caller).images().begin(&template, &build, recipe).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn build_status(
 ) -> Result<Json<rest::BuildInfo>, E2bError> {
     let found = find(&state, &caller, &template).await?;
     let (id, build) = build_of(&found, &id)?;
-    let log = state.engine.images(&caller.owner).log(&id);
+    let log = state.engine.as_(&caller).images().log(&id);
     let wanted = show::wanted(&params, "logsOffset", 100)?;
     let lines = log.as_ref().map(|log| log.lines(wanted)).unwrap_or_default();
     Ok(Json(rest::BuildInfo {
@@ -101,7 +101,7 @@ pub(super) async fn build_logs(
 ) -> Result<Json<rest::BuildLogs>, E2bError> {
     let found = find(&state, &caller, &template).await?;
     let (id, _) = build_of(&found, &id)?;
-    let log = state.engine.images(&caller.owner).log(&id);
+    let log = state.engine.as_(&caller).images().log(&id);
     let logs = log.map(|log| show::page_of_log(&log, &params)).transpose()?.unwrap_or_default();
     Ok(Json(rest::BuildLogs { logs }))
 }
@@ -120,7 +120,7 @@ fn no_build(id: &str) -> E2bError {
 /// A template of the owner's, by its name or id.
 pub(super) async fn find(state: &AppState, caller: &Caller, text: &str) -> Result<ImageRecord, E2bError> {
     let reference = own(caller, text)?;
-    Ok(state.engine.images(&caller.owner).get(&reference.name).await?)
+    Ok(state.engine.as_(caller).images().get(&reference.name).await?)
 }
 
 /// What a path names, if it may be the owner's.
@@ -146,8 +146,8 @@ pub(super) async fn list(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Result<Json<Vec<rest::Template>>, E2bError> {
-    let images = state.engine.images(&caller.owner).list().await?;
-    Ok(Json(Shown::new(&state, &caller.owner).all(&images)))
+    let images = state.engine.as_(&caller).images().list().await?;
+    Ok(Json(Shown::new(&state, &caller).all(&images)))
 }
 
 /// The newest first. A page's token is the id of its last template.
@@ -157,8 +157,8 @@ pub(super) async fn list_pages(
     params: Params,
 ) -> Result<Response, E2bError> {
     let limit = usize::try_from(params.number("limit", 1, PAGE)?.unwrap_or(PAGE)).unwrap_or(usize::MAX);
-    let images = state.engine.images(&caller.owner).list().await?;
-    let mut all = Shown::new(&state, &caller.owner).all(&images);
+    let images = state.engine.as_(&caller).images().list().await?;
+    let mut all = Shown::new(&state, &caller).all(&images);
     if let Some(token) = params.text("nextToken") {
         let wrong = || E2bError::bad_request("nextToken: it is not one of this list");
         let place = all.iter().position(|template| template.template_id == token).ok_or_else(wrong)?;
@@ -186,7 +186,7 @@ pub(super) async fn get(
     Path(name): Path<String>,
 ) -> Result<Json<rest::TemplateWithBuilds>, E2bError> {
     let image = find(&state, &caller, &name).await?;
-    Ok(Json(Shown::new(&state, &caller.owner).with_builds(&image)))
+    Ok(Json(Shown::new(&state, &caller).with_builds(&image)))
 }
 
 pub(super) async fn delete(
@@ -195,7 +195,7 @@ pub(super) async fn delete(
     Path(name): Path<String>,
 ) -> Result<StatusCode, E2bError> {
     let reference = own(&caller, &name)?;
-    state.engine_of(&caller).images(&caller.owner).remove(&reference).await?;
+    state.engine.as_(&caller).images().remove(&reference).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

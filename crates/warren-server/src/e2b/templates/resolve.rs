@@ -31,7 +31,7 @@ pub(crate) struct Choice {
 /// What a client calls a template, found. Another owner's is one that does not exist.
 pub(crate) async fn resolve(state: &AppState, caller: &Caller, text: &str) -> Result<Choice, E2bError> {
     let reference: ImageRef = text.parse()?;
-    if let Some(found) = state.engine.images(&caller.owner).find(&reference).await? {
+    if let Some(found) = state.engine.as_(caller).images().find(&reference).await? {
         let FoundImage { id, name, beginning, cpus, memory } = found;
         return Ok(Choice { id: id.to_string(), alias: name, beginning, cpus, memory });
     }

@@ -6,6 +6,7 @@ use warren_e2b::rest::templates as rest;
 use warren_engine::{BuildLog, Images, LogLevel, LogLine, WantedLines};
 
 use super::error::message;
+use crate::auth::Caller;
 use crate::convert::rfc3339;
 use crate::e2b::control::E2bError;
 use crate::extract::Params;
@@ -22,8 +23,8 @@ pub(super) struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn new(state: &'a AppState, owner: &'a Owner) -> Self {
-        Self { state, images: state.engine.images(owner), owner }
+    pub(super) fn new(state: &'a AppState, caller: &'a Caller) -> Self {
+        Self { state, images: state.engine.as_(caller).images(), owner: &caller.owner }
     }
 
     pub(super) fn all(&self, images: &[ImageRecord]) -> Vec<rest::Template> {

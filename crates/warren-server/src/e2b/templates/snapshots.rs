@@ -30,7 +30,7 @@ pub(crate) async fn keep_snapshot(
     sandbox: &SandboxId,
     name: Option<ImageRef>,
 ) -> Result<(SnapshotInfo, Taken), E2bError> {
-    let images = state.engine_of(caller).images(&caller.owner);
+    let images = state.engine.as_(caller).images();
     let Captured { taken, image, name, tag } = images.capture(sandbox, name).await?;
     Ok((info(&caller.owner, image.as_str(), name.as_deref(), &tag), taken))
 }
@@ -46,8 +46,8 @@ fn info(owner: &Owner, id: &str, name: Option<&str>, tag: &str) -> SnapshotInfo 
 }
 
 /// Those that the owner took.
-pub(crate) async fn kept_snapshots(state: &AppState, owner: &Owner) -> Result<Vec<Kept>, E2bError> {
-    let images = state.engine.images(owner).list().await?;
+pub(crate) async fn kept_snapshots(state: &AppState, caller: &Caller) -> Result<Vec<Kept>, E2bError> {
+    let images = state.engine.as_(caller).images().list().await?;
     let taken = images.iter().filter(|image| image.origin == ImageOrigin::Sandbox);
     Ok(taken.flat_map(of_image).collect())
 }

@@ -23,7 +23,7 @@ pub(super) async fn assign(
         return Err(E2bError::bad_request("tags: name at least one"));
     }
     body.tags.iter().try_for_each(|tag| check_tag(tag))?;
-    let images = state.engine_of(&caller).images(&caller.owner);
+    let images = state.engine.as_(&caller).images();
     let build = images.tag(&target, body.tags.clone()).await?;
     Ok((StatusCode::CREATED, Json(rest::AssignedTags { tags: body.tags, build_id: build.to_string() })))
 }
@@ -34,7 +34,7 @@ pub(super) async fn delete(
     Body(body): Body<rest::DeleteTags>,
 ) -> Result<StatusCode, E2bError> {
     let target = own(&caller, &body.name)?;
-    state.engine_of(&caller).images(&caller.owner).untag(&target.name, body.tags).await?;
+    state.engine.as_(&caller).images().untag(&target.name, body.tags).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

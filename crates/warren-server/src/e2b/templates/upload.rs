@@ -11,13 +11,14 @@ use warren_engine::ImageError;
 
 use super::error::missing;
 use crate::auth::Caller;
+use crate::e2b::BY;
 use crate::e2b::control::E2bError;
 use crate::error::ApiError;
 use crate::extract::Params;
-use crate::listener::Arrival;
-use crate::proxy::LinkKeys;
 use crate::state::AppState;
 use crate::transfer::{self, Incoming};
+use warren_face::arrival::Arrival;
+use warren_face::link_keys::LinkKeys;
 
 /// Nothing that is signed for another purpose is good for this one.
 const PURPOSE: &str = "e2b build context";
@@ -56,12 +57,12 @@ pub(super) async fn ask(
     // What is answered lets one write.
     caller.require(Scope::Use)?;
     let files = read_hash(&hash)?;
-    let images = state.engine.images(&caller.owner);
+    let images = state.engine.as_(&caller).images();
     let image = images.get(&template).await?;
     let id = image.id.as_str();
     let until_unix_ms = state.clock.unix_ms() + LIFE_MS;
     let ticket = Ticket { owner: caller.owner.as_str(), template: id, hash: &hash, until_unix_ms };
-    let signature = ticket.signature(&state.ports.keys);
+    let signature = ticket.signature(&state.link_keys);
     let (before, _) = uri.path().rsplit_once("/templates/").unwrap_or_default();
     let url = format!(
         "{}{before}/templates/{id}/files/{hash}?owner={}&until={until_unix_ms}&signature={signature}",
@@ -94,7 +95,7 @@ pub(super) async fn receive(
 ) -> Result<StatusCode, E2bError> {
     let files = read_hash(&hash)?;
     let owner = admitted(&state, &template, &hash, &params)?;
-    let images = state.engine.images(&owner);
+    let images = state.engine_as(BY, &owner).images();
     if images.get(&template).await?.id.as_str() != template {
         return Err(missing(&template));
     }
@@ -113,7 +114,7 @@ fn admitted(state: &AppState, template: &str, hash: &str, params: &Params) -> Re
     let text = |name: &str| params.text(name).unwrap_or_default();
     let until_unix_ms = text("until").parse().unwrap_or(0);
     let ticket = Ticket { owner: text("owner"), template, hash, until_unix_ms };
-    let good = ticket.is_signed(&state.ports.keys, text("signature"));
+    let good = ticket.is_signed(&state.link_keys, text("signature"));
     let owner = ticket.owner.parse().ok().filter(|_| good && state.clock.unix_ms() < until_unix_ms);
     owner.ok_or_else(|| {
         E2bError::new(StatusCode::FORBIDDEN, "this address is not good, or not any more: ask for another one")
