@@ -28,6 +28,7 @@ mod files;
 mod forget;
 mod guest;
 mod health;
+mod images;
 mod journal;
 mod network;
 mod open;
@@ -56,6 +57,10 @@ pub use error::{EngineError, LostEntry, Missing, Wording};
 pub use events::{EventLog, EventStream};
 pub use files::{FileReader, FileWork, FileWriter, Files, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};
+pub use images::{
+    Beginning, BuildLog, Captured, FoundImage, ImageError, Images, LogLevel, LogLine, NewBuild, Recipe,
+    RecipeStep, Unbuilt, WantedLines,
+};
 pub use journal::{Blame, LogEntry, PathState, SandboxHistory};
 pub use network::{NetworkCensus, NetworkStream, NetworkView, SandboxNetwork};
 pub use open::ShutdownPolicy;
