@@ -29,7 +29,7 @@ use crate::step::EngineStep;
 
 pub(crate) use self::events::{After, Events};
 pub(crate) use self::figures::Figures;
-pub(crate) use self::journal::{Job, Journal, Vigil, lost};
+pub(crate) use self::journal::{Job, Journal, Unwatched, lost};
 pub(crate) use self::keyed::Keyed;
 pub(crate) use self::layers::{Keep, Pin, all_snapshots, locked, restacked, stands_on};
 pub(crate) use self::leases::Leases;
