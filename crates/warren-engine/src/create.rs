@@ -75,12 +75,9 @@ impl Engine {
     /// record that says why it failed. What has begun goes on when the caller goes away.
     pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
         self.may_change()?;
-        self.check_spec(&make.new.spec)?;
-        self.check_first_policy(&make.new.spec.network)?;
-        self.check_secrets(&make.owner, &make.new.spec.network).await?;
         check_words(Field::Metadata, &make.new.metadata)?;
-        let backend =
-            self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;
+        let NewSandbox { spec, disk_limit_required, .. } = &make.new;
+        let backend = self.admit(&make.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;
         let (history, pin) = self.first_history(&make).await?;
         let seat = self.shared.seats.take(&make.owner)?;
         let record = self.first_record(&make, backend.as_ref(), history);

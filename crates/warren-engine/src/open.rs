@@ -103,7 +103,7 @@ impl Engine {
         reconcile::at_start(&engine).await?;
         tokio::spawn(engine.inner().keep_writing_events());
         tokio::spawn(engine.inner().keep_writing_journal());
-        tokio::spawn(engine.inner().keep_vigil(journal_jobs));
+        tokio::spawn(engine.inner().keep_watching_ends(journal_jobs));
         for cell in engine.shared.registry.all() {
             engine.take_up_entries(&cell).await;
         }

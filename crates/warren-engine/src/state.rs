@@ -34,7 +34,7 @@ pub(crate) use self::builds::Builds;
 pub use self::builds::{BuildLog, LogLevel, LogLine, WantedLines};
 pub(crate) use self::events::{After, Events};
 pub(crate) use self::figures::Figures;
-pub(crate) use self::journal::{Job, Journal, Vigil, lost};
+pub(crate) use self::journal::{Job, Journal, Unwatched, lost};
 pub(crate) use self::keyed::Keyed;
 pub(crate) use self::layers::{Keep, Pin, all_snapshots, locked, restacked, stands_on};
 pub(crate) use self::leases::Leases;
