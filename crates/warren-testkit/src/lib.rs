@@ -7,6 +7,7 @@
 
 mod catalog;
 mod census;
+pub mod conformance;
 mod delta;
 mod groups;
 mod guest;
