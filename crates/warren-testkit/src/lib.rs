@@ -8,6 +8,7 @@
 mod build_files;
 mod catalog;
 mod census;
+pub mod conformance;
 mod delta;
 mod errors;
 mod groups;
