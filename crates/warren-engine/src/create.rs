@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
 use warren_core::{
-    Automatic, Deadline, History, OnExpiry, Owner, SandboxId, SandboxKind, SandboxRecord, SandboxSpec,
-    SessionRecord, SnapshotId, Status, Timeouts,
+    Automatic, BuildId, Deadline, History, OnExpiry, Owner, SandboxId, SandboxKind, SandboxRecord,
+    SandboxSpec, SessionRecord, SnapshotId, StartCommands, Status, Timeouts,
 };
 
 use crate::admit::check_words;
@@ -24,6 +24,10 @@ pub struct NewSandbox {
     pub kind: SandboxKind,
     pub metadata: BTreeMap<String, String>,
     pub on_expiry: OnExpiry,
+    /// The commands that run in it from its beginning.
+    pub start: Option<StartCommands>,
+    /// The build of an image that is done in it.
+    pub build: Option<BuildId>,
     /// What a face of the service wants to find again in the record.
     pub annotations: BTreeMap<String, String>,
     /// The state it begins with; absent: the template as it is.
@@ -57,6 +61,8 @@ impl NewSandbox {
             kind: SandboxKind::default(),
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::default(),
+            start: None,
+            build: None,
             annotations: BTreeMap::new(),
             from: None,
             automatic: None,
@@ -69,12 +75,9 @@ impl Engine {
     /// record that says why it failed. What has begun goes on when the caller goes away.
     pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
         self.may_change()?;
-        self.check_spec(&make.new.spec)?;
-        self.check_first_policy(&make.new.spec.network)?;
-        self.check_secrets(&make.owner, &make.new.spec.network).await?;
         check_words(Field::Metadata, &make.new.metadata)?;
-        let backend =
-            self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;
+        let NewSandbox { spec, disk_limit_required, .. } = &make.new;
+        let backend = self.admit(&make.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;
         let (history, pin) = self.first_history(&make).await?;
         let seat = self.shared.seats.take(&make.owner)?;
         let record = self.first_record(&make, backend.as_ref(), history);
@@ -136,6 +139,8 @@ impl Engine {
             death: None,
             history,
             addresses: Vec::new(),
+            start: make.new.start.clone(),
+            build: make.new.build.clone(),
             annotations: make.new.annotations.clone(),
         }
     }

@@ -1,4 +1,5 @@
 mod code;
+mod image;
 mod wording;
 
 use warren_core::catalog::CatalogError;
@@ -8,6 +9,7 @@ use warren_core::{
 };
 use warren_wire::guest::{CallError, Failure};
 
+pub use image::{ImageError, Unbuilt};
 pub use wording::Wording;
 
 pub(crate) use warren_core::{Field, PolicyField, error_chain as sentence};

@@ -1,15 +1,15 @@
 //! The journal: what was done in a sandbox, bound to the states before and after.
 //!
 //! An entry is appended before its process starts. What becomes of it later is kept in memory for a moment and written with
-//! other entries: [`write`]. A process that nobody follows is watched until it ends: [`vigil`]. The state after an entry is
+//! other entries: [`write`]. A process that nobody follows is watched until it ends: [`ends`]. The state after an entry is
 //! known with the next snapshot: [`crate::state::Journal::captured`].
 
 mod around;
 mod blame;
+mod ends;
 mod note;
 mod open;
 mod states;
-mod vigil;
 mod write;
 
 use std::path::Path;
@@ -154,7 +154,7 @@ impl Engine {
                 let lost = entry.ended_unix_ms.is_none() && !journal.goes_on(entry);
                 if lost {
                     entry.ended_unix_ms = Some(now);
-                    entry.outcome = Some(vigil::not_seen());
+                    entry.outcome = Some(ends::not_seen());
                 }
                 lost
             })

@@ -1,14 +1,31 @@
 //! Warren's engine: everything that decides, over ports alone. Give it backends, a catalog, templates, a clock and randomness
 //! ([`Parts`]), and it needs no server.
 //!
-//! A call takes the same road whoever makes it: [`Engine`] finds the sandbox's driver, the driver asks
-//! [`warren_core::decide`] and is the only writer of the sandbox's status and record, and the work itself is done by the
-//! backend or by the agent inside the sandbox.
+//! A call takes the same road whoever makes it: [`Engine::as_`] says who asks, and its handles find the sandbox's driver. The
+//! driver asks [`warren_core::decide`] and is the only writer of the sandbox's status and record, and the work itself is done by
+//! the backend or by the agent inside the sandbox.
 //!
 //! ```text
-//! Engine ──► registry ──► driver (one task per sandbox) ──► Isolation (a thread) ──► the machine
-//!   │                        │ record                └────► agent (frames)     ──► processes, files
-//!   └──► catalog ◄───────────┘
+//! Engine::as_(caller) ──► sandbox(id) ──► driver (one task per sandbox) ──► Isolation (a thread) ──► the machine
+//!                              │              │ record
+//!                              │              └──► catalog
+//!                              └──► entry ──► agent (frames) ──► processes, files
+//! ```
+//!
+//! Modules use only those further down:
+//!
+//! ```text
+//! open                                            the beginning and the end
+//! reconcile sweep health stats forget             the engine's own work
+//! chats tools snapshots runs                      what is done with sandboxes
+//! sessions files processes network secrets events
+//! create sandboxes entry admit journal
+//! driver                                          one sandbox each
+//! engine                                          the engine, and handles for a caller
+//! state                                           what it holds in memory
+//! cell guest                                      one sandbox, as everybody sees it; its agent
+//! backend settings bounds                         ports with threads, limits on owners
+//! error trade step certificate shown blocking     words and leaves
 //! ```
 
 mod admit;
@@ -28,6 +45,7 @@ mod files;
 mod forget;
 mod guest;
 mod health;
+mod images;
 mod journal;
 mod network;
 mod open;
@@ -56,6 +74,10 @@ pub use error::{EngineError, LostEntry, Missing, Wording};
 pub use events::{EventLog, EventStream};
 pub use files::{FileReader, FileWork, FileWriter, Files, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};
+pub use images::{
+    Beginning, BuildLog, Captured, FoundImage, ImageError, Images, LogLevel, LogLine, NewBuild, Recipe,
+    RecipeStep, Unbuilt, WantedLines,
+};
 pub use journal::{Blame, LogEntry, PathState, SandboxHistory};
 pub use network::{NetworkCensus, NetworkStream, NetworkView, SandboxNetwork};
 pub use open::ShutdownPolicy;

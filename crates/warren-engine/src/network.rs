@@ -11,7 +11,6 @@
 //! The record says what holds. Before it is written the link obeys both policies, the old and the new one, so that a crash at any
 //! moment leaves a link that is never looser than the record.
 
-mod admit;
 mod asks;
 mod census;
 mod change;

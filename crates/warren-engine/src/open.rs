@@ -17,7 +17,9 @@ use crate::cell::Task;
 use crate::certificate::Ending;
 use crate::engine::OpenError;
 use crate::error::sentence;
-use crate::state::{Events, Figures, Journal, Keep, Keyed, Leases, Probes, Registry, Sightings, State};
+use crate::state::{
+    Builds, Events, Figures, Journal, Keep, Keyed, Leases, Probes, Registry, Sightings, State,
+};
 use crate::{Engine, EngineError, Mode, Parts, Settings, forget, reconcile, sweep};
 
 /// Sandboxes that are stopped at the same time when the engine ends.
@@ -77,6 +79,7 @@ impl Engine {
             figures: Figures::default(),
             probes: Probes::default(),
             leases: Leases::default(),
+            builds: Builds::default(),
             keep: Keep::default(),
             sightings: Sightings::default(),
             calls: Keyed::default(),
@@ -100,7 +103,7 @@ impl Engine {
         reconcile::at_start(&engine).await?;
         tokio::spawn(engine.inner().keep_writing_events());
         tokio::spawn(engine.inner().keep_writing_journal());
-        tokio::spawn(engine.inner().keep_vigil(journal_jobs));
+        tokio::spawn(engine.inner().keep_watching_ends(journal_jobs));
         for cell in engine.shared.registry.all() {
             engine.take_up_entries(&cell).await;
         }

@@ -34,13 +34,14 @@ use tokio::task::JoinHandle;
 use warren_core::catalog::CatalogError;
 use warren_core::{Found, IsolationError, IsolationErrorKind, SandboxId, SandboxRecord, Status};
 
-use self::plan::{Plan, Therefore};
+use self::plan::{Decision, Plan};
 use crate::backend::Backend;
 use crate::blocking::blocking;
 use crate::cell::Task;
 use crate::driver::{Adopted, Driver, First, Remains};
 use crate::engine::OpenError;
 use crate::error::sentence;
+use crate::images::Leftovers;
 use crate::{Engine, EngineError, Mode};
 
 /// Orphans that are removed at the same time.
@@ -58,6 +59,10 @@ pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
         tracing::error!(reason, "the engine only answers questions until somebody has looked");
         engine.set_mode(Mode::ReadOnly { reason: reason.clone() });
     }
+    let leftovers = match &doubt {
+        None => engine.find_leftovers(&world.records).await?,
+        Some(_) => Leftovers::default(),
+    };
     let (shared, doubtful) = (engine.inner(), doubt.is_some());
     // Before anything runs that could be in the way of it.
     let (world, plan) = blocking(move || {
@@ -66,7 +71,7 @@ pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
         (World { links, ..world }, plan)
     })
     .await;
-    drop(carry_out(engine, world, plan, !doubtful));
+    drop(carry_out(engine, world, plan, leftovers, !doubtful));
     Ok(())
 }
 
@@ -78,12 +83,13 @@ pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError>
     })?;
     let plan = world.plan(engine);
     tracing::warn!(missing = plan.missing, orphans = plan.orphans.len(), "losses were accepted");
+    let leftovers = engine.find_leftovers(&world.records).await?;
     engine.set_mode(Mode::Normal);
     let shared = engine.inner();
     let (world, plan) =
         blocking(move || (World { links: links::take_over(&shared, &plan), ..world }, plan)).await;
     // Whoever accepted them asks next what was lost.
-    drop(carry_out(engine, world, plan, true).await);
+    drop(carry_out(engine, world, plan, leftovers, true).await);
     Ok(())
 }
 
@@ -137,13 +143,13 @@ impl World {
 
 impl World {
     /// What a sandbox's driver begins with; `None` if it is not to have one now.
-    fn first(&mut self, id: &SandboxId, therefore: Therefore, all: bool) -> Option<First> {
+    fn first(&mut self, id: &SandboxId, decision: Decision, all: bool) -> Option<First> {
         let link = self.links.remove(id).unwrap_or(Adopted::NoLink);
-        match (therefore, self.watches.remove(id)) {
-            (Therefore::Adopt { frozen }, Some(watch)) => Some(First::Adopt { watch, frozen, link }),
+        match (decision, self.watches.remove(id)) {
+            (Decision::Adopt { frozen }, Some(watch)) => Some(First::Adopt { watch, frozen, link }),
             // It ended after it was listed.
-            (Therefore::Adopt { .. }, None) => all.then_some(First::Settle(Remains::Dead)),
-            (Therefore::Settle(remains), _) => all.then_some(First::Settle(remains)),
+            (Decision::Adopt { .. }, None) => all.then_some(First::Settle(Remains::Dead)),
+            (Decision::Settle(remains), _) => all.then_some(First::Settle(remains)),
         }
     }
 
@@ -177,13 +183,19 @@ fn watch_all(
 
 /// Starts drivers for all that is to be done; with `all` false only for what needs no change. The task that is answered ends when
 /// all of it is done.
-fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) -> JoinHandle<()> {
+fn carry_out(
+    engine: &Engine,
+    mut world: World,
+    plan: Plan,
+    leftovers: Leftovers,
+    all: bool,
+) -> JoinHandle<()> {
     for record in &world.records {
         engine.shared.registry.note_files(record);
     }
     let mut settling = Vec::new();
-    for (record, therefore) in plan.steps {
-        let Some(first) = world.first(&record.id, therefore, all) else { continue };
+    for (record, decision) in plan.steps {
+        let Some(first) = world.first(&record.id, decision, all) else { continue };
         let Some(backend) = world.backend(engine, &record) else { continue };
         let as_recorded = match first {
             First::Adopt { frozen, ref link, .. } => {
@@ -204,6 +216,7 @@ fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) -> JoinHa
             drop(cell.ask(Task::Look(None)).await);
         }
         if all {
+            engine.clear_leftovers(leftovers).await;
             // Those whose sandbox ended and who were not told, and leases that are still held.
             engine.sweep_sessions().await;
             engine.collect_layers().await;

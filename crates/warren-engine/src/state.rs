@@ -1,6 +1,7 @@
 //! What the engine holds in memory: the ports it stands on, its settings, the sandboxes that have a driver, and what it remembers
 //! beside the catalog. All of the last can be lost.
 
+mod builds;
 mod counts;
 mod events;
 mod figures;
@@ -19,7 +20,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use warren_core::catalog::Catalog;
-use warren_core::{Clock, Deadline, Isolation, LayerStore, Networks, Random, SandboxId, Templates};
+use warren_core::{
+    BuildFiles, Clock, Deadline, Isolation, LayerStore, Networks, Random, SandboxId, Templates,
+};
 
 use crate::backend::Backend;
 use crate::bounds::labour::Labour;
@@ -27,9 +30,11 @@ use crate::bounds::{InFlight, Presence, Seats};
 use crate::settings::Settings;
 use crate::step::EngineStep;
 
+pub(crate) use self::builds::Builds;
+pub use self::builds::{BuildLog, LogLevel, LogLine, WantedLines};
 pub(crate) use self::events::{After, Events};
 pub(crate) use self::figures::Figures;
-pub(crate) use self::journal::{Job, Journal, Vigil, lost};
+pub(crate) use self::journal::{Job, Journal, Unwatched, lost};
 pub(crate) use self::keyed::Keyed;
 pub(crate) use self::layers::{Keep, Pin, all_snapshots, locked, restacked, stands_on};
 pub(crate) use self::leases::Leases;
@@ -58,6 +63,8 @@ pub(crate) struct State {
     pub(crate) visits: Arc<InFlight>,
     pub(crate) journal: Journal,
     pub(crate) labour: Labour,
+    /// Builds of images that go on in this process.
+    pub(crate) builds: Builds,
     pub(crate) keep: Keep,
     pub(crate) sightings: Sightings,
     pub(crate) started_ms: u64,
@@ -79,6 +86,8 @@ pub struct Parts {
     pub catalog: Arc<dyn Catalog>,
     pub templates: Arc<dyn Templates>,
     pub layers: Arc<dyn LayerStore>,
+    /// Archives for builds of images.
+    pub build_files: Arc<dyn BuildFiles>,
     /// Links sandboxes to the world.
     pub networks: Arc<dyn Networks>,
     pub clock: Arc<dyn Clock>,

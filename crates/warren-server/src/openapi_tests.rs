@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use warren_face::error::{Code, status_of};
-
 use super::*;
 
 /// Compares with a file of the tree, or writes it anew.

@@ -70,10 +70,7 @@ impl EngineError {
     /// Whether the sandbox is between two states, and will be out of the way in a moment.
     pub fn is_changing(&self) -> bool {
         let Self::Denied { reason, .. } = self else { return false };
-        matches!(
-            reason,
-            DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing
-        )
+        matches!(reason, DenyReason::RollbackInProgress | DenyReason::StillCreating)
     }
 
     /// Whether there is no sandbox that could answer: it is not there, has ended, or stands still.

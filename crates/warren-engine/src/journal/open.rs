@@ -10,7 +10,7 @@ use crate::blocking::finished;
 use crate::cell::Door;
 use crate::error::sentence;
 use crate::shown::cut;
-use crate::state::{Job, Vigil};
+use crate::state::{Job, Unwatched};
 use crate::{Engine, EngineError};
 
 /// An entry that goes on. Dropped before its end, it is left to whoever can see that.
@@ -163,8 +163,8 @@ impl Drop for OpenEntry {
         if let Some(process) = self.entry.as_ref().and_then(process_of)
             && let Some(entry) = self.entry.take()
         {
-            let vigil = Vigil { door: self.door.clone(), entry, process };
-            self.engine.shared.journal.later(Job::Watch(Box::new(vigil)));
+            let unwatched = Unwatched { door: self.door.clone(), entry, process };
+            self.engine.shared.journal.later(Job::Watch(Box::new(unwatched)));
         }
         let detail = Some("whoever asked left before anybody saw it begin".to_owned());
         self.close(Outcome { exit_code: None, detail });

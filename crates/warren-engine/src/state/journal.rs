@@ -13,7 +13,7 @@ type Key = (SandboxId, u64);
 
 /// An entry whose process somebody should see end.
 #[derive(Debug)]
-pub(crate) struct Vigil {
+pub(crate) struct Unwatched {
     pub(crate) door: Door,
     pub(crate) entry: JournalEntry,
     pub(crate) process: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Vigil {
 /// What is to be done about entries in the background.
 #[derive(Debug)]
 pub(crate) enum Job {
-    Watch(Box<Vigil>),
+    Watch(Box<Unwatched>),
     /// A command ended: the state that it left is to be captured.
     Capture(Arc<Cell>),
 }

@@ -92,7 +92,7 @@ pub(crate) async fn wake(
     } else {
         rouse(state, owner, record).await
     };
-    woken.map_err(|asleep| told(&record.id, proxy::status_at_port(asleep.code()), asleep.sentence()))
+    woken.map_err(|asleep| told(&record.id, crate::proxy::status_at_port(asleep.code()), asleep.sentence()))
 }
 
 /// As [`wake`], for a visitor who may.

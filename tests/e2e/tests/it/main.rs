@@ -4,6 +4,7 @@
 mod agent;
 mod backend;
 mod calls;
+mod conformance;
 mod control_groups;
 mod crash;
 mod data_directory;

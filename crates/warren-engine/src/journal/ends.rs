@@ -17,7 +17,7 @@ use crate::cell::{Cell, Door};
 use crate::engine::closed;
 use crate::error::sentence;
 use crate::guest::Guest;
-use crate::state::{Job, Vigil};
+use crate::state::{Job, Unwatched};
 use crate::{Engine, EngineError};
 
 /// Connections of one sandbox's agent that wait for ends; the agent has some hundred for everybody.
@@ -29,7 +29,7 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Watches until the engine ends.
-    pub(crate) async fn keep_vigil(self, mut jobs: mpsc::UnboundedReceiver<Job>) {
+    pub(crate) async fn keep_watching_ends(self, mut jobs: mpsc::UnboundedReceiver<Job>) {
         let mut closing = self.shared.closing.subscribe();
         let mut lines: HashMap<SandboxId, Arc<Semaphore>> = HashMap::new();
         let mut busy: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
@@ -37,10 +37,10 @@ impl Engine {
             tokio::select! {
                 () = closed(&mut closing) => return,
                 Some(job) = jobs.recv() => busy.push(match job {
-                    Job::Watch(vigil) => {
-                        let id = vigil.door.id.clone();
+                    Job::Watch(unwatched) => {
+                        let id = unwatched.door.id.clone();
                         let lines = lines.entry(id).or_insert_with(|| Arc::new(Semaphore::new(CONNECTIONS)));
-                        Box::pin(keep(self.inner(), *vigil, Arc::clone(lines)))
+                        Box::pin(keep(self.inner(), *unwatched, Arc::clone(lines)))
                     }
                     Job::Capture(cell) => Box::pin(self.state_after(cell)),
                 }),
@@ -72,8 +72,8 @@ impl Engine {
             self.shared.journal.begin(&entry);
             match process_of(&entry) {
                 Some(process) => {
-                    let vigil = Vigil { door: door.clone(), entry, process };
-                    self.shared.journal.later(Job::Watch(Box::new(vigil)));
+                    let unwatched = Unwatched { door: door.clone(), entry, process };
+                    self.shared.journal.later(Job::Watch(Box::new(unwatched)));
                 }
                 None => self.close_entry(&door, entry, not_seen()),
             }
@@ -87,12 +87,12 @@ pub(super) fn not_seen() -> Outcome {
 }
 
 /// Watches until the process ends, and closes its entry.
-async fn keep(engine: Engine, vigil: Vigil, lines: Arc<Semaphore>) {
-    let outcome = match see(&vigil, &lines).await {
+async fn keep(engine: Engine, unwatched: Unwatched, lines: Arc<Semaphore>) {
+    let outcome = match see(&unwatched, &lines).await {
         Ok(exit) => {
             let Exit { code: exit_code, duration_ms, .. } = exit;
-            let ended = Event::ExecEnded { process: vigil.process, exit_code, duration_ms };
-            engine.emit(&vigil.entry.owner, Some(&vigil.door.id), None, ended);
+            let ended = Event::ExecEnded { process: unwatched.process, exit_code, duration_ms };
+            engine.emit(&unwatched.entry.owner, Some(&unwatched.door.id), None, ended);
             outcome_of(&exit)
         }
         Err(EngineError::SandboxEnded { detail, .. }) => {
@@ -100,12 +100,12 @@ async fn keep(engine: Engine, vigil: Vigil, lines: Arc<Semaphore>) {
         }
         Err(_) => not_seen(),
     };
-    engine.close_entry(&vigil.door, vigil.entry, outcome);
+    engine.close_entry(&unwatched.door, unwatched.entry, outcome);
 }
 
-async fn see(vigil: &Vigil, lines: &Semaphore) -> Result<Exit, EngineError> {
-    let guest = Guest::new(vigil.door.clone());
-    let process = ProcessSelector::Id(ProcessId(vigil.process));
+async fn see(unwatched: &Unwatched, lines: &Semaphore) -> Result<Exit, EngineError> {
+    let guest = Guest::new(unwatched.door.clone());
+    let process = ProcessSelector::Id(ProcessId(unwatched.process));
     let mut rest = LOOK_EVERY;
     loop {
         let outcome = match lines.try_acquire() {
