@@ -9,6 +9,7 @@ use warren_face::gate;
 use warren_wire::api::Problem;
 
 use crate::e2b::control::{self, Place};
+use crate::listener::Answers;
 use crate::proxy::Proxy;
 use crate::state::AppState;
 use crate::{chat, routes};
@@ -33,7 +34,14 @@ impl Front {
         }
     }
 
-    pub(crate) async fn answer(self, request: Request) -> Response {
+    /// Who answers what is for no port of a sandbox.
+    fn face(self, request: &Request) -> Router {
+        if self.e2b_place.has(request) { self.e2b } else { self.api }
+    }
+}
+
+impl Answers for Front {
+    async fn answer(self, request: Request) -> Response {
         match self.proxy.answer(request).await {
             Ok(response) => response,
             Err(request) => match self.face(&request).oneshot(*request).await {
@@ -41,11 +49,6 @@ impl Front {
                 Err(never) => match never {},
             },
         }
-    }
-
-    /// Who answers what is for no port of a sandbox.
-    fn face(self, request: &Request) -> Router {
-        if self.e2b_place.has(request) { self.e2b } else { self.api }
     }
 }
 

@@ -18,6 +18,8 @@ mod listener;
 mod logging;
 mod metrics;
 mod openapi;
+mod port_book;
+mod private_file;
 mod process_messages;
 mod proxy;
 mod routes;

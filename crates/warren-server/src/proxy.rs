@@ -9,7 +9,6 @@
 
 mod access;
 mod body;
-mod book;
 mod carry;
 mod exchange;
 mod head;
@@ -37,7 +36,6 @@ use self::route::Destination;
 use crate::e2b;
 use crate::state::AppState;
 
-pub(crate) use book::PortBook;
 pub(crate) use carry::{Lingering, carry};
 pub(crate) use link::{Link, Methods, token};
 pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target};

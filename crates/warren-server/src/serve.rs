@@ -6,7 +6,6 @@ mod link_keys;
 mod local_key;
 mod machine;
 mod notify;
-pub(crate) mod private_file;
 
 use std::ffi::OsString;
 use std::io;

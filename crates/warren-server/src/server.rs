@@ -19,7 +19,7 @@ use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
 use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
-use crate::proxy::PortBook;
+use crate::port_book::PortBook;
 use crate::state::{AppState, Shared};
 use crate::{e2b, openapi};
 

@@ -12,7 +12,7 @@ use crate::e2b::metrics::Samples;
 use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
 use crate::metrics::Metrics;
-use crate::proxy::PortBook;
+use crate::port_book::PortBook;
 
 /// What every handler can reach. A clone is the same state.
 #[derive(Clone)]

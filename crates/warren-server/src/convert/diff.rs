@@ -5,7 +5,7 @@ use warren_wire::api;
 
 use super::rfc3339;
 use crate::error::{ApiError, change_kind, path_as_text};
-use crate::extract::Params;
+use warren_face::extract::Params;
 
 const USUAL_LIMIT: u64 = 1000;
 pub(crate) const MOST_CHANGES: u64 = 10_000;

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
-use warren_core::SandboxId;
+use warren_core::{PortSettings, SandboxId};
 use warren_face::address::Address;
 use warren_face::link_keys::LinkKeys;
 use warren_wire::api;
 
-use crate::proxy::{self, PORT_HEADER, PortSettings, SANDBOX_HEADER};
+use crate::proxy::{self, PORT_HEADER, SANDBOX_HEADER};
 
 /// How a port is reached, with the token that opens it.
 pub(crate) fn port(

@@ -14,7 +14,7 @@ use super::rfc3339;
 use super::sandbox::sandbox;
 use super::session::session;
 use crate::error::{ApiError, conflict};
-use crate::extract::Params;
+use warren_face::extract::Params;
 
 const LONGEST_NAME: usize = 128;
 const MOST_FORKS: u32 = 100;

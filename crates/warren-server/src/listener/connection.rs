@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use warren_network::heads::Strict;
 
-use super::Shared;
 use super::usage::Usage;
+use super::{Answers, Shared};
 use warren_face::Held;
 use warren_face::arrival::{Acquaintance, Arrival, Peer};
 
@@ -20,12 +20,13 @@ use warren_face::arrival::{Acquaintance, Arrival, Peer};
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves one connection to its end.
-pub(super) async fn serve<S>(
-    shared: &Shared,
+pub(super) async fn serve<F, S>(
+    shared: &Shared<F>,
     (stream, usage): (S, Usage),
     (arrival, acquaintance): (Arrival, Acquaintance),
     shutdown: CancellationToken,
 ) where
+    F: Answers,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stream = Strict::new(stream);

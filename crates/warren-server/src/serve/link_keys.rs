@@ -6,7 +6,8 @@
 use std::io;
 use std::path::Path;
 
-use super::{ServeError, private_file};
+use super::ServeError;
+use crate::private_file;
 use crate::world::MachineRandom;
 use warren_face::link_keys::LinkKeys;
 

@@ -5,8 +5,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use warren_core::{Owner, Scope};
 
-use super::{AnnouncedKey, E2bAddress, ServeError, ServeOptions, private_file};
+use super::{AnnouncedKey, E2bAddress, ServeError, ServeOptions};
 use crate::auth::{NewKey, Secret};
+use crate::private_file;
 use crate::server::Server;
 
 /// In the data directory, which only root can enter.

@@ -13,7 +13,7 @@ use warren_wire::guest::{FileCall, FileOperation, WriteMode};
 use super::reference::build_id;
 use super::start::Place;
 use crate::config::Config;
-use crate::serve::private_file;
+use crate::private_file;
 
 /// What one owner's may take together. The oldest make room.
 const MOST_BYTES: u64 = 20 << 30;
