@@ -107,7 +107,7 @@ fn sandboxes(catalog: &SqliteCatalog) {
             Some(Paused { by: PausedBy::Idleness, since_unix_ms: 40_000, deadline: moment(86_400_000) });
     });
     put(3, &ann(), &|record| record.status = Status::Creating);
-    put(4, &ann(), &|record| record.status = Status::Syncing);
+    put(4, &ann(), &|record| record.status = Status::Ready);
     put(5, &ann(), &|record| record.status = Status::Stopping);
     put(6, &ann(), &|record| {
         record.status = Status::Stopped;
