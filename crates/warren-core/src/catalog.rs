@@ -7,6 +7,7 @@
 //! and tell nothing of what another node holds.
 
 mod events;
+mod images;
 mod journal;
 mod keys;
 mod networks;
@@ -20,6 +21,7 @@ mod snapshots;
 use std::error::Error;
 
 pub use events::EventLog;
+pub use images::{ImageCatalog, ImageRoom};
 pub use journal::JournalCatalog;
 pub use keys::KeyCatalog;
 pub use networks::NetworkCatalog;
@@ -41,6 +43,7 @@ pub trait Catalog:
     + NetworkCatalog
     + KeyCatalog
     + SecretCatalog
+    + ImageCatalog
     + EventLog
 {
 }
@@ -55,6 +58,7 @@ impl<T> Catalog for T where
         + NetworkCatalog
         + KeyCatalog
         + SecretCatalog
+        + ImageCatalog
         + EventLog
 {
 }

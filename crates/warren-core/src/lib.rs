@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod field;
 mod id;
+mod image;
 mod isolation;
 mod journal;
 mod key;
@@ -51,6 +52,11 @@ pub use error::{ErrorCode, ErrorKind, error_chain};
 pub use event::{Event, EventRecord};
 pub use field::{Field, NetworkLimit, PolicyField};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
+pub use image::{
+    BuildFailure, BuildFiles, BuildOutcome, BuildRecord, BuildStep, BuildStepError, Built, CopyFiles,
+    DEFAULT_TAG, FilesHash, FilesHashError, ImageContext, ImageDenied, ImageId, ImageOrigin, ImageRecord,
+    ImageRef, ImageRefError, KeptStep, StartCommands, Tag, UnknownUser, check_tag,
+};
 pub use isolation::{
     CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError, IsolationErrorKind, Layered,
     MountRefusal, MountSource, OwnerBond, Pulse, Sealed, Usage,
@@ -83,5 +89,5 @@ pub use session::{
 pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
 pub use spec::{Mount, MountAccess, Profile, SandboxSpec, SpecError, check_labels};
 pub use templates::{TemplateError, TemplateErrorKind, TemplateInfo, Templates};
-pub use unique::{KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
+pub use unique::{BuildId, KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

@@ -77,6 +77,8 @@ pub enum SnapshotReason {
     /// A fork's changes were merged.
     Promote,
     Import,
+    /// It is the state of an image or of a step of one, and goes when that does.
+    Image,
 }
 
 /// How a snapshot was taken.

@@ -13,7 +13,7 @@ use warren_engine::{
     Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Sandbox, Settings,
     ShutdownPolicy, StoppedFiles,
 };
-use warren_testkit::{FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -48,6 +48,7 @@ fn parts() -> Parts {
     let backend = FakeIsolation::new();
     Parts {
         layers: backend.layers(),
+        build_files: Arc::new(FakeBuildFiles::default()),
         backends: vec![backend],
         catalog: Arc::new(MemoryCatalog::new()),
         templates: Arc::new(FakeTemplates::new()),

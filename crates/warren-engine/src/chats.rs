@@ -215,6 +215,8 @@ impl Chats {
             kind: SandboxKind::Terminal,
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::Delete,
+            start: None,
+            build: None,
             annotations: BTreeMap::new(),
             from: None,
             automatic: None,

@@ -108,6 +108,8 @@ impl Engine {
             death: None,
             history,
             addresses: Vec::new(),
+            start: make.new.start.clone(),
+            build: make.new.build.clone(),
             annotations: make.new.annotations.clone(),
         }
     }

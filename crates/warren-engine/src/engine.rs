@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
-    Clock, Deadline, DeathCause, Isolation, IsolationError, LayerStore, Networks, NodeId, Random,
+    BuildFiles, Clock, Deadline, DeathCause, Isolation, IsolationError, LayerStore, Networks, NodeId, Random,
     SandboxRecord, Templates,
 };
 
@@ -18,6 +18,7 @@ use crate::driver::Task;
 use crate::error::sentence;
 use crate::events::Events;
 use crate::health::Probes;
+use crate::images::Builds;
 use crate::in_flight::InFlight;
 use crate::journal::Journal;
 use crate::labour::Labour;
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) visits: Arc<InFlight>,
     pub(crate) journal: Journal,
     pub(crate) labour: Labour,
+    /// Builds of images that go on in this process.
+    pub(crate) builds: Builds,
     pub(crate) keep: Keep,
     pub(crate) sightings: Sightings,
     pub(crate) started_ms: u64,
@@ -90,6 +93,8 @@ pub struct Parts {
     pub catalog: Arc<dyn Catalog>,
     pub templates: Arc<dyn Templates>,
     pub layers: Arc<dyn LayerStore>,
+    /// Archives for builds of images.
+    pub build_files: Arc<dyn BuildFiles>,
     /// Links sandboxes to the world.
     pub networks: Arc<dyn Networks>,
     pub clock: Arc<dyn Clock>,
@@ -174,6 +179,7 @@ impl Engine {
             probes: Probes::default(),
             leases: Leases::default(),
             keep: Keep::default(),
+            builds: Builds::default(),
             sightings: Sightings::default(),
             calls: Calls::default(),
             in_flight: settings.calls_in_flight(),

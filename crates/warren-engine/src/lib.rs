@@ -29,6 +29,7 @@ mod files;
 mod guest;
 mod health;
 mod history;
+mod images;
 mod in_flight;
 mod journal;
 mod labour;
@@ -56,6 +57,10 @@ pub use error::{EngineError, LostEntry, Missing, Wording};
 pub use events::{EventLog, EventStream};
 pub use files::{FileReader, FileWork, FileWriter, Files, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};
+pub use images::{
+    Beginning, BuildLog, Captured, FoundImage, ImageError, Images, LogLevel, LogLine, NewBuild, Recipe,
+    RecipeStep, Unbuilt, WantedLines,
+};
 pub use journal::{Blame, LogEntry, PathState, SandboxHistory};
 pub use labour::{LabourLimits, Place, Room, Share, Trade};
 pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView, SandboxNetwork};

@@ -40,6 +40,7 @@ use crate::blocking::blocking;
 use crate::driver::{Adopted, Driver, First, Remains, Task};
 use crate::engine::OpenError;
 use crate::error::sentence;
+use crate::images::Leftovers;
 use crate::{Engine, EngineError, Mode};
 
 /// The label of sandboxes that says which node's they are.
@@ -59,6 +60,10 @@ pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
         tracing::error!(reason, "the engine only answers questions until somebody has looked");
         engine.set_mode(Mode::ReadOnly { reason: reason.clone() });
     }
+    let leftovers = match &doubt {
+        None => engine.find_leftovers(&world.records).await?,
+        Some(_) => Leftovers::default(),
+    };
     let (shared, doubtful) = (engine.inner(), doubt.is_some());
     // Before anything runs that could be in the way of it.
     let (world, plan) = blocking(move || {
@@ -67,7 +72,7 @@ pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
         (World { links, ..world }, plan)
     })
     .await;
-    drop(carry_out(engine, world, plan, !doubtful));
+    drop(carry_out(engine, world, plan, leftovers, !doubtful));
     Ok(())
 }
 
@@ -79,12 +84,13 @@ pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError>
     })?;
     let plan = world.plan(engine);
     tracing::warn!(missing = plan.missing, orphans = plan.orphans.len(), "losses were accepted");
+    let leftovers = engine.find_leftovers(&world.records).await?;
     engine.set_mode(Mode::Normal);
     let shared = engine.inner();
     let (world, plan) =
         blocking(move || (World { links: links::take_over(&shared, &plan), ..world }, plan)).await;
     // Whoever accepted them asks next what was lost.
-    drop(carry_out(engine, world, plan, true).await);
+    drop(carry_out(engine, world, plan, leftovers, true).await);
     Ok(())
 }
 
@@ -178,7 +184,13 @@ fn watch_all(
 
 /// Starts drivers for all that is to be done; with `all` false only for what needs no change. The task that is answered ends when
 /// all of it is done.
-fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) -> JoinHandle<()> {
+fn carry_out(
+    engine: &Engine,
+    mut world: World,
+    plan: Plan,
+    leftovers: Leftovers,
+    all: bool,
+) -> JoinHandle<()> {
     for record in &world.records {
         engine.shared.registry.note_files(record);
     }
@@ -205,6 +217,7 @@ fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) -> JoinHa
             drop(cell.ask(Task::Look(None)).await);
         }
         if all {
+            engine.clear_leftovers(leftovers).await;
             // Those whose sandbox ended and who were not told, and leases that are still held.
             engine.sweep_sessions().await;
             engine.collect_layers().await;

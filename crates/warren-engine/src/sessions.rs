@@ -30,8 +30,8 @@ use std::path::PathBuf;
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    Automatic, ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxKind,
-    SandboxRecord, SandboxSpec, SessionId, SessionRecord, SnapshotId, Timeouts,
+    Automatic, BuildId, ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxKind,
+    SandboxRecord, SandboxSpec, SessionId, SessionRecord, SnapshotId, StartCommands, Timeouts,
 };
 
 pub(crate) use self::change::not_found_or;
@@ -58,6 +58,10 @@ pub struct NewSandbox {
     pub kind: SandboxKind,
     pub metadata: BTreeMap<String, String>,
     pub on_expiry: OnExpiry,
+    /// The commands that run in it from its beginning.
+    pub start: Option<StartCommands>,
+    /// The build of an image that is done in it.
+    pub build: Option<BuildId>,
     /// What a face of the service wants to find again in the record.
     pub annotations: BTreeMap<String, String>,
     /// The state it begins with; absent: the template as it is.
@@ -98,6 +102,8 @@ impl NewSandbox {
             kind: SandboxKind::default(),
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::default(),
+            start: None,
+            build: None,
             annotations: BTreeMap::new(),
             from: None,
             automatic: None,

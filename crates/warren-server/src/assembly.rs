@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warren_core::catalog::{Catalog, SecretCatalog};
-use warren_core::{Clock, Isolation, LayerDriver, LayerStore, Networks, Random};
+use warren_core::{BuildFiles, Clock, Isolation, LayerDriver, LayerStore, Networks, Random};
 use warren_engine::{EngineStep, Parts};
 use warren_isolate::{CrashPoint, DataDir, live_apart};
-use warren_store::{LayerDirectory, SHOWN, SqliteCatalog, TemplateStore, pool};
+use warren_store::{BuildFileStore, LayerDirectory, SHOWN, SqliteCatalog, TemplateStore, pool};
 
 pub use error::AssemblyError;
 pub use network::examine as examine_network;
@@ -44,6 +44,7 @@ pub struct Machine {
     pub catalog: Arc<SqliteCatalog>,
     pub templates: TemplateStore,
     pub layers: Arc<LayerDirectory>,
+    pub build_files: Arc<BuildFileStore>,
     /// In the order in which they are tried. Never empty.
     pub backends: Vec<Arc<dyn Isolation>>,
     pub networks: Arc<dyn Networks>,
@@ -134,6 +135,7 @@ impl Assembly {
         let secrets = Arc::clone(&catalog) as Arc<dyn SecretCatalog>;
         Ok(Machine {
             layers: Arc::new(layers.map_err(AssemblyError::Layers)?),
+            build_files: Arc::new(BuildFileStore::open(data_dir)),
             backends: self.backends()?,
             networks: network::open(&self.config, self.purpose, Some(secrets)),
             clock: Arc::new(MachineClock::new().map_err(AssemblyError::Clock)?),
@@ -151,6 +153,7 @@ impl Machine {
             catalog: Arc::clone(&self.catalog) as Arc<dyn Catalog>,
             templates: Arc::new(self.templates.clone()),
             layers: Arc::clone(&self.layers) as Arc<dyn LayerStore>,
+            build_files: Arc::clone(&self.build_files) as Arc<dyn BuildFiles>,
             networks: Arc::clone(&self.networks),
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             random: Arc::new(MachineRandom) as Arc<dyn Random>,

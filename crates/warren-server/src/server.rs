@@ -15,7 +15,6 @@ use crate::app::Front;
 use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::{self, Samples};
-use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
 use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
@@ -71,7 +70,6 @@ impl Server {
             document: openapi::text,
             metrics,
             book,
-            books: Books::default(),
             samples: Samples::default(),
             watchers: Watchers::default(),
             woken: Woken::default(),

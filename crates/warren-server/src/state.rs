@@ -9,7 +9,6 @@ use warren_store::TemplateStore;
 use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::Samples;
-use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
 use crate::metrics::Metrics;
 use crate::port_book::PortBook;
@@ -33,8 +32,6 @@ pub(crate) struct Shared {
     pub(crate) woken: Woken,
     /// What sandboxes used lately.
     pub(crate) samples: Samples,
-    /// Templates that clients built by the E2B protocol.
-    pub(crate) books: Books,
 }
 
 impl AppState {

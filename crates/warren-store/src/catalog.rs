@@ -14,6 +14,7 @@ mod events;
 mod failure;
 mod idempotency;
 mod identity;
+mod images;
 mod journal;
 mod keys;
 mod lock;

@@ -13,6 +13,7 @@
 //! <data>/templates/.staging-<random>/      an import under way, locked by its importer
 //! <data>/templates-host/<fingerprint>/     the skeleton of `host` for the machine as it is now
 //! <data>/templates-host/usr-<digest>/      what hides the private files of the machine's `/usr`
+//! <data>/build-files/<owner>/<hash>        archives that clients sent for builds of images
 //! <data>/common/<fingerprint>/root/        what every sandbox is given, on top of an imported tree
 //! ```
 //!
@@ -20,6 +21,7 @@
 //! archives are hostile input: each of their paths is resolved by the kernel inside the staging directory, and no
 //! program of theirs is ever run.
 
+mod build_files;
 mod catalog;
 mod digest;
 mod given;
@@ -34,6 +36,7 @@ mod template;
 mod templates;
 mod tree;
 
+pub use build_files::BuildFileStore;
 pub use catalog::{CatalogOpenError, DamageFound, IdentityError, MakeError, SqliteCatalog};
 pub use digest::{Digest, DigestError};
 pub use host::{HostError, SHOWN, hidden_names};

@@ -5,6 +5,7 @@
 //! behind the engine's ports, and are stricter than it. The rules of the house that no compiler knows
 //! (which crate may use which, how long a file may be, where `unsafe` may stand) are in `tests/tidy/`.
 
+mod build_files;
 mod catalog;
 mod census;
 mod delta;
@@ -16,9 +17,10 @@ mod networks;
 mod scratch;
 mod world;
 
+pub use build_files::FakeBuildFiles;
 pub use catalog::{
-    MemoryCatalog, catalog_conformance, sample_entry, sample_key, sample_node, sample_sandbox, sample_secret,
-    sample_session, sample_snapshot,
+    MemoryCatalog, catalog_conformance, sample_entry, sample_image, sample_key, sample_node, sample_sandbox,
+    sample_secret, sample_session, sample_snapshot,
 };
 pub use census::Census;
 pub use isolation::{Call, FakeIsolation, Hold, Standing};

@@ -46,12 +46,6 @@ pub trait SandboxCatalog: Send + Sync {
     /// Sets the owner's default sandbox, whose record must be there, or with `None` forgets it.
     /// Acknowledged with [`Durability::Disk`].
     fn set_default_sandbox(&self, owner: &Owner, id: Option<&SandboxId>) -> Result<(), CatalogError>;
-
-    /// A text that a face of the service keeps: the books of E2B templates, and nothing else.
-    fn setting(&self, name: &str) -> Result<Option<String>, CatalogError>;
-
-    /// Sets or, with `None`, removes a value. Acknowledged with [`Durability::Disk`].
-    fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), CatalogError>;
 }
 
 /// What one create writes.

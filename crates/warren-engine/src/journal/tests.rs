@@ -4,7 +4,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 use warren_core::{Action, Automatic, Caller, Event, JournalEntry, SandboxId};
-use warren_testkit::{FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
 
 use crate::sessions::tests::{eventually, owner, request, stranger};
 use crate::{
@@ -38,6 +38,7 @@ impl World {
             catalog: self.catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: self.isolation.layers(),
+            build_files: Arc::new(FakeBuildFiles::default()),
             networks: FakeNetworks::new(),
             clock: self.clock.clone(),
             random: self.random.clone(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use warren_core::{Owner, RunLimits, SandboxRecord, SandboxSpec, SessionRecord, SessionState, TemplateName};
 use warren_testkit::{
-    FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
 };
 
 use crate::{Acquire, Acquired, Engine, EngineError, NewSandbox, Parts, Requirements, Settings};
@@ -32,6 +32,7 @@ impl Bench {
             catalog: Arc::new(MemoryCatalog::new()),
             templates: Arc::new(FakeTemplates::new()),
             layers: backend.layers(),
+            build_files: Arc::new(FakeBuildFiles::default()),
             networks: FakeNetworks::new(),
             clock: clock.clone(),
             random: Arc::new(FakeRandom::new(7)),

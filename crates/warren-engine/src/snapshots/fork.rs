@@ -96,6 +96,8 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
             .on_expiry
             .or_else(|| original.map(|original| original.on_expiry))
             .unwrap_or(OnExpiry::Keep),
+        start: original.and_then(|original| original.start.clone()),
+        build: None,
         annotations: original.map(|original| original.annotations.clone()).unwrap_or_default(),
         from: Some(snapshot.id.clone()),
         automatic: original.map(|original| original.history.automatic),

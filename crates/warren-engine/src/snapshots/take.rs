@@ -47,7 +47,7 @@ impl Engine {
         self.take(owner, id, order).await
     }
 
-    pub(super) async fn take(
+    pub(crate) async fn take(
         &self,
         owner: &Owner,
         id: &SandboxId,

@@ -1,5 +1,6 @@
 //! The process ends at every step and before every call to a port, and the next start makes everything whole.
 
+mod images;
 mod links;
 mod travel;
 
@@ -53,6 +54,7 @@ enum Tour {
     Travel,
     Squash,
     Network,
+    Images,
 }
 
 /// Nothing happens but what the tour asks for, so that it passes the same steps each time.
@@ -123,6 +125,7 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
                 Tour::Life => life(&world, &engine, &promises).await.unwrap(),
                 Tour::Travel => travel::through_states(&world, &engine, &promises).await.unwrap(),
                 Tour::Squash => travel::into_depth(&engine, &promises).await.unwrap(),
+                Tour::Images => images::through_builds(&world, &engine, &promises).await.unwrap(),
                 Tour::Network => links::through_policies(&world, &engine, &promises).await.unwrap(),
             }
         });
@@ -148,6 +151,7 @@ fn recover(world: &World, promises: &Promises, end: End) {
     runtime.block_on(async {
         let engine = world.open().await;
         assert_consistent(world, &engine).await;
+        images::assert_nothing_is_left(world);
         let sandboxes = promises.sandboxes.lock().unwrap().clone();
         for (id, texts) in sandboxes {
             let record = record(&engine, &id).await;
@@ -199,7 +203,7 @@ fn measure(tour: Tour) -> (Vec<EngineStep>, usize) {
 
 #[test]
 fn every_step_is_passed_by_one_of_the_tours() {
-    let passed: Vec<EngineStep> = [Tour::Life, Tour::Travel, Tour::Squash, Tour::Network]
+    let passed: Vec<EngineStep> = [Tour::Life, Tour::Travel, Tour::Squash, Tour::Network, Tour::Images]
         .into_iter()
         .flat_map(|tour| measure(tour).0)
         .collect();
@@ -210,7 +214,7 @@ fn every_step_is_passed_by_one_of_the_tours() {
 
 #[test]
 fn an_end_at_any_step_is_mended_by_the_next_start() {
-    for tour in [Tour::Life, Tour::Travel, Tour::Network] {
+    for tour in [Tour::Life, Tour::Travel, Tour::Network, Tour::Images] {
         let (steps, _) = measure(tour);
         for number in 0..steps.len() {
             assert!(check(tour, End::AtStep(number)), "step {number} of {steps:?} was not reached");

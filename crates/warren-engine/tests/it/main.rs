@@ -16,6 +16,7 @@ mod failing;
 mod forks;
 mod going_back;
 mod idleness;
+mod images;
 mod in_flight;
 mod keeping;
 mod labour;

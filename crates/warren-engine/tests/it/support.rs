@@ -14,7 +14,7 @@ use warren_engine::{
     Parts, ProcessSpec, Settings,
 };
 use warren_testkit::{
-    FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
 };
 
 pub(crate) const ACTIVE_S: u64 = 300;
@@ -32,6 +32,7 @@ pub(crate) struct World {
     pub(crate) isolation: Arc<FakeIsolation>,
     pub(crate) catalog: Arc<MemoryCatalog>,
     pub(crate) templates: Arc<FakeTemplates>,
+    pub(crate) build_files: Arc<FakeBuildFiles>,
     pub(crate) networks: Arc<FakeNetworks>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) random: Arc<FakeRandom>,
@@ -49,6 +50,7 @@ impl World {
             isolation: FakeIsolation::new(),
             catalog: Arc::new(MemoryCatalog::new()),
             templates: Arc::new(FakeTemplates::new()),
+            build_files: Arc::default(),
             networks: FakeNetworks::new(),
             clock: Arc::new(FakeClock::new()),
             random: Arc::new(FakeRandom::new(seed)),
@@ -67,6 +69,7 @@ impl World {
             catalog: self.catalog.clone(),
             templates: self.templates.clone(),
             layers: self.isolation.layers(),
+            build_files: self.build_files.clone(),
             networks: self.networks.clone(),
             clock: self.clock.clone(),
             random: self.random.clone(),

@@ -51,6 +51,8 @@ pub(crate) fn new_sandbox(
             kind,
             metadata: body.metadata,
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
+            start: None,
+            build: None,
             annotations: Default::default(),
             from: body.snapshot_id.map(|id| snapshot_id(&id, &format!("{at}snapshot_id"))).transpose()?,
             automatic: body.history.map(automatic),

@@ -195,7 +195,8 @@ fn milliseconds(time: Duration) -> f64 {
 fn reason(reason: SnapshotReason) -> api::SnapshotReason {
     match reason {
         SnapshotReason::Start => api::SnapshotReason::Start,
-        SnapshotReason::Request => api::SnapshotReason::Request,
+        // Who keeps it as an image asked for it.
+        SnapshotReason::Request | SnapshotReason::Image => api::SnapshotReason::Request,
         SnapshotReason::Turn => api::SnapshotReason::Turn,
         SnapshotReason::Tool => api::SnapshotReason::Tool,
         SnapshotReason::Command => api::SnapshotReason::Command,

@@ -106,25 +106,6 @@ impl SandboxCatalog for SqliteCatalog {
             Ok(())
         })
     }
-
-    fn setting(&self, name: &str) -> Result<Option<String>, CatalogError> {
-        self.readers.read(&format!("read setting `{name}`"), |connection| {
-            let mut statement = connection.prepare_cached("SELECT value FROM settings WHERE name = ?1")?;
-            Ok(statement.query_row([name], text).optional()?)
-        })
-    }
-
-    fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), CatalogError> {
-        self.writer.write(&format!("write setting `{name}`"), Durability::Disk, |connection| {
-            match value {
-                Some(value) => connection
-                    .prepare_cached("INSERT OR REPLACE INTO settings (name, value) VALUES (?1, ?2)")?
-                    .execute([name, value])?,
-                None => connection.prepare_cached("DELETE FROM settings WHERE name = ?1")?.execute([name])?,
-            };
-            Ok(())
-        })
-    }
 }
 
 /// What a record says that queries look for.

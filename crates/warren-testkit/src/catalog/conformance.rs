@@ -1,5 +1,6 @@
 mod events;
 mod idempotency;
+mod images;
 mod journal;
 mod keys;
 mod networks;
@@ -32,6 +33,7 @@ const CHECKS: &[&[Check]] = &[
     networks::CHECKS,
     keys::CHECKS,
     secrets::CHECKS,
+    images::CHECKS,
     events::CHECKS,
 ];
 

@@ -1,3 +1,4 @@
+mod images;
 mod journal;
 mod nodes;
 mod secrets;
@@ -13,9 +14,9 @@ use warren_core::catalog::{
 };
 use warren_core::network::{Destination, Secret, SecretName};
 use warren_core::{
-    Cursor, EventRecord, JournalEntry, KeyId, KeyRecord, NodeId, NodeRecord, Owner, Page, PageRequest,
-    PortSettings, RunRecord, SandboxId, SandboxRecord, SessionId, SessionRecord, SnapshotId, SnapshotRecord,
-    ToolAnswer,
+    Cursor, EventRecord, ImageId, ImageRecord, JournalEntry, KeptStep, KeyId, KeyRecord, NodeId, NodeRecord,
+    Owner, Page, PageRequest, PortSettings, RunRecord, SandboxId, SandboxRecord, SessionId, SessionRecord,
+    SnapshotId, SnapshotRecord, ToolAnswer,
 };
 
 use super::records::sample_node;
@@ -23,7 +24,7 @@ use super::records::sample_node;
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// A catalog that keeps nothing. It is stricter than one on disk: it panics where a caller changes what never changes, leaps a
-/// generation, leaves a status without its death certificate, puts a layer into a stack twice or answers a tool call again, and it
+/// generation, leaves a status without its death certificate, puts a layer into a stack twice, answers a tool call again or tags a build that is not there, and it
 /// calls each change of a session twice, because any catalog may.
 pub struct MemoryCatalog {
     node: NodeId,
@@ -49,7 +50,6 @@ struct Records {
     runs: BTreeMap<SessionId, Vec<RunRecord>>,
     idempotency: BTreeMap<(Owner, String), Idempotency>,
     default_sandboxes: BTreeMap<Owner, SandboxId>,
-    settings: BTreeMap<String, String>,
     nodes: BTreeMap<NodeId, NodeRecord>,
     ports: BTreeMap<(SandboxId, u16), PortSettings>,
     reached: BTreeMap<SandboxId, BTreeSet<Destination>>,
@@ -58,6 +58,8 @@ struct Records {
     calls: BTreeMap<(SandboxId, String), ToolAnswer>,
     keys: BTreeMap<KeyId, KeyRecord>,
     secrets: BTreeMap<(Owner, SecretName), Secret>,
+    images: BTreeMap<(Owner, ImageId), ImageRecord>,
+    image_steps: BTreeMap<(Owner, String), KeptStep>,
     events: Vec<EventRecord>,
     last_event: u64,
 }
@@ -249,19 +251,6 @@ impl SandboxCatalog for MemoryCatalog {
             }
             None => drop(records.default_sandboxes.remove(owner)),
         }
-        Ok(())
-    }
-
-    fn setting(&self, name: &str) -> Result<Option<String>, CatalogError> {
-        Ok(self.enter("setting")?.settings.get(name).cloned())
-    }
-
-    fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), CatalogError> {
-        let mut records = self.enter("set_setting")?;
-        match value {
-            Some(value) => records.settings.insert(name.to_owned(), value.to_owned()),
-            None => records.settings.remove(name),
-        };
         Ok(())
     }
 }

@@ -3,7 +3,7 @@ use warren_e2b::{ENVD_VERSION, rest};
 
 use crate::auth::Caller;
 use crate::convert;
-use crate::e2b::{Traits, templates, tokens};
+use crate::e2b::{Traits, tokens};
 use crate::state::AppState;
 use warren_face::address::Address;
 
@@ -20,9 +20,9 @@ pub(crate) enum Shown {
     PausedCold,
 }
 
-/// Nothing is told of what has ended for good, nor of sandboxes in which templates are built.
+/// Nothing is told of what has ended for good, nor of sandboxes in which images are built.
 pub(crate) fn shown_as(record: &SandboxRecord) -> Option<Shown> {
-    if templates::is_build(record) {
+    if record.build.is_some() {
         return None;
     }
     match record.status {

@@ -8,7 +8,7 @@ use warren_core::{
     check_labels,
 };
 use warren_e2b::rest;
-use warren_engine::{Acquire, Expected, NewSandbox, StoppedFiles};
+use warren_engine::{Acquire, Beginning, Expected, NewSandbox, StoppedFiles};
 
 use super::{Body, E2bError, answer};
 use crate::auth::Caller;
@@ -86,9 +86,9 @@ async fn make(
 pub(super) async fn started(state: &AppState, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
     let sandbox = state.engine.as_(caller).sandbox(&new.id);
     code::warm(state, sandbox, new, &Traits::of(new).template);
-    let Err(error) = templates::start(state, caller, new).await else { return Ok(()) };
+    let Err(error) = state.engine.as_(caller).images().start(new).await else { return Ok(()) };
     end(state, caller, &new.id).await?;
-    Err(error)
+    Err(error.into())
 }
 
 /// Ends a sandbox for good, with everything that was made for it alone.
@@ -109,10 +109,11 @@ struct Parts<'a> {
 fn acquire(state: &AppState, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'_>) -> Acquire {
     let Parts { end, timeout_s, choice, plan } = parts;
     let own = &state.settings.default_limits;
-    let mut env = choice.env.clone();
+    let Beginning { context, from, start } = choice.beginning.clone();
+    let mut env = context.env;
     env.extend(body.env_vars.clone().unwrap_or_default());
     let spec = SandboxSpec {
-        template: choice.template.clone(),
+        template: context.template,
         limits: Limits {
             lifetime_s: timeout_s,
             memory: choice.memory.unwrap_or(own.memory),
@@ -121,8 +122,8 @@ fn acquire(state: &AppState, caller: &Caller, body: &rest::NewSandbox, parts: Pa
         },
         env,
         labels: BTreeMap::new(),
-        user: choice.user.clone(),
-        workdir: choice.workdir.clone(),
+        user: context.user,
+        workdir: context.workdir,
         hostname: None,
         network: plan.policy.clone(),
         mounts: Vec::new(),
@@ -142,8 +143,9 @@ fn acquire(state: &AppState, caller: &Caller, body: &rest::NewSandbox, parts: Pa
         kind: SandboxKind::Terminal,
         metadata: body.metadata.clone().unwrap_or_default(),
         on_expiry: end.on_expiry(),
-        annotations: traits.written_to(choice.annotations.clone()),
-        from: choice.from.clone(),
+        start,
+        annotations: traits.written_to(BTreeMap::new()),
+        from,
         // Its clients know of no history; those who want one take snapshots.
         automatic: Some(Automatic::Off),
         ..NewSandbox::new(spec)

@@ -11,8 +11,7 @@ use super::create::{end, read_timeout};
 use super::{Body, E2bError, Id, Shown, answer, find, shown_as};
 use crate::auth::Caller;
 use crate::code;
-use crate::e2b::BY;
-use crate::e2b::{Traits, templates};
+use crate::e2b::{BY, Traits};
 use crate::state::AppState;
 use warren_face::address::Address;
 
@@ -117,7 +116,7 @@ async fn thaw(
     let record = sandbox.resume().await?;
     if cold {
         code::warm(state, sandbox, &record, &Traits::of(&record).template);
-        templates::start(state, caller, &record).await?;
+        state.engine.as_(caller).images().start(&record).await?;
     }
     Ok(record)
 }

@@ -22,7 +22,6 @@ pub(super) const CHECKS: &[Check] = &[
     what_is_not_over_is_found_at_the_start,
     forgetting_takes_sessions_runs_and_keys_along,
     an_owner_has_one_default_sandbox,
-    settings_are_set_and_removed,
 ];
 
 fn a_record_is_read_as_it_was_written(catalog: &dyn Catalog) {
@@ -223,19 +222,6 @@ fn an_owner_has_one_default_sandbox(catalog: &dyn Catalog) {
     set(&ann(), Some(&first.id)).expect("it is there");
     set(&ann(), None).expect("a change");
     assert_eq!(of(&ann()), None);
-}
-
-fn settings_are_set_and_removed(catalog: &dyn Catalog) {
-    let value = || catalog.setting("name").expect("a query");
-    assert_eq!(value(), None);
-    catalog.set_setting("name", None).expect("nothing to remove is no error");
-    catalog.set_setting("name", Some("one")).expect("a change");
-    catalog.set_setting("name", Some("two")).expect("a change");
-    catalog.set_setting("other", Some("three")).expect("a change");
-    assert_eq!(value().as_deref(), Some("two"));
-    catalog.set_setting("name", None).expect("a change");
-    assert_eq!(value(), None);
-    assert_eq!(catalog.setting("other").expect("a query").as_deref(), Some("three"));
 }
 
 fn insert_at(catalog: &dyn Catalog, number: u32, created_s: u32) -> SandboxId {

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
 use warren_core::catalog::{
-    Durability, EventLog as _, Idempotency, JournalCatalog as _, KeyCatalog as _, NetworkCatalog as _,
-    NewRecords, NodeCatalog as _, PortCatalog as _, SandboxCatalog as _, SecretCatalog as _,
-    SessionCatalog as _, SnapshotCatalog as _,
+    Durability, EventLog as _, Idempotency, ImageCatalog as _, JournalCatalog as _, KeyCatalog as _,
+    NetworkCatalog as _, NewRecords, NodeCatalog as _, PortCatalog as _, SandboxCatalog as _,
+    SecretCatalog as _, SessionCatalog as _, SnapshotCatalog as _,
 };
 use warren_core::network::Destination;
 use warren_core::{
-    Action, Deadline, DeathCause, DeathCertificate, Event, EventRecord, FileDeed, History, JournalEntry,
-    KeyId, LayerId, NewRun, OnExpiry, Outcome, Owner, Paused, PausedBy, PortSettings, RunId, SandboxId,
-    SandboxKind, SandboxRecord, Scope, SessionId, SessionRecord, SessionState, SnapshotId, SnapshotMethod,
-    SnapshotReason, SnapshotRecord, Space, Stack, Status, ToolAnswer, Usage, record_run,
+    Action, BuildFailure, BuildId, BuildOutcome, Built, ByteSize, Cpus, Deadline, DeathCause,
+    DeathCertificate, Event, EventRecord, FileDeed, History, ImageContext, ImageOrigin, ImageRecord,
+    JournalEntry, KeptStep, KeyId, LayerId, NewRun, OnExpiry, Outcome, Owner, Paused, PausedBy, PortSettings,
+    RunId, SandboxId, SandboxKind, SandboxRecord, Scope, SessionId, SessionRecord, SessionState, SnapshotId,
+    SnapshotMethod, SnapshotReason, SnapshotRecord, Space, Stack, StartCommands, Status, TemplateName,
+    ToolAnswer, Usage, record_run,
 };
 use warren_store::SqliteCatalog;
 use warren_testkit::{
@@ -299,27 +300,35 @@ fn notes(catalog: &SqliteCatalog) {
     let told = PortSettings { public: false, host: Some("localhost:8000".to_owned()) };
     catalog.set_port(&ann(), &one, 80, &PortSettings { public: true, host: None }).unwrap();
     catalog.set_port(&ann(), &one, 8000, &told).unwrap();
-    catalog.set_setting("server.e2b.templates.ann", Some(&book(&one))).unwrap();
+    images(catalog);
 }
 
-/// What an owner's E2B templates are.
-fn book(sandbox: &SandboxId) -> String {
-    let book = json!({
-        "templates": { "t1": {
-            "name": "web", "kind": "steps", "created_unix_ms": 1, "updated_unix_ms": 2, "cpus": 2, "memory_mb": 512,
-            "build_count": 1, "tags": { "default": { "build": "b1", "since_unix_ms": 2 } },
-            "builds": {
-                "b1": { "created_unix_ms": 1, "outcome": { "ready": {
-                    "snapshot": SnapshotId::from_random(bits(1)), "sandbox": sandbox, "template": "host",
-                    "env": { "A": "b" }, "user": null, "workdir": "/srv",
-                } } },
-                "b2": { "created_unix_ms": 3, "outcome": { "failed": { "message": "no \"make\"", "step": "2" } } },
-            },
-        } },
-        "layers": [{
-            "key": "k1", "snapshot": SnapshotId::from_random(bits(2)), "template": "host", "env": {}, "user": "root",
-            "workdir": null,
-        }],
-    });
-    book.to_string()
+/// An image with a build that is ready, one that failed and one that has begun, and the state after a
+/// step.
+fn images(catalog: &SqliteCatalog) {
+    let (id, name) = ("t1".parse().unwrap(), Some("web".to_owned()));
+    let mut image = ImageRecord::new(id, ann(), name, ImageOrigin::Steps, 1);
+    image.cpus = Some(Cpus::from_milli(2000));
+    image.memory = Some(ByteSize::mib(512));
+    let context = ImageContext {
+        template: TemplateName::host(),
+        env: BTreeMap::from([("A".to_owned(), "b".to_owned())]),
+        user: None,
+        workdir: Some("/srv".into()),
+    };
+    let start = StartCommands::new(Some("serve".to_owned()), None);
+    let snapshot = SnapshotId::from_random(bits(1));
+    let built = Built { snapshot: snapshot.clone(), sandbox: sandbox(1), context: context.clone(), start };
+    image.add(BuildId::from_random(bits(1)), built, &["default".to_owned()], 2).unwrap();
+    for number in [2, 3] {
+        let build = BuildId::from_random(bits(number));
+        image.announce(build.clone(), vec!["next".to_owned()], 3);
+        image.begin(&build, catalog.node()).unwrap();
+    }
+    let message = "no \"make\"".to_owned();
+    let failure = BuildFailure { message, step: "2".to_owned(), unknown_user: None };
+    image.finish(&BuildId::from_random(bits(2)), BuildOutcome::Failed(failure), 3).unwrap();
+    catalog.insert_image(&image).unwrap();
+    let step = KeptStep { key: "k1".to_owned(), snapshot, context, used_unix_ms: 4 };
+    catalog.keep_step(&ann(), &step).unwrap();
 }

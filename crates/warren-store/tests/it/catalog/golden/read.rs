@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use warren_core::catalog::{
-    EventLog as _, JournalCatalog as _, KeyCatalog as _, NetworkCatalog as _, NodeCatalog as _,
-    PortCatalog as _, SandboxCatalog as _, SandboxFilter, SecretCatalog as _, SessionCatalog as _,
-    SessionFilter, SnapshotCatalog as _, SnapshotFilter,
+    EventLog as _, ImageCatalog as _, JournalCatalog as _, KeyCatalog as _, NetworkCatalog as _,
+    NodeCatalog as _, PortCatalog as _, SandboxCatalog as _, SandboxFilter, SecretCatalog as _,
+    SessionCatalog as _, SessionFilter, SnapshotCatalog as _, SnapshotFilter,
 };
 use warren_core::{LayerId, Owner, PageRequest, SnapshotRecord};
 use warren_store::SqliteCatalog;
@@ -61,6 +61,8 @@ fn of_owner(catalog: &SqliteCatalog, owner: &Owner) -> Value {
         "snapshots": catalog.snapshots(owner, &SnapshotFilter::default(), &page).unwrap().items,
         "journal": journal,
         "secrets": secrets,
+        "images": catalog.images(owner).unwrap(),
+        "kept_steps": catalog.kept_steps(owner).unwrap(),
         "events": catalog.events(owner, 0, 1000).unwrap(),
     })
 }
@@ -106,6 +108,5 @@ fn notes(catalog: &SqliteCatalog) -> Value {
         "default_sandboxes": [catalog.default_sandbox(&ann()).unwrap(), catalog.default_sandbox(&bob()).unwrap()],
         "ports": ports,
         "reached": reached,
-        "templates": catalog.setting("server.e2b.templates.ann").unwrap(),
     })
 }

@@ -6,11 +6,11 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use warren_core::Owner;
+use warren_core::{BuildId, Owner};
 use warren_testkit::FakeClock;
-use warren_wire::guest::Failure;
+use warren_wire::guest::{Failure, FailureCode};
 
-use super::super::jobs::{Jobs, Wanted};
+use super::super::log::{Builds, WantedLines};
 use super::*;
 
 /// What a client sent, and where it is to go.
@@ -168,26 +168,29 @@ fn a_user_is_made_once() {
 
 #[test]
 fn output_is_logged_line_by_line() {
-    let job = Jobs::default().open(&Owner::first(), "b", Arc::new(FakeClock::new())).unwrap();
-    let output = super::Output { job: &job, step: "3" };
-    let mut lines = Lines { output, level: LogLevel::Info, rest: Vec::new() };
+    let build = BuildId::from_random([1; 16]);
+    let log = Builds::default().open(&Owner::first(), &build, Arc::new(FakeClock::new())).unwrap();
+    let mut lines =
+        Lines { output: super::Output { log: &log, step: "3" }, level: LogLevel::Info, rest: Vec::new() };
     lines.push(b"one\ntw");
     lines.push(b"o\n");
     lines.push(b"rest");
     drop(lines);
-    let told = job.lines(Wanted { offset: 0, limit: 9, least: LogLevel::Debug });
-    let told: Vec<_> = told.iter().map(|entry| (entry.message.as_str(), entry.step.as_deref())).collect();
-    assert_eq!(told, [("one", Some("3")), ("two", Some("3")), ("rest", Some("3"))]);
+    let told = log.lines(WantedLines { offset: 0, limit: 9, least: LogLevel::Debug });
+    let told: Vec<_> = told.iter().map(|line| (line.message.as_str(), line.step.as_str())).collect();
+    assert_eq!(told, [("one", "3"), ("two", "3"), ("rest", "3")]);
 }
 
 #[test]
-fn an_unknown_user_is_told_as_clients_expect() {
-    let refused = |code| {
-        let failure = Failure::new(code, "look up user");
-        Ended::Refused(EngineError::Refused(failure))
-    };
-    let told = refused(FailureCode::Invalid).told(Some("root123"));
-    assert_eq!(told, "command failed: unauthenticated: invalid username: 'root123'");
-    assert_eq!(refused(FailureCode::NotFound).told(Some("root")), "command failed: look up user");
-    assert_eq!(Ended::Badly(2, ExitCause::Exited).told(Some("root")), "exit status 2");
+fn an_unknown_user_is_told_apart() {
+    let refused = EngineError::Refused;
+    let unknown = CommandFailure::of_start(refused(Failure::unknown_user("look up user")), Some("root123"));
+    let failure = unknown.in_step("2", "whoami");
+    let user = UnknownUser { command: "whoami".to_owned(), user: "root123".to_owned() };
+    assert_eq!((failure.step.as_str(), failure.unknown_user), ("2", Some(user)));
+    assert_eq!(failure.message, "failed to run command 'whoami': there is no user 'root123'");
+    let missing = Failure::new(FailureCode::NotFound, "look up the program");
+    let missing = CommandFailure::of_start(refused(missing), Some("root"));
+    assert_eq!(missing.to_string(), "command failed: look up the program");
+    assert_eq!(CommandFailure::of_exit(2, &ExitCause::Exited).to_string(), "exit status 2");
 }
