@@ -13,7 +13,9 @@ use warren_engine::{
     Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Sandbox, Settings,
     ShutdownPolicy, StoppedFiles,
 };
-use warren_testkit::{FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -27,8 +27,8 @@ use std::io::Read;
 use std::sync::Arc;
 
 use warren_core::{
-    BuildFiles, BuildId, ByteSize, Cpus, FilesHash, ImageContext, ImageDenied, ImageId, ImageRecord, ImageRef, Owner,
-    SnapshotId, StartCommands, TemplateName,
+    BuildFiles, BuildId, ByteSize, Cpus, FilesHash, ImageContext, ImageDenied, ImageId, ImageRecord,
+    ImageRef, Owner, SnapshotId, StartCommands, TemplateName,
 };
 
 pub use self::build::NewBuild;

@@ -30,8 +30,8 @@ use std::path::PathBuf;
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    Automatic, BuildId, ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxKind,
-    SandboxRecord, SandboxSpec, SessionId, SessionRecord, SnapshotId, StartCommands, Timeouts,
+    Automatic, BuildId, ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId,
+    SandboxKind, SandboxRecord, SandboxSpec, SessionId, SessionRecord, SnapshotId, StartCommands, Timeouts,
 };
 
 pub(crate) use self::change::not_found_or;

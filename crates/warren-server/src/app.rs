@@ -4,11 +4,11 @@ use axum::{Router, middleware};
 use http::{Method, Uri};
 use serde::Serialize;
 use tower::ServiceExt as _;
+use warren_e2b::{E2b, Place};
 use warren_face::error::{ApiError, Code};
 use warren_face::gate;
 use warren_wire::api::Problem;
 
-use crate::e2b::control::{self, Place};
 use crate::listener::Answers;
 use crate::proxy::Proxy;
 use crate::state::AppState;
@@ -25,12 +25,12 @@ pub(crate) struct Front {
 
 impl Front {
     /// Must be called inside the runtime that serves requests.
-    pub(crate) fn new(state: AppState) -> Self {
+    pub(crate) fn new(state: AppState, e2b: E2b) -> Self {
         Self {
             api: app(state.clone()),
-            e2b: control::router(&state),
-            e2b_place: Place::of(&state.config),
-            proxy: Proxy::new(state),
+            e2b: warren_e2b::router(&e2b),
+            e2b_place: Place::of(&state.config.ports.domain),
+            proxy: Proxy::new(state, e2b),
         }
     }
 

@@ -23,7 +23,6 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
 use warren_face::arrival::{Acquaintance, Arrival, Door, Peer};
 
 use crate::config::Http;

@@ -3,7 +3,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
-
 use warren_face::error::{Code, status_of};
 
 use super::*;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::json;
 use warren_core::{Action, Automatic, Caller, Event, JournalEntry, SandboxId};
-use warren_testkit::{FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+};
 
 use crate::sessions::tests::{eventually, owner, request, stranger};
 use crate::{

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use warren_core::{Owner, RunLimits, SandboxRecord, SandboxSpec, SessionRecord, SessionState, TemplateName};
 use warren_testkit::{
-    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+    Standing,
 };
 
 use crate::{Acquire, Acquired, Engine, EngineError, NewSandbox, Parts, Requirements, Settings};

@@ -295,7 +295,8 @@ async fn images_that_cannot_be_read_lose_nothing() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let taken = engine.of(&owner()).images().capture(&id, Some(named("saved"))).await.unwrap().taken.snapshot.id;
+    let taken =
+        engine.of(&owner()).images().capture(&id, Some(named("saved"))).await.unwrap().taken.snapshot.id;
     drop(engine);
     world.catalog.fail_next_call("images", CatalogErrorKind::Damaged);
     let engine = world.open().await;

@@ -14,7 +14,8 @@ use warren_engine::{
     Parts, ProcessSpec, Settings,
 };
 use warren_testkit::{
-    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+    Standing,
 };
 
 pub(crate) const ACTIVE_S: u64 = 300;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use warren_core::catalog::SecretCatalog;
 use warren_core::{Check, Networks, NoNetworks};
+use warren_face::error::chain;
 use warren_network::{DomainKind, HostNetwork, NetworkOptions};
 
 use super::Purpose;
 use crate::config::Config;
-use crate::error::chain;
 
 /// Opens it as the settings say. Where that cannot be, the answer says why: sandboxes without a
 /// network need none of it.

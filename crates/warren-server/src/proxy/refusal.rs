@@ -3,14 +3,13 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 use warren_core::{DenyReason, SandboxId};
+use warren_e2b::wake::Asleep;
 use warren_engine::EngineError;
-
-use super::route::Misdirected;
+use warren_face::error::ApiError;
 use warren_face::port::is_closed;
 
 use super::Target;
-use crate::e2b::wake::Asleep;
-use crate::error::ApiError;
+use super::route::Misdirected;
 
 /// Why there is nothing to pass on.
 #[derive(Debug)]

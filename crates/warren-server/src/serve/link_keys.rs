@@ -6,10 +6,11 @@
 use std::io;
 use std::path::Path;
 
+use warren_face::link_keys::LinkKeys;
+
 use super::ServeError;
 use crate::private_file;
 use crate::world::MachineRandom;
-use warren_face::link_keys::LinkKeys;
 
 /// In the data directory, which only root can enter.
 const FILE: &str = "link-keys.json";

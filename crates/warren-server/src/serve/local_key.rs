@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use warren_core::{Owner, Scope};
+use warren_face::auth::{NewKey, Secret};
 
 use super::{AnnouncedKey, E2bAddress, ServeError, ServeOptions};
-use crate::auth::{NewKey, Secret};
 use crate::private_file;
 use crate::server::Server;
 

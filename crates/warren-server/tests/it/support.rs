@@ -14,7 +14,9 @@ use warren_engine::{Engine, Parts, Settings};
 use warren_server::config::Config;
 use warren_server::{LinkKeys, Server, ServerParts, Sockets};
 use warren_store::TemplateStore;
-use warren_testkit::{FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+};
 
 /// Long enough for anything that is not meant to fail.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
