@@ -5,7 +5,8 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use http::{Method, StatusCode, Uri};
+use http::{Method, Uri};
+use warren_core::ErrorCode;
 use warren_face::{gate, route};
 
 use crate::error::{self, E2bError};
@@ -39,9 +40,9 @@ async fn in_its_own_words(request: Request, next: Next) -> Response {
 }
 
 async fn no_route(State(_): State<E2b>, method: Method, uri: Uri) -> E2bError {
-    E2bError::not_found(format!("there is no {method} {}", uri.path()))
+    E2bError::new(ErrorCode::RouteNotFound, format!("there is no {method} {}", uri.path()))
 }
 
 async fn wrong_method(State(_): State<E2b>, method: Method, uri: Uri) -> E2bError {
-    E2bError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not have {method}", uri.path()))
+    E2bError::new(ErrorCode::MethodNotAllowed, format!("{} does not have {method}", uri.path()))
 }

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
-use warren_core::{DenyReason, Owner, SandboxId, SandboxRecord};
+use warren_core::{ErrorCode, Owner, SandboxId, SandboxRecord};
 use warren_engine::{EngineError, Patch, PortStream, Visit};
 use warren_face::port::is_closed;
 
@@ -70,7 +70,7 @@ pub(crate) async fn wake(
     } else {
         rouse(state, owner, record).await
     };
-    woken.map_err(|asleep| told(&record.id, asleep.status(), asleep.sentence()))
+    woken.map_err(|asleep| told(&record.id, crate::proxy::status_at_port(asleep.code()), asleep.sentence()))
 }
 
 /// As [`wake`], for a visitor who may.
@@ -103,13 +103,8 @@ impl Asleep {
     fn because(error: &EngineError) -> Self {
         match error {
             EngineError::MaxSandboxes { .. } | EngineError::MaxSandboxesOfOwner { .. } => Self::Full,
-            EngineError::Denied {
-                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating,
-                ..
-            } => Self::Busy,
-            EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {
-                Self::Gone
-            }
+            error if error.is_changing() => Self::Busy,
+            error if error.is_absent() => Self::Gone,
             error => {
                 tracing::error!(error = warren_face::error::chain(error), "a paused sandbox does not wake");
                 Self::Failed
@@ -117,13 +112,13 @@ impl Asleep {
         }
     }
 
-    pub fn status(self) -> StatusCode {
+    pub fn code(self) -> ErrorCode {
         match self {
-            Self::Gone => StatusCode::BAD_GATEWAY,
-            Self::Forbidden => StatusCode::FORBIDDEN,
-            Self::Busy => StatusCode::CONFLICT,
-            Self::Full => StatusCode::TOO_MANY_REQUESTS,
-            Self::Failed => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Gone => ErrorCode::SandboxNotFound,
+            Self::Forbidden => ErrorCode::PortTokenInvalid,
+            Self::Busy => ErrorCode::WrongState,
+            Self::Full => ErrorCode::MaxSandboxes,
+            Self::Failed => ErrorCode::StartFailed,
         }
     }
 

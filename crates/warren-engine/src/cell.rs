@@ -1,5 +1,9 @@
 //! The shared view of one sandbox: its state, the calls inside it, and the way to its driver.
 
+mod door;
+mod letters;
+mod network;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +15,13 @@ use warren_core::{
 
 use crate::backend::Backend;
 use crate::certificate::Tail;
-use crate::driver::Mail;
+
+pub(crate) use self::door::Door;
+pub(crate) use self::letters::{
+    Capture, CaptureOrder, Copying, Goal, Mail, Need, RollbackOrder, Task, head_or_start, start_of,
+};
+pub use self::letters::{EndedProcess, Patch, RolledBack, Taken, WayBack};
+pub(crate) use self::network::NetworkChange;
 
 /// Letters to a driver that has not read the last ones yet; whoever writes more waits.
 const MAILBOX: usize = 16;
@@ -392,5 +402,4 @@ impl fmt::Debug for Life {
 }
 
 #[cfg(test)]
-#[path = "cell_tests.rs"]
 mod tests;

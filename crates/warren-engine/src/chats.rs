@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    Limits, Mount, MountAccess, OnExpiry, PageRequest, SandboxId, SandboxKind, SandboxRecord, SandboxSpec,
-    SessionId, SessionRecord, Status,
+    ErrorCode, Limits, Mount, MountAccess, OnExpiry, PageRequest, SandboxId, SandboxKind, SandboxRecord,
+    SandboxSpec, SessionId, SessionRecord, Status,
 };
 
 use crate::blocking::finished;
@@ -67,6 +67,16 @@ pub enum ChatError {
     StartFailed(#[source] EngineError),
     #[error(transparent)]
     Engine(#[from] EngineError),
+}
+
+impl ChatError {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Conflict => ErrorCode::SandboxConflict,
+            Self::VolumeNotAllowed => ErrorCode::VolumeNotAllowed,
+            Self::StartFailed(error) | Self::Engine(error) => error.code(),
+        }
+    }
 }
 
 /// The chats of the caller's owner.

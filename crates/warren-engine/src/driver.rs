@@ -23,11 +23,12 @@
 //! cannot be undone: it is written down first, and tried again until it has happened and is written
 //! down too.
 
+mod ask;
 mod capture;
 mod end;
 mod history;
-mod letters;
 mod look;
+mod mounts;
 mod network;
 mod operations;
 mod pause;
@@ -45,69 +46,25 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
-use warren_core::{Isolation, LayerId, Pulse, SandboxId, SandboxRecord, SnapshotId};
+use warren_core::{Isolation, Pulse, SandboxId, SandboxRecord, SnapshotId};
 
 use crate::backend::Backend;
-use crate::cell::Cell;
-use crate::certificate::Ending;
+use crate::bounds::Seat;
+use crate::cell::{Cell, Mail, Task};
 use crate::engine::closed;
 use crate::error::sentence;
-use crate::network::NetworkChange;
-use crate::seats::Seat;
-use crate::snapshots::RolledBack;
-use crate::{Engine, EngineError, EngineStep, Patch};
+use crate::{Engine, EngineError, EngineStep};
 
-pub(crate) use self::capture::{Capture, CaptureOrder, Need, head_or_start, start_of};
 pub(crate) use self::network::Adopted;
 use self::network::Link;
-pub(crate) use self::rollback::{Goal, RollbackOrder};
 pub(crate) use self::settle::Remains;
-pub(crate) use self::start::Making;
+pub(crate) use self::start::{MARK, MakeError, Making};
 use self::unfinished::Unfinished;
 
 /// How long a driver waits for the letter it was started for.
 const LETTER_PATIENCE: Duration = Duration::from_secs(1);
-
-/// A letter to a driver. The answer is dropped when the driver left before reading it, and the caller asks the next one.
-#[derive(Debug)]
-pub(crate) enum Mail {
-    Do(Task, Reply<Arc<SandboxRecord>>),
-    Capture(Box<CaptureOrder>, Reply<Capture>),
-    RollBack(Box<RollbackOrder>, Reply<Box<RolledBack>>),
-}
-
-type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
-
-/// What is asked of a driver.
-#[derive(Debug, Clone)]
-pub(crate) enum Task {
-    Pause,
-    Resume,
-    /// Somebody wants to work in a sandbox that paused for want of it.
-    Thaw,
-    Stop(Ending),
-    /// Its time is over, whatever the record says.
-    Expire,
-    Patch(Patch),
-    Network {
-        change: NetworkChange,
-        by: String,
-    },
-    /// Time has passed: see what is due.
-    Look(Option<Pulse>),
-    /// A snapshot is about to go; this is where its children go on.
-    Forget {
-        snapshot: SnapshotId,
-        parent: Option<SnapshotId>,
-    },
-    /// One layer is equal to these on top of one another.
-    Restack {
-        run: Arc<[LayerId]>,
-        into: LayerId,
-    },
-}
 
 /// What a driver begins with.
 #[derive(Debug)]

@@ -1,25 +1,20 @@
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
-use tokio::time::timeout;
 use warren_core::{
     Action, Activity, Caller, Event, Flush, IsolationErrorKind, Outcome, Request, SandboxId, SandboxRecord,
     SessionId, Verdict, decide,
 };
 use warren_wire::guest::{Exit, ProcessId};
 
-use crate::cell::{Cell, Leave, Life};
-use crate::dial;
-use crate::driver::{Task, head_or_start};
-use crate::in_flight::{InFlight, Place};
+use crate::bounds::InFlight;
+use crate::bounds::in_flight::Place;
+use crate::cell::{Door, Leave, Task, head_or_start};
+use crate::guest::{Gate, Guest};
 use crate::journal::OpenEntry;
 use crate::{Engine, EngineError, Sandbox};
-
-/// How long a driver gets to say how its sandbox ended. It may be in the middle of other work.
-const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Leave to work in a sandbox. While it exists the sandbox counts as busy: it is not frozen for idleness, and what must
 /// not overlap with work is denied.
@@ -34,14 +29,6 @@ pub(crate) struct Entry {
     changes: AtomicBool,
     /// What the journal says of it.
     journal: Mutex<Option<OpenEntry>>,
-}
-
-/// The way into one life of a sandbox.
-#[derive(Debug, Clone)]
-pub(crate) struct Door {
-    pub(crate) id: SandboxId,
-    pub(crate) cell: Arc<Cell>,
-    pub(crate) life: Arc<Life>,
 }
 
 impl Sandbox {
@@ -107,52 +94,6 @@ fn denied_at_the_end(record: &SandboxRecord, request: Request) -> EngineError {
             EngineError::Denied { id: record.id.clone(), status: record.status, reason }
         }
         Verdict::AlreadySo | Verdict::Proceed(_) => EngineError::sandbox_not_found(&record.id),
-    }
-}
-
-impl Door {
-    /// A new connection to the agent. An error says how the sandbox ended, if it did: another life of it is not entered.
-    pub(crate) async fn dial(&self) -> Result<UnixStream, EngineError> {
-        if let Some(detail) = self.life.ended() {
-            return Err(self.ended(&detail));
-        }
-        match dial::dial(&self.cell.backend, &self.id, dial::PATIENCE).await {
-            Ok(stream) => Ok(stream),
-            Err(error) => match error.kind {
-                IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
-                    Err(self.end_or(EngineError::Backend(error)).await)
-                }
-                _ => Err(EngineError::Backend(error)),
-            },
-        }
-    }
-
-    /// A socket in the sandbox's own network, if the backend makes them.
-    pub(crate) async fn socket(&self, v6: bool) -> Result<Option<OwnedFd>, EngineError> {
-        let (port, id) = (Arc::clone(&self.cell.backend.port), self.id.clone());
-        match self.cell.backend.ask(move || port.socket(&id, v6)).await {
-            Ok(socket) => Ok(socket),
-            Err(error) => match error.kind {
-                IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
-                    Err(self.end_or(EngineError::Backend(error)).await)
-                }
-                _ => Err(EngineError::Backend(error)),
-            },
-        }
-    }
-
-    /// A broken connection may be the first that is seen of the sandbox's end: what its driver says of it, else the error.
-    async fn end_or(&self, error: EngineError) -> EngineError {
-        timeout(END_PATIENCE, self.end()).await.unwrap_or(error)
-    }
-
-    /// Waits for the end of this life, and says how it ended.
-    pub(crate) async fn end(&self) -> EngineError {
-        self.ended(&self.life.until_end().await)
-    }
-
-    pub(crate) fn ended(&self, detail: &str) -> EngineError {
-        EngineError::SandboxEnded { id: self.id.clone(), detail: detail.to_owned() }
     }
 }
 
@@ -268,5 +209,41 @@ impl Drop for Entry {
             self.door.life.step_back();
         }
         self.door.life.go_out(self.engine.shared.parts.clock.boot_ms());
+    }
+}
+
+impl Gate for Arc<Entry> {
+    fn sandbox(&self) -> &SandboxId {
+        &self.door().id
+    }
+
+    fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
+        Box::pin(self.door().dial())
+    }
+
+    fn end(&self) -> BoxFuture<'_, EngineError> {
+        Box::pin(self.door().end())
+    }
+
+    fn saw_output(&self, bytes: &[u8]) {
+        Entry::saw_output(self, bytes);
+    }
+
+    fn started(&self, process: ProcessId, command: String) {
+        Entry::started(self, process, command);
+    }
+
+    fn ended(&self, process: ProcessId, exit: &Exit) {
+        Entry::ended(self, process, exit);
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(Entry::flush(self))
+    }
+}
+
+impl Sandbox {
+    pub(crate) async fn guest(&self, request: Request) -> Result<Guest, EngineError> {
+        Ok(Guest::new(Arc::new(self.enter(request).await?)))
     }
 }

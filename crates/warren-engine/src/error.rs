@@ -1,4 +1,5 @@
 mod code;
+mod image;
 mod wording;
 
 use warren_core::catalog::CatalogError;
@@ -8,11 +9,12 @@ use warren_core::{
 };
 use warren_wire::guest::{CallError, Failure};
 
+pub use image::{ImageError, Unbuilt};
 pub use wording::Wording;
 
 pub(crate) use warren_core::{Field, PolicyField, error_chain as sentence};
 
-use crate::labour::Trade;
+use crate::trade::Trade;
 
 /// Why the engine did not do what was asked. Nothing is half done when one of these comes back.
 #[derive(Debug, thiserror::Error)]

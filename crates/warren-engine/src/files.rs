@@ -10,7 +10,7 @@ use warren_wire::guest::{FileCall, FileEntry};
 
 use crate::blocking::finished;
 use crate::guest::Guest;
-use crate::labour::Trade;
+use crate::trade::Trade;
 use crate::{EngineError, Sandbox};
 
 pub use listing::{Listing, Matches, Watch};

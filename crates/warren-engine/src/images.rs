@@ -17,8 +17,6 @@ mod capture;
 mod change;
 mod clear;
 mod command;
-mod error;
-mod log;
 mod recipe;
 mod start;
 mod work;
@@ -34,14 +32,14 @@ use warren_core::{
 pub use self::build::NewBuild;
 pub use self::capture::Captured;
 pub(crate) use self::clear::Leftovers;
-pub use self::error::{ImageError, Unbuilt};
-pub(crate) use self::log::Builds;
-pub use self::log::{BuildLog, LogLevel, LogLine, WantedLines};
 pub use self::recipe::{Recipe, RecipeStep};
+pub use crate::error::{ImageError, Unbuilt};
+pub use crate::state::{BuildLog, LogLevel, LogLine, WantedLines};
 
 use self::change::Fate;
 use crate::blocking::blocking;
-use crate::labour::Trade;
+use crate::state::Builds;
+use crate::trade::Trade;
 use crate::{Access, Engine, EngineError, Parts};
 
 /// The images of the caller's owner.

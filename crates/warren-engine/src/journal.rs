@@ -1,17 +1,16 @@
 //! The journal: what was done in a sandbox, bound to the states before and after.
 //!
 //! An entry is appended before its process starts. What becomes of it later is kept in memory for a moment and written with
-//! other entries: [`pending`]. A process that nobody follows is watched until it ends: [`vigil`]. The state after an entry is
-//! known with the next snapshot: [`pending::Journal::captured`].
+//! other entries: [`write`]. A process that nobody follows is watched until it ends: [`ends`]. The state after an entry is
+//! known with the next snapshot: [`crate::state::Journal::captured`].
 
 mod around;
 mod blame;
-mod count;
+mod ends;
 mod note;
 mod open;
-mod pending;
 mod states;
-mod vigil;
+mod write;
 
 use std::path::Path;
 
@@ -20,14 +19,13 @@ use warren_core::{JournalEntry, SandboxRecord, SnapshotId};
 use self::blame::Knowledge;
 use self::states::States;
 use crate::blocking::blocking;
-use crate::driver::{Capture, CaptureOrder, start_of};
+use crate::bounds::labour;
+use crate::cell::{Capture, CaptureOrder, start_of};
 use crate::error::{Field, sentence};
-use crate::labour::{self, Trade};
+use crate::trade::Trade;
 use crate::{Engine, EngineError, Sandbox};
 
-pub(crate) use self::note::in_a_line;
-pub(crate) use self::open::{OpenEntry, as_typed, cut};
-pub(crate) use self::pending::{Journal, lost};
+pub(crate) use self::open::OpenEntry;
 
 /// Entries that are read at a time.
 const PAGE: u32 = 500;
@@ -92,7 +90,7 @@ impl SandboxHistory {
             let mut states = States::new(&engine, &record);
             let mut changed = |entry: &JournalEntry| {
                 let (from, to) = entry.before.as_ref().zip(entry.after.as_ref()).filter(|_| count)?;
-                let counted = engine.shared.journal.counts.of(&mut states, from, to);
+                let counted = engine.shared.journal.counts.of(from, to, || states.count(from, to));
                 // A state that cannot be looked at, for whatever reason, does not hide the others.
                 counted.unwrap_or_else(|error| {
                     tracing::warn!(sandbox.id = %record.id, error = sentence(&error), "cannot count what an entry changed");
@@ -156,7 +154,7 @@ impl Engine {
                 let lost = entry.ended_unix_ms.is_none() && !journal.goes_on(entry);
                 if lost {
                     entry.ended_unix_ms = Some(now);
-                    entry.outcome = Some(vigil::not_seen());
+                    entry.outcome = Some(ends::not_seen());
                 }
                 lost
             })

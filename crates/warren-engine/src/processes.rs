@@ -19,7 +19,7 @@ use warren_wire::guest::{
 
 use crate::entry::Entry;
 use crate::guest::Guest;
-use crate::journal::as_typed;
+use crate::shown::as_typed;
 use crate::{EngineError, Sandbox};
 
 pub(crate) use collect::Collector;

@@ -34,17 +34,16 @@ use tokio::task::JoinHandle;
 use warren_core::catalog::CatalogError;
 use warren_core::{Found, IsolationError, IsolationErrorKind, SandboxId, SandboxRecord, Status};
 
-use self::plan::{Plan, Therefore};
+use self::plan::{Decision, Plan};
 use crate::backend::Backend;
 use crate::blocking::blocking;
-use crate::driver::{Adopted, Driver, First, Remains, Task};
+use crate::cell::Task;
+use crate::driver::{Adopted, Driver, First, Remains};
 use crate::engine::OpenError;
 use crate::error::sentence;
 use crate::images::Leftovers;
 use crate::{Engine, EngineError, Mode};
 
-/// The label of sandboxes that says which node's they are.
-pub(crate) const MARK: &str = "warren.engine";
 /// Orphans that are removed at the same time.
 const REMOVALS_AT_ONCE: usize = 4;
 
@@ -144,13 +143,13 @@ impl World {
 
 impl World {
     /// What a sandbox's driver begins with; `None` if it is not to have one now.
-    fn first(&mut self, id: &SandboxId, therefore: Therefore, all: bool) -> Option<First> {
+    fn first(&mut self, id: &SandboxId, decision: Decision, all: bool) -> Option<First> {
         let link = self.links.remove(id).unwrap_or(Adopted::NoLink);
-        match (therefore, self.watches.remove(id)) {
-            (Therefore::Adopt { frozen }, Some(watch)) => Some(First::Adopt { watch, frozen, link }),
+        match (decision, self.watches.remove(id)) {
+            (Decision::Adopt { frozen }, Some(watch)) => Some(First::Adopt { watch, frozen, link }),
             // It ended after it was listed.
-            (Therefore::Adopt { .. }, None) => all.then_some(First::Settle(Remains::Dead)),
-            (Therefore::Settle(remains), _) => all.then_some(First::Settle(remains)),
+            (Decision::Adopt { .. }, None) => all.then_some(First::Settle(Remains::Dead)),
+            (Decision::Settle(remains), _) => all.then_some(First::Settle(remains)),
         }
     }
 
@@ -195,8 +194,8 @@ fn carry_out(
         engine.shared.registry.note_files(record);
     }
     let mut settling = Vec::new();
-    for (record, therefore) in plan.steps {
-        let Some(first) = world.first(&record.id, therefore, all) else { continue };
+    for (record, decision) in plan.steps {
+        let Some(first) = world.first(&record.id, decision, all) else { continue };
         let Some(backend) = world.backend(engine, &record) else { continue };
         let as_recorded = match first {
             First::Adopt { frozen, ref link, .. } => {

@@ -1,21 +1,20 @@
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use warren_core::catalog::SandboxFilter;
 use warren_core::{
-    Activity, DeathCause, DeathCertificate, Isolation, IsolationError, OnExpiry, Owner, Page, PageRequest,
-    Request, SandboxId, SandboxRecord, Status, TemplateInfo, TemplateName, Usage, Verdict, decide,
+    Activity, DeathCause, DeathCertificate, Isolation, IsolationError, Owner, Page, PageRequest, Request,
+    SandboxId, SandboxRecord, Status, TemplateInfo, TemplateName, Usage, Verdict, decide,
 };
 
 use crate::admit::check_words;
 use crate::blocking::{blocking, finished};
+use crate::bounds::labour;
+use crate::cell::{Patch, Task};
 use crate::certificate::Ending;
-use crate::driver::Task;
 use crate::engine::closed;
 use crate::error::Field;
-use crate::labour;
 use crate::{Access, Engine, EngineError, Sandbox};
 
 /// How often somebody who waits for a sandbox without a driver looks whether it has one.
@@ -28,20 +27,6 @@ const MOST_PATIENCE_MS: u64 = 3_600_000;
 pub enum StoppedFiles {
     Keep,
     Delete,
-}
-
-/// What can be changed of a sandbox that exists. `None` leaves it as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Patch {
-    pub labels: Option<BTreeMap<String, String>>,
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// Time to live, counted from now.
-    pub ttl_s: Option<u64>,
-    /// Time to live, counted from now, unless it has more anyway.
-    pub least_ttl_s: Option<u64>,
-    pub on_expiry: Option<OnExpiry>,
-    /// What a face of the service remembers with it. Replaced as a whole.
-    pub annotations: Option<BTreeMap<String, String>>,
 }
 
 /// The sandboxes of the caller's owner.

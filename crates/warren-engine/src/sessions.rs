@@ -21,54 +21,19 @@ mod acquire;
 mod attach;
 mod change;
 mod fits;
-mod keyed;
 mod sweep;
-mod thinking;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    Automatic, BuildId, ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId,
-    SandboxKind, SandboxRecord, SandboxSpec, SessionId, SessionRecord, SnapshotId, StartCommands, Timeouts,
+    ByteSize, Event, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxRecord, SessionId, SessionRecord,
+    Timeouts,
 };
 
 pub(crate) use self::change::not_found_or;
-pub(crate) use self::keyed::Keyed;
-use self::thinking::Thinking;
-use crate::{Access, Engine, EngineError, Missing, Sandboxes, Session};
-
-/// What the engine remembers of sessions beside the catalog; all of it can be lost.
-#[derive(Debug, Default)]
-pub(crate) struct Leases {
-    /// Those who act on a sandbox for the sake of one of its sessions do so one after the other.
-    pub(crate) turns: Keyed<SandboxId>,
-    /// Those who ask for one chat's sandbox, likewise.
-    pub(crate) chats: Keyed<(Owner, String)>,
-    thinking: Thinking,
-}
-
-/// What a fresh sandbox is to be.
-#[derive(Debug, Clone)]
-pub struct NewSandbox {
-    /// Validated by the engine. The time to live is `limits.lifetime_s`.
-    pub spec: SandboxSpec,
-    pub disk_limit_required: bool,
-    pub kind: SandboxKind,
-    pub metadata: BTreeMap<String, String>,
-    pub on_expiry: OnExpiry,
-    /// The commands that run in it from its beginning.
-    pub start: Option<StartCommands>,
-    /// The build of an image that is done in it.
-    pub build: Option<BuildId>,
-    /// What a face of the service wants to find again in the record.
-    pub annotations: BTreeMap<String, String>,
-    /// The state it begins with; absent: the template as it is.
-    pub from: Option<SnapshotId>,
-    /// Which snapshots are taken without being asked for; absent: as the settings say.
-    pub automatic: Option<Automatic>,
-}
+use crate::{Access, Engine, EngineError, Missing, NewSandbox, Sandboxes, Session};
 
 /// A request for a session with a sandbox.
 #[derive(Debug, Clone)]
@@ -91,24 +56,6 @@ pub struct Acquire {
     /// Whether the session is answered at once and its sandbox made in the background.
     pub background: bool,
     pub idempotency: Option<Expected>,
-}
-
-impl NewSandbox {
-    /// One of this spec with every default.
-    pub fn new(spec: SandboxSpec) -> Self {
-        Self {
-            spec,
-            disk_limit_required: false,
-            kind: SandboxKind::default(),
-            metadata: BTreeMap::new(),
-            on_expiry: OnExpiry::default(),
-            start: None,
-            build: None,
-            annotations: BTreeMap::new(),
-            from: None,
-            automatic: None,
-        }
-    }
 }
 
 impl Acquire {

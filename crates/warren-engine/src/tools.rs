@@ -28,10 +28,8 @@ use self::offer::{Order, Tool};
 use crate::blocking::{blocking, finished};
 use crate::error::{Field, Wording, sentence};
 use crate::guest::Guest;
-use crate::journal::cut;
+use crate::shown::cut;
 use crate::{Engine, EngineError, Sandbox};
-
-pub(crate) use self::once::Calls;
 
 /// How long a call may take that says nothing of it.
 const TIMEOUT_MS: u64 = 120_000;

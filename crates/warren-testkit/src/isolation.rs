@@ -88,7 +88,7 @@ impl FakeIsolation {
             host_mounts: true,
             disk_quota: DiskQuota::Project,
             freeze: true,
-            socket: true,
+            socket: false,
             outlives_server: true,
             isolation: IsolationKind::Namespaces,
         }
@@ -140,7 +140,8 @@ impl FakeIsolation {
         self.lock().unmovable = unmovable;
     }
 
-    /// From now on every sandbox's loopback is that of the test's own process, and sockets in its network are given out.
+    /// From now on every sandbox's loopback is that of the test's own process, and sockets in its network are given out, which the
+    /// capabilities do not know.
     pub fn share_network(&self) {
         self.shares_network.store(true, Ordering::Relaxed);
     }

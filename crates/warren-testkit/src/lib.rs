@@ -8,7 +8,9 @@
 mod build_files;
 mod catalog;
 mod census;
+pub mod conformance;
 mod delta;
+mod errors;
 mod groups;
 mod guest;
 mod isolation;
@@ -23,6 +25,7 @@ pub use catalog::{
     sample_secret, sample_session, sample_snapshot,
 };
 pub use census::Census;
+pub use errors::{assert_error_codes, assert_error_column};
 pub use isolation::{Call, FakeIsolation, Hold, Standing};
 pub use layers::FakeLayers;
 pub use networks::FakeNetworks;

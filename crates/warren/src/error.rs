@@ -147,3 +147,24 @@ impl From<CallError> for CliError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use warren_testkit::assert_error_column;
+
+    use super::*;
+
+    #[test]
+    fn the_table_of_errors_has_the_exit_codes() {
+        assert_error_column("exit", |code| exit_of(code).to_string());
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_code_and_what_to_do() {
+        let told = CliError::from_problem("sandbox_not_found", "there is no sandbox `x`");
+        assert_eq!(told.chain(), "there is no sandbox `x` (sandbox_not_found)");
+        assert_eq!(told.hints, [ErrorCode::SandboxNotFound.hint()]);
+        let newer = CliError::from_problem("of_a_newer_server", "no");
+        assert_eq!((newer.chain().as_str(), newer.hints.len()), ("no (of_a_newer_server)", 0));
+    }
+}

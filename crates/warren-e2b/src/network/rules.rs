@@ -39,9 +39,7 @@ pub(super) async fn keep(secrets: &Secrets, rules: Option<&Rules>) -> Result<Vec
             Ok(name) => kept.push(name),
             Err(error) => {
                 secrets.drop_transforms(&kept).await?;
-                let error = E2bError::from(error).failure();
-                let status = http::StatusCode::from_u16(error.code).unwrap_or(http::StatusCode::BAD_REQUEST);
-                return Err(E2bError::new(status, format!("rules: `{text}`: {}", error.message)));
+                return Err(E2bError::from(error).about(&format!("rules: `{text}`")));
             }
         }
     }

@@ -1,7 +1,6 @@
 //! What is told when something about a template cannot be done, in words that E2B's clients look for.
 
-use http::StatusCode;
-use warren_core::{BuildFailure, ImageDenied, ImageRefError};
+use warren_core::{BuildFailure, ErrorCode, ImageDenied, ImageRefError};
 use warren_engine::ImageError;
 use warren_face::error::ApiError;
 
@@ -50,15 +49,13 @@ impl From<ImageError> for E2bError {
             ImageError::NoRoom => Self::bad_request(
                 "your templates and snapshots take too much room with all their variables: delete some",
             ),
-            error @ ImageError::TooManyBuilds { .. } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, error.to_string())
-            }
+            error @ ImageError::TooManyBuilds { .. } => Self::new(ErrorCode::MaxBuilds, error.to_string()),
             ImageError::TooManySteps { most } => {
                 Self::bad_request(format!("steps: a build has up to {most} steps"))
             }
             ImageError::Step { index, source } => Self::bad_request(format!("steps[{index}]: {source}")),
             ImageError::NotReady { seconds } => Self::new(
-                StatusCode::GATEWAY_TIMEOUT,
+                ErrorCode::TimedOut,
                 format!(
                     "the template's ready command did not succeed within {seconds} s: build the template with one that does"
                 ),

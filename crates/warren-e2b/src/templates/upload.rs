@@ -5,7 +5,7 @@ use axum::extract::{OriginalUri, Path, State};
 use http::header::HOST;
 use http::request::Parts;
 use http::{StatusCode, Uri};
-use warren_core::{FilesHash, Owner};
+use warren_core::{ErrorCode, FilesHash, Owner};
 use warren_engine::ImageError;
 use warren_face::arrival::Arrival;
 use warren_face::auth::Caller;
@@ -115,7 +115,7 @@ fn admitted(state: &E2b, template: &str, hash: &str, params: &Params) -> Result<
     let good = ticket.is_signed(&state.link_keys, text("signature"));
     let owner = ticket.owner.parse().ok().filter(|_| good && state.clock.unix_ms() < until_unix_ms);
     owner.ok_or_else(|| {
-        E2bError::new(StatusCode::FORBIDDEN, "this address is not good, or not any more: ask for another one")
+        E2bError::new(ErrorCode::Forbidden, "this address is not good, or not any more: ask for another one")
     })
 }
 

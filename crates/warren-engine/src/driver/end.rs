@@ -10,10 +10,10 @@ use warren_core::{
 
 use super::Driver;
 use super::unfinished::{Unfinished, Unwritten};
+use crate::backend::dial;
 use crate::blocking::blocking;
 use crate::cell::Closing;
 use crate::certificate::{Ending, Evidence, cause_of_exit, processes};
-use crate::dial::dial;
 use crate::error::sentence;
 use crate::{EngineError, EngineStep};
 

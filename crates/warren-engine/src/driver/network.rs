@@ -14,8 +14,8 @@ use warren_core::{
 
 use super::Driver;
 use crate::blocking::blocking;
+use crate::cell::NetworkChange;
 use crate::error::{Field, PolicyField, Wording, sentence};
-use crate::network::NetworkChange;
 use crate::{Engine, EngineError, EngineStep};
 
 /// What its driver knows of a sandbox's link.

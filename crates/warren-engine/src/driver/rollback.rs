@@ -24,40 +24,23 @@ use warren_core::{
 };
 
 use super::Driver;
-use super::capture::{Capture, CaptureOrder, Copying, Need, Posture, head_or_start, plain_row};
+use super::capture::{Posture, plain_row};
 use super::start::{Occasion, StartError};
 use super::status::advance;
 use crate::blocking::blocking;
-use crate::cell::Exclusive;
+use crate::cell::{
+    Capture, CaptureOrder, Copying, Door, EndedProcess, Goal, Need, RollbackOrder, RolledBack, head_or_start,
+};
 use crate::certificate::{Ending, Evidence};
-use crate::entry::Door;
 use crate::error::{Field, sentence};
 use crate::guest::Guest;
-use crate::journal::{as_typed, lost};
-use crate::snapshots::{EndedProcess, Pin, RolledBack};
+use crate::shown::as_typed;
+use crate::state::Pin;
+use crate::state::lost;
 use crate::{EngineError, EngineStep};
 
 /// How long an agent may take to say what runs.
 const LISTING_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Where a sandbox is to go.
-#[derive(Debug, Clone)]
-pub(crate) enum Goal {
-    To(SnapshotId),
-    /// Before this many of the last operations.
-    Undo(u32),
-    /// After this many of those that were undone.
-    Redo(u32),
-}
-
-/// A rollback, with the sandbox to itself.
-#[derive(Debug)]
-pub(crate) struct RollbackOrder {
-    pub(crate) goal: Goal,
-    /// Also if somebody is inside, and if more is taken back than was asked for.
-    pub(crate) force: bool,
-    pub(crate) exclusive: Exclusive,
-}
 
 /// What a sandbox that has come to rest is to do.
 struct Plan {

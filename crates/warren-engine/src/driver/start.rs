@@ -11,15 +11,27 @@ use warren_core::{
     OwnerBond, Request, RootState, SandboxId, SandboxRecord, SessionRecord,
 };
 
+use super::mounts::{check_mounts_unmoved, resolve_mounts};
 use super::unfinished::{Unfinished, Unwritten};
 use super::{Driver, Link};
-use crate::admit::{check_mounts_unmoved, resolve_mounts};
 use crate::backend::Backend;
 use crate::certificate::{Ending, Evidence};
-use crate::create::MakeError;
 use crate::error::sentence;
-use crate::snapshots::Pin;
+use crate::state::Pin;
 use crate::{Engine, EngineError, EngineStep};
+
+/// The label of sandboxes that says which node's they are.
+pub(crate) const MARK: &str = "warren.engine";
+
+/// Why a sandbox was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MakeError {
+    /// The idempotency key was used before; nothing was written.
+    #[error("the idempotency key was used before")]
+    Repeated(Idempotency),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
 
 /// What is needed to make a sandbox, besides its record.
 #[derive(Debug)]
@@ -388,7 +400,7 @@ impl Engine {
         self.shared.parts.layers.stand_on(&record.history.stack, request.root.trees_mut())?;
         request.state = state;
         request.disk_limit_required = record.disk_limit_required;
-        request.spec.labels.insert(crate::reconcile::MARK.to_owned(), self.node().to_string());
+        request.spec.labels.insert(MARK.to_owned(), self.node().to_string());
         Ok(request)
     }
 }

@@ -23,7 +23,7 @@ use warren_core::{NewLayer, RootState, SandboxRecord};
 use super::pause::Undo;
 use super::{Driver, Remains};
 use crate::blocking::blocking;
-use crate::snapshots::Pin;
+use crate::state::Pin;
 use crate::{EngineError, EngineStep};
 
 /// See the module's documentation.

@@ -1,9 +1,9 @@
 use warren_wire::guest::{FileCall, FileEntry, FileOperation, GrepMatch, Reply, Request, WatchEvent};
 
 use crate::EngineError;
+use crate::bounds::Place;
 use crate::error::Field;
 use crate::guest::{ANSWER, Call, Guest, Piece, WORK, within};
-use crate::labour::Place;
 
 /// Bytes of matching lines that one search answers with.
 const MATCHES_BYTES: usize = 4 << 20;

@@ -11,7 +11,7 @@ use crate::EngineError;
 use crate::entry::Entry;
 use crate::error::{Field, sentence};
 use crate::guest::Guest;
-use crate::journal::cut;
+use crate::shown::cut;
 
 /// Calls that change files and are one entry of the journal. Dropped before [`FileWork::done`], the entry says what failed, or
 /// that it was broken off.

@@ -10,12 +10,12 @@ use warren_core::{
 };
 
 use super::change::Fate;
-use super::log::{BuildLog, LogLevel};
 use super::recipe::{KeyedStep, keyed};
 use super::start::Place;
 use super::work::Work;
 use super::{Beginning, ImageError, Images, Recipe};
 use crate::error::sentence;
+use crate::state::{BuildLog, LogLevel};
 use crate::{Acquire, EngineError, EngineStep, NewSandbox, StoppedFiles};
 
 /// The longest that a build may take once it has begun.

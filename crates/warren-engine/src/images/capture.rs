@@ -6,7 +6,7 @@ use warren_core::{
 };
 
 use super::{ImageError, Images};
-use crate::driver::CaptureOrder;
+use crate::cell::CaptureOrder;
 use crate::error::sentence;
 use crate::{Engine, EngineError, EngineStep, Taken};
 

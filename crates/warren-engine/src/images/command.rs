@@ -6,9 +6,9 @@ use bytes::Bytes;
 use warren_core::{BuildFailure, UnknownUser};
 use warren_wire::guest::{ByteString, ExitCause, FileCall, FileOperation, Reader, WriteMode};
 
-use super::log::{BuildLog, LogLevel};
 use super::start::{Environment, Place, in_shell};
 use crate::blocking::blocking;
+use crate::state::{BuildLog, LogLevel};
 use crate::{EngineError, OutputCaps, ProcessEvent, ProcessSpec};
 
 /// A line that does not end is told in pieces of this size.

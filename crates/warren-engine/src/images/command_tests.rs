@@ -10,8 +10,8 @@ use warren_core::{BuildId, Owner};
 use warren_testkit::FakeClock;
 use warren_wire::guest::{Failure, FailureCode};
 
-use super::super::log::{Builds, WantedLines};
 use super::*;
+use crate::state::{Builds, WantedLines};
 
 /// What a client sent, and where it is to go.
 struct Bench {

@@ -8,11 +8,11 @@ use warren_wire::guest::{FileCall, FileOperation};
 
 use super::build::{Order, failed, failure};
 use super::command::{Output, SendError};
-use super::log::{BuildLog, LogLevel};
 use super::recipe::{KeyedStep, expand, from_directory};
 use super::start::{Environment, Place};
 use super::{ImageError, Images};
 use crate::blocking::blocking;
+use crate::state::{BuildLog, LogLevel};
 use crate::{EngineError, EngineStep};
 
 const COPY: &str = include_str!("copy.sh");

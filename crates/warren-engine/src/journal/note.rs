@@ -1,14 +1,12 @@
 //! What is done at once, as far as the journal goes.
 
 use warren_core::catalog::CatalogError;
-use warren_core::{
-    Action, Caller, FileDeed, Outcome, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotRecord,
-};
+use warren_core::{Action, Caller, Outcome, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotRecord};
 
-use super::open::cut;
 use crate::Engine;
+use crate::cell::RolledBack;
 use crate::error::sentence;
-use crate::snapshots::RolledBack;
+use crate::shown::{cut, in_a_line};
 
 /// Entries that are looked at for what was done in a fork.
 const LOOKED_AT: u32 = 500;
@@ -93,28 +91,4 @@ impl Engine {
 /// The state that was replaced, and the one that the sandbox has now.
 fn states_around(rolled: &RolledBack) -> (Option<SnapshotId>, Option<SnapshotId>) {
     (Some(rolled.safety.id.clone()), rolled.sandbox.history.head.clone())
-}
-
-/// What an entry did, if that is anybody's work.
-pub(crate) fn in_a_line(action: &Action) -> Option<String> {
-    let line = match action {
-        Action::Exec { command, .. } | Action::Terminal { command, .. } => command.clone(),
-        Action::Tool { tool, summary, .. } => format!("{tool} {summary}"),
-        Action::Files { operation, path, .. } => {
-            let word = match operation {
-                FileDeed::Write => "write",
-                FileDeed::Unpack => "unpack",
-                FileDeed::MakeDirectory => "mkdir",
-                FileDeed::Rename => "mv",
-                FileDeed::Remove => "rm",
-                FileDeed::SetPermissions => "chmod",
-                FileDeed::SetOwner => "chown",
-                FileDeed::MakeSymlink => "ln",
-                FileDeed::SetAttributes => "setattr",
-            };
-            format!("{word} {path}")
-        }
-        Action::Turn | Action::Rollback { .. } | Action::Promote { .. } => return None,
-    };
-    Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }

@@ -1,35 +1,11 @@
 //! What a sandbox has reached, for the smallest policy that it could do with. Kept in the catalog, so that it outlives the engine.
 
-use std::collections::BTreeSet;
-
-use warren_core::network::Destination;
-use warren_core::{NetworkEntry, NetworkPolicy, SandboxId};
+use warren_core::{NetworkPolicy, SandboxId};
 
 use super::smallest::smallest;
 use crate::error::sentence;
+use crate::state::MOST_REACHED;
 use crate::{Engine, EngineError, SandboxNetwork};
-
-/// No policy has more rules, so more would be of no use.
-const MOST: u32 = 512;
-
-/// What one sandbox has reached since the engine started.
-#[derive(Debug, Default)]
-pub(super) struct Reached {
-    destinations: BTreeSet<Destination>,
-    /// Not all of them are in the catalog.
-    unwritten: bool,
-    /// The sandbox is about to go for good: nothing more is written of it.
-    given_up: bool,
-}
-
-impl Reached {
-    pub(super) fn note(&mut self, entry: &NetworkEntry) {
-        let Some(destination) = Destination::of(entry) else { return };
-        if self.destinations.len() < MOST as usize && self.destinations.insert(destination) {
-            self.unwritten = !self.given_up;
-        }
-    }
-}
 
 impl SandboxNetwork {
     /// The smallest policy for what a sandbox was seen to reach: names and ports, and addresses where no name is known.
@@ -58,7 +34,8 @@ impl Engine {
         });
         for (id, destinations) in more {
             let which = id.clone();
-            let written = self.catalog(move |catalog| catalog.add_reached(&which, &destinations, MOST));
+            let written =
+                self.catalog(move |catalog| catalog.add_reached(&which, &destinations, MOST_REACHED));
             if let Err(error) = written.await {
                 self.fault();
                 tracing::warn!(sandbox.id = %id, error = sentence(&error), "cannot write down what a sandbox reached");

@@ -47,7 +47,7 @@ impl Guest {
     }
 }
 
-/// Tells a process its port, as [`crate::Engine::launch`] does.
+/// Tells a process its port, as [`crate::Sandbox::launch`] does.
 pub fn give_port(spec: &mut Start, port: u16) {
     spec.env.retain(|variable| !variable.as_bytes().starts_with(PORT.as_bytes()));
     spec.env.push(format!("{PORT}{port}").into());

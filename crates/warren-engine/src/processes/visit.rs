@@ -6,7 +6,7 @@ use warren_core::{Action, Outcome, Request, SandboxId, SandboxRecord};
 use super::PortStream;
 use crate::cell::Life;
 use crate::entry::Entry;
-use crate::journal::cut;
+use crate::shown::cut;
 use crate::{Engine, EngineError, Sandbox};
 
 /// Leave to bring traffic to a sandbox's ports. While it exists the sandbox is not frozen for idleness; nobody has to wait for it

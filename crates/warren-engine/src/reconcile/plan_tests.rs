@@ -75,7 +75,7 @@ fn plan(records: &[SandboxRecord], found: &[Found]) -> Plan {
     Plan::make(records, &found, |_| false, &sample_node(), BOOT)
 }
 
-fn outcome(record: SandboxRecord, found: Option<Found>) -> Therefore {
+fn outcome(record: SandboxRecord, found: Option<Found>) -> Decision {
     let plan = plan(&[record], found.as_slice());
     assert!(plan.orphans.is_empty());
     plan.steps[0].1
@@ -83,8 +83,8 @@ fn outcome(record: SandboxRecord, found: Option<Found>) -> Therefore {
 
 #[test]
 fn what_was_found_decides_what_becomes_of_each() {
-    let settle = Therefore::Settle;
-    assert_eq!(outcome(record(1, Status::Ready), Some(found(1, true))), Therefore::Adopt { frozen: false });
+    let settle = Decision::Settle;
+    assert_eq!(outcome(record(1, Status::Ready), Some(found(1, true))), Decision::Adopt { frozen: false });
     assert_eq!(outcome(record(1, Status::Paused), Some(found(1, false))), settle(Remains::Dead));
     assert_eq!(outcome(record(1, Status::Ready), None), settle(Remains::Gone));
     assert_eq!(outcome(record(1, Status::Creating), Some(found(1, true))), settle(Remains::HalfMade));
@@ -97,13 +97,13 @@ fn what_was_found_decides_what_becomes_of_each() {
 fn a_sandbox_of_an_earlier_boot_was_switched_off() {
     let mut old = record(1, Status::Ready);
     old.deadline.boot_id = "earlier".to_owned();
-    assert_eq!(outcome(old, Some(found(1, false))), Therefore::Settle(Remains::SwitchedOff));
+    assert_eq!(outcome(old, Some(found(1, false))), Decision::Settle(Remains::SwitchedOff));
 }
 
 #[test]
 fn a_frozen_sandbox_is_adopted_frozen() {
     let frozen = Found { frozen: true, ..found(1, true) };
-    assert_eq!(outcome(record(1, Status::Ready), Some(frozen)), Therefore::Adopt { frozen: true });
+    assert_eq!(outcome(record(1, Status::Ready), Some(frozen)), Decision::Adopt { frozen: true });
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn files_of_an_ended_sandbox_are_nobodys_orphans() {
 #[test]
 fn a_sandbox_that_rests_and_is_found_alive_is_halted() {
     let ended = SandboxRecord { death: kept(), ..record(1, Status::Stopped) };
-    assert_eq!(outcome(ended, Some(found(1, true))), Therefore::Settle(Remains::HalfResumed));
+    assert_eq!(outcome(ended, Some(found(1, true))), Decision::Settle(Remains::HalfResumed));
 }
 
 #[test]

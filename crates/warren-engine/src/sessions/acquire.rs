@@ -12,7 +12,8 @@ use warren_core::{
 use super::attach::Usable;
 use crate::admit::check_words;
 use crate::blocking::blocking;
-use crate::create::{MakeError, MakeSandbox};
+use crate::create::MakeSandbox;
+use crate::driver::MakeError;
 use crate::error::{Field, Wording};
 use crate::{Acquire, Acquired, Engine, EngineError, Expected, NewSandbox, Requirements, Sessions, Settings};
 

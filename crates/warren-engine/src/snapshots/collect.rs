@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{LayerId, Owner, SandboxId, SandboxRecord, SnapshotId, SnapshotReason, SnapshotRecord};
 
-use super::keep::all_snapshots;
 use super::thin::{Moment, surplus};
 use crate::blocking::blocking;
 use crate::error::sentence;
+use crate::state::all_snapshots;
 use crate::{Engine, EngineError};
 
 /// After this many snapshots a sandbox's are thinned without waiting for the sweep.

@@ -6,12 +6,14 @@ use warren_core::{
     SnapshotRecord, Stack, TemplateName,
 };
 
-use super::keep::locked;
-use super::{Pin, Point, Snapshots};
+use super::{Point, Snapshots};
 use crate::blocking::blocking;
-use crate::driver::{Capture, CaptureOrder, Need, start_of};
+use crate::bounds::labour;
+use crate::cell::{Capture, CaptureOrder, Need, start_of};
 use crate::error::Field;
-use crate::labour::{self, Trade};
+use crate::state::Pin;
+use crate::state::locked;
+use crate::trade::Trade;
 use crate::{Engine, EngineError};
 
 /// A state that somebody works with: its layers stay as long as this does.

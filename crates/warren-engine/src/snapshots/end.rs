@@ -5,7 +5,7 @@ use warren_core::{PageRequest, SessionRecord, SnapshotReason};
 
 use super::{EndedSession, Taken};
 use crate::blocking::finished;
-use crate::driver::CaptureOrder;
+use crate::cell::CaptureOrder;
 use crate::{Engine, EngineError, Release, Session};
 
 impl Session {

@@ -3,7 +3,7 @@ use warren_core::{Event, OnExpiry, SandboxRecord, SnapshotReason, SnapshotRecord
 
 use super::{ForkOrder, Point, Snapshots};
 use crate::blocking::finished;
-use crate::driver::CaptureOrder;
+use crate::cell::CaptureOrder;
 use crate::error::{Field, Wording, sentence};
 use crate::{Acquired, EngineError, EngineStep, NewSandbox, StoppedFiles};
 

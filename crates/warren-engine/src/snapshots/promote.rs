@@ -5,12 +5,15 @@ use warren_core::{
 };
 
 use super::compare::{State, ancestry, same_template};
-use super::{Pin, Point, PromoteOrder, Promoted, RolledBack};
+use super::{Point, PromoteOrder, Promoted};
 use crate::blocking::finished;
+use crate::bounds::{Place, labour};
 use crate::cell::Exclusive;
-use crate::driver::Goal;
+use crate::cell::Goal;
+use crate::cell::RolledBack;
 use crate::error::Field;
-use crate::labour::{self, Place, Trade};
+use crate::state::Pin;
+use crate::trade::Trade;
 use crate::{Engine, EngineError, EngineStep, Sandbox, SandboxHistory};
 
 /// A merge, and the snapshot of what came out of it.

@@ -3,7 +3,7 @@ use warren_core::{Event, Page, PageRequest, SnapshotId, SnapshotRecord};
 
 use super::Snapshots;
 use crate::blocking::{blocking, finished};
-use crate::driver::Task;
+use crate::cell::Task;
 use crate::error::{Field, Wording};
 use crate::{Engine, EngineError, EngineStep};
 

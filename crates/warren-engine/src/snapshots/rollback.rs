@@ -1,9 +1,9 @@
 use warren_core::{Owner, SandboxId, SnapshotId};
 
-use super::RolledBack;
 use crate::blocking::finished;
 use crate::cell::Exclusive;
-use crate::driver::{Goal, Mail, RollbackOrder, Task};
+use crate::cell::RolledBack;
+use crate::cell::{Goal, Mail, RollbackOrder, Task};
 use crate::error::{Field, Wording};
 use crate::{Engine, EngineError, Sandbox, SandboxHistory};
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use warren_core::catalog::Durability;
 use warren_core::{LayerId, Owner, SQUASH_DEPTH, SandboxId, SandboxRecord};
 
-use super::Pin;
-use super::keep::{locked, restacked, stands_on};
-use crate::driver::Task;
+use crate::bounds::labour;
+use crate::cell::Task;
 use crate::error::sentence;
-use crate::labour::{self, Trade};
+use crate::state::Pin;
+use crate::state::{locked, restacked, stands_on};
+use crate::trade::Trade;
 use crate::{Engine, EngineError, EngineStep};
 
 /// Says that a sandbox's layers are no longer being squashed.

@@ -1,9 +1,10 @@
 use warren_core::{Owner, SandboxId, SessionId, SnapshotReason, Space, Stack};
 
 use super::records::check_name;
-use super::{TakeSnapshot, Taken, TurnDone};
+use super::{TakeSnapshot, TurnDone};
 use crate::blocking::blocking;
-use crate::driver::{Capture, CaptureOrder};
+use crate::cell::Taken;
+use crate::cell::{Capture, CaptureOrder};
 use crate::error::Field;
 use crate::{Engine, EngineError, Sandbox, SandboxHistory};
 

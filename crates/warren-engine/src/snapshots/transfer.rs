@@ -10,11 +10,13 @@ use warren_core::{
 };
 
 use super::compare::{State, ancestry, same_template};
-use super::keep::locked;
 use super::records::check_name;
-use super::{ExportOrder, Pin, Point, Snapshots};
+use super::{ExportOrder, Point, Snapshots};
+use crate::bounds::labour;
 use crate::error::Field;
-use crate::labour::{self, Trade};
+use crate::state::Pin;
+use crate::state::locked;
+use crate::trade::Trade;
 use crate::{Engine, EngineError, EngineStep};
 
 impl Snapshots {

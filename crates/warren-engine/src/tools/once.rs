@@ -3,19 +3,15 @@
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use warren_core::{SandboxId, ToolAnswer};
+use warren_core::ToolAnswer;
 
 use super::{ToolCall, ToolResult};
 use crate::error::{Field, sentence};
 use crate::guest::ANSWER;
-use crate::sessions::Keyed;
 use crate::{Engine, EngineError, Sandbox};
 
 /// Longest id of a call.
 const LONGEST: usize = 255;
-
-/// Calls with an id that are going on.
-pub(crate) type Calls = Keyed<(SandboxId, String)>;
 
 pub(super) fn check_id(call: &ToolCall) -> Result<(), EngineError> {
     let fits =

@@ -54,7 +54,7 @@ async fn what_another_node_holds_is_shown_and_survives_every_start_and_sweep_her
         engine.sweep().await;
         assert_eq!(record(&engine, id).await, record(&theirs.engine, id).await);
         assert_eq!(all_sandboxes(&engine, &owner()).await.len(), 1);
-        let row = engine.snapshot(&owner(), &theirs.snapshot.id).await.unwrap();
+        let row = engine.of(&owner()).snapshots().get(&theirs.snapshot.id).await.unwrap();
         assert!(!row.durable && !row.damaged, "whether it is safe is for its node to say");
         assert_eq!(state(&engine, &theirs.acquired.session.id).await, SessionState::Active);
         world.inherit();
@@ -66,25 +66,27 @@ async fn what_another_node_holds_is_shown_and_survives_every_start_and_sweep_her
 #[tokio::test]
 async fn requests_that_need_what_another_node_holds_are_refused_by_name() {
     let theirs = elsewhere().await;
-    let (me, id, session) = (owner(), &theirs.acquired.sandbox.id, &theirs.acquired.session.id);
-    let here = neighbour(&theirs.world).open().await;
-    assert_refused("exec", exec(&here, id, "true").await, &theirs);
-    assert_refused("pause", here.pause(&me, id).await, &theirs);
-    assert_refused("resume", here.resume(&me, id).await, &theirs);
-    assert_refused("stop", here.stop(&me, id, StoppedFiles::Delete, "tester").await, &theirs);
-    assert_refused("patch", here.update_sandbox(&me, id, Patch::default()).await, &theirs);
-    assert_refused("usage", here.usage(&me, id).await, &theirs);
-    assert_refused("attach", here.attach(&me, attach(id)).await, &theirs);
-    assert_refused("detach", here.detach(&me, session).await, &theirs);
-    assert_refused("suspend", here.suspend(&me, session).await, &theirs);
-    assert_refused("release", here.release(&me, session, Release::KeepAlive).await, &theirs);
-    assert_refused("run", here.record_run(&me, session, run_of(1)).await, &theirs);
-    let snapshot = &theirs.snapshot.id;
-    assert_refused("name", here.name_snapshot(&me, snapshot, Some("mine".to_owned())).await, &theirs);
-    assert_refused("delete", here.delete_snapshot(&me, snapshot).await, &theirs);
-    let fork = here.fork(&me, &Point::Snapshot(snapshot.clone()), forks(1)).await;
-    assert_refused("fork", fork, &theirs);
+    let (id, snapshot) = (&theirs.acquired.sandbox.id, &theirs.snapshot.id);
+    let engine = neighbour(&theirs.world).open().await;
+    let here = engine.of(&owner());
+    let (sandbox, session) = (here.sandbox(id), here.session(&theirs.acquired.session.id));
+    assert_refused("exec", exec(&engine, id, "true").await, &theirs);
+    assert_refused("pause", sandbox.pause().await, &theirs);
+    assert_refused("resume", sandbox.resume().await, &theirs);
+    assert_refused("stop", sandbox.stop(StoppedFiles::Delete).await, &theirs);
+    assert_refused("update", sandbox.update(Patch::default()).await, &theirs);
+    assert_refused("usage", sandbox.usage().await, &theirs);
+    assert_refused("attach", here.sessions().attach(attach(id)).await, &theirs);
+    assert_refused("detach", session.detach().await, &theirs);
+    assert_refused("suspend", session.suspend().await, &theirs);
+    assert_refused("release", session.release(Release::KeepAlive).await, &theirs);
+    assert_refused("run", session.record_run(run_of(1)).await, &theirs);
+    let name = Some("mine".to_owned());
+    assert_refused("rename", here.snapshots().rename(snapshot, name).await, &theirs);
+    assert_refused("delete", here.snapshots().delete(snapshot).await, &theirs);
     let points = (Point::Snapshot(snapshot.clone()), Point::Sandbox(id.clone()));
-    assert_refused("diff", here.diff(&me, &points.0, &points.1, DiffOptions::default()).await, &theirs);
+    assert_refused("fork", here.snapshots().fork(&points.0, forks(1)).await, &theirs);
+    let options = DiffOptions::default();
+    assert_refused("diff", here.snapshots().diff(&points.0, &points.1, options).await, &theirs);
     assert_eq!(record(&theirs.engine, id).await.status, Status::Ready);
 }

@@ -28,3 +28,13 @@ fn of_kind(kind: ErrorKind) -> StatusCode {
         ErrorKind::TimedOut => StatusCode::GATEWAY_TIMEOUT,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_errors_has_the_statuses() {
+        warren_testkit::assert_error_codes(|code| status_of(code).as_u16());
+    }
+}

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use warren_core::catalog::SecretCatalog;
-use warren_core::{Check, Networks, NoNetworks};
-use warren_face::error::chain;
+use warren_core::{Check, Networks, NoNetworks, error_chain};
 use warren_network::{DomainKind, HostNetwork, NetworkOptions};
 
 use super::Purpose;
@@ -22,7 +21,7 @@ pub(super) fn open(
     }
     match HostNetwork::open(options(config, purpose, secrets)) {
         Ok(host) => Arc::new(host),
-        Err(error) => Arc::new(NoNetworks { reason: chain(&error), checks: examine() }),
+        Err(error) => Arc::new(NoNetworks { reason: error_chain(&error), checks: examine() }),
     }
 }
 

@@ -1,12 +1,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warren_wire::guest::{
     Attribute, ByteString, EntryKind, Failure, FailureCode, FileEntry, WatchKind, WriteMode,
 };
 
+use super::calls::refuse;
 use super::watch::Log;
 use crate::delta::{Delta, Node, Nodes, Written};
 
@@ -16,6 +17,8 @@ pub(crate) struct Tree {
     written: Mutex<Written>,
     /// Somebody may write at any moment.
     lively: AtomicBool,
+    /// How many bytes may be written.
+    most_bytes: AtomicU64,
     /// Extended attributes by path. They are no part of what layers hold.
     attributes: Mutex<HashMap<PathBuf, Vec<Attribute>>>,
     /// What was changed, for those who watch.
@@ -36,9 +39,15 @@ impl Tree {
         Self {
             written: Mutex::new(written),
             lively: AtomicBool::new(false),
+            most_bytes: AtomicU64::new(u64::MAX),
             attributes: Mutex::default(),
             log: Log::default(),
         }
+    }
+
+    /// Holds the sandbox to its disk limit.
+    pub(crate) fn limit(&self, most_bytes: u64) {
+        self.most_bytes.store(most_bytes, Ordering::SeqCst);
     }
 
     pub(crate) fn set_lively(&self, lively: bool) {
@@ -135,6 +144,10 @@ impl Tree {
         self.may_write(path, mode, parents)?;
         let path = absolute(path);
         let mut written = self.lock();
+        let held = written.upper().bytes() + bytes.len() as u64;
+        if held > self.most_bytes.load(Ordering::SeqCst) {
+            return Err(refuse(FailureCode::Exhausted, "no space left on the device"));
+        }
         make_parents(&mut written, &path)?;
         if !written.nodes().contains_key(&path) {
             self.log.note(&path, WatchKind::Created);

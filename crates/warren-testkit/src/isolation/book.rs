@@ -113,6 +113,9 @@ impl Book {
         let pid = self.last_pid;
         let tree = Arc::new(Tree::on(below, upper));
         tree.set_lively(true);
+        if request.disk_limit_required {
+            tree.limit(request.spec.limits.disk.0);
+        }
         let guest = Guest::new(Arc::clone(&tree), request.env);
         let life = Life::Running { guest, frozen: false, watchers: Vec::new() };
         let usage = Usage { memory_bytes: 1 << 20, memory_peak_bytes: 2 << 20, pids: 1, ..Usage::default() };

@@ -1,3 +1,4 @@
 #[cfg(test)]
 mod catalog;
 mod census;
+mod isolation;

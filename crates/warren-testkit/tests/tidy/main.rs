@@ -4,6 +4,7 @@
 mod cycles;
 mod documents;
 mod edges;
+mod errors;
 mod lexer;
 mod prose;
 mod sources;

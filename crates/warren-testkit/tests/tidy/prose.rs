@@ -11,8 +11,21 @@ const MOST_COLUMNS: usize = 100;
 const POOR_BEGINNINGS: [&str; 8] =
     ["What", "Who", "Whether", "Those", "Whoever", "Whatever", "Whose", "Whom"];
 
-/// Directories whose prose is clean.
-const CLEAN: [&str; 2] = ["crates/warren-network", "fuzz"];
+/// Directories whose prose is clean, and parts of them that are not yet.
+const CLEAN: [&str; 6] = [
+    "crates/warren-guest",
+    "crates/warren-network",
+    "crates/warren-store",
+    "crates/warren-wire",
+    "fuzz",
+    "tests/e2e",
+];
+const NOT_YET: [&str; 4] = [
+    "crates/warren-store/src/catalog",
+    "crates/warren-store/src/catalog.rs",
+    "crates/warren-store/tests/it/catalog",
+    "crates/warren-store/tests/it/catalog.rs",
+];
 
 #[test]
 fn comments_are_no_wider_than_a_page() {
@@ -43,9 +56,10 @@ fn doc(line: &str) -> Option<&str> {
 /// Asks of every line that is a comment, and the line before it, what is wrong with it.
 fn comments(wrong: impl Fn(&str, &str) -> Option<String>) -> Vec<String> {
     let mut complaints = Vec::new();
-    let sources = files(&["rs"]).into_iter().filter(|path| CLEAN.iter().any(|clean| path.starts_with(clean)));
+    let is_in = |path: &Path, list: &[&str]| list.iter().any(|it| path.starts_with(it));
+    let sources = files(&["rs"]).into_iter().filter(|path| is_in(path, &CLEAN) && !is_in(path, &NOT_YET));
     for path in sources {
-        let comments = Source::of(&read(Path::new(&path))).comments;
+        let comments = Source::of(&read(&path)).comments;
         let mut before = "";
         for (index, line) in comments.lines().enumerate() {
             let complaint = wrong(before, line).filter(|_| line.trim_start().starts_with("//"));

@@ -1,8 +1,10 @@
-//! Every check has the number it has in the list of adversarial checks; tests without one are about what users see.
+//! Every check has the number it has in the list of adversarial checks; tests without one are about
+//! what users see.
 
 mod agent;
 mod backend;
 mod calls;
+mod conformance;
 mod control_groups;
 mod crash;
 mod data_directory;

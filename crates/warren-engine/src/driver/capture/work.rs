@@ -11,11 +11,12 @@ use warren_core::{
     SnapshotMethod, SnapshotReason, SnapshotRecord, Stack,
 };
 
-use super::{CaptureOrder, Copying, Need, Posture, head_or_start, plain_row, start_of};
+use super::{Posture, plain_row};
 use crate::cell::Cell;
+use crate::cell::{CaptureOrder, Copying, Need, head_or_start, start_of};
 use crate::error::sentence;
-use crate::journal::lost;
-use crate::snapshots::all_snapshots;
+use crate::state::all_snapshots;
+use crate::state::lost;
 use crate::{Engine, EngineError, EngineStep};
 
 /// So many copies stand on one another before everything is copied again: all of them may have to be mounted one day.

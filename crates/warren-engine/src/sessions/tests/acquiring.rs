@@ -102,7 +102,7 @@ async fn requirements_shape_a_fresh_sandbox_or_are_named() {
     let made = bench.engine.of(&owner()).sessions().acquire(wish.clone()).await.unwrap();
     assert_eq!(made.sandbox.spec.limits.memory, ByteSize::gib(6));
     wish.required.memory = Some(ByteSize::gib(65));
-    assert_eq!(field(bench.engine.of(&owner()).sessions().acquire(wish).await), "required.memory_mib");
+    assert_eq!(field(bench.engine.of(&owner()).sessions().acquire(wish).await), "required.memory");
 }
 
 #[tokio::test]

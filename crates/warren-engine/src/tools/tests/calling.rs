@@ -79,13 +79,13 @@ async fn limits_out_of_range_and_bad_ids_are_refused_by_name() {
     let id = bench.acquire().await.sandbox.id;
     let with = |resources: ToolResources| ToolCall { resources, ..bash("true") };
     let timeout = with(ToolResources { timeout_ms: Some(0), ..ToolResources::default() });
-    assert_eq!(field(ask(&bench.engine, &id, timeout).await), "timeout_ms");
+    assert_eq!(field(ask(&bench.engine, &id, timeout).await), "timeout");
     let output = with(ToolResources { most_output_bytes: Some(1 << 40), ..ToolResources::default() });
-    assert_eq!(field(ask(&bench.engine, &id, output).await), "max_output_bytes");
+    assert_eq!(field(ask(&bench.engine, &id, output).await), "most_output_bytes");
     let memory = with(ToolResources { memory_bytes: Some(5), ..ToolResources::default() });
     assert_eq!(field(ask(&bench.engine, &id, memory).await), "memory_bytes");
     for bad in ["", "a b", "ä", &"x".repeat(256)] {
-        assert_eq!(field(ask(&bench.engine, &id, with_id(bad, bash("true"))).await), "call_id");
+        assert_eq!(field(ask(&bench.engine, &id, with_id(bad, bash("true"))).await), "call");
     }
     assert_eq!(field(ask(&bench.engine, &id, call("rm", json!({}))).await), "tool");
 }

@@ -1,0 +1,131 @@
+//! The backend of this machine is held to what every backend has to do, killed at every step of what it does.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use warren_core::{CreateRequest, Isolation, OwnerBond, SandboxId, SandboxSpec};
+use warren_e2e::TestEnv;
+use warren_isolate::{CrashPoint, Native, NativeOptions};
+use warren_store::TemplateStore;
+use warren_testkit::conformance::{Deed, Rig, conformance};
+
+struct NativeRig {
+    /// Closed while another process works.
+    backend: Option<Native>,
+    templates: TemplateStore,
+    layers: AtomicU64,
+    env: TestEnv,
+}
+
+impl NativeRig {
+    fn new() -> Self {
+        let env = TestEnv::new();
+        let backend = Some(open(&env));
+        let templates = TemplateStore::open(&env.data_dir()).expect("the template store opens");
+        Self { backend, templates, layers: AtomicU64::new(0), env }
+    }
+}
+
+fn open(env: &TestEnv) -> Native {
+    let options = NativeOptions { prepared_networks: 2, ..NativeOptions::at(env.data_dir()) };
+    Native::open(options).expect("the backend opens")
+}
+
+fn word(deed: Deed) -> &'static str {
+    match deed {
+        Deed::Create => "create",
+        Deed::Start => "resume",
+        Deed::Halt => "halt",
+        Deed::Seal => "seal",
+        Deed::Destroy => "destroy",
+    }
+}
+
+/// Says whether a step is one of a deed.
+fn is_step(deed: Deed, point: CrashPoint) -> bool {
+    let begins = |word: &str| point.name().starts_with(word);
+    match deed {
+        Deed::Create => begins("create."),
+        Deed::Start => begins("resume.") || begins("create.") && point != CrashPoint::CreateDirectory,
+        Deed::Halt => begins("halt."),
+        Deed::Seal => begins("seal."),
+        Deed::Destroy => begins("destroy.") || begins("reap."),
+    }
+}
+
+impl Rig for NativeRig {
+    fn backend(&self) -> &dyn Isolation {
+        self.backend.as_ref().expect("it is open")
+    }
+
+    fn reopen(&mut self) {
+        self.backend = None;
+        self.backend = Some(open(&self.env));
+    }
+
+    fn request(&self, spec: SandboxSpec, owner: OwnerBond) -> CreateRequest {
+        let template = self.templates.get(&spec.template).expect("the template is there");
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).expect("there is randomness");
+        template.request(SandboxId::from_random(id), spec, owner)
+    }
+
+    fn place(&self) -> PathBuf {
+        let layers = self.env.data_dir().join("layers");
+        std::fs::create_dir_all(&layers).expect("there is room for layers");
+        layers.join(self.layers.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+
+    fn steps(&self, deed: Deed) -> Vec<String> {
+        let points = CrashPoint::ALL.into_iter().filter(|point| is_step(deed, *point));
+        points.map(|point| point.name().to_owned()).collect()
+    }
+
+    fn crash(&mut self, step: &str, deed: Deed, request: &CreateRequest) {
+        self.backend = None;
+        let mut life = Command::new(env!("CARGO_BIN_EXE_life"));
+        life.arg(self.env.data_dir()).args([step, word(deed), request.id.as_str()]).arg(self.place());
+        let output = life.output().expect("it can be started");
+        assert_eq!(output.status.signal(), Some(9), "{step} {deed:?}: {output:?}");
+        self.backend = Some(open(&self.env));
+    }
+
+    fn kill_first_process(&self, id: &SandboxId) {
+        let found = self.backend().list().expect("list").into_iter().find(|found| found.id == *id);
+        let pid = found.and_then(|found| Pid::from_raw(i32::try_from(found.pid?).ok()?));
+        kill_process(pid.expect("it is alive"), Signal::KILL).expect("it can be killed");
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut left = self.env.census();
+        // A loop device clears itself in its own time.
+        while !left.is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+            left = self.env.census();
+        }
+        left
+    }
+
+    fn has_shell(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn native_is_a_backend() {
+    conformance(NativeRig::new);
+}
+
+/// A new step is a new point in the list, so a step that no deed of the suite passes cannot be.
+#[test]
+fn every_step_is_one_of_the_suite_s() {
+    let deeds = [Deed::Create, Deed::Start, Deed::Halt, Deed::Seal, Deed::Destroy];
+    for point in CrashPoint::ALL {
+        assert!(deeds.into_iter().any(|deed| is_step(deed, point)), "{}", point.name());
+    }
+}
