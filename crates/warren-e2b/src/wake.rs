@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::json;
 use warren_core::{ErrorCode, Owner, SandboxId, SandboxRecord};
 use warren_engine::{EngineError, Patch, PortStream, Visit};
-use warren_face::port::is_closed;
+use warren_face::port::{is_closed, status_at_port};
 
 use crate::state::{BY, E2b};
 use crate::traits::Traits;
@@ -70,7 +70,7 @@ pub(crate) async fn wake(
     } else {
         rouse(state, owner, record).await
     };
-    woken.map_err(|asleep| told(&record.id, crate::proxy::status_at_port(asleep.code()), asleep.sentence()))
+    woken.map_err(|asleep| told(&record.id, status_at_port(asleep.code()), asleep.sentence()))
 }
 
 /// As [`wake`], for a visitor who may.

@@ -37,7 +37,6 @@ use crate::state::AppState;
 
 pub(crate) use carry::{Lingering, carry};
 pub(crate) use link::{Link, Methods, token};
-pub(crate) use refusal::status_at_port;
 pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target};
 
 /// The parameter of a query in which a link carries its signature.
