@@ -1,8 +1,10 @@
-//! Archives of strangers: root file systems, container images, layers and exported histories, through to the files they become.
+//! Archives of strangers: root file systems, container images, layers and exported histories,
+//! through to the files they become.
 //!
-//! The first byte says what the rest is; lengths, digests and checksums that a mutation breaks are made right again, or nearly every
-//! input would end at the first of them. It all happens in a root directory that is the program's own: whatever an archive makes
-//! outside the data directory is seen there. `scripts/fuzz` gives it one, on a small file system in memory.
+//! The first byte says what the rest is; lengths, digests and checksums that a mutation breaks are
+//! made right again, or nearly every input would end at the first of them. It all happens in a root
+//! directory that is the program's own: whatever an archive makes outside the data directory is
+//! seen there. `scripts/fuzz` gives it one, on a small file system in memory.
 
 #![no_main]
 
@@ -25,7 +27,7 @@ const BLOCK: usize = 512;
 const SEAM: &[u8] = b"\0|part|\0";
 const CANARY: &str = "/canary/file";
 const SONG: &[u8] = b"alive";
-/// What each import adds of its own: the directories that sandboxes bring, and two files.
+/// The entries that each import adds itself: the directories that sandboxes bring, and two files.
 const ADDED: u64 = 10;
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
@@ -161,7 +163,7 @@ fn check_outside() {
     assert!(names("/data/base").is_empty());
 }
 
-/// What an import has made.
+/// The result of an import.
 #[derive(Default)]
 struct Found {
     entries: u64,

@@ -1,7 +1,8 @@
 //! A sandbox's questions about names, and what servers answer.
 //!
-//! An input is a byte that says how it is asked, the length of the question in a byte, the question and the server's answer. What
-//! the sandbox hears fits what it asked for, leads to no closed address, and is pinned.
+//! An input is a byte that says how it is asked, the length of the question in a byte, the question
+//! and the server's answer. What the sandbox hears fits what it asked for, leads to no closed
+//! address, and is pinned.
 
 #![no_main]
 
@@ -16,7 +17,7 @@ use warren_network::fuzzing::{Answered, answer};
 
 const MOST_PACKET: usize = 1232;
 const MOST_TTL: u32 = 3600;
-/// What the proxy answers of its own accord.
+/// The addresses that the proxy answers with by itself.
 const OWN: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 77, 1)),
     IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -61,7 +62,7 @@ fn policy(number: u8) -> NetworkPolicy {
     }
 }
 
-/// Whether an answer is one to its question, as another reader of the protocol sees it.
+/// Checks that an answer belongs to its question, as another reader of the protocol sees it.
 fn fits(question: &[u8], answered: &Answered) {
     let heard = Message::from_vec(&answered.bytes).expect("what we write can be read");
     assert_eq!(question[..2], heard.id.to_be_bytes());

@@ -1,7 +1,9 @@
-//! What travels between host and sandbox, and between E2B's clients and the server: frames, envelopes and the messages in them.
+//! Frames, envelopes and the messages in them, between host and sandbox and between E2B's clients
+//! and the server.
 //!
-//! The first byte says which reader is tried, the second how the stream is torn. Nothing panics, how a stream is torn changes
-//! nothing, and what was read is the same once it has been written and read again.
+//! The first byte says which reader is tried, the second how the stream is torn. Nothing panics,
+//! how a stream is torn changes nothing, and what was read is the same once it has been written and
+//! read again.
 
 #![no_main]
 

@@ -1,8 +1,10 @@
-//! Requests over HTTP/1, on their way through the egress proxy to a server that may read them differently.
+//! Requests over HTTP/1, on their way through the egress proxy to a server that may read them
+//! differently.
 //!
-//! An input is a byte that says how the stream is torn, and what a client sends. It is read by hyper as the proxy has it, judged and
-//! passed on by our own code, and what would reach the server is read by a strict reader of its own: each request that went in is one
-//! request there, for the very host that was judged, with nothing behind it.
+//! An input is a byte that says how the stream is torn, and what a client sends. It is read by
+//! hyper as the proxy has it, judged and passed on by our own code, and what would reach the server
+//! is read by a strict reader of its own: each request that went in is one request there, for the
+//! very host that was judged, with nothing behind it.
 
 #![no_main]
 
@@ -26,7 +28,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::service::service_fn;
 use libfuzzer_sys::fuzz_target;
 use warren_core::network::Host;
-use warren_network::fuzzing::{Speech, addressee, glance, pass_on, speech};
+use warren_network::fuzzing::{Sniffed, addressee, pass_on, peek, sniff};
 
 const MOST_HEAD: usize = 64 << 10;
 const ANSWER: &[u8] = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
@@ -38,17 +40,18 @@ fuzz_target!(|data: &[u8]| {
     served(data, usize::from(*tear) + 1);
 });
 
-/// What any server may read as a request is never taken for something else, and is called by its host.
+/// Bytes that any server may read as a request are never taken for something else, and the request
+/// is known by its host.
 fn heard(data: &[u8]) {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     let Ok(httparse::Status::Complete(_)) = request.parse(data) else { return };
-    let said = speech(data);
-    assert!(matches!(said, Speech::Http1 | Speech::Http2), "{said:?}");
+    let said = sniff(data);
+    assert!(matches!(said, Sniffed::Http1 | Sniffed::Http2), "{said:?}");
     let mut hosts = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"));
     let first = hosts.next().and_then(|header| str::from_utf8(header.value).ok());
-    if said == Speech::Http1 {
-        assert_eq!(glance(data), first.and_then(host_of));
+    if said == Sniffed::Http1 {
+        assert_eq!(peek(data), first.and_then(host_of));
     }
 }
 
@@ -185,7 +188,7 @@ fn chunked(body: &[u8]) -> Option<usize> {
     }
 }
 
-/// What the client sends, piece by piece. Answers are thrown away.
+/// The bytes of the client, piece by piece. Answers are thrown away.
 struct Client<'a> {
     unread: &'a [u8],
     tear: usize,
@@ -230,8 +233,8 @@ struct Server {
 }
 
 impl Server {
-    /// Whether the whole request is here. Chunks are only read again when an end of them may have come: a body in pieces of one byte
-    /// would else be read as often as it has bytes.
+    /// True if the whole request is here. Chunks are read again only when their end may have come:
+    /// a body in pieces of one byte would otherwise be read as often as it has bytes.
     fn has_whole(&mut self) -> bool {
         let sent = self.sent.borrow();
         if self.is_chunked && !sent.ends_with(b"\r\n\r\n") {

@@ -1,14 +1,14 @@
 //! The first bytes of a sandbox's TLS connection, whose name decides where it may go.
 //!
-//! Whatever rustls reads as a greeting to somebody is never one to somebody else, or to nobody, for us; and what was decided stays
-//! so when more arrives.
+//! A greeting that rustls reads as one to a host is never one to another host, or to none, for us.
+//! A decision stays the same when more arrives.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use rustls::server::Acceptor;
 use warren_core::HostName;
-use warren_network::fuzzing::{Greeting, Speech, greeting, speech};
+use warren_network::fuzzing::{Greeting, Sniffed, greeting, sniff};
 
 fuzz_target!(|data: &[u8]| {
     let read = greeting(data);
@@ -34,19 +34,19 @@ fn stays(data: &[u8], whole: &Greeting) {
     for length in (0..data.len()).step_by(step) {
         let begun = greeting(&data[..length]);
         assert!(begun == Greeting::Unfinished || begun == *whole, "{begun:?} after {length}, then {whole:?}");
-        let before = speech(&data[..length]);
-        assert!(before == Speech::Unclear || before == speech(data), "{before:?} after {length}");
+        let before = sniff(&data[..length]);
+        assert!(before == Sniffed::Unclear || before == sniff(data), "{before:?} after {length}");
     }
 }
 
-/// What has a name is judged by it, whoever listens first.
+/// A greeting with a name is judged by it.
 fn spoken(data: &[u8], read: &Greeting) {
     if let Greeting::Whole { name, .. } = read {
-        assert_eq!(speech(data), Speech::Tls(name.clone()));
+        assert_eq!(sniff(data), Sniffed::Tls(name.clone()));
     }
 }
 
-/// Whom rustls takes the greeting to be for; `None` if it does not take it.
+/// The host that rustls takes the greeting to be for; `None` if it does not take it.
 fn server_name(data: &[u8]) -> Option<Option<HostName>> {
     let (mut acceptor, mut rest) = (Acceptor::default(), data);
     loop {

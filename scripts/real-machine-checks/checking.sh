@@ -90,7 +90,8 @@ end_server() {
     check "the server ends" test "$code" = 0
 }
 
-# What sandboxes of all data directories hold of this machine, one line each. Nothing at all when there is none.
+# The parts of this machine that sandboxes of all data directories hold, one line each. Empty
+# without any.
 remains() {
     find /sys/fs/cgroup/warren -mindepth 2 -type d -name 'sbx*' 2>/dev/null
     grep -l warren/ /proc/[0-9]*/cgroup 2>/dev/null | while read -r file; do

@@ -1,4 +1,5 @@
-# The probes of the black-box suite, with this kernel and these mounts. All of them in one sandbox, as its user and as its root.
+# The probes of the black-box suite, with this kernel and these mounts. All of them in one sandbox,
+# as its user and as its root.
 echo host >/srv/canary
 mkdir -p /srv/shared/below
 echo shared >/srv/shared/file

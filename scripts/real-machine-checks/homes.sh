@@ -1,4 +1,5 @@
-# The data directory on other file systems, each with a few lives in it. The service goes on beside them, on the root.
+# The data directory on other file systems, each with a few lives in it. The service goes on beside
+# them, on the root.
 home=/srv/home
 export WARREN_DATA_DIR=$home/warren
 

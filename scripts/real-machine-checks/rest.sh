@@ -1,4 +1,5 @@
-# The machine is shut down in the midst of work: programs that take no signal, one that is frozen, one that nobody is at.
+# The machine is shut down in the midst of work: programs that take no signal, one that is frozen,
+# one that nobody is at.
 installed
 busy=$(warren create)
 idle=$(warren create)

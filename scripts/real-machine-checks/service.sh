@@ -1,4 +1,5 @@
-# The server as a service of systemd, and what becomes of sandboxes when it ends in one way or another.
+# The server as a service of systemd, and what becomes of sandboxes when it ends in one way or
+# another.
 ends 3 'not installed' "no service yet" warren service status
 says 'http://127.0.0.1:7777' "the service is installed and answers" warren service install
 is enabled "it starts with the machine" systemctl is-enabled warren

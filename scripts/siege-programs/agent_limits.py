@@ -1,4 +1,5 @@
-# Takes the agent's descriptors, its priority and its processors away, by every number under which it can be named, over and over.
+# Takes the agent's descriptors, its priority and its processors away, by every number under which
+# it can be named, over and over.
 import os, resource, time
 
 while True:

@@ -1,4 +1,5 @@
-# Attaches programs to sockets and to children, as long and as many as go: the kernel keeps them in memory of which the machine has one stock.
+# Attaches programs to sockets and to children, as long and as many as go: the kernel keeps them in
+# memory of which the machine has one stock.
 import ctypes, os, socket, struct, time
 
 libc = ctypes.CDLL(None, use_errno=True)

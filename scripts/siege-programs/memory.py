@@ -1,4 +1,5 @@
-# Takes all memory there is and touches it, again and again; a child does it, so that its end is not ours.
+# Takes all memory there is and touches it, again and again; a child does it, so that its end is not
+# ours.
 import mmap, os
 
 while True:

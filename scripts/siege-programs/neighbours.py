@@ -1,4 +1,5 @@
-# Sends to ever new addresses "on this link": each would be an entry in a table that the whole machine shares.
+# Sends to ever new addresses "on this link": each would be an entry in a table that the whole
+# machine shares.
 import socket, struct
 
 SO_DONTROUTE, SO_BINDTODEVICE, MSG_DONTROUTE = 5, 25, 4

@@ -1,4 +1,5 @@
-# Takes all there is of what the kernel counts: files, watches, timers, queues, locks, terminals, pipes, semaphores, pressure triggers.
+# Takes all of everything that the kernel counts: files, watches, timers, queues, locks, terminals,
+# pipes, semaphores, pressure triggers.
 import ctypes, fcntl, os, select, socket, time
 
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,13 +1,15 @@
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use warren_core::{
     CreateRequest, Isolation, IsolationErrorKind, OwnerBond, RootTree, SandboxId, SandboxSpec, TemplateName,
 };
-use warren_isolate::{DataDir, Native, NativeOptions, live_apart};
-use warren_store::{SHOWN, TemplateStore, pool};
+use warren_server::assembly::{Assembly, AssemblyError, Purpose};
+use warren_server::config::Config;
 use warren_wire::guest::{Connection, FrameKind, Reader, Reply, Request, Start, parse_reply};
 
 use crate::rounds::Lap;
@@ -19,35 +21,29 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const DIAL_PATIENCE: Duration = Duration::from_secs(2);
 const DIAL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Makes a data directory ready, as the product does.
-pub(crate) fn settle_in(data_dir: &Path) -> anyhow::Result<()> {
-    anyhow::ensure!(rustix::process::geteuid().is_root(), "sandboxes of this machine need root's rights");
-    DataDir::examine(data_dir, &SHOWN)?;
-    if pool::file(data_dir).is_file() {
-        pool::mount(data_dir)?;
-    }
-    DataDir::examine(data_dir, &SHOWN)?.claim()?;
-    Ok(live_apart()?)
-}
-
 /// Warren's backend in this process, as the server has it: opened once, the template looked up once.
-#[derive(Debug)]
 pub(crate) struct Engine {
-    backend: Native,
+    backend: Arc<dyn Isolation>,
     /// The sandbox every case makes, but for the id.
     pattern: CreateRequest,
 }
 
 impl Engine {
-    /// With so many networks kept ready.
-    pub(crate) fn open(data_dir: &Path, prepared_networks: usize) -> anyhow::Result<Self> {
-        let data_dir = data_dir.to_owned();
-        let template = TemplateStore::open(&data_dir)?.get(&TemplateName::host())?;
-        let options = NativeOptions { prepared_networks, ..NativeOptions::at(data_dir) };
-        let backend = Native::open(options).context("`warren doctor` checks what sandboxes need")?;
+    /// Opens the first backend that is on, for a server that keeps so many networks ready.
+    pub(crate) fn open(data_dir: &Path, prepared_networks: u32) -> anyhow::Result<Self> {
+        let assembly = assembly(data_dir, prepared_networks)?;
+        let backend = assembly.backends().map_err(explain)?.into_iter().next().context("no backend is on")?;
+        let template = assembly.templates()?.get(&TemplateName::host())?;
         let spec = SandboxSpec::new(TemplateName::host());
         let pattern = template.request(fresh_id()?, spec, OwnerBond::DiesWithOwner);
         Ok(Self { backend, pattern })
+    }
+
+    /// A socket in the network of a sandbox that a server on this data directory has.
+    pub(crate) fn socket_of(data_dir: &Path, id: &SandboxId) -> anyhow::Result<OwnedFd> {
+        let backends = assembly(data_dir, 0)?.backends()?;
+        let backend = backends.first().context("no backend is on")?;
+        backend.socket(id, false)?.context("the backend makes no sockets")
     }
 
     pub(crate) fn root(&self) -> &[RootTree] {
@@ -134,4 +130,21 @@ fn fresh_id() -> anyhow::Result<SandboxId> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits)?;
     Ok(SandboxId::from_random(bits))
+}
+
+fn assembly(data_dir: &Path, prepared_networks: u32) -> anyhow::Result<Assembly> {
+    anyhow::ensure!(rustix::process::geteuid().is_root(), "sandboxes of this machine need root's rights");
+    let mut config = Config::default();
+    config.server.data_dir = data_dir.to_owned();
+    config.server.prepared_networks = prepared_networks;
+    Assembly::new(config, Purpose::Server).map_err(explain)
+}
+
+fn explain(error: AssemblyError) -> anyhow::Error {
+    let advice = error.advice();
+    let error = anyhow::Error::new(error);
+    match advice {
+        Some(advice) => error.context(advice),
+        None => error,
+    }
 }

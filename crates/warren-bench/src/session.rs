@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::engine::{self, Engine};
+use crate::engine::Engine;
 use crate::errand::Errand;
 use crate::ground::Ground;
 use crate::machine::{CgroupLayout, Machine, WITHOUT_JOURNAL};
@@ -20,7 +20,7 @@ use crate::rounds::{Contender, Lap, race};
 use crate::{crowd, screen, service, targets, throughput};
 
 /// For the subject of this name.
-const PREPARED_NETWORKS: usize = 16;
+const PREPARED_NETWORKS: u32 = 16;
 pub(crate) const PREPARED: &str = "warren_prepared";
 pub(crate) const MOST_WORKERS: usize = 8;
 pub(crate) const WORKERS: [usize; 4] = [1, 2, 4, MOST_WORKERS];
@@ -42,7 +42,6 @@ pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let stop = stop_flag()?;
     allow_open_files();
     let data_dir = &plan.data_dir;
-    engine::settle_in(data_dir)?;
     let engine = Engine::open(data_dir, 0)?;
     let prepared = Engine::open(data_dir, PREPARED_NETWORKS)?;
     let layout = CgroupLayout::detect();

@@ -1,12 +1,18 @@
 //! The catalog: what should be, as against what is. Ports only; see `warren-store` for the one on SQLite and
 //! `warren-testkit` for the one in memory.
 //!
-//! Methods block and may be called from any number of threads at once. Every query about one owner's things takes the owner, and
-//! answers for another owner's things as for what does not exist. The few that take none serve the engine's own start.
+//! Methods block and may be called from any number of threads at once. Every query about one
+//! owner's things takes the owner, and answers for another owner's things as for what does not
+//! exist. The few that take none serve the engine's own start and its sweeps; those take the node,
+//! and tell nothing of what another node holds.
 
 mod events;
+mod images;
 mod journal;
 mod keys;
+mod networks;
+mod nodes;
+mod ports;
 mod sandboxes;
 mod secrets;
 mod sessions;
@@ -15,8 +21,12 @@ mod snapshots;
 use std::error::Error;
 
 pub use events::EventLog;
+pub use images::{ImageCatalog, ImageRoom};
 pub use journal::JournalCatalog;
 pub use keys::KeyCatalog;
+pub use networks::NetworkCatalog;
+pub use nodes::{ChangeNode, NodeCatalog};
+pub use ports::PortCatalog;
 pub use sandboxes::{Idempotency, InsertError, NewRecords, SandboxCatalog, SandboxFilter};
 pub use secrets::SecretCatalog;
 pub use sessions::{ChangeSession, SessionCatalog, SessionFilter, UpdateSessionError};
@@ -24,17 +34,31 @@ pub use snapshots::{SnapshotCatalog, SnapshotFilter};
 
 /// All that lasts. Opening one refuses a newer schema, a damaged file, a second server and an unexpectedly empty place.
 pub trait Catalog:
-    SandboxCatalog + SessionCatalog + SnapshotCatalog + JournalCatalog + KeyCatalog + SecretCatalog + EventLog
+    NodeCatalog
+    + SandboxCatalog
+    + SessionCatalog
+    + SnapshotCatalog
+    + JournalCatalog
+    + PortCatalog
+    + NetworkCatalog
+    + KeyCatalog
+    + SecretCatalog
+    + ImageCatalog
+    + EventLog
 {
 }
 
 impl<T> Catalog for T where
-    T: SandboxCatalog
+    T: NodeCatalog
+        + SandboxCatalog
         + SessionCatalog
         + SnapshotCatalog
         + JournalCatalog
+        + PortCatalog
+        + NetworkCatalog
         + KeyCatalog
         + SecretCatalog
+        + ImageCatalog
         + EventLog
 {
 }

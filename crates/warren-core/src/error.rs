@@ -95,6 +95,18 @@ codes! {
     ForeignRequest "foreign_request" Forbidden never
         "A page of another site may not do this"
         "send the request from a program, or from a page of the same site";
+    VolumeNotAllowed "volume_not_allowed" Forbidden never
+        "The volume may not be mounted"
+        "name a directory below those that the setting `mounts.allow` lists, or add it there";
+    PortPrivate "port_private" Forbidden never
+        "The port is private"
+        "ask its owner for a link: `warren port ID PORT --link 1h` makes one";
+    PortTokenInvalid "port_token_invalid" Forbidden never
+        "The token does not open the port"
+        "ask its owner for a link: `warren port ID PORT --link 1h` makes one";
+    PortLinkInvalid "port_link_invalid" Unauthenticated never
+        "The link does not open the port, or its time is over"
+        "ask its owner for a link: `warren port ID PORT --link 1h` makes one";
     PermissionDenied "permission_denied" Forbidden never
         "The user inside the sandbox may not do this"
         "name a user who may, such as `root`, or change the rights of the file";
@@ -197,6 +209,12 @@ codes! {
     TooDeep "too_deep" Conflict 5
         "The sandbox stands on too many layers for now"
         "try again when its layers have been joined, or fork it";
+    OtherNode "other_node" Conflict never
+        "Another node holds it"
+        "ask the server of the node that the message names";
+    SandboxConflict "sandbox_conflict" Conflict never
+        "The chat has a sandbox of another kind"
+        "end the chat's sandbox first, or name the agent and the volume that it has";
     TooManyKeys "too_many_keys" Conflict never
         "There are too many keys"
         "revoke keys that nobody needs: `warren keys ls` lists them";
@@ -230,6 +248,9 @@ codes! {
     MaxSandboxes "max_sandboxes" Limited 5
         "There are too many sandboxes"
         "`warren ls` lists sandboxes, `warren rm` removes them";
+    MaxBuilds "max_builds" Limited 5
+        "There are too many builds"
+        "wait for one of the builds to end, and try again";
     TooManyCalls "too_many_calls" Limited 1
         "Too many calls are under way"
         "wait for calls to end, and send fewer at once";
@@ -251,6 +272,12 @@ codes! {
     PortClosed "port_closed" Unreachable 1
         "Nobody listens on the port"
         "start the application, or try again when it has started";
+    PortGarbled "port_garbled" Unreachable never
+        "The application did not answer with HTTP"
+        "look at what the application writes: it has to speak HTTP/1.1 on this port";
+    TooManyConnections "too_many_connections" Unavailable 1
+        "There are too many connections"
+        "close connections to the sandbox's ports, and try again";
     StartFailed "start_failed" Unavailable 5
         "The sandbox could not be started"
         "try again; `warren doctor` on the server's machine checks what sandboxes need";
@@ -269,6 +296,9 @@ codes! {
     Exhausted "exhausted" Unavailable 30
         "The machine has no room for this"
         "`warren ls` lists sandboxes, `warren rm` removes them; or try again later";
+    PortSilent "port_silent" TimedOut never
+        "The application did not answer in time"
+        "look at what the application does: `warren logs` shows what it writes";
     TimedOut "timed_out" TimedOut 1
         "It took longer than it may"
         "try again, or ask for less, or allow it more time";

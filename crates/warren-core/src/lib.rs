@@ -5,13 +5,16 @@
 //! below take them as they are.
 
 mod abandon;
+mod caller;
 mod capabilities;
 pub mod catalog;
 mod death;
 mod diff;
 mod error;
 mod event;
+mod field;
 mod id;
+mod image;
 mod isolation;
 mod journal;
 mod key;
@@ -19,8 +22,10 @@ mod layers;
 mod lifecycle;
 mod limits;
 pub mod network;
+mod node;
 mod owner;
 mod page;
+mod port;
 mod quantity;
 mod root;
 mod run;
@@ -33,6 +38,7 @@ mod unique;
 mod world;
 
 pub use abandon::{abandonable, abandoned};
+pub use caller::Caller;
 pub use capabilities::{
     Capabilities, Check, CheckStatus, DiskQuota, IsolationKind, Need, NetworkSupport, Refusal,
     SnapshotSupport,
@@ -44,7 +50,13 @@ pub use diff::{
 };
 pub use error::{ErrorCode, ErrorKind, error_chain};
 pub use event::{Event, EventRecord};
+pub use field::{Field, NetworkLimit, PolicyField};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
+pub use image::{
+    BuildFailure, BuildFiles, BuildOutcome, BuildRecord, BuildStep, BuildStepError, Built, CopyFiles,
+    DEFAULT_TAG, FilesHash, FilesHashError, ImageContext, ImageDenied, ImageId, ImageOrigin, ImageRecord,
+    ImageRef, ImageRefError, KeptStep, StartCommands, Tag, UnknownUser, check_tag,
+};
 pub use isolation::{
     CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError, IsolationErrorKind, Layered,
     MountRefusal, MountSource, OwnerBond, Pulse, Sealed, Usage,
@@ -56,15 +68,17 @@ pub use layers::{
     LayerContent, LayerCopy, LayerDriver, LayerError, LayerErrorKind, LayerInfo, LayerStore, MOST_LAYERS,
     NewLayer, SQUASH_DEPTH, Settled, Space, Stack, TooMuch,
 };
-pub use lifecycle::{Activity, DenyReason, Request, Status, Step, Verdict, decide};
+pub use lifecycle::{Activity, Busy, DenyReason, Request, Status, Step, Verdict, decide};
 pub use limits::{Limits, LimitsError};
 pub use network::{
     Attachment, Host, HostName, NetworkEntry, NetworkError, NetworkErrorKind, NetworkLimits, NetworkMode,
     NetworkObserver, NetworkPolicy, NetworkRule, NetworkUsage, NetworkVerdict, Networks, NoNetworks, Secret,
     SecretName, SecretRecord,
 };
+pub use node::{NodeId, NodeIdError, NodeRecord};
 pub use owner::{Owner, OwnerError};
 pub use page::{Cursor, Page, PageRequest};
+pub use port::{PortRecord, PortSettings};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
 pub use root::{Root, RootKind, RootState, RootTree, Shown};
 pub use run::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals, can_run, record_run};
@@ -75,5 +89,5 @@ pub use session::{
 pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
 pub use spec::{Mount, MountAccess, Profile, SandboxSpec, SpecError, check_labels};
 pub use templates::{TemplateError, TemplateErrorKind, TemplateInfo, Templates};
-pub use unique::{KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
+pub use unique::{BuildId, KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

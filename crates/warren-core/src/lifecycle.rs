@@ -1,28 +1,30 @@
-//! What may be asked of a sandbox in which state.
+//! The states of a sandbox, and the requests that each of them allows.
 //!
 //! ```text
-//!            ┌────────► Failed ◄──────────────┐
-//!            │             ▲                  │
-//! Creating ──┴─► Syncing ──┴─► Ready ⇄ Paused ┤
-//!     │              │           │       │    │
-//!     └──────────────┴───────────┴───────┴─► Stopping ─► Stopped
+//! Creating ──► Ready ⇄ Paused
+//!   │  │         │        │
+//!   │  └─────────┴────────┴──► Stopping ──► Stopped
+//!   └──► Failed
+//!
+//! Stopped  ──► Creating   a resume, if the files were kept
+//! Creating ──► Stopped    such a resume failed, and the files are still there
+//! Ready    ──► Stopped    a rollback could not start it again
 //! ```
 //!
-//! A sandbox is created, perhaps syncs to a branch, and is ready. A ready one is paused and resumed any number of
-//! times. Stop may be asked for in every state and is final: a stop that has begun denies all else. `Stopped` and
-//! `Failed` end a life. They are left for `Creating` by a resume alone, and only if the files were kept.
+//! A sandbox is created and is then ready. It is paused and resumed any number of times. A stop is
+//! allowed in every state and is final: once it has begun, everything else is denied. A sandbox
+//! whose first start fails has failed, and nothing is left of it.
 //!
-//! [`decide`] is pure: the sandbox's one driver asks it, then acts, and is the only writer of the status. Every
-//! forbidden pair is written out with its reason.
+//! [`decide`] is pure. The driver of a sandbox asks it, acts, and is the only writer of the status.
+//! Every forbidden pair is written out with its reason.
 
 use serde::{Deserialize, Serialize};
 
-/// See the module's documentation.
+/// The state of a sandbox. See the module's documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Creating,
-    Syncing,
     Ready,
     Paused,
     Stopping,
@@ -30,25 +32,29 @@ pub enum Status {
     Failed,
 }
 
-/// What the sandbox is doing besides being in its state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+/// Circumstances that a decision depends on, besides the state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Activity {
     /// Tool calls that have not ended.
     pub tools_in_flight: u32,
-    pub snapshotting: bool,
-    pub rolling_back: bool,
-    /// Its life is over, but its files are there and another life can begin with them.
+    pub busy: Option<Busy>,
+    /// A life of the sandbox is over, and its files are kept for the next one.
     pub files_kept: bool,
 }
 
-/// What a client or the driver itself asks for.
+/// Work that concerns the sandbox as a whole. There is one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Busy {
+    /// Its files are being copied.
+    Snapshot,
+    /// It goes back to an earlier state, or waits for its turn to do so.
+    Rollback,
+}
+
+/// Something that a client or the driver itself asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// The sandbox's agent answers, but its files are still being brought up to date.
-    BeginSync,
-    /// All is in place.
-    BecomeReady,
     /// Run a program or a tool.
     Execute,
     ReadFiles,
@@ -57,21 +63,20 @@ pub enum Request {
     Resume,
     Snapshot,
     Rollback,
-    Fork,
     Stop,
-    /// The processes are gone and everything is given back.
+    /// Its processes run and its agent answers.
+    BecomeReady,
+    /// Its processes are gone.
     BecomeStopped,
-    /// Something that cannot be mended happened.
+    /// Its first start did not succeed, and nothing of it is left.
     Fail,
 }
 
-/// What the driver does next when it may proceed.
+/// The next step of a driver that may proceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Do it, in the same state.
     Serve,
-    /// Keep it, in order, until the sync is over.
-    WaitForSync,
     Enter(Status),
 }
 
@@ -79,7 +84,7 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     Proceed(Step),
-    /// What was asked for is already the case; nothing is to be done and it is no error.
+    /// The sandbox is in that state already: there is nothing to do, and it is no error.
     AlreadySo,
     Denied(DenyReason),
 }
@@ -90,12 +95,8 @@ pub enum Verdict {
 pub enum DenyReason {
     #[error("the sandbox is still being created")]
     StillCreating,
-    #[error("the sandbox is still syncing")]
-    StillSyncing,
     #[error("the sandbox is paused: resume it first")]
     Paused,
-    #[error("the sandbox is not paused")]
-    NotPaused,
     #[error("the sandbox is being destroyed")]
     Stopping,
     #[error("the sandbox has stopped")]
@@ -113,29 +114,20 @@ pub enum DenyReason {
 }
 
 impl Status {
-    pub const ALL: [Self; 7] = [
-        Self::Creating,
-        Self::Syncing,
-        Self::Ready,
-        Self::Paused,
-        Self::Stopping,
-        Self::Stopped,
-        Self::Failed,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Creating, Self::Ready, Self::Paused, Self::Stopping, Self::Stopped, Self::Failed];
 
-    /// No request changes a terminal state, but for a resume where files were kept.
+    /// No request changes a terminal state, except a resume where files were kept.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Stopped | Self::Failed => true,
-            Self::Creating | Self::Syncing | Self::Ready | Self::Paused | Self::Stopping => false,
+            Self::Creating | Self::Ready | Self::Paused | Self::Stopping => false,
         }
     }
 }
 
 impl Request {
-    pub const ALL: [Self; 13] = [
-        Self::BeginSync,
-        Self::BecomeReady,
+    pub const ALL: [Self; 11] = [
         Self::Execute,
         Self::ReadFiles,
         Self::WriteFiles,
@@ -143,8 +135,8 @@ impl Request {
         Self::Resume,
         Self::Snapshot,
         Self::Rollback,
-        Self::Fork,
         Self::Stop,
+        Self::BecomeReady,
         Self::BecomeStopped,
         Self::Fail,
     ];
@@ -153,8 +145,7 @@ impl Request {
 /// Decides a request. See the module's documentation.
 pub fn decide(status: Status, activity: Activity, request: Request) -> Verdict {
     match status {
-        Status::Creating => while_creating(request),
-        Status::Syncing => while_syncing(request),
+        Status::Creating => while_creating(activity, request),
         Status::Ready => while_ready(activity, request),
         Status::Paused => while_paused(request),
         Status::Stopping => while_stopping(request),
@@ -163,54 +154,39 @@ pub fn decide(status: Status, activity: Activity, request: Request) -> Verdict {
     }
 }
 
-fn while_creating(request: Request) -> Verdict {
+fn while_creating(activity: Activity, request: Request) -> Verdict {
     match request {
-        Request::BeginSync => enter(Status::Syncing),
         Request::BecomeReady => enter(Status::Ready),
         Request::Stop => enter(Status::Stopping),
-        Request::Fail => enter(Status::Failed),
+        // A start that fails leaves the files that it began with, or nothing.
+        Request::BecomeStopped if activity.files_kept => enter(Status::Stopped),
+        Request::Fail if !activity.files_kept => enter(Status::Failed),
+        Request::BecomeStopped | Request::Fail => Verdict::Denied(DenyReason::OutOfOrder),
         Request::Execute
         | Request::ReadFiles
         | Request::WriteFiles
         | Request::Pause
         | Request::Resume
         | Request::Snapshot
-        | Request::Rollback
-        | Request::Fork => Verdict::Denied(DenyReason::StillCreating),
-        Request::BecomeStopped => Verdict::Denied(DenyReason::OutOfOrder),
-    }
-}
-
-fn while_syncing(request: Request) -> Verdict {
-    match request {
-        Request::BeginSync => Verdict::AlreadySo,
-        Request::BecomeReady => enter(Status::Ready),
-        Request::ReadFiles => Verdict::Proceed(Step::Serve),
-        Request::Execute | Request::WriteFiles => Verdict::Proceed(Step::WaitForSync),
-        Request::Stop => enter(Status::Stopping),
-        Request::Fail => enter(Status::Failed),
-        Request::Pause | Request::Snapshot | Request::Rollback | Request::Fork => {
-            Verdict::Denied(DenyReason::StillSyncing)
-        }
-        Request::Resume => Verdict::Denied(DenyReason::NotPaused),
-        Request::BecomeStopped => Verdict::Denied(DenyReason::OutOfOrder),
+        | Request::Rollback => Verdict::Denied(DenyReason::StillCreating),
     }
 }
 
 fn while_ready(activity: Activity, request: Request) -> Verdict {
     match request {
         Request::Stop => enter(Status::Stopping),
-        Request::Fail => enter(Status::Failed),
-        Request::BecomeReady => Verdict::AlreadySo,
-        Request::BeginSync | Request::BecomeStopped => Verdict::Denied(DenyReason::OutOfOrder),
-        Request::Resume => Verdict::AlreadySo,
-        Request::Execute | Request::ReadFiles | Request::WriteFiles => unless_rolling_back(activity),
-        Request::Pause if activity.rolling_back => Verdict::Denied(DenyReason::RollbackInProgress),
-        Request::Pause if activity.snapshotting => Verdict::Denied(DenyReason::SnapshotInProgress),
-        Request::Pause => enter(Status::Paused),
-        Request::Snapshot | Request::Fork => one_at_a_time(activity),
+        Request::BecomeReady | Request::Resume => Verdict::AlreadySo,
+        // A rollback has ended the processes itself, and could not start them again.
+        Request::BecomeStopped if activity.busy == Some(Busy::Rollback) => enter(Status::Stopped),
+        Request::BecomeStopped | Request::Fail => Verdict::Denied(DenyReason::OutOfOrder),
+        Request::Execute | Request::ReadFiles | Request::WriteFiles => match activity.busy {
+            Some(Busy::Rollback) => Verdict::Denied(DenyReason::RollbackInProgress),
+            Some(Busy::Snapshot) | None => Verdict::Proceed(Step::Serve),
+        },
+        Request::Pause => unless_busy(activity, Step::Enter(Status::Paused)),
+        Request::Snapshot => unless_busy(activity, Step::Serve),
         Request::Rollback if activity.tools_in_flight > 0 => Verdict::Denied(DenyReason::ToolsInFlight),
-        Request::Rollback => one_at_a_time(activity),
+        Request::Rollback => unless_busy(activity, Step::Serve),
     }
 }
 
@@ -218,13 +194,12 @@ fn while_paused(request: Request) -> Verdict {
     match request {
         Request::Pause => Verdict::AlreadySo,
         Request::Resume => enter(Status::Ready),
-        Request::Snapshot | Request::Fork => Verdict::Proceed(Step::Serve),
+        Request::Snapshot => Verdict::Proceed(Step::Serve),
         Request::Stop => enter(Status::Stopping),
-        Request::Fail => enter(Status::Failed),
         Request::Execute | Request::ReadFiles | Request::WriteFiles | Request::Rollback => {
             Verdict::Denied(DenyReason::Paused)
         }
-        Request::BeginSync | Request::BecomeReady | Request::BecomeStopped => {
+        Request::BecomeReady | Request::BecomeStopped | Request::Fail => {
             Verdict::Denied(DenyReason::OutOfOrder)
         }
     }
@@ -234,54 +209,41 @@ fn while_stopping(request: Request) -> Verdict {
     match request {
         Request::Stop => Verdict::AlreadySo,
         Request::BecomeStopped => enter(Status::Stopped),
-        Request::Fail => enter(Status::Failed),
-        Request::BeginSync
-        | Request::BecomeReady
-        | Request::Execute
+        Request::Execute
         | Request::ReadFiles
         | Request::WriteFiles
         | Request::Pause
         | Request::Resume
         | Request::Snapshot
         | Request::Rollback
-        | Request::Fork => Verdict::Denied(DenyReason::Stopping),
+        | Request::BecomeReady
+        | Request::Fail => Verdict::Denied(DenyReason::Stopping),
     }
 }
 
-/// A terminal state: stop has what it wants, all else is denied.
+/// A terminal state: a stop has nothing left to do, and almost everything else is denied.
 fn at_the_end(activity: Activity, request: Request, reason: DenyReason) -> Verdict {
     match request {
         Request::Resume if activity.files_kept => enter(Status::Creating),
-        // No process is in the way: what is kept can be captured, exchanged and shared.
-        Request::Snapshot | Request::Rollback | Request::Fork if activity.files_kept => {
-            one_at_a_time(activity)
-        }
+        // No process is in the way: kept files can be captured, exchanged and shared.
+        Request::Snapshot | Request::Rollback if activity.files_kept => unless_busy(activity, Step::Serve),
         Request::Stop | Request::BecomeStopped | Request::Fail => Verdict::AlreadySo,
-        Request::BeginSync
-        | Request::BecomeReady
-        | Request::Execute
+        Request::Execute
         | Request::ReadFiles
         | Request::WriteFiles
         | Request::Pause
         | Request::Resume
         | Request::Snapshot
         | Request::Rollback
-        | Request::Fork => Verdict::Denied(reason),
+        | Request::BecomeReady => Verdict::Denied(reason),
     }
 }
 
-fn unless_rolling_back(activity: Activity) -> Verdict {
-    if activity.rolling_back {
-        return Verdict::Denied(DenyReason::RollbackInProgress);
-    }
-    Verdict::Proceed(Step::Serve)
-}
-
-fn one_at_a_time(activity: Activity) -> Verdict {
-    match (activity.rolling_back, activity.snapshotting) {
-        (true, _) => Verdict::Denied(DenyReason::RollbackInProgress),
-        (false, true) => Verdict::Denied(DenyReason::SnapshotInProgress),
-        (false, false) => Verdict::Proceed(Step::Serve),
+fn unless_busy(activity: Activity, step: Step) -> Verdict {
+    match activity.busy {
+        Some(Busy::Rollback) => Verdict::Denied(DenyReason::RollbackInProgress),
+        Some(Busy::Snapshot) => Verdict::Denied(DenyReason::SnapshotInProgress),
+        None => Verdict::Proceed(step),
     }
 }
 

@@ -2,114 +2,125 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// One row per request, one column per state, for a sandbox that does nothing else.
-/// `.` already so, `s` serve, `w` wait for sync, a capital letter enters that state, else the reason of the denial.
+/// One row per state, with the circumstances that matter in it; one column per request. `.` already
+/// so, `+` serve, a capital letter enters that state, lower case letters are the reason of a denial.
 const TABLE: &str = "
-                Creating  Syncing   Ready     Paused    Stopping  Stopped   Failed
-BeginSync       Y         .         order     order     stopping  stopped   failed
-BecomeReady     R         R         .         order     stopping  stopped   failed
-Execute         creating  w         s         paused    stopping  stopped   failed
-ReadFiles       creating  s         s         paused    stopping  stopped   failed
-WriteFiles      creating  w         s         paused    stopping  stopped   failed
-Pause           creating  syncing   P         .         stopping  stopped   failed
-Resume          creating  notpaused .         R         stopping  stopped   failed
-Snapshot        creating  syncing   s         s         stopping  stopped   failed
-Rollback        creating  syncing   s         paused    stopping  stopped   failed
-Fork            creating  syncing   s         s         stopping  stopped   failed
-Stop            G         G         G         G         .         .         .
-BecomeStopped   order     order     order     order     D         .         .
-Fail            F         F         F         F         F         .         .
+                          Execute ReadFiles WriteFiles Pause Resume Snapshot Rollback Stop BecomeReady BecomeStopped Fail
+Creating                  creat   creat     creat      creat creat  creat    creat    G    R           order         F
+Creating+kept             creat   creat     creat      creat creat  creat    creat    G    R           D             order
+Ready                     +       +         +          P     .      +        +        G    .           order         order
+Ready+tools               +       +         +          P     .      +        tools    G    .           order         order
+Ready+snapshot            +       +         +          snap  .      snap     snap     G    .           order         order
+Ready+tools+snapshot      +       +         +          snap  .      snap     tools    G    .           order         order
+Ready+rollback            back    back      back       back  .      back     back     G    .           D             order
+Ready+tools+rollback      back    back      back       back  .      back     tools    G    .           D             order
+Paused                    pause   pause     pause      .     R      +        pause    G    order       order         order
+Stopping                  stop    stop      stop       stop  stop   stop     stop     .    stop        D             stop
+Stopped                   over    over      over       over  over   over     over     .    over        .             .
+Stopped+kept              over    over      over       over  C      +        +        .    over        .             .
+Stopped+snapshot+kept     over    over      over       over  C      snap     snap     .    over        .             .
+Stopped+rollback+kept     over    over      over       over  C      back     back     .    over        .             .
+Failed                    fail    fail      fail       fail  fail   fail     fail     .    fail        .             .
+Failed+kept               fail    fail      fail       fail  C      +        +        .    fail        .             .
+Failed+snapshot+kept      fail    fail      fail       fail  C      snap     snap     .    fail        .             .
+Failed+rollback+kept      fail    fail      fail       fail  C      back     back     .    fail        .             .
 ";
 
 fn short(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::AlreadySo => ".",
-        Verdict::Proceed(Step::Serve) => "s",
-        Verdict::Proceed(Step::WaitForSync) => "w",
+        Verdict::Proceed(Step::Serve) => "+",
         Verdict::Proceed(Step::Enter(Status::Creating)) => "C",
-        Verdict::Proceed(Step::Enter(Status::Syncing)) => "Y",
         Verdict::Proceed(Step::Enter(Status::Ready)) => "R",
         Verdict::Proceed(Step::Enter(Status::Paused)) => "P",
         Verdict::Proceed(Step::Enter(Status::Stopping)) => "G",
         Verdict::Proceed(Step::Enter(Status::Stopped)) => "D",
         Verdict::Proceed(Step::Enter(Status::Failed)) => "F",
-        Verdict::Denied(DenyReason::StillCreating) => "creating",
-        Verdict::Denied(DenyReason::StillSyncing) => "syncing",
-        Verdict::Denied(DenyReason::Paused) => "paused",
-        Verdict::Denied(DenyReason::NotPaused) => "notpaused",
-        Verdict::Denied(DenyReason::Stopping) => "stopping",
-        Verdict::Denied(DenyReason::Stopped) => "stopped",
-        Verdict::Denied(DenyReason::Failed) => "failed",
+        Verdict::Denied(DenyReason::StillCreating) => "creat",
+        Verdict::Denied(DenyReason::Paused) => "pause",
+        Verdict::Denied(DenyReason::Stopping) => "stop",
+        Verdict::Denied(DenyReason::Stopped) => "over",
+        Verdict::Denied(DenyReason::Failed) => "fail",
         Verdict::Denied(DenyReason::ToolsInFlight) => "tools",
-        Verdict::Denied(DenyReason::SnapshotInProgress) => "snapshot",
-        Verdict::Denied(DenyReason::RollbackInProgress) => "rollback",
+        Verdict::Denied(DenyReason::SnapshotInProgress) => "snap",
+        Verdict::Denied(DenyReason::RollbackInProgress) => "back",
         Verdict::Denied(DenyReason::OutOfOrder) => "order",
     }
 }
 
-#[test]
-fn every_pair_is_decided_as_the_table_says() {
-    let rows: Vec<Vec<&str>> = TABLE.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows.len(), Request::ALL.len());
-    for (request, row) in Request::ALL.into_iter().zip(rows) {
-        assert_eq!(format!("{request:?}"), row[0]);
-        for (status, expected) in Status::ALL.into_iter().zip(&row[1..]) {
-            let verdict = decide(status, Activity::default(), request);
-            assert_eq!(short(verdict), *expected, "{request:?} while {status:?}");
-        }
+fn activities() -> impl Iterator<Item = Activity> {
+    let busy = [None, Some(Busy::Snapshot), Some(Busy::Rollback)];
+    busy.into_iter().flat_map(|busy| {
+        [0, 1, 7].into_iter().flat_map(move |tools_in_flight| {
+            [false, true].map(|files_kept| Activity { tools_in_flight, busy, files_kept })
+        })
+    })
+}
+
+/// The name of the table's row: circumstances that make no difference in a state are left out.
+fn row_of(status: Status, activity: Activity) -> String {
+    let (tools, busy, kept) = match status {
+        Status::Creating => (false, false, true),
+        Status::Ready => (true, true, false),
+        Status::Paused | Status::Stopping => (false, false, false),
+        Status::Stopped | Status::Failed => (false, activity.files_kept, true),
+    };
+    let mut name = format!("{status:?}");
+    if tools && activity.tools_in_flight > 0 {
+        name += "+tools";
     }
+    match activity.busy.filter(|_| busy) {
+        Some(Busy::Snapshot) => name += "+snapshot",
+        Some(Busy::Rollback) => name += "+rollback",
+        None => {}
+    }
+    if kept && activity.files_kept {
+        name += "+kept";
+    }
+    name
 }
 
 #[test]
-fn activity_denies_what_would_collide() {
-    let tools = Activity { tools_in_flight: 1, ..Activity::default() };
-    let snapshot = Activity { snapshotting: true, ..Activity::default() };
-    let rollback = Activity { rolling_back: true, ..Activity::default() };
-    let cases = [
-        (tools, Request::Rollback, "tools"),
-        (tools, Request::Execute, "s"),
-        (tools, Request::Pause, "P"),
-        (snapshot, Request::Snapshot, "snapshot"),
-        (snapshot, Request::Rollback, "snapshot"),
-        (snapshot, Request::Pause, "snapshot"),
-        (snapshot, Request::Execute, "s"),
-        (rollback, Request::Execute, "rollback"),
-        (rollback, Request::ReadFiles, "rollback"),
-        (rollback, Request::WriteFiles, "rollback"),
-        (rollback, Request::Rollback, "rollback"),
-        (rollback, Request::Snapshot, "rollback"),
-        (rollback, Request::Fork, "rollback"),
-        (rollback, Request::Pause, "rollback"),
-        (rollback, Request::Stop, "G"),
-    ];
-    for (activity, request, expected) in cases {
-        assert_eq!(
-            short(decide(Status::Ready, activity, request)),
-            expected,
-            "{request:?} during {activity:?}"
-        );
-    }
-}
-
-#[test]
-fn a_life_that_is_over_begins_again_by_a_resume_alone_and_only_what_it_left_is_of_use() {
-    let kept = Activity { files_kept: true, ..Activity::default() };
-    for status in [Status::Stopped, Status::Failed] {
-        for request in Request::ALL {
-            let verdict = decide(status, kept, request);
-            match request {
-                Request::Resume => assert_eq!(short(verdict), "C"),
-                Request::Snapshot | Request::Rollback | Request::Fork => assert_eq!(short(verdict), "s"),
-                _ => assert_eq!(verdict, decide(status, Activity::default(), request), "{request:?}"),
+fn every_request_is_decided_as_the_table_says_in_every_state_and_circumstance() {
+    let mut lines = TABLE.lines().skip(1);
+    let requests: Vec<&str> = lines.next().expect("a head").split_whitespace().collect();
+    let rows: std::collections::HashMap<&str, Vec<&str>> = lines
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            (words.next().expect("a name"), words.collect())
+        })
+        .collect();
+    assert_eq!(requests, Request::ALL.map(|request| format!("{request:?}")));
+    let mut seen = std::collections::HashSet::new();
+    for status in Status::ALL {
+        for activity in activities() {
+            let name = row_of(status, activity);
+            for (request, expected) in Request::ALL.into_iter().zip(&rows[name.as_str()]) {
+                let verdict = short(decide(status, activity, request));
+                assert_eq!(verdict, *expected, "{request:?} while {status:?} and {activity:?}");
             }
+            seen.insert(name);
         }
     }
-    assert_eq!(short(decide(Status::Ready, kept, Request::Resume)), ".");
+    assert_eq!(seen.len(), rows.len(), "a row of the table is never looked at");
+}
+
+#[test]
+fn every_state_is_entered_by_some_request() {
+    for wanted in Status::ALL {
+        let enters = |status, activity| {
+            let step = Verdict::Proceed(Step::Enter(wanted));
+            Request::ALL.into_iter().any(|request| decide(status, activity, request) == step)
+        };
+        let found = Status::ALL.into_iter().any(|status| activities().any(|it| enters(status, it)));
+        assert!(found, "nothing enters {wanted:?}");
+    }
 }
 
 fn any_activity() -> impl Strategy<Value = Activity> {
-    (0u32..3, any::<bool>(), any::<bool>()).prop_map(|(tools_in_flight, snapshotting, rolling_back)| {
-        Activity { tools_in_flight, snapshotting, rolling_back, files_kept: false }
+    (0u32..3, 0..3usize, any::<bool>()).prop_map(|(tools_in_flight, busy, files_kept)| {
+        let busy = [None, Some(Busy::Snapshot), Some(Busy::Rollback)][busy];
+        Activity { tools_in_flight, busy, files_kept }
     })
 }
 
@@ -125,13 +136,17 @@ proptest! {
             let before = status;
             if let Verdict::Proceed(Step::Enter(next)) = decide(status, activity, request) {
                 status = next;
-                // Asking again for what was just granted never changes anything.
-                prop_assert_eq!(decide(status, activity, request), Verdict::AlreadySo);
+                // Asking again never leads any further.
+                let again = decide(status, activity, request);
+                let moved_on = matches!(again, Verdict::Proceed(Step::Enter(_)));
+                prop_assert!(!moved_on, "{:?} leads on from {:?}", request, status);
             }
-            prop_assert!(!before.is_terminal() || status == before);
-            prop_assert!(!stop_begun || matches!(status, Status::Stopping | Status::Stopped | Status::Failed));
+            let resumed = request == Request::Resume && activity.files_kept;
+            prop_assert!(!before.is_terminal() || status == before || (resumed && status == Status::Creating));
+            stop_begun &= !(before.is_terminal() && status == Status::Creating);
+            prop_assert!(!stop_begun || matches!(status, Status::Stopping | Status::Stopped));
             stop_begun |= status == Status::Stopping;
-            // Whatever happens, a sandbox can be stopped.
+            // A sandbox can be stopped in every state.
             prop_assert!(!matches!(decide(status, activity, Request::Stop), Verdict::Denied(_)));
         }
     }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::Field;
 use crate::quantity::{ByteSize, Cpus};
 
 /// What a sandbox may use at most. Every limit is always on: there is no value that means "unlimited".
@@ -41,7 +42,7 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} must be between {least} and {most}, got {got}")]
 pub struct LimitsError {
-    pub field: &'static str,
+    pub field: Field,
     pub least: String,
     pub most: String,
     pub got: String,
@@ -54,22 +55,17 @@ impl Limits {
 
     /// Checks every limit against the range a machine can hold.
     pub fn validate(&self) -> Result<(), LimitsError> {
-        within("memory", self.memory, ByteSize::mib(16), ByteSize::gib(4096))?;
-        within("cpus", self.cpus, Cpus::from_milli(10), Cpus::from_milli(1_024_000))?;
-        within("pids", self.pids, 4, 4_000_000)?;
-        within("disk", self.disk, ByteSize::mib(8), ByteSize::gib(1 << 20))?;
-        within("inodes", self.inodes, 64, 1 << 40)?;
-        within("open_files", self.open_files, 32, 1_048_576)?;
-        within("lifetime_s", self.lifetime_s, 1, 366 * 86_400)
+        within(Field::Memory, self.memory, ByteSize::mib(16), ByteSize::gib(4096))?;
+        within(Field::Cpus, self.cpus, Cpus::from_milli(10), Cpus::from_milli(1_024_000))?;
+        within(Field::Pids, self.pids, 4, 4_000_000)?;
+        within(Field::Disk, self.disk, ByteSize::mib(8), ByteSize::gib(1 << 20))?;
+        within(Field::Inodes, self.inodes, 64, 1 << 40)?;
+        within(Field::OpenFiles, self.open_files, 32, 1_048_576)?;
+        within(Field::Lifetime, self.lifetime_s, 1, 366 * 86_400)
     }
 }
 
-fn within<T: PartialOrd + ToString>(
-    field: &'static str,
-    got: T,
-    least: T,
-    most: T,
-) -> Result<(), LimitsError> {
+fn within<T: PartialOrd + ToString>(field: Field, got: T, least: T, most: T) -> Result<(), LimitsError> {
     if got >= least && got <= most {
         return Ok(());
     }

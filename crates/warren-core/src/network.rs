@@ -2,6 +2,7 @@
 //! the port behind which links, rules and proxies stand.
 
 mod closed;
+mod destination;
 mod host;
 mod policy;
 mod port;
@@ -9,9 +10,11 @@ mod rule;
 mod secret;
 
 pub use closed::{ClosedRange, Exceptions, closed};
+pub use destination::Destination;
 pub use host::{Host, HostError, HostName};
 pub use policy::{
-    Decision, Grant, GrantEffect, NetworkLimits, NetworkMode, NetworkPolicy, PolicyError, Protocol, Why, Wish,
+    Decision, Grant, GrantEffect, NetworkLimits, NetworkMode, NetworkPolicy, PolicyError, PolicyFault,
+    Protocol, Why, Wish,
 };
 pub use port::{
     Attachment, NetworkEntry, NetworkError, NetworkErrorKind, NetworkObserver, NetworkUsage, NetworkVerdict,

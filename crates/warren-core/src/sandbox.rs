@@ -5,11 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::death::DeathCertificate;
 use crate::id::SandboxId;
+use crate::image::StartCommands;
 use crate::lifecycle::Status;
+use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::session::Timeouts;
 use crate::snapshot::History;
 use crate::spec::SandboxSpec;
+use crate::unique::BuildId;
 use crate::world::Deadline;
 
 /// What the catalog knows of a sandbox. Written only by the sandbox's driver.
@@ -17,6 +20,8 @@ use crate::world::Deadline;
 pub struct SandboxRecord {
     pub id: SandboxId,
     pub owner: Owner,
+    /// The node that holds its files and runs its processes. No other node touches it.
+    pub node: NodeId,
     /// Counts the changes of this record; a writer must know the last one.
     pub generation: u64,
     pub status: Status,
@@ -46,6 +51,12 @@ pub struct SandboxRecord {
     /// Its own addresses. Empty without a link to the world.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
+    /// The commands that run in it from its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartCommands>,
+    /// The build of an image that is done in it. It is no sandbox of a client's then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<BuildId>,
     /// What a face of the service remembers with it, by the face's name. Nobody else reads it, and forks have it too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,

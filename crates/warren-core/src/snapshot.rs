@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::SandboxId;
 use crate::layers::{Space, Stack};
+use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::sandbox::SandboxKind;
 use crate::spec::SandboxSpec;
@@ -12,6 +13,8 @@ use crate::unique::{SessionId, SnapshotId};
 pub struct SnapshotRecord {
     pub id: SnapshotId,
     pub owner: Owner,
+    /// The node that holds its layers. No other node touches it.
+    pub node: NodeId,
     /// Whose state it is. The sandbox may be gone.
     pub sandbox: SandboxId,
     pub session: Option<SessionId>,
@@ -74,6 +77,8 @@ pub enum SnapshotReason {
     /// A fork's changes were merged.
     Promote,
     Import,
+    /// It is the state of an image or of a step of one, and goes when that does.
+    Image,
 }
 
 /// How a snapshot was taken.

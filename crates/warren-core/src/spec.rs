@@ -3,6 +3,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::Field;
 use crate::id::TemplateName;
 use crate::limits::{Limits, LimitsError};
 use crate::network::NetworkPolicy;
@@ -85,11 +86,26 @@ pub enum SpecError {
     #[error("hostname: `{hostname}` is not a host name: write letters, digits and inner dashes, 63 at most")]
     Hostname { hostname: String },
     #[error("{field}: `{path}` must be an absolute path without `..` or NUL, 4095 bytes at most")]
-    Path { field: &'static str, path: String },
+    Path { field: Field, path: String },
     #[error("mounts: `{target}` cannot be a mount point: {reason}")]
     MountTarget { target: String, reason: &'static str },
     #[error("mounts: {count} are more than the {most} allowed")]
     TooManyMounts { count: usize, most: usize },
+}
+
+impl SpecError {
+    /// The part of the spec that is wrong.
+    pub fn field(&self) -> Field {
+        match self {
+            Self::Limits(error) => error.field.clone(),
+            Self::EnvName { .. } | Self::EnvValue { .. } | Self::EnvTooLarge { .. } => Field::Env,
+            Self::Labels { .. } => Field::Labels,
+            Self::User { .. } => Field::User,
+            Self::Hostname { .. } => Field::Hostname,
+            Self::Path { field, .. } => field.clone(),
+            Self::MountTarget { .. } | Self::TooManyMounts { .. } => Field::Mounts,
+        }
+    }
 }
 
 const MOST_ENV_BYTES: usize = 512 * 1024;
@@ -119,7 +135,7 @@ impl SandboxSpec {
         check_labels(&self.labels).map_err(|reason| SpecError::Labels { reason })?;
         self.user.as_deref().map_or(Ok(()), validate_user)?;
         self.hostname.as_deref().map_or(Ok(()), validate_hostname)?;
-        self.workdir.as_deref().map_or(Ok(()), |path| validate_path("workdir", path))?;
+        self.workdir.as_deref().map_or(Ok(()), |path| validate_path(Field::Workdir, path))?;
         self.validate_mounts()
     }
 
@@ -146,8 +162,8 @@ impl SandboxSpec {
             return Err(SpecError::TooManyMounts { count: self.mounts.len(), most: MOST_MOUNTS });
         }
         self.mounts.iter().try_for_each(|mount| {
-            validate_path("mounts.source", &mount.source)?;
-            validate_path("mounts.target", &mount.target)?;
+            validate_path(Field::MountSource, &mount.source)?;
+            validate_path(Field::MountTarget, &mount.target)?;
             validate_target(&mount.target)
         })
     }
@@ -181,7 +197,7 @@ fn validate_target(target: &Path) -> Result<(), SpecError> {
     Ok(())
 }
 
-fn validate_path(field: &'static str, path: &Path) -> Result<(), SpecError> {
+fn validate_path(field: Field, path: &Path) -> Result<(), SpecError> {
     let bytes = path.as_os_str().as_encoded_bytes();
     let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if path.is_absolute() && plain && !bytes.contains(&0) && bytes.len() <= 4095 {

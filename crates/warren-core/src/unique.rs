@@ -89,6 +89,10 @@ unique_id!(
     /// Names one layer: `layer-` and a uuid.
     LayerId, "layer", "layer-"
 );
+unique_id!(
+    /// Names one build of an image: a uuid.
+    BuildId, "build", ""
+);
 
 /// A version 4 uuid in lower case.
 fn uuid(mut bits: [u8; 16]) -> String {

@@ -14,6 +14,3 @@ pub const ENVD_VERSION: &str = "0.6.13";
 
 /// The port of a sandbox on which that protocol is spoken. Nothing in the sandbox listens there: the server answers.
 pub const ENVD_PORT: u16 = 49983;
-
-/// The port on which a sandbox runs code for the code interpreter's clients.
-pub const CODE_PORT: u16 = 49999;

@@ -8,35 +8,38 @@ use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use warren_core::{Owner, SandboxId, SandboxSpec, TemplateName};
+use warren_core::{Caller, Owner, SandboxSpec, TemplateName};
 use warren_engine::{
-    Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy,
-    StoppedFiles,
+    Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Sandbox, Settings,
+    ShutdownPolicy, StoppedFiles,
 };
-use warren_testkit::{FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let engine = Engine::open(parts(), Settings::default()).await?;
     engine.reconciled().await;
-    let me = Owner::first();
+    let me = engine.as_(&Caller::new(Owner::first(), "example"));
     let mut screen = std::io::stdout();
 
-    let sandbox = NewSandbox::new(SandboxSpec::new(TemplateName::host()));
-    let made = engine.acquire(&me, Acquire::new("example", sandbox)).await?;
+    let new = NewSandbox::new(SandboxSpec::new(TemplateName::host()));
+    let made = me.sessions().acquire(Acquire::new("example", new)).await?;
     let id = made.sandbox.id;
+    let sandbox = me.sandbox(&id);
     writeln!(screen, "{id} is {:?} after {} ms", made.sandbox.status, made.sandbox.made_in_ms)?;
-    run(&engine, &me, &id, "write /root/note remember").await?;
+    run(&sandbox, "write /root/note remember").await?;
 
-    let stopped = engine.stop(&me, &id, StoppedFiles::Keep, "the example").await?;
+    let stopped = sandbox.stop(StoppedFiles::Keep).await?;
     writeln!(screen, "{id} is {:?}: {:?}", stopped.status, stopped.death.map(|death| death.detail))?;
 
-    engine.resume(&me, &id).await?;
-    let output = run(&engine, &me, &id, "read /root/note").await?;
+    sandbox.resume().await?;
+    let output = run(&sandbox, "read /root/note").await?;
     writeln!(screen, "after its second start it still knows: {output}")?;
 
-    engine.stop(&me, &id, StoppedFiles::Delete, "the example").await?;
-    for record in engine.events(&me, 0, 100).await? {
+    sandbox.stop(StoppedFiles::Delete).await?;
+    for record in me.events().list(0, 100).await? {
         writeln!(screen, "{:>3} {:?}", record.number, record.event)?;
     }
     engine.shutdown(ShutdownPolicy::Leave).await;
@@ -47,6 +50,7 @@ fn parts() -> Parts {
     let backend = FakeIsolation::new();
     Parts {
         layers: backend.layers(),
+        build_files: Arc::new(FakeBuildFiles::default()),
         backends: vec![backend],
         catalog: Arc::new(MemoryCatalog::new()),
         templates: Arc::new(FakeTemplates::new()),
@@ -57,10 +61,10 @@ fn parts() -> Parts {
     }
 }
 
-async fn run(engine: &Engine, me: &Owner, id: &SandboxId, line: &str) -> Result<String, EngineError> {
+async fn run(sandbox: &Sandbox, line: &str) -> Result<String, EngineError> {
     let argv = line.split_whitespace().map(Into::into).collect();
     let spec = ProcessSpec { argv, ..ProcessSpec::default() };
     let caps = OutputCaps { stdout: 64 * 1024, stderr: 64 * 1024 };
-    let result = engine.exec(me, id, spec, Bytes::new(), caps).await?;
+    let result = sandbox.exec(spec, Bytes::new(), caps).await?;
     Ok(String::from_utf8_lossy(&result.stdout.bytes).into_owned())
 }

@@ -1,18 +1,31 @@
-//! What may be made here: a backend that can, limits within the server's, mounts from the list, room on the disk.
+//! What may be made here: a backend that can, limits within the server's, a network that may be had, room on the disk.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_core::{Limits, LimitsError, Need, RootKind, SandboxSpec, SpecError, check_labels};
+use warren_core::{Field, Limits, Need, NetworkPolicy, Owner, RootKind, SandboxSpec, check_labels};
 
 use crate::backend::Backend;
-use crate::error::sentence;
+use crate::error::{PolicyField, Wording, sentence};
 use crate::{Engine, EngineError};
 
 impl Engine {
+    /// The backend for a sandbox that is to be made, once all that can be known beforehand is checked.
+    pub(crate) async fn admit(
+        &self,
+        owner: &Owner,
+        spec: &SandboxSpec,
+        disk_limit_required: bool,
+        named: Option<&str>,
+    ) -> Result<Arc<Backend>, EngineError> {
+        self.check_spec(spec)?;
+        self.check_first_policy(&spec.network)?;
+        self.check_secrets(owner, &spec.network).await?;
+        self.choose_backend(spec, disk_limit_required, named)
+    }
+
     /// The backend for a spec: the named one, or the first that can.
-    pub(crate) fn choose_backend(
+    fn choose_backend(
         &self,
         spec: &SandboxSpec,
         disk_limit_required: bool,
@@ -38,8 +51,9 @@ impl Engine {
     }
 
     /// Everything about a spec that can be judged without asking the host.
-    pub(crate) fn check_spec(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
-        spec.validate().map_err(|error| EngineError::invalid(field_of(&error), error.to_string()))?;
+    fn check_spec(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
+        spec.validate()
+            .map_err(|error| EngineError::invalid(error.field(), Wording::Named(error.to_string())))?;
         within(&spec.limits, &self.shared.settings.most_limits)
     }
 
@@ -48,7 +62,74 @@ impl Engine {
         if (1..=most).contains(&ttl_s) {
             return Ok(());
         }
-        Err(EngineError::invalid("ttl_s", format!("ttl_s must be between 1 and {most}, got {ttl_s}")))
+        Err(EngineError::invalid(
+            Field::Lifetime,
+            Wording::Predicate(format!("must be between 1 and {most}, got {ttl_s}")),
+        ))
+    }
+
+    /// What a sandbox may reach that does not say.
+    pub fn default_network(&self) -> NetworkPolicy {
+        self.shared.settings.network.default.clone()
+    }
+
+    /// What is wrong with a policy, whatever sandbox it is for.
+    pub(crate) fn check_policy(&self, policy: &NetworkPolicy) -> Result<(), EngineError> {
+        let settings = &self.shared.settings.network;
+        policy.validate(&settings.exceptions).map_err(|error| {
+            EngineError::invalid(Field::Network(error.field), Wording::Reason(error.fault.to_string()))
+        })?;
+        match policy.limits.exceeds(&settings.most) {
+            Some(limit) if !policy.is_none() => {
+                let field = Field::Network(PolicyField::Limit(limit));
+                Err(EngineError::invalid(
+                    field,
+                    Wording::Predicate("is more than is allowed here".to_owned()),
+                ))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// As [`Engine::check_policy`], for a sandbox that is to be made: nobody has granted it anything yet.
+    fn check_first_policy(&self, policy: &NetworkPolicy) -> Result<(), EngineError> {
+        if !policy.grants.is_empty() {
+            let message = "a sandbox is made with rules; grants are given while it exists";
+            return Err(EngineError::invalid(
+                Field::Network(PolicyField::Grants),
+                Wording::Reason(message.to_owned()),
+            ));
+        }
+        self.check_policy(policy)
+    }
+
+    /// Every secret that a policy names is one of the owner's.
+    pub(crate) async fn check_secrets(
+        &self,
+        owner: &Owner,
+        policy: &NetworkPolicy,
+    ) -> Result<(), EngineError> {
+        if policy.secrets.is_empty() {
+            return Ok(());
+        }
+        let whose = owner.clone();
+        let known = self.catalog(move |catalog| catalog.secrets(&whose)).await?;
+        match policy.secrets.iter().find(|name| known.iter().all(|secret| secret.name != **name)) {
+            Some(missing) => {
+                let message = format!("there is no secret `{missing}`");
+                Err(EngineError::invalid(Field::Network(PolicyField::Secrets), Wording::Reason(message)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Why no sandbox can have a link with this policy here, whatever its backend; `None` when it can.
+    pub(crate) fn why_no_link(&self, policy: &NetworkPolicy) -> Option<String> {
+        if policy.is_none() {
+            return None;
+        }
+        let reason = self.shared.parts.networks.unavailable()?;
+        Some(format!("no sandbox can have a network here: {reason}"))
     }
 
     /// Refuses new work before the disk that holds layers is full. Blocks.
@@ -73,86 +154,38 @@ impl Engine {
     }
 }
 
-/// Puts in place of each mount's source where it really is. Blocks.
-pub(crate) fn resolve_mounts(backend: &Backend, spec: &mut SandboxSpec) -> Result<(), EngineError> {
-    for mount in &mut spec.mounts {
-        mount.source = mount_source(backend, &mount.source)?;
-    }
-    Ok(())
-}
-
-/// The mounts of a sandbox that is started again must be what they were, and still allowed. Blocks.
-pub(crate) fn check_mounts_unmoved(backend: &Backend, spec: &SandboxSpec) -> Result<(), EngineError> {
-    for mount in &spec.mounts {
-        if mount_source(backend, &mount.source)? != mount.source {
-            let source = mount.source.display();
-            return Err(EngineError::invalid(
-                "mounts",
-                format!("`{source}` is no longer the directory it was"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn mount_source(backend: &Backend, source: &Path) -> Result<PathBuf, EngineError> {
-    // One answer for what is not there and what is not allowed: a tenant does not explore the host with it.
-    let real = backend.port.mount_source(source).map_err(|_| {
-        let message = format!("`{}` is not a directory that may be mounted", source.display());
-        EngineError::invalid("mounts", message)
-    })?;
-    Ok(real.path)
-}
-
 /// Labels and metadata are the owner's own, within the same bounds.
-pub(crate) fn check_words(field: &str, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    check_labels(words).map_err(|reason| EngineError::invalid(field, format!("{field}: {reason}")))
+pub(crate) fn check_words(field: Field, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    check_labels(words).map_err(|reason| EngineError::invalid(field, Wording::Reason(reason.to_owned())))
 }
 
-/// A limit is within what the server allows, by the name that callers know it by.
+/// Every limit is within what the server allows.
 fn within(limits: &Limits, most: &Limits) -> Result<(), EngineError> {
     let checks = [
-        ("memory_mib", limits.memory > most.memory, most.memory.to_string()),
-        ("cpus", limits.cpus > most.cpus, most.cpus.to_string()),
-        ("pids", limits.pids > most.pids, most.pids.to_string()),
-        ("disk_mib", limits.disk > most.disk, most.disk.to_string()),
-        ("inodes", limits.inodes > most.inodes, most.inodes.to_string()),
-        ("open_files", limits.open_files > most.open_files, most.open_files.to_string()),
-        ("ttl_s", limits.lifetime_s > most.lifetime_s, most.lifetime_s.to_string()),
+        (Field::Memory, limits.memory > most.memory, most.memory.to_string()),
+        (Field::Cpus, limits.cpus > most.cpus, most.cpus.to_string()),
+        (Field::Pids, limits.pids > most.pids, most.pids.to_string()),
+        (Field::Disk, limits.disk > most.disk, most.disk.to_string()),
+        (Field::Inodes, limits.inodes > most.inodes, most.inodes.to_string()),
+        (Field::OpenFiles, limits.open_files > most.open_files, most.open_files.to_string()),
+        (Field::Lifetime, limits.lifetime_s > most.lifetime_s, most.lifetime_s.to_string()),
     ];
     match checks.into_iter().find(|(_, exceeded, _)| *exceeded) {
-        Some((field, _, most)) => {
-            Err(EngineError::invalid(field, format!("{field} is more than the {most} allowed here")))
-        }
+        Some((field, _, most)) => Err(EngineError::invalid(
+            field,
+            Wording::Predicate(format!("is more than the {most} allowed here")),
+        )),
         None => Ok(()),
-    }
-}
-
-fn field_of(error: &SpecError) -> &'static str {
-    match error {
-        SpecError::Limits(LimitsError { field, .. }) => match *field {
-            "memory" => "memory_mib",
-            "disk" => "disk_mib",
-            "lifetime_s" => "ttl_s",
-            field => field,
-        },
-        SpecError::EnvName { .. } | SpecError::EnvValue { .. } | SpecError::EnvTooLarge { .. } => "env",
-        SpecError::Labels { .. } => "labels",
-        SpecError::User { .. } => "user",
-        SpecError::Hostname { .. } => "hostname",
-        SpecError::Path { field, .. } if field.starts_with("mounts") => "mounts",
-        SpecError::Path { field, .. } => field,
-        SpecError::MountTarget { .. } | SpecError::TooManyMounts { .. } => "mounts",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use warren_core::{ByteSize, TemplateName};
+    use warren_core::ByteSize;
 
     use super::*;
 
-    fn field(result: Result<(), EngineError>) -> String {
+    fn field(result: Result<(), EngineError>) -> Field {
         match result {
             Err(EngineError::Invalid { field, .. }) => field,
             other => panic!("{other:?}"),
@@ -160,22 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn limits_over_the_servers_are_refused_by_the_callers_name() {
+    fn limits_over_the_servers_are_refused_by_name() {
         let most = Limits::default();
         assert!(within(&Limits::default(), &most).is_ok());
         let memory = Limits { memory: ByteSize(most.memory.0 + 1), ..Limits::default() };
-        assert_eq!(field(within(&memory, &most)), "memory_mib");
+        assert_eq!(field(within(&memory, &most)), Field::Memory);
         let long = Limits { lifetime_s: most.lifetime_s + 1, ..Limits::default() };
-        assert_eq!(field(within(&long, &most)), "ttl_s");
-    }
-
-    #[test]
-    fn a_spec_error_is_known_by_the_callers_name() {
-        let mut spec = SandboxSpec::new(TemplateName::host());
-        spec.limits.disk = ByteSize(1);
-        assert_eq!(field_of(&spec.validate().unwrap_err()), "disk_mib");
-        let mut spec = SandboxSpec::new(TemplateName::host());
-        spec.workdir = Some("relative".into());
-        assert_eq!(field_of(&spec.validate().unwrap_err()), "workdir");
+        assert_eq!(field(within(&long, &most)), Field::Lifetime);
     }
 }

@@ -1,6 +1,8 @@
 //! A backend as the engine holds it: with threads, turns and a bound on starts of its own, so that one that is slow or hangs keeps
 //! nobody from the others.
 
+mod dial;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,8 +11,10 @@ use warren_core::{Isolation, Layered, Need};
 
 use crate::EngineError;
 use crate::blocking::{behind, blocking};
-use crate::labour::{BackendLabour, LabourLimits};
-use crate::presence::Presence;
+use crate::bounds::labour::BackendLabour;
+use crate::bounds::{LabourLimits, Presence};
+
+pub(crate) use self::dial::{PATIENCE, dial};
 
 /// Threads that all backends together may hold, about half of those that may wait: the rest is the catalog's and the files'.
 const THREADS: usize = 256;

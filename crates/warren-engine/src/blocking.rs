@@ -4,9 +4,6 @@
 use std::panic::resume_unwind;
 
 use rustix::process::{getpid, getpriority_process, setpriority_process};
-use warren_core::catalog::Catalog;
-
-use crate::Engine;
 
 /// Runs work that blocks on a thread of its own.
 pub(crate) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
@@ -54,16 +51,5 @@ pub(crate) async fn finished<T: Send + 'static>(work: impl Future<Output = T> + 
         Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
         // The runtime is shutting down here, too.
         Err(_) => std::future::pending().await,
-    }
-}
-
-impl Engine {
-    /// Asks the catalog something.
-    pub(crate) async fn catalog<R: Send + 'static>(
-        &self,
-        work: impl FnOnce(&dyn Catalog) -> R + Send + 'static,
-    ) -> R {
-        let catalog = self.shared.parts.catalog.clone();
-        blocking(move || work(catalog.as_ref())).await
     }
 }

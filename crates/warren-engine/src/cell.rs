@@ -1,4 +1,8 @@
-//! What everybody may see of one sandbox: where it stands, who is inside, and the way to its driver.
+//! The shared view of one sandbox: its state, the calls inside it, and the way to its driver.
+
+mod door;
+mod letters;
+mod network;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -6,12 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
 use warren_core::{
-    Activity, DenyReason, Owner, PausedBy, Request, SandboxId, SandboxRecord, Status, Step, Verdict, decide,
+    Activity, Busy, DenyReason, Owner, PausedBy, Request, SandboxId, SandboxRecord, Status, Verdict, decide,
 };
 
 use crate::backend::Backend;
 use crate::certificate::Tail;
-use crate::driver::Mail;
+
+pub(crate) use self::door::Door;
+pub(crate) use self::letters::{
+    Capture, CaptureOrder, Copying, Goal, Mail, Need, RollbackOrder, Task, head_or_start, start_of,
+};
+pub use self::letters::{EndedProcess, Patch, RolledBack, Taken, WayBack};
+pub(crate) use self::network::NetworkChange;
 
 /// Letters to a driver that has not read the last ones yet; whoever writes more waits.
 const MAILBOX: usize = 16;
@@ -37,14 +47,23 @@ pub(crate) struct Cell {
     gate: Mutex<Gate>,
 }
 
-/// Decides who comes in. The driver alone changes it; a lock, so that nobody enters between the driver's look and its act.
+/// Lets calls in or keeps them out. It is a lock, so that nobody enters between the driver's look
+/// and its act. It follows the record, or is closed ahead of it: see [`Closing`].
 struct Gate {
     status: Status,
     paused_by: Option<PausedBy>,
-    rolling_back: bool,
-    /// It stands still while it is being copied.
-    copying: bool,
+    busy: Option<Busy>,
     life: Arc<Life>,
+}
+
+/// A reason to keep calls out before the record says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// It is being frozen, or is frozen against its record. One that rests for want of work is
+    /// thawed by the next call.
+    Pause(PausedBy),
+    /// It is being ended.
+    End,
 }
 
 /// Keeps everybody else out of a sandbox that goes back to an earlier state, until it is dropped.
@@ -71,7 +90,7 @@ pub(crate) enum Leave {
     Granted(Arc<Life>),
     /// It paused for want of work, and here is some: the driver has to thaw it first.
     ThawFirst,
-    /// Its files are still being brought up to date, or copied: ask again when this has changed.
+    /// Its files are being copied: ask again when this has changed.
     Wait(watch::Receiver<()>),
     Denied(Status, DenyReason),
 }
@@ -86,8 +105,7 @@ impl Cell {
         let gate = Gate {
             status: record.status,
             paused_by: record.paused.as_ref().map(|paused| paused.by),
-            rolling_back: false,
-            copying: false,
+            busy: None,
             life: Arc::new(Life::begin(now_ms)),
         };
         let cell = Self {
@@ -116,8 +134,24 @@ impl Cell {
         self.record.subscribe()
     }
 
+    /// Takes over a record that is written: the gate follows it, and whoever watches sees it.
     pub(crate) fn publish(&self, record: &SandboxRecord) {
+        self.gate().follow(record);
+        self.moved.send_replace(());
         self.record.send_replace(Arc::new(record.clone()));
+    }
+
+    /// Keeps calls out before the record says so, until the next record or [`Cell::reopen`].
+    pub(crate) fn close(&self, closing: Closing) {
+        self.gate().close(closing);
+        self.moved.send_replace(());
+    }
+
+    /// Has the gate follow the last record again.
+    pub(crate) fn reopen(&self) {
+        let record = self.record();
+        self.gate().follow(&record);
+        self.moved.send_replace(());
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -127,10 +161,9 @@ impl Cell {
     /// Lets somebody in, if that may be now.
     pub(crate) fn ask_leave(&self, request: Request, now_ms: u64) -> Leave {
         let gate = self.gate();
-        match decide(gate.status, gate.activity(), request) {
-            Verdict::Proceed(Step::WaitForSync) => Leave::Wait(self.moved.subscribe()),
-            Verdict::Proceed(_) if gate.copying => Leave::Wait(self.moved.subscribe()),
-            Verdict::Proceed(Step::Serve | Step::Enter(_)) | Verdict::AlreadySo => {
+        match gate.decide(request) {
+            Verdict::Proceed(_) if gate.busy.is_some() => Leave::Wait(self.moved.subscribe()),
+            Verdict::Proceed(_) | Verdict::AlreadySo => {
                 gate.life.come_in(now_ms);
                 Leave::Granted(Arc::clone(&gate.life))
             }
@@ -141,19 +174,10 @@ impl Cell {
         }
     }
 
-    /// Sets where the sandbox stands, for those who want to come in.
-    pub(crate) fn set_gate(&self, status: Status, paused_by: Option<PausedBy>) {
-        let mut gate = self.gate();
-        gate.status = status;
-        gate.paused_by = paused_by;
-        drop(gate);
-        self.moved.send_replace(());
-    }
-
-    /// Why a request that the driver would have to deal with is denied at once: it is copied, or goes back.
+    /// Why a request to the driver is denied at once: the sandbox is copied, or goes back.
     pub(crate) fn occupied(&self, request: Request) -> Option<DenyReason> {
         let gate = self.gate();
-        match decide(gate.status, gate.activity(), request) {
+        match gate.decide(request) {
             Verdict::Denied(reason @ (DenyReason::RollbackInProgress | DenyReason::SnapshotInProgress)) => {
                 Some(reason)
             }
@@ -161,7 +185,8 @@ impl Cell {
         }
     }
 
-    /// Has it to oneself for a rollback, if that may be now. `force`: whoever is inside.
+    /// Keeps everybody else out for a rollback, if that may be now. With `force` it does not matter
+    /// that calls are inside.
     pub(crate) fn occupy(self: &Arc<Self>, force: bool) -> Result<Exclusive, (Status, DenyReason)> {
         let files_kept = self.record().files_kept();
         let mut gate = self.gate();
@@ -172,21 +197,26 @@ impl Cell {
         match decide(gate.status, activity, Request::Rollback) {
             Verdict::Denied(reason) => Err((gate.status, reason)),
             Verdict::AlreadySo | Verdict::Proceed(_) => {
-                gate.rolling_back = true;
+                gate.busy = Some(Busy::Rollback);
                 Ok(Exclusive { cell: Arc::clone(self) })
             }
         }
     }
 
-    /// Whether it paused for want of work.
+    /// True if it paused for want of work.
     pub(crate) fn rests(&self) -> bool {
         let gate = self.gate();
         gate.status == Status::Paused && gate.paused_by == Some(PausedBy::Idleness)
     }
 
-    /// Lets those who come wait while it stands still.
-    pub(crate) fn set_copying(&self, copying: bool) {
-        self.gate().copying = copying;
+    /// Has calls wait while the sandbox stands still to be copied. A rollback that waits for its
+    /// turn keeps them out already.
+    pub(crate) fn begin_copy(&self) {
+        self.gate().busy.get_or_insert(Busy::Snapshot);
+    }
+
+    pub(crate) fn end_copy(&self) {
+        self.gate().busy.take_if(|busy| *busy == Busy::Snapshot);
         self.moved.send_replace(());
     }
 
@@ -205,20 +235,21 @@ impl Cell {
         self.captured.store(changes, Ordering::Release);
     }
 
-    /// Whether its files may differ from those of its head.
+    /// True if its files may differ from those of its head.
     pub(crate) fn is_changed(&self) -> bool {
         self.changes() != self.captured.load(Ordering::Acquire)
     }
 
-    /// Closes the gate for want of work; says no if somebody is inside or came by since `idle_since_ms`.
+    /// Closes the gate for want of work. Says no if a call is inside or came by since
+    /// `idle_since_ms`, or if the sandbox may not pause now.
     pub(crate) fn close_if_unused(&self, idle_since_ms: u64) -> bool {
         let mut gate = self.gate();
         let unused = gate.life.inside() == 0 && gate.life.used_ms() <= idle_since_ms;
-        if unused {
-            gate.status = Status::Paused;
-            gate.paused_by = Some(PausedBy::Idleness);
+        let may_pause = !matches!(gate.decide(Request::Pause), Verdict::Denied(_));
+        if unused && may_pause {
+            gate.close(Closing::Pause(PausedBy::Idleness));
         }
-        unused
+        unused && may_pause
     }
 
     pub(crate) fn life(&self) -> Arc<Life> {
@@ -240,13 +271,24 @@ impl Cell {
 }
 
 impl Gate {
+    fn follow(&mut self, record: &SandboxRecord) {
+        self.status = record.status;
+        self.paused_by = record.paused.as_ref().map(|paused| paused.by);
+    }
+
+    fn close(&mut self, closing: Closing) {
+        (self.status, self.paused_by) = match closing {
+            Closing::Pause(by) => (Status::Paused, Some(by)),
+            Closing::End => (Status::Stopping, None),
+        };
+    }
+
+    fn decide(&self, request: Request) -> Verdict {
+        decide(self.status, self.activity(), request)
+    }
+
     fn activity(&self) -> Activity {
-        Activity {
-            tools_in_flight: self.life.at_work(),
-            snapshotting: self.copying,
-            rolling_back: self.rolling_back,
-            ..Activity::default()
-        }
+        Activity { tools_in_flight: self.life.at_work(), busy: self.busy, files_kept: false }
     }
 }
 
@@ -342,7 +384,7 @@ impl Exclusive {
 
 impl Drop for Exclusive {
     fn drop(&mut self) {
-        self.cell.gate().rolling_back = false;
+        self.cell.gate().busy = None;
         self.cell.moved.send_replace(());
     }
 }
@@ -360,86 +402,4 @@ impl fmt::Debug for Life {
 }
 
 #[cfg(test)]
-mod tests {
-    use warren_testkit::{FakeIsolation, sample_sandbox};
-
-    use crate::labour::LabourLimits;
-
-    use super::*;
-
-    fn cell(status: Status) -> Arc<Cell> {
-        let record = SandboxRecord { status, ..sample_sandbox(&Owner::first(), 1) };
-        let backend = Backend::new(FakeIsolation::new(), 1, &LabourLimits::default(), &Arc::default());
-        Cell::new(record, backend, 100).0
-    }
-
-    #[test]
-    fn who_is_inside_keeps_the_sandbox_from_resting() {
-        let cell = cell(Status::Ready);
-        let Leave::Granted(life) = cell.ask_leave(Request::Execute, 200) else { panic!("it is ready") };
-        assert!(!cell.close_if_unused(1000));
-        life.go_out(300);
-        assert!(!cell.close_if_unused(299), "somebody came by after that");
-        assert!(cell.close_if_unused(300));
-        assert!(matches!(cell.ask_leave(Request::Execute, 400), Leave::ThawFirst));
-    }
-
-    #[test]
-    fn a_sandbox_that_was_told_to_pause_is_not_thawed_by_work() {
-        let cell = cell(Status::Ready);
-        cell.set_gate(Status::Paused, Some(PausedBy::Request));
-        let leave = cell.ask_leave(Request::ReadFiles, 200);
-        assert!(matches!(leave, Leave::Denied(Status::Paused, DenyReason::Paused)), "{leave:?}");
-    }
-
-    #[test]
-    fn one_who_has_it_to_himself_keeps_everybody_out() {
-        let cell = cell(Status::Ready);
-        let alone = cell.occupy(false).unwrap();
-        let leave = cell.ask_leave(Request::Execute, 200);
-        assert!(matches!(leave, Leave::Denied(_, DenyReason::RollbackInProgress)), "{leave:?}");
-        assert_eq!(cell.occupied(Request::Pause), Some(DenyReason::RollbackInProgress));
-        assert!(matches!(cell.occupy(true), Err((_, DenyReason::RollbackInProgress))));
-        drop(alone);
-        let Leave::Granted(life) = cell.ask_leave(Request::Execute, 200) else { panic!("it is free") };
-        assert!(matches!(cell.occupy(false), Err((_, DenyReason::ToolsInFlight))));
-        assert!(cell.occupy(true).is_ok());
-        life.step_aside();
-        assert!(cell.occupy(false).is_ok(), "an onlooker does not count");
-    }
-
-    #[tokio::test]
-    async fn who_comes_while_it_is_copied_waits() {
-        let cell = cell(Status::Ready);
-        cell.set_copying(true);
-        let Leave::Wait(mut moved) = cell.ask_leave(Request::Execute, 200) else { panic!("it is copied") };
-        assert_eq!(cell.occupied(Request::Snapshot), Some(DenyReason::SnapshotInProgress));
-        cell.set_copying(false);
-        moved.changed().await.unwrap();
-        assert!(matches!(cell.ask_leave(Request::Execute, 200), Leave::Granted(_)));
-    }
-
-    #[test]
-    fn a_change_while_the_state_is_captured_is_not_taken_for_captured() {
-        let cell = cell(Status::Ready);
-        assert!(!cell.is_changed());
-        cell.mark_changed();
-        let before = cell.changes();
-        cell.mark_changed();
-        cell.set_captured(before);
-        assert!(cell.is_changed());
-        cell.set_captured(cell.changes());
-        assert!(!cell.is_changed());
-    }
-
-    #[tokio::test]
-    async fn who_was_inside_an_earlier_life_has_no_part_in_the_next() {
-        let cell = cell(Status::Ready);
-        let Leave::Granted(earlier) = cell.ask_leave(Request::Execute, 200) else { panic!("it is ready") };
-        earlier.end("it was stopped");
-        cell.begin_life(300);
-        assert_eq!(&*earlier.until_end().await, "it was stopped");
-        earlier.go_out(400);
-        assert_eq!((cell.life().inside(), cell.life().ended()), (0, None));
-    }
-}
+mod tests;

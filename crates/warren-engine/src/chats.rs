@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    Limits, Mount, MountAccess, OnExpiry, Owner, PageRequest, SandboxId, SandboxKind, SandboxRecord,
+    ErrorCode, Limits, Mount, MountAccess, OnExpiry, PageRequest, SandboxId, SandboxKind, SandboxRecord,
     SandboxSpec, SessionId, SessionRecord, Status,
 };
 
 use crate::blocking::finished;
-use crate::{Acquire, Engine, EngineError, NewSandbox, Requirements, StoppedFiles};
+use crate::error::{Field, Wording};
+use crate::{Access, Acquire, EngineError, NewSandbox, Requirements, StoppedFiles};
 
 /// Where the volume is in the sandbox.
 const WORKSPACE: &str = "/workspace";
@@ -41,7 +42,7 @@ pub struct ChatSandbox {
     /// Where the volume really is.
     pub volume: PathBuf,
     pub sandbox: SandboxId,
-    /// The port inside the sandbox on which its service answers; see [`Engine::connect`].
+    /// The port inside the sandbox on which its service answers; see [`crate::Sandbox::connect`].
     pub port: u16,
     pub status: Status,
     pub expires_unix_ms: u64,
@@ -68,32 +69,50 @@ pub enum ChatError {
     Engine(#[from] EngineError),
 }
 
-impl Engine {
+impl ChatError {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Conflict => ErrorCode::SandboxConflict,
+            Self::VolumeNotAllowed => ErrorCode::VolumeNotAllowed,
+            Self::StartFailed(error) | Self::Engine(error) => error.code(),
+        }
+    }
+}
+
+/// The chats of the caller's owner.
+#[derive(Debug, Clone)]
+pub struct Chats {
+    access: Access,
+}
+
+impl Access {
+    pub fn chats(&self) -> Chats {
+        Chats { access: self.clone() }
+    }
+}
+
+impl Chats {
     /// The chat's sandbox: the one it has, if agent and volume are the same and its time is not over, else a fresh one.
     /// Calls for one chat are served one after the other, and one that was begun is finished whether or not the caller waits.
-    pub async fn chat_sandbox(&self, owner: &Owner, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
-        self.may_change()?;
+    pub async fn serve(&self, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
+        self.access.engine.may_change()?;
         check_chat(&request.chat)?;
         check_agent(&request.agent)?;
-        let volume = self.chat_volume(request.volume).await?;
+        let volume = self.access.engine.chat_volume(request.volume).await?;
         let request = ChatRequest { volume, ..request };
-        let (engine, owner) = (self.clone(), owner.clone());
-        finished(async move { engine.serve_chat(&owner, request).await }).await
+        let chats = self.clone();
+        finished(async move { chats.serve_now(request).await }).await
     }
 
     /// Ends the chat's sandbox; `None` when it has none.
-    pub async fn end_chat(
-        &self,
-        owner: &Owner,
-        chat: &str,
-        by: &str,
-    ) -> Result<Option<ChatEnded>, ChatError> {
-        self.may_change()?;
+    pub async fn end(&self, chat: &str) -> Result<Option<ChatEnded>, ChatError> {
+        self.access.engine.may_change()?;
         check_chat(chat)?;
-        let _turn = self.shared.leases.chats.hold((owner.clone(), chat.to_owned())).await;
+        let _turn =
+            self.access.engine.shared.leases.chats.hold((self.access.owner().clone(), chat.to_owned())).await;
         let mut ended = None;
-        for session in self.chat_sessions(owner, chat).await? {
-            let alive = self.destroy_chat(&session, by).await?;
+        for session in self.chat_sessions(chat).await? {
+            let alive = self.destroy_chat(&session, &self.access.caller.name).await?;
             if alive && ended.is_none() {
                 ended = Some(ChatEnded { session: session.id, sandbox: session.sandbox });
             }
@@ -101,9 +120,16 @@ impl Engine {
         Ok(ended)
     }
 
-    async fn serve_chat(&self, owner: &Owner, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
-        let _turn = self.shared.leases.chats.hold((owner.clone(), request.chat.clone())).await;
-        for session in self.chat_sessions(owner, &request.chat).await? {
+    async fn serve_now(&self, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
+        let _turn = self
+            .access
+            .engine
+            .shared
+            .leases
+            .chats
+            .hold((self.access.owner().clone(), request.chat.clone()))
+            .await;
+        for session in self.chat_sessions(&request.chat).await? {
             match self.current(&session).await? {
                 Some(sandbox) if is_same(&session, &sandbox, &request) => {
                     return Ok(self.chat(&session, &self.awake(sandbox).await?, request));
@@ -114,50 +140,50 @@ impl Engine {
                 }
             }
         }
-        let acquired =
-            self.acquire(owner, self.chat_acquire(&request)).await.map_err(ChatError::StartFailed)?;
+        let acquired = self
+            .access
+            .sessions()
+            .acquire(self.chat_acquire(&request))
+            .await
+            .map_err(ChatError::StartFailed)?;
         Ok(self.chat(&acquired.session, &acquired.sandbox, request))
     }
 
     /// The session's sandbox while it lives and its time is not over.
     async fn current(&self, session: &SessionRecord) -> Result<Option<SandboxRecord>, EngineError> {
-        let sandbox = match self.sandbox(&session.owner, &session.sandbox).await {
+        let sandbox = match self.access.sandbox(&session.sandbox).record().await {
             Ok(sandbox) => sandbox,
             Err(EngineError::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let clock = self.shared.parts.clock.as_ref();
-        let usable =
-            matches!(sandbox.status, Status::Creating | Status::Syncing | Status::Ready | Status::Paused);
+        let clock = self.access.engine.shared.parts.clock.as_ref();
+        let usable = matches!(sandbox.status, Status::Creating | Status::Ready | Status::Paused);
         Ok(Some(sandbox).filter(|sandbox| usable && !sandbox.deadline.is_due(clock)))
     }
 
     /// A chat that is asked for is in use, so its sandbox does not rest.
     async fn awake(&self, sandbox: SandboxRecord) -> Result<SandboxRecord, EngineError> {
         match sandbox.status {
-            Status::Paused => self.set_going(&sandbox.owner, &sandbox.id).await,
-            Status::Creating
-            | Status::Syncing
-            | Status::Ready
-            | Status::Stopping
-            | Status::Stopped
-            | Status::Failed => Ok(sandbox),
+            Status::Paused => self.access.engine.set_going(&sandbox.owner, &sandbox.id).await,
+            Status::Creating | Status::Ready | Status::Stopping | Status::Stopped | Status::Failed => {
+                Ok(sandbox)
+            }
         }
     }
 
     /// Says whether there was anything left of it.
     async fn destroy_chat(&self, session: &SessionRecord, by: &str) -> Result<bool, EngineError> {
         let live = self.current(session).await?.is_some();
-        match self.stop(&session.owner, &session.sandbox, StoppedFiles::Delete, by).await {
+        match self.access.engine.stop_by(by, &session.owner, &session.sandbox, StoppedFiles::Delete).await {
             Ok(_) | Err(EngineError::NotFound { .. }) => Ok(live),
             Err(error) => Err(error),
         }
     }
 
     /// The chat's open sessions, the newest first. There is one at most, unless the server ended at a bad moment.
-    async fn chat_sessions(&self, owner: &Owner, chat: &str) -> Result<Vec<SessionRecord>, EngineError> {
+    async fn chat_sessions(&self, chat: &str) -> Result<Vec<SessionRecord>, EngineError> {
         let filter = SessionFilter { client: Some(client(chat)), ..SessionFilter::default() };
-        Ok(self.sessions(owner, &filter, &PageRequest::default()).await?.items)
+        Ok(self.access.sessions().list(&filter, &PageRequest::default()).await?.items)
     }
 
     fn chat_acquire(&self, request: &ChatRequest) -> Acquire {
@@ -182,10 +208,10 @@ impl Engine {
     }
 
     fn chat_spec(&self, request: &ChatRequest) -> NewSandbox {
-        let settings = &self.shared.settings;
+        let settings = &self.access.engine.shared.settings;
         let mut spec = SandboxSpec::new(settings.template_of(SandboxKind::Terminal));
         spec.limits = Limits { lifetime_s: settings.chat_ttl_s, ..settings.default_limits.clone() };
-        spec.network = self.default_network();
+        spec.network = self.access.engine.default_network();
         spec.env.clone_from(&settings.chat_env);
         spec.env.insert("AGENT_ID".to_owned(), request.agent.clone());
         spec.mounts = vec![Mount {
@@ -199,6 +225,8 @@ impl Engine {
             kind: SandboxKind::Terminal,
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::Delete,
+            start: None,
+            build: None,
             annotations: BTreeMap::new(),
             from: None,
             automatic: None,
@@ -212,7 +240,7 @@ impl Engine {
             agent: request.agent,
             volume: request.volume,
             sandbox: sandbox.id.clone(),
-            port: self.shared.settings.chat_port,
+            port: self.access.engine.shared.settings.chat_port,
             status: sandbox.status,
             expires_unix_ms: sandbox.deadline.unix_ms,
         }
@@ -234,7 +262,9 @@ fn check_chat(chat: &str) -> Result<(), EngineError> {
     // A session's id is a uuid behind a prefix, and knows what a uuid is.
     match format!("sess-{chat}").parse::<SessionId>() {
         Ok(_) => Ok(()),
-        Err(_) => Err(EngineError::invalid("chat_id", "chat_id is not a lower-case uuid")),
+        Err(_) => {
+            Err(EngineError::invalid(Field::Chat, Wording::Predicate("is not a lower-case uuid".to_owned())))
+        }
     }
 }
 
@@ -243,7 +273,10 @@ fn check_agent(agent: &str) -> Result<(), EngineError> {
     if visible && agent.chars().count() <= 200 {
         return Ok(());
     }
-    Err(EngineError::invalid("agent_id", "agent_id takes 1 to 200 visible characters"))
+    Err(EngineError::invalid(
+        Field::Agent,
+        Wording::Predicate("takes 1 to 200 visible characters".to_owned()),
+    ))
 }
 
 #[cfg(test)]

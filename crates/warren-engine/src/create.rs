@@ -1,13 +1,40 @@
+use std::collections::BTreeMap;
+
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
-use warren_core::{Deadline, History, Owner, SandboxId, SandboxRecord, SessionRecord, Status, Timeouts};
+use warren_core::{
+    Automatic, BuildId, Deadline, History, OnExpiry, Owner, SandboxId, SandboxKind, SandboxRecord,
+    SandboxSpec, SessionRecord, SnapshotId, StartCommands, Status, Timeouts,
+};
 
 use crate::admit::check_words;
 use crate::backend::Backend;
 use crate::blocking::blocking;
-use crate::driver::{Driver, First, Making};
-use crate::snapshots::Pin;
-use crate::{Engine, EngineError, NewSandbox};
+use crate::driver::{Driver, First, MakeError, Making};
+use crate::error::Field;
+use crate::state::Pin;
+use crate::{Engine, EngineError};
+
+/// What a fresh sandbox is to be.
+#[derive(Debug, Clone)]
+pub struct NewSandbox {
+    /// Validated by the engine. The time to live is `limits.lifetime_s`.
+    pub spec: SandboxSpec,
+    pub disk_limit_required: bool,
+    pub kind: SandboxKind,
+    pub metadata: BTreeMap<String, String>,
+    pub on_expiry: OnExpiry,
+    /// The commands that run in it from its beginning.
+    pub start: Option<StartCommands>,
+    /// The build of an image that is done in it.
+    pub build: Option<BuildId>,
+    /// What a face of the service wants to find again in the record.
+    pub annotations: BTreeMap<String, String>,
+    /// The state it begins with; absent: the template as it is.
+    pub from: Option<SnapshotId>,
+    /// Which snapshots are taken without being asked for; absent: as the settings say.
+    pub automatic: Option<Automatic>,
+}
 
 /// A sandbox that is to be made, with the first session that holds it.
 #[derive(Debug, Clone)]
@@ -25,14 +52,22 @@ pub(crate) struct MakeSandbox {
     pub(crate) background: bool,
 }
 
-/// Why a sandbox was not made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum MakeError {
-    /// The idempotency key was used before; nothing was written.
-    #[error("the idempotency key was used before")]
-    Repeated(Idempotency),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
+impl NewSandbox {
+    /// One of this spec with every default.
+    pub fn new(spec: SandboxSpec) -> Self {
+        Self {
+            spec,
+            disk_limit_required: false,
+            kind: SandboxKind::default(),
+            metadata: BTreeMap::new(),
+            on_expiry: OnExpiry::default(),
+            start: None,
+            build: None,
+            annotations: BTreeMap::new(),
+            from: None,
+            automatic: None,
+        }
+    }
 }
 
 impl Engine {
@@ -40,12 +75,9 @@ impl Engine {
     /// record that says why it failed. What has begun goes on when the caller goes away.
     pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
         self.may_change()?;
-        self.check_spec(&make.new.spec)?;
-        self.check_first_policy(&make.new.spec.network)?;
-        self.check_secrets(&make.owner, &make.new.spec.network).await?;
-        check_words("metadata", &make.new.metadata)?;
-        let backend =
-            self.choose_backend(&make.new.spec, make.new.disk_limit_required, make.backend.as_deref())?;
+        check_words(Field::Metadata, &make.new.metadata)?;
+        let NewSandbox { spec, disk_limit_required, .. } = &make.new;
+        let backend = self.admit(&make.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;
         let (history, pin) = self.first_history(&make).await?;
         let seat = self.shared.seats.take(&make.owner)?;
         let record = self.first_record(&make, backend.as_ref(), history);
@@ -72,7 +104,7 @@ impl Engine {
                 "{} stands on the template `{}`: leave the template out, or name that one",
                 snapshot.id, snapshot.spec.template
             );
-            return Err(EngineError::invalid("template", message));
+            return Err(EngineError::invalid(Field::Template, message));
         }
         let history = History {
             began: snapshot.stack.clone(),
@@ -90,6 +122,7 @@ impl Engine {
         SandboxRecord {
             id: make.id.clone(),
             owner: make.owner.clone(),
+            node: self.node().clone(),
             generation: 1,
             status: Status::Creating,
             paused: None,
@@ -106,6 +139,8 @@ impl Engine {
             death: None,
             history,
             addresses: Vec::new(),
+            start: make.new.start.clone(),
+            build: make.new.build.clone(),
             annotations: make.new.annotations.clone(),
         }
     }

@@ -14,25 +14,31 @@
 //!   Entry, Entry, Entry … come and go by the gate alone, and work at the same time
 //! ```
 //!
-//! A letter is dealt with before the next is read, so calls to a backend about one sandbox never overlap. Those who want to work
-//! in the sandbox do not queue here: the gate lets them in while the sandbox is ready, and only one that finds it paused for
-//! want of work writes a letter.
+//! A letter is dealt with before the next is read, so calls to a backend about one sandbox never
+//! overlap. Calls that work in the sandbox do not queue here: the gate lets them in while it is
+//! ready, and only one that finds it paused for want of work writes a letter.
 //!
-//! When something fails, what was done is undone and the record stays as it was. An end cannot be undone: it is written
-//! down first, and tried again until it has happened and is written down too.
+//! [`status`] is the one place where the status changes. When something fails, its effects are
+//! undone and the record stays as it was; [`unfinished`] has what could not be undone yet. An end
+//! cannot be undone: it is written down first, and tried again until it has happened and is written
+//! down too.
 
+mod ask;
 mod capture;
 mod end;
 mod history;
-mod letters;
 mod look;
+mod mounts;
 mod network;
 mod operations;
 mod pause;
 mod rollback;
 mod settle;
 mod start;
+mod status;
+mod unfinished;
 
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,73 +46,25 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
-use warren_core::catalog::Durability;
-use warren_core::{
-    Activity, Isolation, LayerId, NewLayer, Pulse, Request, RootState, SandboxId, SandboxRecord, SnapshotId,
-    Verdict, decide,
-};
+use warren_core::{Isolation, Pulse, SandboxId, SandboxRecord, SnapshotId};
 
 use crate::backend::Backend;
-use crate::cell::Cell;
-use crate::certificate::Ending;
+use crate::bounds::Seat;
+use crate::cell::{Cell, Mail, Task};
 use crate::engine::closed;
 use crate::error::sentence;
-use crate::network::NetworkChange;
-use crate::seats::Seat;
-use crate::snapshots::{Pin, RolledBack};
-use crate::{Engine, EngineError, EngineStep, Patch};
+use crate::{Engine, EngineError, EngineStep};
 
-pub(crate) use self::capture::{Capture, CaptureOrder, Need, head_or_start, start_of};
 pub(crate) use self::network::Adopted;
 use self::network::Link;
-use self::pause::Undo;
-pub(crate) use self::rollback::{Goal, RollbackOrder};
 pub(crate) use self::settle::Remains;
-pub(crate) use self::start::Making;
+pub(crate) use self::start::{MARK, MakeError, Making};
+use self::unfinished::Unfinished;
 
 /// How long a driver waits for the letter it was started for.
 const LETTER_PATIENCE: Duration = Duration::from_secs(1);
-
-/// A letter to a driver. The answer is dropped when the driver left before reading it, and the caller asks the next one.
-#[derive(Debug)]
-pub(crate) enum Mail {
-    Do(Task, Reply<Arc<SandboxRecord>>),
-    Capture(Box<CaptureOrder>, Reply<Capture>),
-    RollBack(Box<RollbackOrder>, Reply<Box<RolledBack>>),
-}
-
-type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
-
-/// What is asked of a driver.
-#[derive(Debug, Clone)]
-pub(crate) enum Task {
-    Pause,
-    Resume,
-    /// Somebody wants to work in a sandbox that paused for want of it.
-    Thaw,
-    Stop(Ending),
-    /// Its time is over, whatever the record says.
-    Expire,
-    Patch(Patch),
-    Network {
-        change: NetworkChange,
-        by: String,
-    },
-    /// Time has passed: see what is due.
-    Look(Option<Pulse>),
-    /// A snapshot is about to go; this is where its children go on.
-    Forget {
-        snapshot: SnapshotId,
-        parent: Option<SnapshotId>,
-    },
-    /// One layer is equal to these on top of one another.
-    Restack {
-        run: Arc<[LayerId]>,
-        into: LayerId,
-    },
-}
 
 /// What a driver begins with.
 #[derive(Debug)]
@@ -124,16 +82,6 @@ pub(crate) enum First {
     Settle(Remains),
 }
 
-/// A last record that is still to be written.
-#[derive(Debug, Clone)]
-struct Unwritten {
-    record: SandboxRecord,
-    /// A life ends with it, at this step.
-    end: Option<EngineStep>,
-    /// The layer that it names for the first time, which may not be committed yet.
-    layer: Option<(NewLayer, Arc<Pin>)>,
-}
-
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Driver {
@@ -148,19 +96,10 @@ pub(crate) struct Driver {
     life_began_ms: u64,
     /// When it was last seen at work.
     busy_ms: u64,
-    /// What the catalog could not be told yet.
-    unwritten: Option<Unwritten>,
-    /// What a start of the engine found and could not settle yet.
-    unsettled: Option<Remains>,
-    /// A start failed and could not be undone yet.
-    leftover: Option<RootState>,
-    /// It is frozen or runs against what the record says.
-    astray: Option<Undo>,
+    unfinished: Unfinished,
     /// A state that is known to have just the layers that the sandbox stands on, so that no copy has to be looked for.
     plain: Option<SnapshotId>,
     link: Link,
-    /// There is no record of it, and never will be.
-    unborn: bool,
 }
 
 impl Driver {
@@ -200,23 +139,21 @@ impl Driver {
             pulse: None,
             life_began_ms: now_ms,
             busy_ms: now_ms,
-            unwritten: None,
+            unfinished: Unfinished::Nothing,
             plain: None,
-            unsettled: None,
-            leftover: None,
-            astray: None,
             link,
-            unborn: false,
         };
         tokio::spawn(driver.run(first));
         Some(cell)
     }
 
     async fn run(mut self, first: First) {
-        let _struck = Struck { engine: self.engine.inner(), cell: Arc::clone(&self.cell) };
+        let _registration = Registration { engine: self.engine.inner(), cell: Arc::clone(&self.cell) };
         let mut closing = self.engine.shared.closing.subscribe();
         // Boxed, so that a driver that waits holds no room for what it may have to do.
-        Box::pin(self.begin(first)).await;
+        if Box::pin(self.begin(first)).await.is_break() {
+            return;
+        }
         loop {
             self.plan_next_look();
             if self.is_over() && self.mailbox.is_empty() {
@@ -234,14 +171,15 @@ impl Driver {
         }
     }
 
-    async fn begin(&mut self, first: First) {
+    /// Breaks off if there is no sandbox, and no record of one.
+    async fn begin(&mut self, first: First) -> ControlFlow<()> {
         match first {
             First::Letter => {
                 if let Ok(Some(mail)) = timeout(LETTER_PATIENCE, self.mailbox.recv()).await {
                     self.answer(mail).await;
                 }
             }
-            First::Make(making) => self.make(*making).await,
+            First::Make(making) => return self.make(*making).await,
             First::Adopt { watch, frozen, link } => self.adopt(watch, frozen, link).await,
             First::Settle(remains) => {
                 if let Err(error) = self.settle(remains).await {
@@ -250,6 +188,7 @@ impl Driver {
                 }
             }
         }
+        ControlFlow::Continue(())
     }
 
     async fn answer(&mut self, mail: Mail) {
@@ -295,70 +234,8 @@ impl Driver {
         }
     }
 
-    /// Does what did not get through when it was due. Nothing else comes before it: a record that is written must not be
-    /// overtaken by a later one.
-    async fn catch_up(&mut self) -> Result<(), EngineError> {
-        self.clear_leftover().await?;
-        self.write_unwritten().await?;
-        self.straighten_link().await;
-        match self.unsettled {
-            Some(remains) => self.settle(remains).await,
-            None => Ok(()),
-        }
-    }
-
     fn is_over(&self) -> bool {
-        let done = self.unwritten.is_none() && self.leftover.is_none() && self.link == Link::None;
-        self.unborn || self.record.status.is_terminal() && done
-    }
-
-    fn decide(&self, request: Request) -> Verdict {
-        let activity = Activity {
-            tools_in_flight: self.cell.life().at_work(),
-            files_kept: self.record.files_kept(),
-            ..Activity::default()
-        };
-        decide(self.record.status, activity, request)
-    }
-
-    fn denied(&self, verdict: Verdict) -> Result<(), EngineError> {
-        match verdict {
-            Verdict::Denied(reason) => {
-                Err(EngineError::Denied { id: self.record.id.clone(), status: self.record.status, reason })
-            }
-            Verdict::AlreadySo | Verdict::Proceed(_) => Ok(()),
-        }
-    }
-
-    /// Writes the next generation of the record, then shows it to everybody.
-    async fn write(
-        &mut self,
-        durability: Durability,
-        change: impl FnOnce(&mut SandboxRecord),
-    ) -> Result<(), EngineError> {
-        let mut next = self.record.clone();
-        change(&mut next);
-        next.generation += 1;
-        let written = self
-            .engine
-            .catalog(move |catalog| catalog.update_sandbox(&next, durability).map(|()| next))
-            .await?;
-        self.show(written);
-        Ok(())
-    }
-
-    /// Takes over a record that is written.
-    fn show(&mut self, record: SandboxRecord) {
-        self.record = record;
-        self.reset_gate();
-        self.cell.publish(&self.record);
-        self.engine.shared.registry.note_files(&self.record);
-    }
-
-    /// Opens or closes the gate as the record says.
-    fn reset_gate(&self) {
-        let paused_by = self.record.paused.as_ref().map(|paused| paused.by);
-        self.cell.set_gate(self.record.status, paused_by);
+        self.record.status.is_terminal() && self.unfinished.is_nothing() && self.link == Link::None
     }
 
     /// Calls the backend on one of its threads.
@@ -406,14 +283,14 @@ async fn first_process_ended(watch: Option<&AsyncFd<OwnedFd>>) {
     }
 }
 
-/// Takes the sandbox out of the registry when its driver ends, however that happens. The mailbox is closed after that, so
-/// whoever finds it closed finds the next driver, or none.
-struct Struck {
+/// Takes the sandbox out of the registry when its driver ends, however that happens. The mailbox is
+/// closed after that, so whoever finds it closed finds the next driver, or none.
+struct Registration {
     engine: Engine,
     cell: Arc<Cell>,
 }
 
-impl Drop for Struck {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.engine.shared.registry.strike(&self.cell);
     }

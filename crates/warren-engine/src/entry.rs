@@ -1,31 +1,27 @@
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
-use tokio::time::timeout;
 use warren_core::{
-    Action, Activity, Event, Flush, IsolationErrorKind, Outcome, Owner, Request, SandboxId, SandboxRecord,
+    Action, Activity, Caller, Event, Flush, IsolationErrorKind, Outcome, Request, SandboxId, SandboxRecord,
     SessionId, Verdict, decide,
 };
 use warren_wire::guest::{Exit, ProcessId};
 
-use crate::cell::{Cell, Leave, Life};
-use crate::dial;
-use crate::driver::{Task, head_or_start};
-use crate::in_flight::{InFlight, Place};
+use crate::bounds::InFlight;
+use crate::bounds::in_flight::Place;
+use crate::cell::{Door, Leave, Task, head_or_start};
+use crate::guest::{Gate, Guest};
 use crate::journal::OpenEntry;
-use crate::{Engine, EngineError};
-
-/// How long a driver gets to say how its sandbox ended. It may be in the middle of other work.
-const END_PATIENCE: Duration = Duration::from_secs(5);
+use crate::{Engine, EngineError, Sandbox};
 
 /// Leave to work in a sandbox. While it exists the sandbox counts as busy: it is not frozen for idleness, and what must
 /// not overlap with work is denied.
 #[derive(Debug)]
 pub(crate) struct Entry {
     engine: Engine,
+    caller: Arc<Caller>,
     door: Door,
     _place: Place,
     onlooker: AtomicBool,
@@ -35,70 +31,58 @@ pub(crate) struct Entry {
     journal: Mutex<Option<OpenEntry>>,
 }
 
-/// The way into one life of a sandbox.
-#[derive(Debug, Clone)]
-pub(crate) struct Door {
-    pub(crate) id: SandboxId,
-    pub(crate) cell: Arc<Cell>,
-    pub(crate) life: Arc<Life>,
-}
-
-impl Engine {
+impl Sandbox {
     /// Asks for leave at the sandbox's gate, thawing a sandbox that paused for want of work.
-    pub(crate) async fn enter(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        request: Request,
-    ) -> Result<Entry, EngineError> {
-        self.enter_among(&self.shared.in_flight, owner, id, request).await
+    pub(crate) async fn enter(&self, request: Request) -> Result<Entry, EngineError> {
+        self.enter_among(&self.engine.shared.in_flight, request).await
     }
 
-    /// As [`Engine::enter`], counted among these.
+    /// As [`Sandbox::enter`], counted among these.
     pub(crate) async fn enter_among(
         &self,
         others: &Arc<InFlight>,
-        owner: &Owner,
-        id: &SandboxId,
         request: Request,
     ) -> Result<Entry, EngineError> {
         if request == Request::ReadFiles {
-            self.may_answer()?;
+            self.engine.may_answer()?;
         } else {
-            self.may_change()?;
+            self.engine.may_change()?;
         }
         loop {
-            let Some(cell) = self.shared.registry.find(owner, id) else {
-                let record = self.recorded(owner, id).await?;
+            let Some(cell) = self.engine.shared.registry.find(self.owner(), &self.id) else {
+                let record = self.engine.recorded(self.owner(), &self.id).await?;
                 if record.is_live() {
-                    self.wake(owner, id).await?;
+                    self.engine.wake(self.owner(), &self.id).await?;
                     continue;
                 }
                 return Err(denied_at_the_end(&record, request));
             };
             // Also while it waits: whoever is kept waiting costs as much as whoever is inside.
-            let place = others.take(owner, id)?;
-            self.shared.presence.note(owner);
-            match cell.ask_leave(request, self.shared.parts.clock.boot_ms()) {
+            let place = others.take(self.owner(), &self.id)?;
+            self.engine.shared.presence.note(self.owner());
+            match cell.ask_leave(request, self.engine.shared.parts.clock.boot_ms()) {
                 Leave::Granted(life) => {
                     return Ok(Entry {
-                        engine: self.inner(),
-                        door: Door { id: id.clone(), cell, life },
+                        engine: self.engine.inner(),
+                        caller: Arc::clone(&self.caller),
+                        door: Door { id: self.id.clone(), cell, life },
                         _place: place,
                         onlooker: AtomicBool::new(false),
                         changes: AtomicBool::new(false),
                         journal: Mutex::default(),
                     });
                 }
-                Leave::ThawFirst => drop(self.ask(owner, id, Task::Thaw).await?),
+                Leave::ThawFirst => drop(self.engine.ask(self.owner(), &self.id, Task::Thaw).await?),
                 Leave::Wait(mut moved) => drop(moved.changed().await),
                 Leave::Denied(status, reason) => {
-                    return Err(EngineError::Denied { id: id.clone(), status, reason });
+                    return Err(EngineError::Denied { id: self.id.clone(), status, reason });
                 }
             }
         }
     }
+}
 
+impl Engine {
     fn may_answer(&self) -> Result<(), EngineError> {
         if self.is_closed() { Err(EngineError::ShuttingDown) } else { Ok(()) }
     }
@@ -113,52 +97,6 @@ fn denied_at_the_end(record: &SandboxRecord, request: Request) -> EngineError {
     }
 }
 
-impl Door {
-    /// A new connection to the agent. An error says how the sandbox ended, if it did: another life of it is not entered.
-    pub(crate) async fn dial(&self) -> Result<UnixStream, EngineError> {
-        if let Some(detail) = self.life.ended() {
-            return Err(self.ended(&detail));
-        }
-        match dial::dial(&self.cell.backend, &self.id, dial::PATIENCE).await {
-            Ok(stream) => Ok(stream),
-            Err(error) => match error.kind {
-                IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
-                    Err(self.end_or(EngineError::Backend(error)).await)
-                }
-                _ => Err(EngineError::Backend(error)),
-            },
-        }
-    }
-
-    /// A socket in the sandbox's own network, if the backend makes them.
-    pub(crate) async fn socket(&self, v6: bool) -> Result<Option<OwnedFd>, EngineError> {
-        let (port, id) = (Arc::clone(&self.cell.backend.port), self.id.clone());
-        match self.cell.backend.ask(move || port.socket(&id, v6)).await {
-            Ok(socket) => Ok(socket),
-            Err(error) => match error.kind {
-                IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
-                    Err(self.end_or(EngineError::Backend(error)).await)
-                }
-                _ => Err(EngineError::Backend(error)),
-            },
-        }
-    }
-
-    /// A broken connection may be the first that is seen of the sandbox's end: what its driver says of it, else the error.
-    async fn end_or(&self, error: EngineError) -> EngineError {
-        timeout(END_PATIENCE, self.end()).await.unwrap_or(error)
-    }
-
-    /// Waits for the end of this life, and says how it ended.
-    pub(crate) async fn end(&self) -> EngineError {
-        self.ended(&self.life.until_end().await)
-    }
-
-    pub(crate) fn ended(&self, detail: &str) -> EngineError {
-        EngineError::SandboxEnded { id: self.id.clone(), detail: detail.to_owned() }
-    }
-}
-
 impl Entry {
     pub(crate) fn door(&self) -> &Door {
         &self.door
@@ -169,7 +107,7 @@ impl Entry {
     pub(crate) async fn begin(&self, action: Action, session: Option<SessionId>) {
         let before = self.engine.state_before(&self.door).await;
         self.mark_changed();
-        let open = self.engine.begin_entry(&self.door, action, session, before).await;
+        let open = self.engine.begin_entry(&self.caller, &self.door, action, session, before).await;
         *self.journal() = open;
     }
 
@@ -177,7 +115,7 @@ impl Entry {
     pub(crate) async fn begin_look(&self, action: Action, session: Option<SessionId>) {
         let known = !self.door.cell.is_changed();
         let before = known.then(|| head_or_start(&self.door.cell.record()));
-        let mut open = self.engine.begin_entry(&self.door, action, session, before).await;
+        let mut open = self.engine.begin_entry(&self.caller, &self.door, action, session, before).await;
         if let Some(open) = &mut open {
             open.only_looks();
         }
@@ -271,5 +209,41 @@ impl Drop for Entry {
             self.door.life.step_back();
         }
         self.door.life.go_out(self.engine.shared.parts.clock.boot_ms());
+    }
+}
+
+impl Gate for Arc<Entry> {
+    fn sandbox(&self) -> &SandboxId {
+        &self.door().id
+    }
+
+    fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
+        Box::pin(self.door().dial())
+    }
+
+    fn end(&self) -> BoxFuture<'_, EngineError> {
+        Box::pin(self.door().end())
+    }
+
+    fn saw_output(&self, bytes: &[u8]) {
+        Entry::saw_output(self, bytes);
+    }
+
+    fn started(&self, process: ProcessId, command: String) {
+        Entry::started(self, process, command);
+    }
+
+    fn ended(&self, process: ProcessId, exit: &Exit) {
+        Entry::ended(self, process, exit);
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(Entry::flush(self))
+    }
+}
+
+impl Sandbox {
+    pub(crate) async fn guest(&self, request: Request) -> Result<Guest, EngineError> {
+        Ok(Guest::new(Arc::new(self.enter(request).await?)))
     }
 }

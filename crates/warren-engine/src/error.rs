@@ -1,15 +1,20 @@
 mod code;
+mod image;
+mod wording;
 
 use warren_core::catalog::CatalogError;
 use warren_core::{
-    Conflict, DenyReason, IsolationError, IsolationErrorKind, LayerError, NetworkError, RunDenied, SandboxId,
-    SessionId, SessionState, SnapshotId, Status, TemplateError,
+    Conflict, DenyReason, IsolationError, IsolationErrorKind, LayerError, NetworkError, NodeId, RunDenied,
+    SandboxId, SessionId, SessionState, SnapshotId, Status, TemplateError,
 };
 use warren_wire::guest::{CallError, Failure};
 
-pub(crate) use warren_core::error_chain as sentence;
+pub use image::{ImageError, Unbuilt};
+pub use wording::Wording;
 
-use crate::labour::Trade;
+pub(crate) use warren_core::{Field, PolicyField, error_chain as sentence};
+
+use crate::trade::Trade;
 
 /// Why the engine did not do what was asked. Nothing is half done when one of these comes back.
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +26,8 @@ pub enum EngineError {
     Denied { id: SandboxId, status: Status, reason: DenyReason },
     #[error("session {id} is {state:?}: {advice}")]
     SessionState { id: SessionId, state: SessionState, advice: &'static str },
-    #[error("{message}")]
-    Invalid { field: String, message: String },
+    #[error("{}", .wording.of(&.field.to_string()))]
+    Invalid { field: Field, wording: Wording },
     #[error("{0}")]
     RunDenied(RunDenied),
     #[error("{alive} sandboxes exist, and no more than {most} may: end one, or try again later")]
@@ -85,6 +90,9 @@ pub enum EngineError {
     Template(TemplateError),
     #[error("the catalog failed")]
     Catalog(#[from] CatalogError),
+    /// Only the node that holds a sandbox or a snapshot can do this.
+    #[error("{id} is held by another node, {node}: ask the server there")]
+    OtherNode { id: String, node: NodeId },
     /// The machine stopped before it was safely on disk, or its files are not what they should be.
     #[error("{id} is damaged and cannot be used: go back to an earlier one")]
     SnapshotDamaged { id: SnapshotId },
@@ -169,8 +177,8 @@ impl EngineError {
         Self::NotFound { what: Missing::Snapshot, id: id.to_string() }
     }
 
-    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Invalid { field: field.into(), message: message.into() }
+    pub fn invalid(field: Field, wording: impl Into<Wording>) -> Self {
+        Self::Invalid { field, wording: wording.into() }
     }
 
     /// Whether it says that the sandbox's life is over.

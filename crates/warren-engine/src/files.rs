@@ -5,23 +5,35 @@ mod listing;
 mod transfer;
 mod work;
 
-use warren_core::{Owner, Request, SandboxId};
+use warren_core::Request;
 use warren_wire::guest::{FileCall, FileEntry};
 
 use crate::blocking::finished;
 use crate::guest::Guest;
-use crate::labour::Trade;
-use crate::{Engine, EngineError};
+use crate::trade::Trade;
+use crate::{EngineError, Sandbox};
 
 pub use listing::{Listing, Matches, Watch};
 pub use transfer::{FileReader, FileWriter};
 pub use work::FileWork;
 
-impl Engine {
+/// The files of a sandbox.
+#[derive(Debug, Clone)]
+pub struct Files {
+    pub(crate) sandbox: Sandbox,
+}
+
+impl Sandbox {
+    pub fn files(&self) -> Files {
+        Files { sandbox: self.clone() }
+    }
+}
+
+impl Files {
     /// A call without a result of its own: make, move, remove, change rights. It goes on to its end if the caller does not wait
     /// for it.
-    pub async fn file_call(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<(), EngineError> {
-        let work = self.begin_change(owner, id, &call).await?;
+    pub async fn call(&self, call: FileCall) -> Result<(), EngineError> {
+        let work = self.begin_change(&call).await?;
         finished(async move {
             work.change(call).await?;
             work.done();
@@ -30,58 +42,38 @@ impl Engine {
         .await
     }
 
-    pub async fn stat(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        call: FileCall,
-    ) -> Result<FileEntry, EngineError> {
-        self.files(owner, id).await?.stat(call).await
+    pub async fn stat(&self, call: FileCall) -> Result<FileEntry, EngineError> {
+        self.guest().await?.stat(call).await
     }
 
-    pub async fn read_file(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        call: FileCall,
-    ) -> Result<FileReader, EngineError> {
-        self.files(owner, id).await?.read(call).await
+    pub async fn read(&self, call: FileCall) -> Result<FileReader, EngineError> {
+        self.guest().await?.read(call).await
     }
 
-    pub async fn write_file(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        call: FileCall,
-    ) -> Result<FileWriter, EngineError> {
-        let work = self.begin_change(owner, id, &call).await?;
+    pub async fn write(&self, call: FileCall) -> Result<FileWriter, EngineError> {
+        let work = self.begin_change(&call).await?;
         Ok(work.write(call).await?.alone(work))
     }
 
     /// For `List` and `Glob`.
-    pub async fn entries(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        call: FileCall,
-    ) -> Result<Listing, EngineError> {
-        let place = self.place_for(owner, Trade::Telling).await?;
-        Ok(self.files(owner, id).await?.entries(call).await?.at(place))
+    pub async fn entries(&self, call: FileCall) -> Result<Listing, EngineError> {
+        let place = self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Telling).await?;
+        Ok(self.guest().await?.entries(call).await?.at(place))
     }
 
     /// All matches, as far as the query and the size of an answer allow.
-    pub async fn grep(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<Matches, EngineError> {
-        let place = self.place_for(owner, Trade::Telling).await?;
-        let found = self.files(owner, id).await?.grep(call).await?;
+    pub async fn grep(&self, call: FileCall) -> Result<Matches, EngineError> {
+        let place = self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Telling).await?;
+        let found = self.guest().await?.grep(call).await?;
         Ok(Matches { place: Some(place), ..found })
     }
 
-    pub async fn watch(&self, owner: &Owner, id: &SandboxId, call: FileCall) -> Result<Watch, EngineError> {
-        self.onlooker(owner, id, Request::ReadFiles).await?.watch(call).await
+    pub async fn watch(&self, call: FileCall) -> Result<Watch, EngineError> {
+        self.sandbox.onlooker(Request::ReadFiles).await?.watch(call).await
     }
 
-    async fn files(&self, owner: &Owner, id: &SandboxId) -> Result<Guest, EngineError> {
-        self.guest(owner, id, Request::ReadFiles).await
+    async fn guest(&self) -> Result<Guest, EngineError> {
+        self.sandbox.guest(Request::ReadFiles).await
     }
 }
 

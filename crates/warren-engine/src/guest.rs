@@ -17,11 +17,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
-use warren_core::{Owner, SandboxId};
+use warren_core::SandboxId;
 use warren_wire::guest::{CallError, Exit, ProcessId, Reply, Request};
 
-use crate::entry::Entry;
-use crate::{Engine, EngineError};
+use crate::EngineError;
 
 pub(crate) use call::{Call, Piece};
 pub(crate) use receive::Receiver;
@@ -57,36 +56,6 @@ pub(crate) trait Gate: Send + Sync {
     /// Waits until what a process wrote is as safe as it is to be before somebody is told of its end.
     fn flush(&self) -> BoxFuture<'_, Result<(), EngineError>> {
         Box::pin(async { Ok(()) })
-    }
-}
-
-impl Gate for Arc<Entry> {
-    fn sandbox(&self) -> &SandboxId {
-        &self.door().id
-    }
-
-    fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
-        Box::pin(self.door().dial())
-    }
-
-    fn end(&self) -> BoxFuture<'_, EngineError> {
-        Box::pin(self.door().end())
-    }
-
-    fn saw_output(&self, bytes: &[u8]) {
-        Entry::saw_output(self, bytes);
-    }
-
-    fn started(&self, process: ProcessId, command: String) {
-        Entry::started(self, process, command);
-    }
-
-    fn ended(&self, process: ProcessId, exit: &Exit) {
-        Entry::ended(self, process, exit);
-    }
-
-    fn flush(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        Box::pin(Entry::flush(self))
     }
 }
 
@@ -175,17 +144,6 @@ impl Guest {
 impl fmt::Debug for Guest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Guest").field(self.gate.sandbox()).finish()
-    }
-}
-
-impl Engine {
-    pub(crate) async fn guest(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        request: warren_core::Request,
-    ) -> Result<Guest, EngineError> {
-        Ok(Guest::new(Arc::new(self.enter(owner, id, request).await?)))
     }
 }
 

@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -7,6 +7,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 use warren_core::{Check, CheckStatus, DiskSpace, IsolationError};
 
+use crate::state::Probe;
 use crate::{Engine, Mode};
 
 /// How long what a backend said of the machine is believed: asking takes it some milliseconds.
@@ -42,15 +43,6 @@ pub enum HealthStatus {
     /// New work is refused.
     Critical,
 }
-
-/// What each backend last said, and when.
-#[derive(Debug, Default)]
-pub(crate) struct Probes {
-    last: Mutex<Option<(u64, Vec<Probe>)>>,
-}
-
-/// A backend, and the checks that failed.
-type Probe = (String, Vec<String>);
 
 /// Something that is wrong.
 struct Problem {
@@ -142,12 +134,6 @@ impl Engine {
             status: HealthStatus::Warning,
             text: format!("the disk has {free_mib} MiB left"),
         })
-    }
-}
-
-impl Probes {
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<(u64, Vec<Probe>)>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,37 +1,35 @@
 //! The journal: what was done in a sandbox, bound to the states before and after.
 //!
 //! An entry is appended before its process starts. What becomes of it later is kept in memory for a moment and written with
-//! other entries: [`pending`]. A process that nobody follows is watched until it ends: [`vigil`]. The state after an entry is
-//! known with the next snapshot: [`pending::Journal::captured`].
+//! other entries: [`write`]. A process that nobody follows is watched until it ends: [`ends`]. The state after an entry is
+//! known with the next snapshot: [`crate::state::Journal::captured`].
 
 mod around;
 mod blame;
-mod count;
+mod ends;
 mod note;
 mod open;
-mod pending;
 mod states;
-mod vigil;
+mod write;
 
 use std::path::Path;
 
-use warren_core::{JournalEntry, Owner, SandboxId, SandboxRecord, SnapshotId};
+use warren_core::{JournalEntry, SandboxRecord, SnapshotId};
 
 use self::blame::Knowledge;
 use self::states::States;
 use crate::blocking::blocking;
-use crate::driver::{Capture, CaptureOrder, start_of};
-use crate::error::sentence;
-use crate::labour::{self, Trade};
-use crate::{Engine, EngineError};
+use crate::bounds::labour;
+use crate::cell::{Capture, CaptureOrder, start_of};
+use crate::error::{Field, sentence};
+use crate::trade::Trade;
+use crate::{Engine, EngineError, Sandbox};
 
-pub(crate) use self::note::in_a_line;
-pub(crate) use self::open::{OpenEntry, as_typed, cut};
-pub(crate) use self::pending::{Journal, lost};
+pub(crate) use self::open::OpenEntry;
 
 /// Entries that are read at a time.
 const PAGE: u32 = 500;
-/// The oldest entries beyond this are not looked at for [`Engine::blame`].
+/// The oldest entries beyond this are not looked at for [`SandboxHistory::blame`].
 const MOST_BLAMED: usize = 20_000;
 
 /// A journal entry with what it changed.
@@ -62,19 +60,29 @@ pub enum PathState {
     NeverThere,
 }
 
-impl Engine {
+/// What was done in a sandbox, and the states that it had.
+#[derive(Debug, Clone)]
+pub struct SandboxHistory {
+    pub(crate) sandbox: Sandbox,
+}
+
+impl Sandbox {
+    pub fn history(&self) -> SandboxHistory {
+        SandboxHistory { sandbox: self.clone() }
+    }
+}
+
+impl SandboxHistory {
     /// The newest first, from the entry before `before` on. `count` tells for each how many paths it changed. Also of a
     /// sandbox that has ended, as long as it is remembered.
-    pub async fn journal(
+    pub async fn log(
         &self,
-        owner: &Owner,
-        id: &SandboxId,
         before: Option<u64>,
         limit: u32,
         count: bool,
     ) -> Result<Vec<LogEntry>, EngineError> {
-        let record = self.sandbox(owner, id).await?;
-        let engine = self.inner();
+        let record = self.sandbox.record().await?;
+        let engine = self.sandbox.engine.inner();
         let tell = move || {
             engine.settle_entries(&record);
             let limit = limit.clamp(1, PAGE);
@@ -82,7 +90,7 @@ impl Engine {
             let mut states = States::new(&engine, &record);
             let mut changed = |entry: &JournalEntry| {
                 let (from, to) = entry.before.as_ref().zip(entry.after.as_ref()).filter(|_| count)?;
-                let counted = engine.shared.journal.counts.of(&mut states, from, to);
+                let counted = engine.shared.journal.counts.of(from, to, || states.count(from, to));
                 // A state that cannot be looked at, for whatever reason, does not hide the others.
                 counted.unwrap_or_else(|error| {
                     tracing::warn!(sandbox.id = %record.id, error = sentence(&error), "cannot count what an entry changed");
@@ -94,23 +102,23 @@ impl Engine {
         };
         // Counting compares states; the entries alone are a page of the catalog.
         if count {
-            labour::at(self.place_for(owner, Trade::Reading).await?, tell).await
+            labour::at(self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Reading).await?, tell).await
         } else {
             blocking(tell).await
         }
     }
 
     /// Who last wrote a path.
-    pub async fn blame(&self, owner: &Owner, id: &SandboxId, path: &Path) -> Result<Blame, EngineError> {
+    pub async fn blame(&self, path: &Path) -> Result<Blame, EngineError> {
         if !path.is_absolute() {
-            return Err(EngineError::invalid("path", "the path begins with a slash"));
+            return Err(EngineError::invalid(Field::Path, "the path begins with a slash"));
         }
-        let place = self.place_for(owner, Trade::Reading).await?;
-        let record = self.sandbox(owner, id).await?;
-        let now = self.state_now(&record).await;
+        let place = self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Reading).await?;
+        let record = self.sandbox.record().await?;
+        let now = self.sandbox.engine.state_now(&record).await;
         // What it stands on may have changed with that.
-        let record = self.sandbox(owner, id).await?;
-        let (engine, path) = (self.inner(), path.to_owned());
+        let record = self.sandbox.record().await?;
+        let (engine, path) = (self.sandbox.engine.inner(), path.to_owned());
         labour::at(place, move || {
             engine.settle_entries(&record);
             let entries = engine.all_entries(&record)?;
@@ -120,7 +128,9 @@ impl Engine {
         })
         .await
     }
+}
 
+impl Engine {
     /// The state that a sandbox is in, if it can be captured at no cost.
     async fn state_now(&self, record: &SandboxRecord) -> Option<SnapshotId> {
         if !record.is_live() && !record.files_kept() {
@@ -144,7 +154,7 @@ impl Engine {
                 let lost = entry.ended_unix_ms.is_none() && !journal.goes_on(entry);
                 if lost {
                     entry.ended_unix_ms = Some(now);
-                    entry.outcome = Some(vigil::not_seen());
+                    entry.outcome = Some(ends::not_seen());
                 }
                 lost
             })

@@ -1,74 +1,101 @@
 //! Warren's engine: everything that decides, over ports alone. Give it backends, a catalog, templates, a clock and randomness
 //! ([`Parts`]), and it needs no server.
 //!
-//! A call takes the same road whoever makes it: [`Engine`] finds the sandbox's driver, the driver asks
-//! [`warren_core::decide`] and is the only writer of the sandbox's status and record, and the work itself is done by the
-//! backend or by the agent inside the sandbox.
+//! A call takes the same road whoever makes it: [`Engine::as_`] says who asks, and its handles find the sandbox's driver. The
+//! driver asks [`warren_core::decide`] and is the only writer of the sandbox's status and record, and the work itself is done by
+//! the backend or by the agent inside the sandbox.
 //!
 //! ```text
-//! Engine ──► registry ──► driver (one task per sandbox) ──► Isolation (a thread) ──► the machine
-//!   │                        │ record                └────► agent (frames)     ──► processes, files
-//!   └──► catalog ◄───────────┘
+//! Engine::as_(caller) ──► sandbox(id) ──► driver (one task per sandbox) ──► Isolation (a thread) ──► the machine
+//!                              │              │ record
+//!                              │              └──► catalog
+//!                              └──► entry ──► agent (frames) ──► processes, files
+//! ```
+//!
+//! Modules use only those further down:
+//!
+//! ```text
+//! open                                            the beginning and the end
+//! reconcile sweep health stats forget             the engine's own work
+//! chats tools snapshots runs                      what is done with sandboxes
+//! sessions files processes network secrets events
+//! create sandboxes entry admit journal
+//! driver                                          one sandbox each
+//! engine                                          the engine, and handles for a caller
+//! state                                           what it holds in memory
+//! cell guest                                      one sandbox, as everybody sees it; its agent
+//! backend settings bounds                         ports with threads, limits on owners
+//! error trade step certificate shown blocking     words and leaves
 //! ```
 
 mod admit;
 mod backend;
 mod blocking;
+mod bounds;
 mod cell;
 mod certificate;
 mod chats;
 mod create;
-mod dial;
 mod driver;
 mod engine;
 mod entry;
 mod error;
 mod events;
 mod files;
+mod forget;
 mod guest;
 mod health;
-mod history;
-mod in_flight;
+mod images;
 mod journal;
-mod labour;
 mod network;
-mod presence;
+mod open;
 mod processes;
 mod reconcile;
-mod registry;
 mod runs;
 mod sandboxes;
-mod seats;
 mod secrets;
 mod sessions;
 mod settings;
+mod shown;
 mod snapshots;
+mod state;
 mod stats;
 mod step;
 mod sweep;
 mod tools;
+mod trade;
 
-pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox};
-pub use engine::{Engine, Mode, OpenError, Parts, ShutdownPolicy};
-pub use error::{EngineError, LostEntry, Missing};
-pub use events::EventStream;
-pub use files::{FileReader, FileWork, FileWriter, Listing, Matches, Watch};
+pub use bounds::{LabourLimits, Place, Room, Share};
+pub use cell::{EndedProcess, Patch, RolledBack, Taken, WayBack};
+pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox, Chats};
+pub use create::NewSandbox;
+pub use engine::{Access, Engine, OpenError, Sandbox, Session};
+pub use error::{EngineError, LostEntry, Missing, Wording};
+pub use events::{EventLog, EventStream};
+pub use files::{FileReader, FileWork, FileWriter, Files, Listing, Matches, Watch};
 pub use health::{Health, HealthStatus};
-pub use journal::{Blame, LogEntry, PathState};
-pub use labour::{LabourLimits, Place, Room, Share, Trade};
-pub use network::{NetworkAsk, NetworkCensus, NetworkSighting, NetworkStream, NetworkView};
+pub use images::{
+    Beginning, BuildLog, Captured, FoundImage, ImageError, Images, LogLevel, LogLine, NewBuild, Recipe,
+    RecipeStep, Unbuilt, WantedLines,
+};
+pub use journal::{Blame, LogEntry, PathState, SandboxHistory};
+pub use network::{NetworkCensus, NetworkStream, NetworkView, SandboxNetwork};
+pub use open::ShutdownPolicy;
 pub use processes::{
     ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process, ProcessEvent,
-    ProcessHandle, ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, Visit, give_port, port_of,
+    ProcessHandle, ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, Processes, Visit, give_port,
+    port_of,
 };
 pub use runs::{Allowance, SessionDetails};
-pub use sandboxes::{Patch, StoppedFiles};
-pub use sessions::{Acquire, Acquired, Attach, Expected, NewSandbox, Release, Requirements, SessionView};
+pub use sandboxes::{Sandboxes, StoppedFiles};
+pub use secrets::Secrets;
+pub use sessions::{Acquire, Acquired, Attach, Expected, Release, Requirements, SessionView, Sessions};
 pub use settings::{DiskThresholds, NetworkSettings, Settings, TierLimits};
 pub use snapshots::{
-    EndedProcess, EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, RolledBack,
-    TakeSnapshot, Taken, TurnDone, WayBack,
+    EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, Snapshots, TakeSnapshot, TurnDone,
 };
+pub use state::{Mode, NetworkAsk, NetworkSighting, Parts};
 pub use stats::Stats;
 pub use step::EngineStep;
 pub use tools::{ContentBlock, ToolCall, ToolInfo, ToolProgress, ToolResources, ToolResult};
+pub use trade::Trade;

@@ -12,15 +12,15 @@ mod visit;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use warren_core::{Action, Owner, Request, SandboxId};
+use warren_core::{Action, Request};
 use warren_wire::guest::{
     ByteString, Exit, LOGIN_SHELL, ProcessInfo, ProcessSelector, Reader, Start, Started, TerminalSize,
 };
 
 use crate::entry::Entry;
 use crate::guest::Guest;
-use crate::journal::as_typed;
-use crate::{Engine, EngineError};
+use crate::shown::as_typed;
+use crate::{EngineError, Sandbox};
 
 pub(crate) use collect::Collector;
 pub use follow::{ProcessHandle, ProcessReader, ProcessWriter};
@@ -84,7 +84,7 @@ pub enum ProcessEvent {
     Exited(Exit),
 }
 
-/// What [`Engine::launch`] says of a process with a port.
+/// What [`Sandbox::launch`] says of a process with a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
     pub process: Process,
@@ -101,154 +101,40 @@ pub enum LaunchStatus {
     Exited,
 }
 
-impl Engine {
+impl Sandbox {
     /// Runs a process to its end and collects what it wrote. `stdin` is written and closed. If the caller gives up, the
     /// process runs on.
     pub async fn exec(
         &self,
-        owner: &Owner,
-        id: &SandboxId,
         spec: ProcessSpec,
         stdin: Bytes,
         caps: OutputCaps,
     ) -> Result<ExecResult, EngineError> {
-        let (entry, guest) = self.at_work(owner, id, &spec).await?;
+        let (entry, guest) = self.at_work(&spec).await?;
         entry.failing(guest.exec(spec, stdin, caps).await)
     }
 
     /// Starts a process and follows it, as [`Start::follow`] asks; without that the process waits for its reader.
-    pub async fn start(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        spec: ProcessSpec,
-    ) -> Result<ProcessHandle, EngineError> {
-        let (entry, guest) = self.at_work(owner, id, &spec).await?;
+    pub async fn start(&self, spec: ProcessSpec) -> Result<ProcessHandle, EngineError> {
+        let (entry, guest) = self.at_work(&spec).await?;
         entry.failing(guest.start(spec).await)
     }
 
     /// Starts a process and leaves it alone.
-    pub async fn spawn(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        spec: ProcessSpec,
-    ) -> Result<Process, EngineError> {
-        let (entry, guest) = self.at_work(owner, id, &spec).await?;
+    pub async fn spawn(&self, spec: ProcessSpec) -> Result<Process, EngineError> {
+        let (entry, guest) = self.at_work(&spec).await?;
         entry.failing(guest.spawn(spec).await)
     }
 
     /// Starts a process that will listen on a port, which it finds in `PORT`. Does not wait for the port.
-    pub async fn launch(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        spec: ProcessSpec,
-        port: u16,
-    ) -> Result<Launched, EngineError> {
-        let (entry, guest) = self.at_work(owner, id, &spec).await?;
+    pub async fn launch(&self, spec: ProcessSpec, port: u16) -> Result<Launched, EngineError> {
+        let (entry, guest) = self.at_work(&spec).await?;
         entry.failing(guest.launch_on(spec, port).await)
     }
 
-    /// For a process that was launched with a port.
-    pub async fn launch_status(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        process: ProcessSelector,
-    ) -> Result<Launched, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.launch_status(&process).await
-    }
-
-    /// Follows a process that runs or ran, from a position on.
-    pub async fn follow(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        process: ProcessSelector,
-        from: u64,
-        reader: Reader,
-    ) -> Result<ProcessHandle, EngineError> {
-        self.onlooker(owner, id, Request::Execute).await?.follow(process, from, reader).await
-    }
-
-    pub async fn processes(&self, owner: &Owner, id: &SandboxId) -> Result<Vec<Process>, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.processes().await
-    }
-
-    pub async fn process(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        process: ProcessSelector,
-    ) -> Result<Process, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.process(&process).await
-    }
-
-    pub async fn signal(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        process: ProcessSelector,
-        signal: i32,
-        group: bool,
-    ) -> Result<(), EngineError> {
-        self.guest(owner, id, Request::Execute).await?.signal(process, signal, group).await
-    }
-
-    /// Writes to a process's standard input, and closes it if asked. Waits when the process does not read.
-    pub async fn input(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        process: ProcessSelector,
-        bytes: Bytes,
-        close: bool,
-    ) -> Result<(), EngineError> {
-        self.guest(owner, id, Request::Execute).await?.input(process, bytes, close).await
-    }
-
-    /// As [`Engine::input`], for what arrives in pieces.
-    pub async fn open_input(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        process: ProcessSelector,
-        close: bool,
-    ) -> Result<ProcessInput, EngineError> {
-        self.guest(owner, id, Request::Execute).await?.open_input(process, close).await
-    }
-
-    pub async fn resize(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        process: ProcessSelector,
-        size: TerminalSize,
-    ) -> Result<(), EngineError> {
-        self.guest(owner, id, Request::Execute).await?.resize(process, size).await
-    }
-
-    pub async fn wait(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        process: ProcessSelector,
-    ) -> Result<Exit, EngineError> {
-        let guest = self.onlooker(owner, id, Request::Execute).await?;
-        let exit = guest.wait(process).await?;
-        guest.gate().flush().await?;
-        Ok(exit)
-    }
-
     /// Comes in to start a process, which the journal knows before it is there.
-    async fn at_work(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        spec: &ProcessSpec,
-    ) -> Result<(Arc<Entry>, Guest), EngineError> {
-        let entry = Arc::new(self.enter(owner, id, Request::Execute).await?);
+    async fn at_work(&self, spec: &ProcessSpec) -> Result<(Arc<Entry>, Guest), EngineError> {
+        let entry = Arc::new(self.enter(Request::Execute).await?);
         let (command, process) = (as_typed(&spec.argv), None);
         let action = match spec.terminal {
             Some(_) if spec.argv.iter().map(ByteString::as_bytes).eq(LOGIN_SHELL.map(str::as_bytes)) => {
@@ -263,15 +149,86 @@ impl Engine {
     }
 
     /// Comes in to look on, which is no work that anybody has to wait for.
-    pub(crate) async fn onlooker(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        request: Request,
-    ) -> Result<Guest, EngineError> {
-        let entry = self.enter(owner, id, request).await?;
+    pub(crate) async fn onlooker(&self, request: Request) -> Result<Guest, EngineError> {
+        let entry = self.enter(request).await?;
         entry.step_aside();
         Ok(Guest::new(Arc::new(entry)))
+    }
+}
+
+/// The processes of a sandbox that were started before.
+#[derive(Debug, Clone)]
+pub struct Processes {
+    pub(crate) sandbox: Sandbox,
+}
+
+impl Sandbox {
+    pub fn processes(&self) -> Processes {
+        Processes { sandbox: self.clone() }
+    }
+}
+
+impl Processes {
+    /// For a process that was launched with a port.
+    pub async fn launch_status(&self, process: ProcessSelector) -> Result<Launched, EngineError> {
+        self.sandbox.guest(Request::Execute).await?.launch_status(&process).await
+    }
+
+    /// Follows a process that runs or ran, from a position on.
+    pub async fn follow(
+        &self,
+        process: ProcessSelector,
+        from: u64,
+        reader: Reader,
+    ) -> Result<ProcessHandle, EngineError> {
+        self.sandbox.onlooker(Request::Execute).await?.follow(process, from, reader).await
+    }
+
+    pub async fn list(&self) -> Result<Vec<Process>, EngineError> {
+        self.sandbox.guest(Request::Execute).await?.processes().await
+    }
+
+    pub async fn get(&self, process: ProcessSelector) -> Result<Process, EngineError> {
+        self.sandbox.guest(Request::Execute).await?.process(&process).await
+    }
+
+    pub async fn signal(
+        &self,
+        process: ProcessSelector,
+        signal: i32,
+        group: bool,
+    ) -> Result<(), EngineError> {
+        self.sandbox.guest(Request::Execute).await?.signal(process, signal, group).await
+    }
+
+    /// Writes to a process's standard input, and closes it if asked. Waits when the process does not read.
+    pub async fn input(
+        &self,
+        process: ProcessSelector,
+        bytes: Bytes,
+        close: bool,
+    ) -> Result<(), EngineError> {
+        self.sandbox.guest(Request::Execute).await?.input(process, bytes, close).await
+    }
+
+    /// As [`Engine::input`], for what arrives in pieces.
+    pub async fn open_input(
+        &self,
+        process: ProcessSelector,
+        close: bool,
+    ) -> Result<ProcessInput, EngineError> {
+        self.sandbox.guest(Request::Execute).await?.open_input(process, close).await
+    }
+
+    pub async fn resize(&self, process: ProcessSelector, size: TerminalSize) -> Result<(), EngineError> {
+        self.sandbox.guest(Request::Execute).await?.resize(process, size).await
+    }
+
+    pub async fn wait(&self, process: ProcessSelector) -> Result<Exit, EngineError> {
+        let guest = self.sandbox.onlooker(Request::Execute).await?;
+        let exit = guest.wait(process).await?;
+        guest.gate().flush().await?;
+        Ok(exit)
     }
 }
 

@@ -15,9 +15,11 @@
 //! The links of those that are adopted are taken over first, and all others are taken away. One whose link cannot be taken over runs
 //! on without it.
 //!
-//! Only what carries this catalog's mark is removed: sandboxes that others made on the same machine are left alone. When most
-//! of what should be there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier than the
-//! truth. Then nothing is removed, and the engine only answers questions until somebody has looked.
+//! Only what carries this node's mark is removed: sandboxes that others made on the same machine
+//! are left alone. Records of what other nodes hold are not looked at. When most of what should be
+//! there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier
+//! than the truth. Then nothing is removed, and the engine only answers questions until somebody
+//! has looked.
 
 mod layers;
 mod links;
@@ -29,32 +31,21 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use tokio::task::JoinHandle;
-use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{Found, IsolationError, IsolationErrorKind, Random, SandboxId, SandboxRecord, Status};
+use warren_core::catalog::CatalogError;
+use warren_core::{Found, IsolationError, IsolationErrorKind, SandboxId, SandboxRecord, Status};
 
-use self::plan::{Plan, Therefore};
+use self::plan::{Decision, Plan};
 use crate::backend::Backend;
 use crate::blocking::blocking;
-use crate::driver::{Adopted, Driver, First, Remains, Task};
+use crate::cell::Task;
+use crate::driver::{Adopted, Driver, First, Remains};
 use crate::engine::OpenError;
 use crate::error::sentence;
+use crate::images::Leftovers;
 use crate::{Engine, EngineError, Mode};
 
-/// The label by which a start knows the sandboxes of its own catalog.
-pub(crate) const MARK: &str = "warren.engine";
-const INSTANCE: &str = "instance";
 /// Orphans that are removed at the same time.
 const REMOVALS_AT_ONCE: usize = 4;
-
-/// The catalog's own name, made at its first start.
-pub(crate) fn instance(catalog: &dyn Catalog, random: &dyn Random) -> Result<String, CatalogError> {
-    if let Some(instance) = catalog.setting(INSTANCE)? {
-        return Ok(instance);
-    }
-    let instance = format!("{:032x}", u128::from_be_bytes(random.bits()));
-    catalog.set_setting(INSTANCE, Some(&instance))?;
-    Ok(instance)
-}
 
 /// Adopts what runs, and sees to the rest in the background.
 pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
@@ -68,6 +59,10 @@ pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
         tracing::error!(reason, "the engine only answers questions until somebody has looked");
         engine.set_mode(Mode::ReadOnly { reason: reason.clone() });
     }
+    let leftovers = match &doubt {
+        None => engine.find_leftovers(&world.records).await?,
+        Some(_) => Leftovers::default(),
+    };
     let (shared, doubtful) = (engine.inner(), doubt.is_some());
     // Before anything runs that could be in the way of it.
     let (world, plan) = blocking(move || {
@@ -76,7 +71,7 @@ pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
         (World { links, ..world }, plan)
     })
     .await;
-    drop(carry_out(engine, world, plan, !doubtful));
+    drop(carry_out(engine, world, plan, leftovers, !doubtful));
     Ok(())
 }
 
@@ -88,12 +83,13 @@ pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError>
     })?;
     let plan = world.plan(engine);
     tracing::warn!(missing = plan.missing, orphans = plan.orphans.len(), "losses were accepted");
+    let leftovers = engine.find_leftovers(&world.records).await?;
     engine.set_mode(Mode::Normal);
     let shared = engine.inner();
     let (world, plan) =
         blocking(move || (World { links: links::take_over(&shared, &plan), ..world }, plan)).await;
     // Whoever accepted them asks next what was lost.
-    drop(carry_out(engine, world, plan, true).await);
+    drop(carry_out(engine, world, plan, leftovers, true).await);
     Ok(())
 }
 
@@ -119,7 +115,8 @@ impl World {
         blocking(move || {
             let parts = &engine.shared.parts;
             layers::check_durability(&engine).map_err(LookError::Catalog)?;
-            let mut records = parts.catalog.unfinished_sandboxes().map_err(LookError::Catalog)?;
+            let mut records =
+                parts.catalog.unfinished_sandboxes(engine.node()).map_err(LookError::Catalog)?;
             let mut found = HashMap::new();
             for backend in &engine.shared.backends {
                 for sandbox in backend.port.list().map_err(LookError::Backend)? {
@@ -140,19 +137,19 @@ impl World {
             self.found.iter().map(|(id, (_, found))| (id, found)).collect();
         let known = |id: &SandboxId| engine.shared.registry.holds(id);
         let clock = engine.shared.parts.clock.as_ref();
-        Plan::make(&self.records, &found, known, &engine.shared.instance, clock.boot_id())
+        Plan::make(&self.records, &found, known, engine.node(), clock.boot_id())
     }
 }
 
 impl World {
     /// What a sandbox's driver begins with; `None` if it is not to have one now.
-    fn first(&mut self, id: &SandboxId, therefore: Therefore, all: bool) -> Option<First> {
+    fn first(&mut self, id: &SandboxId, decision: Decision, all: bool) -> Option<First> {
         let link = self.links.remove(id).unwrap_or(Adopted::NoLink);
-        match (therefore, self.watches.remove(id)) {
-            (Therefore::Adopt { frozen }, Some(watch)) => Some(First::Adopt { watch, frozen, link }),
+        match (decision, self.watches.remove(id)) {
+            (Decision::Adopt { frozen }, Some(watch)) => Some(First::Adopt { watch, frozen, link }),
             // It ended after it was listed.
-            (Therefore::Adopt { .. }, None) => all.then_some(First::Settle(Remains::Dead)),
-            (Therefore::Settle(remains), _) => all.then_some(First::Settle(remains)),
+            (Decision::Adopt { .. }, None) => all.then_some(First::Settle(Remains::Dead)),
+            (Decision::Settle(remains), _) => all.then_some(First::Settle(remains)),
         }
     }
 
@@ -186,13 +183,19 @@ fn watch_all(
 
 /// Starts drivers for all that is to be done; with `all` false only for what needs no change. The task that is answered ends when
 /// all of it is done.
-fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) -> JoinHandle<()> {
+fn carry_out(
+    engine: &Engine,
+    mut world: World,
+    plan: Plan,
+    leftovers: Leftovers,
+    all: bool,
+) -> JoinHandle<()> {
     for record in &world.records {
         engine.shared.registry.note_files(record);
     }
     let mut settling = Vec::new();
-    for (record, therefore) in plan.steps {
-        let Some(first) = world.first(&record.id, therefore, all) else { continue };
+    for (record, decision) in plan.steps {
+        let Some(first) = world.first(&record.id, decision, all) else { continue };
         let Some(backend) = world.backend(engine, &record) else { continue };
         let as_recorded = match first {
             First::Adopt { frozen, ref link, .. } => {
@@ -213,6 +216,7 @@ fn carry_out(engine: &Engine, mut world: World, plan: Plan, all: bool) -> JoinHa
             drop(cell.ask(Task::Look(None)).await);
         }
         if all {
+            engine.clear_leftovers(leftovers).await;
             // Those whose sandbox ended and who were not told, and leases that are still held.
             engine.sweep_sessions().await;
             engine.collect_layers().await;

@@ -2,12 +2,13 @@
 
 use warren_core::catalog::{Durability, UpdateSessionError};
 use warren_core::{
-    Event, NewRun, Owner, Provision, RunDenied, RunId, RunRecord, SessionId, SessionRecord, SessionRequest,
-    Status, can_run, record_run,
+    Event, NewRun, Provision, RunDenied, RunId, RunRecord, SessionRecord, SessionRequest, Status, can_run,
+    record_run,
 };
 
+use crate::error::{Field, Wording};
 use crate::sessions::not_found_or;
-use crate::{Engine, EngineError, SessionView};
+use crate::{EngineError, Session, SessionView};
 
 const MOST_TASK_BYTES: usize = 64 << 10;
 const MOST_RESULT_BYTES: usize = 1 << 20;
@@ -33,19 +34,17 @@ pub struct SessionDetails {
     pub runs: Vec<RunRecord>,
 }
 
-impl Engine {
+impl Session {
     /// Appends a run; sums are exact however many do so at once. What is returned survives a power cut.
-    pub async fn record_run(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        run: NewRun,
-    ) -> Result<RunRecord, EngineError> {
-        self.may_change()?;
+    pub async fn record_run(&self, run: NewRun) -> Result<RunRecord, EngineError> {
+        self.engine.may_change()?;
         check_run(&run)?;
-        let run_id = RunId::from_random(self.shared.parts.random.bits());
-        let (clock, owner, id) = (self.shared.parts.clock.clone(), owner.clone(), id.clone());
+        self.engine.check_session(self.owner(), &self.id).await?;
+        let run_id = RunId::from_random(self.engine.shared.parts.random.bits());
+        let (clock, owner, id) =
+            (self.engine.shared.parts.clock.clone(), self.owner().clone(), self.id.clone());
         let (session, recorded) = self
+            .engine
             .catalog(move |catalog| {
                 let mut recorded = None;
                 let updated = catalog.update_session(&owner, &id, Durability::Disk, &mut |session| {
@@ -62,13 +61,13 @@ impl Engine {
             })
             .await?;
         let (run, tokens, duration_ms) = (recorded.number, recorded.run.tokens, recorded.run.duration_ms);
-        self.tell(&session, Event::RunRecorded { run, tokens, duration_ms });
+        self.engine.tell(&session, Event::RunRecorded { run, tokens, duration_ms });
         Ok(recorded)
     }
 
-    pub async fn can_run(&self, owner: &Owner, id: &SessionId) -> Result<Allowance, EngineError> {
-        let session = self.session_record(owner, id).await?;
-        let clock = self.shared.parts.clock.as_ref();
+    pub async fn can_run(&self) -> Result<Allowance, EngineError> {
+        let session = self.engine.session_record(self.owner(), &self.id).await?;
+        let clock = self.engine.shared.parts.clock.as_ref();
         Ok(Allowance {
             denied: can_run(&session, clock).err(),
             runs_left: session.limits.runs.saturating_sub(session.totals.runs),
@@ -78,80 +77,65 @@ impl Engine {
     }
 
     /// A session's runs, the first one first.
-    pub async fn runs(&self, owner: &Owner, id: &SessionId) -> Result<Vec<RunRecord>, EngineError> {
-        self.session_record(owner, id).await?;
-        let (owner, id) = (owner.clone(), id.clone());
-        Ok(self.catalog(move |catalog| catalog.runs(&owner, &id)).await?)
+    pub async fn runs(&self) -> Result<Vec<RunRecord>, EngineError> {
+        self.engine.session_record(self.owner(), &self.id).await?;
+        let (owner, id) = (self.owner().clone(), self.id.clone());
+        Ok(self.engine.catalog(move |catalog| catalog.runs(&owner, &id)).await?)
     }
 
-    pub async fn session_details(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-    ) -> Result<SessionDetails, EngineError> {
-        let view = self.session(owner, id).await?;
-        let runs = self.runs(owner, id).await?;
+    pub async fn details(&self) -> Result<SessionDetails, EngineError> {
+        let view = self.view().await?;
+        let runs = self.runs().await?;
         Ok(SessionDetails { view, runs })
     }
 
     /// What the session needs is there, at this address. Denied while its sandbox is being made, and once it failed.
     pub async fn mark_ready(
         &self,
-        owner: &Owner,
-        id: &SessionId,
         url: Option<String>,
         job: Option<String>,
     ) -> Result<SessionRecord, EngineError> {
-        self.may_change()?;
-        check_text("url", url.as_deref(), MOST_SCREENSHOT_BYTES)?;
-        check_text("job_id", job.as_deref(), MOST_PROVIDER_BYTES)?;
-        let sandbox = self.session_record(owner, id).await?.sandbox;
-        let sandbox = self.sandbox(owner, &sandbox).await?;
+        self.engine.may_change()?;
+        check_text(Field::ProvisionUrl, url.as_deref(), MOST_SCREENSHOT_BYTES)?;
+        check_text(Field::ProvisionJob, job.as_deref(), MOST_PROVIDER_BYTES)?;
+        let sandbox = self.engine.session_record(self.owner(), &self.id).await?.sandbox;
+        let sandbox = self.access().sandbox(&sandbox).record().await?;
         if sandbox.status == Status::Creating {
             let reason = warren_core::DenyReason::StillCreating;
             return Err(EngineError::Denied { id: sandbox.id, status: sandbox.status, reason });
         }
-        self.provision(owner, id, Provision::Ready { url, job }).await
+        self.provision(Provision::Ready { url, job }).await
     }
 
     /// What the session needs cannot be had, and why. The first reason stays.
-    pub async fn mark_failed(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        reason: String,
-    ) -> Result<SessionRecord, EngineError> {
-        self.may_change()?;
+    pub async fn mark_failed(&self, reason: String) -> Result<SessionRecord, EngineError> {
+        self.engine.may_change()?;
         if reason.trim().is_empty() || reason.len() > MOST_REASON_BYTES {
-            let message = format!("reason takes 1 to {MOST_REASON_BYTES} bytes of text");
-            return Err(EngineError::invalid("reason", message));
+            let message = format!("takes 1 to {MOST_REASON_BYTES} bytes of text");
+            return Err(EngineError::invalid(Field::FailureReason, Wording::Predicate(message)));
         }
-        self.provision(owner, id, Provision::Failed { reason }).await
+        self.provision(Provision::Failed { reason }).await
     }
 
     /// Marks the session expired; its sandbox is stopped in the background, files kept as the sandbox was told.
-    pub async fn expire(&self, owner: &Owner, id: &SessionId) -> Result<SessionRecord, EngineError> {
-        self.may_change()?;
-        let changed = self.step(owner, id, SessionRequest::Expire).await?;
+    pub async fn expire(&self) -> Result<SessionRecord, EngineError> {
+        self.engine.may_change()?;
+        let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Expire).await?;
         if changed.written {
             let reason = "the session was told that its time is over";
-            self.tell(&changed.session, Event::SessionExpired { reason: reason.to_owned() });
-            let (engine, session) = (self.clone(), changed.session.clone());
+            self.engine.tell(&changed.session, Event::SessionExpired { reason: reason.to_owned() });
+            let (engine, session) = (self.engine.clone(), changed.session.clone());
             tokio::spawn(async move { engine.stop_expired(&session, reason.to_owned()).await });
         }
         Ok(changed.session)
     }
 
-    async fn provision(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        next: Provision,
-    ) -> Result<SessionRecord, EngineError> {
+    async fn provision(&self, next: Provision) -> Result<SessionRecord, EngineError> {
         let word = if matches!(next, Provision::Failed { .. }) { "failed" } else { "ready" };
-        let clock = self.shared.parts.clock.clone();
+        let clock = self.engine.shared.parts.clock.clone();
         let changed = self
-            .change(owner, id, move |session| {
+            .engine
+            .change(self.owner(), &self.id, move |session| {
                 let denied = |session: &SessionRecord, advice| EngineError::SessionState {
                     id: session.id.clone(),
                     state: session.state,
@@ -171,7 +155,7 @@ impl Engine {
             })
             .await?;
         if changed.written {
-            self.tell(&changed.session, Event::SessionProvisioned { state: word.to_owned() });
+            self.engine.tell(&changed.session, Event::SessionProvisioned { state: word.to_owned() });
         }
         Ok(changed.session)
     }
@@ -179,21 +163,27 @@ impl Engine {
 
 fn check_run(run: &NewRun) -> Result<(), EngineError> {
     if run.task.trim().is_empty() {
-        return Err(EngineError::invalid("task", "task says what was to be done, and must not be empty"));
+        let message = "says what was to be done, and must not be empty".to_owned();
+        return Err(EngineError::invalid(Field::Task, Wording::Predicate(message)));
     }
-    check_text("task", Some(&run.task), MOST_TASK_BYTES)?;
-    check_text("result", run.result.as_deref(), MOST_RESULT_BYTES)?;
-    check_text("provider", run.provider.as_deref(), MOST_PROVIDER_BYTES)?;
+    check_text(Field::Task, Some(&run.task), MOST_TASK_BYTES)?;
+    check_text(Field::RunResult, run.result.as_deref(), MOST_RESULT_BYTES)?;
+    check_text(Field::Provider, run.provider.as_deref(), MOST_PROVIDER_BYTES)?;
     if run.screenshots.len() > MOST_SCREENSHOTS {
-        let message = format!("screenshots takes {MOST_SCREENSHOTS} at most");
-        return Err(EngineError::invalid("screenshots", message));
+        let message = format!("takes {MOST_SCREENSHOTS} at most");
+        return Err(EngineError::invalid(Field::Screenshots, Wording::Predicate(message)));
     }
-    run.screenshots.iter().try_for_each(|shot| check_text("screenshots", Some(shot), MOST_SCREENSHOT_BYTES))
+    run.screenshots
+        .iter()
+        .try_for_each(|shot| check_text(Field::Screenshots, Some(shot), MOST_SCREENSHOT_BYTES))
 }
 
-fn check_text(field: &str, text: Option<&str>, most: usize) -> Result<(), EngineError> {
+fn check_text(field: Field, text: Option<&str>, most: usize) -> Result<(), EngineError> {
     if text.is_some_and(|text| text.len() > most) {
-        return Err(EngineError::invalid(field, format!("{field} takes at most {most} bytes of text")));
+        return Err(EngineError::invalid(
+            field,
+            Wording::Predicate(format!("takes at most {most} bytes of text")),
+        ));
     }
     Ok(())
 }

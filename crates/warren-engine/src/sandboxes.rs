@@ -1,21 +1,21 @@
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use warren_core::catalog::SandboxFilter;
 use warren_core::{
-    Activity, DeathCause, DeathCertificate, Isolation, IsolationError, OnExpiry, Owner, Page, PageRequest,
-    Request, SandboxId, SandboxRecord, Status, TemplateInfo, TemplateName, Usage, Verdict, decide,
+    Activity, DeathCause, DeathCertificate, Isolation, IsolationError, Owner, Page, PageRequest, Request,
+    SandboxId, SandboxRecord, Status, TemplateInfo, TemplateName, Usage, Verdict, decide,
 };
 
 use crate::admit::check_words;
 use crate::blocking::{blocking, finished};
+use crate::bounds::labour;
+use crate::cell::{Patch, Task};
 use crate::certificate::Ending;
-use crate::driver::Task;
 use crate::engine::closed;
-use crate::labour;
-use crate::{Engine, EngineError};
+use crate::error::Field;
+use crate::{Access, Engine, EngineError, Sandbox};
 
 /// How often somebody who waits for a sandbox without a driver looks whether it has one.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -29,74 +29,49 @@ pub enum StoppedFiles {
     Delete,
 }
 
-/// What can be changed of a sandbox that exists. `None` leaves it as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Patch {
-    pub labels: Option<BTreeMap<String, String>>,
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// Time to live, counted from now.
-    pub ttl_s: Option<u64>,
-    /// Time to live, counted from now, unless it has more anyway.
-    pub least_ttl_s: Option<u64>,
-    pub on_expiry: Option<OnExpiry>,
-    /// What a face of the service remembers with it. Replaced as a whole.
-    pub annotations: Option<BTreeMap<String, String>>,
+/// The sandboxes of the caller's owner.
+#[derive(Debug, Clone)]
+pub struct Sandboxes {
+    pub(crate) access: Access,
 }
 
-impl Engine {
-    pub async fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        match self.shared.registry.find(owner, id) {
-            Some(cell) => Ok(cell.record().as_ref().clone()),
-            None => self.recorded(owner, id).await,
-        }
+impl Access {
+    pub fn sandboxes(&self) -> Sandboxes {
+        Sandboxes { access: self.clone() }
+    }
+}
+
+impl Sandbox {
+    pub async fn record(&self) -> Result<SandboxRecord, EngineError> {
+        self.engine.record_of(self.owner(), &self.id).await
     }
 
-    pub async fn sandboxes(
-        &self,
-        owner: &Owner,
-        filter: &SandboxFilter,
-        page: &PageRequest,
-    ) -> Result<Page<SandboxRecord>, EngineError> {
-        let (owner, filter, page) = (owner.clone(), filter.clone(), page.clone());
-        Ok(self.catalog(move |catalog| catalog.sandboxes(&owner, &filter, &page)).await?)
-    }
-
-    pub async fn update_sandbox(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        patch: Patch,
-    ) -> Result<SandboxRecord, EngineError> {
-        self.may_change()?;
-        patch.labels.as_ref().map_or(Ok(()), |labels| check_words("labels", labels))?;
-        patch.metadata.as_ref().map_or(Ok(()), |metadata| check_words("metadata", metadata))?;
+    pub async fn update(&self, patch: Patch) -> Result<SandboxRecord, EngineError> {
+        self.engine.may_change()?;
+        patch.labels.as_ref().map_or(Ok(()), |labels| check_words(Field::Labels, labels))?;
+        patch.metadata.as_ref().map_or(Ok(()), |metadata| check_words(Field::Metadata, metadata))?;
         for ttl_s in [patch.ttl_s, patch.least_ttl_s].into_iter().flatten() {
-            self.check_ttl(ttl_s)?;
+            self.engine.check_ttl(ttl_s)?;
         }
-        self.ask(owner, id, Task::Patch(patch)).await
+        self.engine.ask(self.owner(), &self.id, Task::Patch(patch)).await
     }
 
     /// Has its time be over now: what is to become of it then becomes of it. Idempotent.
-    pub async fn end_time(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        self.may_change()?;
-        self.ask(owner, id, Task::Expire).await
+    pub async fn end_time(&self) -> Result<SandboxRecord, EngineError> {
+        self.engine.may_change()?;
+        self.engine.ask(self.owner(), &self.id, Task::Expire).await
     }
 
     /// Freezes every process, once those who work in the sandbox are done or the settings' time for that is over. Idempotent.
-    pub async fn pause(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        let drain = Duration::from_millis(self.shared.settings.pause_drain_ms);
-        self.pause_after(owner, id, drain).await
+    pub async fn pause(&self) -> Result<SandboxRecord, EngineError> {
+        let drain = Duration::from_millis(self.engine.shared.settings.pause_drain_ms);
+        self.pause_after(drain).await
     }
 
-    /// As [`Engine::pause`], waiting so long for those who work in it. Followers of processes that run anyway are not waited for.
-    pub async fn pause_after(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        drain: Duration,
-    ) -> Result<SandboxRecord, EngineError> {
-        self.may_change()?;
-        if let Some(cell) = self.shared.registry.find(owner, id)
+    /// As [`Sandbox::pause`], waiting so long for those who work in it. Followers of processes that run anyway are not waited for.
+    pub async fn pause_after(&self, drain: Duration) -> Result<SandboxRecord, EngineError> {
+        self.engine.may_change()?;
+        if let Some(cell) = self.engine.shared.registry.find(self.owner(), &self.id)
             && cell.status() == Status::Ready
         {
             let life = cell.life();
@@ -110,13 +85,13 @@ impl Engine {
             // Whoever is not done by then is frozen at work.
             drop(timeout(drain, drained).await);
         }
-        self.ask(owner, id, Task::Pause).await
+        self.engine.ask(self.owner(), &self.id, Task::Pause).await
     }
 
     /// Thaws a paused sandbox, or starts again one that was stopped with its files kept. Idempotent.
     /// The session that its end took away goes on with it, if no other holds it.
-    pub async fn resume(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+    pub async fn resume(&self) -> Result<SandboxRecord, EngineError> {
+        let (engine, owner, id) = (self.engine.clone(), self.owner().clone(), self.id.clone());
         finished(async move {
             let _turn = engine.shared.leases.turns.hold(id.clone()).await;
             let record = engine.set_going(&owner, &id).await?;
@@ -126,7 +101,79 @@ impl Engine {
         .await
     }
 
-    /// As [`Engine::resume`], for callers that see to the sessions themselves.
+    /// Ends a sandbox and its sessions. With [`StoppedFiles::Delete`] also one that was stopped before. Idempotent.
+    pub async fn stop(&self, files: StoppedFiles) -> Result<SandboxRecord, EngineError> {
+        self.engine.stop_by(&self.caller.name, self.owner(), &self.id, files).await
+    }
+
+    /// How it ended; `None` while it lives.
+    pub async fn death(&self) -> Result<Option<DeathCertificate>, EngineError> {
+        let record = self.record().await?;
+        Ok(record.death.filter(|_| record.status.is_terminal()))
+    }
+
+    /// What it uses; of one that has ended, what it had used.
+    pub async fn usage(&self) -> Result<Usage, EngineError> {
+        let record = self.record().await?;
+        if record.is_live() && record.status != Status::Creating {
+            // Where the disk has no quotas every file is looked at: one count at a time, and those who wait have no thread.
+            let call = self.engine.shared.in_flight.take(self.owner(), &self.id)?;
+            let turn = match self.engine.shared.registry.find(self.owner(), &self.id) {
+                Some(cell) => Some(Arc::clone(&cell.counting).lock_owned().await),
+                None => None,
+            };
+            let (engine, backend, id) =
+                (self.engine.inner(), self.engine.backend_of(&record)?, self.id.clone());
+            let place = backend.labour.to_count(self.owner()).await?;
+            let usage = move || {
+                let _held = (turn, call);
+                engine.usage_of(backend.port.as_ref(), &id).map_err(EngineError::Backend)
+            };
+            return labour::at(place, usage).await;
+        }
+        match record.death.and_then(|death| death.usage) {
+            Some(usage) => Ok(usage),
+            None => Err(match decide(record.status, Activity::default(), Request::Execute) {
+                Verdict::Denied(reason) => {
+                    EngineError::Denied { id: record.id, status: record.status, reason }
+                }
+                Verdict::AlreadySo | Verdict::Proceed(_) => EngineError::sandbox_not_found(&self.id),
+            }),
+        }
+    }
+
+    /// Waits until the sandbox's record has a later generation than `seen`, or for `patience_ms`.
+    pub async fn changed(&self, seen: u64, patience_ms: u64) -> Result<SandboxRecord, EngineError> {
+        let until = Instant::now() + Duration::from_millis(patience_ms.min(MOST_PATIENCE_MS));
+        let mut closing = self.engine.shared.closing.subscribe();
+        loop {
+            let record = self.record().await?;
+            if record.generation > seen || Instant::now() >= until {
+                return Ok(record);
+            }
+            let change = self.engine.next_change(self.owner(), &self.id, seen);
+            tokio::select! {
+                // Either way the record is read again.
+                waited = timeout_at(until, change) => drop(waited),
+                () = closed(&mut closing) => return Ok(record),
+            }
+        }
+    }
+}
+
+impl Sandboxes {
+    pub async fn list(
+        &self,
+        filter: &SandboxFilter,
+        page: &PageRequest,
+    ) -> Result<Page<SandboxRecord>, EngineError> {
+        let (owner, filter, page) = (self.access.owner().clone(), filter.clone(), page.clone());
+        Ok(self.access.engine.catalog(move |catalog| catalog.sandboxes(&owner, &filter, &page)).await?)
+    }
+}
+
+impl Engine {
+    /// As [`Sandbox::resume`], for callers that see to the sessions themselves.
     pub(crate) async fn set_going(
         &self,
         owner: &Owner,
@@ -136,19 +183,19 @@ impl Engine {
         self.ask(owner, id, Task::Resume).await
     }
 
-    /// Ends a sandbox and its sessions. With [`StoppedFiles::Delete`] also one that was stopped before. Idempotent.
-    pub async fn stop(
+    /// As [`Sandbox::stop`], in somebody's name.
+    pub(crate) async fn stop_by(
         &self,
+        by: &str,
         owner: &Owner,
         id: &SandboxId,
         files: StoppedFiles,
-        by: &str,
     ) -> Result<SandboxRecord, EngineError> {
         let cause = DeathCause::Killed { by: by.to_owned() };
         self.stop_because(owner, id, cause, format!("{by} ended it"), files).await
     }
 
-    /// Ends a sandbox for a reason of the engine's own; otherwise as [`Engine::stop`].
+    /// Ends a sandbox for a reason of the engine's own; otherwise as [`Sandbox::stop`].
     pub(crate) async fn stop_because(
         &self,
         owner: &Owner,
@@ -162,73 +209,10 @@ impl Engine {
         self.ask(owner, id, Task::Stop(ending)).await
     }
 
-    /// How it ended; `None` while it lives.
-    pub async fn death(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-    ) -> Result<Option<DeathCertificate>, EngineError> {
-        let record = self.sandbox(owner, id).await?;
-        Ok(record.death.filter(|_| record.status.is_terminal()))
-    }
-
-    /// What it uses; of one that has ended, what it had used.
-    pub async fn usage(&self, owner: &Owner, id: &SandboxId) -> Result<Usage, EngineError> {
-        let record = self.sandbox(owner, id).await?;
-        if record.is_live() && record.status != Status::Creating {
-            // Where the disk has no quotas every file is looked at: one count at a time, and those who wait have no thread.
-            let call = self.shared.in_flight.take(owner, id)?;
-            let turn = match self.shared.registry.find(owner, id) {
-                Some(cell) => Some(Arc::clone(&cell.counting).lock_owned().await),
-                None => None,
-            };
-            let (engine, backend, id) = (self.inner(), self.backend_of(&record)?, id.clone());
-            let place = backend.labour.to_count(owner).await?;
-            let usage = move || {
-                let _held = (turn, call);
-                engine.usage_of(backend.port.as_ref(), &id).map_err(EngineError::Backend)
-            };
-            return labour::at(place, usage).await;
-        }
-        match record.death.and_then(|death| death.usage) {
-            Some(usage) => Ok(usage),
-            None => Err(match decide(record.status, Activity::default(), Request::Execute) {
-                Verdict::Denied(reason) => {
-                    EngineError::Denied { id: record.id, status: record.status, reason }
-                }
-                Verdict::AlreadySo | Verdict::Proceed(_) => EngineError::sandbox_not_found(id),
-            }),
-        }
-    }
-
     /// All figures of a sandbox, those of its link too. Blocks.
     pub(crate) fn usage_of(&self, backend: &dyn Isolation, id: &SandboxId) -> Result<Usage, IsolationError> {
         let network = self.shared.parts.networks.usage(id);
         backend.usage(id).map(|usage| Usage { network, ..usage })
-    }
-
-    /// Waits until the sandbox's record has a later generation than `seen`, or for `patience_ms`.
-    pub async fn changed(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        seen: u64,
-        patience_ms: u64,
-    ) -> Result<SandboxRecord, EngineError> {
-        let until = Instant::now() + Duration::from_millis(patience_ms.min(MOST_PATIENCE_MS));
-        let mut closing = self.shared.closing.subscribe();
-        loop {
-            let record = self.sandbox(owner, id).await?;
-            if record.generation > seen || Instant::now() >= until {
-                return Ok(record);
-            }
-            let change = self.next_change(owner, id, seen);
-            tokio::select! {
-                // Either way the record is read again.
-                waited = timeout_at(until, change) => drop(waited),
-                () = closed(&mut closing) => return Ok(record),
-            }
-        }
     }
 
     /// Returns when a change may have happened.
@@ -262,7 +246,7 @@ impl Engine {
     /// Templates that sandboxes and snapshots stand on. Blocks.
     pub fn templates_in_use(&self) -> Result<Vec<TemplateName>, EngineError> {
         let mut names = self.shared.registry.templates_in_use();
-        names.extend(self.shared.parts.catalog.templates_of_snapshots()?);
+        names.extend(self.shared.parts.catalog.templates_of_snapshots(self.node())?);
         names.sort();
         names.dedup();
         Ok(names)

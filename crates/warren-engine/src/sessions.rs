@@ -1,4 +1,4 @@
-//! Sessions: a client's lease on a sandbox, from [`Engine::acquire`] to its end.
+//! Sessions: a client's lease on a sandbox, from [`Sessions::acquire`] to its end.
 //!
 //! What may be asked of a session in which state is [`warren_core::decide_session`]'s table. What that means for the sandbox:
 //!
@@ -21,50 +21,19 @@ mod acquire;
 mod attach;
 mod change;
 mod fits;
-mod keyed;
 mod sweep;
-mod thinking;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    Automatic, ByteSize, Event, OnExpiry, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxKind,
-    SandboxRecord, SandboxSpec, SessionId, SessionRecord, SnapshotId, Timeouts, check_labels,
+    ByteSize, Event, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxRecord, SessionId, SessionRecord,
+    Timeouts,
 };
 
 pub(crate) use self::change::not_found_or;
-pub(crate) use self::keyed::Keyed;
-use self::thinking::Thinking;
-use crate::{Engine, EngineError, Missing};
-
-/// What the engine remembers of sessions beside the catalog; all of it can be lost.
-#[derive(Debug, Default)]
-pub(crate) struct Leases {
-    /// Those who act on a sandbox for the sake of one of its sessions do so one after the other.
-    pub(crate) turns: Keyed<SandboxId>,
-    /// Those who ask for one chat's sandbox, likewise.
-    pub(crate) chats: Keyed<(Owner, String)>,
-    thinking: Thinking,
-}
-
-/// What a fresh sandbox is to be.
-#[derive(Debug, Clone)]
-pub struct NewSandbox {
-    /// Validated by the engine. The time to live is `limits.lifetime_s`.
-    pub spec: SandboxSpec,
-    pub disk_limit_required: bool,
-    pub kind: SandboxKind,
-    pub metadata: BTreeMap<String, String>,
-    pub on_expiry: OnExpiry,
-    /// What a face of the service wants to find again in the record.
-    pub annotations: BTreeMap<String, String>,
-    /// The state it begins with; absent: the template as it is.
-    pub from: Option<SnapshotId>,
-    /// Which snapshots are taken without being asked for; absent: as the settings say.
-    pub automatic: Option<Automatic>,
-}
+use crate::{Access, Engine, EngineError, Missing, NewSandbox, Sandboxes, Session};
 
 /// A request for a session with a sandbox.
 #[derive(Debug, Clone)]
@@ -87,22 +56,6 @@ pub struct Acquire {
     /// Whether the session is answered at once and its sandbox made in the background.
     pub background: bool,
     pub idempotency: Option<Expected>,
-}
-
-impl NewSandbox {
-    /// One of this spec with every default.
-    pub fn new(spec: SandboxSpec) -> Self {
-        Self {
-            spec,
-            disk_limit_required: false,
-            kind: SandboxKind::default(),
-            metadata: BTreeMap::new(),
-            on_expiry: OnExpiry::default(),
-            annotations: BTreeMap::new(),
-            from: None,
-            automatic: None,
-        }
-    }
 }
 
 impl Acquire {
@@ -183,36 +136,51 @@ pub struct SessionView {
     pub sandbox: Option<SandboxRecord>,
 }
 
-impl Engine {
+impl Session {
     /// A session and its sandbox, whatever their state.
-    pub async fn session(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
-        let session = self.session_record(owner, id).await?;
-        let sandbox = match self.sandbox(owner, &session.sandbox).await {
+    pub async fn view(&self) -> Result<SessionView, EngineError> {
+        let session = self.engine.session_record(self.owner(), &self.id).await?;
+        let sandbox = match self.access().sandbox(&session.sandbox).record().await {
             Ok(sandbox) => Some(sandbox),
             Err(EngineError::NotFound { .. }) => None,
             Err(error) => return Err(error),
         };
         Ok(SessionView { session, sandbox })
     }
+}
 
+/// The sessions of the caller's owner.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    pub(crate) access: Access,
+}
+
+impl Access {
+    pub fn sessions(&self) -> Sessions {
+        Sessions { access: self.clone() }
+    }
+}
+
+impl Sessions {
     /// The owner's sessions, the newest first: of a sandbox, of a client, or all.
-    pub async fn sessions(
+    pub async fn list(
         &self,
-        owner: &Owner,
         filter: &SessionFilter,
         page: &PageRequest,
     ) -> Result<Page<SessionRecord>, EngineError> {
-        let (owner, filter, page) = (owner.clone(), filter.clone(), page.clone());
-        Ok(self.catalog(move |catalog| catalog.sessions(&owner, &filter, &page)).await?)
+        let (owner, filter, page) = (self.access.owner().clone(), filter.clone(), page.clone());
+        Ok(self.access.engine.catalog(move |catalog| catalog.sessions(&owner, &filter, &page)).await?)
     }
+}
 
+impl Sandboxes {
     /// The sandbox that the owner uses when none is named. One that ended for good is nobody's default any more.
-    pub async fn default_sandbox(&self, owner: &Owner) -> Result<SandboxRecord, EngineError> {
-        let missing = || EngineError::NotFound { what: Missing::DefaultSandbox, id: owner.to_string() };
-        let name = default_of(owner);
-        let id = self.catalog(move |catalog| catalog.setting(&name)).await?.ok_or_else(missing)?;
-        let id = id.parse::<SandboxId>().map_err(|_| missing())?;
-        match self.sandbox(owner, &id).await {
+    pub async fn default(&self) -> Result<SandboxRecord, EngineError> {
+        let missing =
+            || EngineError::NotFound { what: Missing::DefaultSandbox, id: self.access.owner().to_string() };
+        let (engine, whose) = (&self.access.engine, self.access.owner().clone());
+        let id = engine.catalog(move |catalog| catalog.default_sandbox(&whose)).await?.ok_or_else(missing)?;
+        match self.access.sandbox(&id).record().await {
             Ok(sandbox) if sandbox.is_live() || sandbox.files_kept() => Ok(sandbox),
             Ok(_) | Err(EngineError::NotFound { .. }) => Err(missing()),
             Err(error) => Err(error),
@@ -220,22 +188,21 @@ impl Engine {
     }
 
     /// Sets the owner's default sandbox, or with `None` forgets it.
-    pub async fn set_default_sandbox(
-        &self,
-        owner: &Owner,
-        id: Option<&SandboxId>,
-    ) -> Result<(), EngineError> {
-        self.may_change()?;
+    pub async fn set_default(&self, id: Option<&SandboxId>) -> Result<(), EngineError> {
+        self.access.engine.may_change()?;
         if let Some(id) = id {
-            let sandbox = self.sandbox(owner, id).await?;
+            let sandbox = self.access.sandbox(id).record().await?;
             if !sandbox.is_live() && !sandbox.files_kept() {
                 return Err(EngineError::SandboxEnded { id: id.clone(), detail: ended(&sandbox) });
             }
         }
-        let (name, value) = (default_of(owner), id.map(ToString::to_string));
-        Ok(self.catalog(move |catalog| catalog.set_setting(&name, value.as_deref())).await?)
+        let (owner, id) = (self.access.owner().clone(), id.cloned());
+        let engine = &self.access.engine;
+        Ok(engine.catalog(move |catalog| catalog.set_default_sandbox(&owner, id.as_ref())).await?)
     }
+}
 
+impl Engine {
     pub(crate) async fn session_record(
         &self,
         owner: &Owner,
@@ -250,14 +217,6 @@ impl Engine {
     pub(crate) fn tell(&self, session: &SessionRecord, event: Event) {
         self.emit(&session.owner, Some(&session.sandbox), Some(&session.id), event);
     }
-}
-
-fn default_of(owner: &Owner) -> String {
-    format!("default-sandbox/{owner}")
-}
-
-fn check_words(field: &str, words: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    check_labels(words).map_err(|reason| EngineError::invalid(field, format!("{field}: {reason}")))
 }
 
 /// How a sandbox ended, in a sentence.

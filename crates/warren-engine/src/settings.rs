@@ -6,8 +6,9 @@ use warren_core::{
     RunLimits, SandboxKind, TemplateName, Timeouts,
 };
 
-use crate::in_flight::{InFlight, Most};
-use crate::labour::LabourLimits;
+use crate::bounds::InFlight;
+use crate::bounds::LabourLimits;
+use crate::bounds::in_flight::Most;
 
 /// How the engine behaves. The server fills it from its configuration.
 #[derive(Debug, Clone)]

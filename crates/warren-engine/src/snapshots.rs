@@ -9,7 +9,6 @@ mod compare;
 mod end;
 mod flush;
 mod fork;
-mod keep;
 mod promote;
 mod records;
 mod rollback;
@@ -20,14 +19,24 @@ mod transfer;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use warren_core::{
-    Conflicts, Merge, OnExpiry, SandboxId, SandboxRecord, SessionId, SessionRecord, SnapshotId,
-    SnapshotRecord, Space,
-};
+use warren_core::{Conflicts, Merge, OnExpiry, SandboxId, SessionId, SessionRecord, SnapshotId, Space};
 
-pub(crate) use self::keep::{Keep, Pin, all_snapshots, restacked, stands_on};
+use crate::Access;
+
+use crate::cell::{RolledBack, Taken};
+
+/// The snapshots of the caller's owner.
+#[derive(Debug, Clone)]
+pub struct Snapshots {
+    pub(crate) access: Access,
+}
+
+impl Access {
+    pub fn snapshots(&self) -> Snapshots {
+        Snapshots { access: self.clone() }
+    }
+}
 
 /// A snapshot that somebody asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,15 +46,6 @@ pub struct TakeSnapshot {
     /// Answer when it survives a power cut.
     pub durable: bool,
     pub session: Option<SessionId>,
-}
-
-/// A snapshot that was taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
-    pub snapshot: SnapshotRecord,
-    /// How long the sandbox stood still.
-    pub frozen: Duration,
-    pub took: Duration,
 }
 
 /// A turn that is complete.
@@ -77,34 +77,6 @@ pub struct ForkOrder {
     /// On top of the original's.
     pub labels: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
-}
-
-/// What a rollback did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RolledBack {
-    pub sandbox: SandboxRecord,
-    pub to: SnapshotRecord,
-    /// What it replaced.
-    pub safety: SnapshotRecord,
-    /// What ran in it, and no longer does.
-    pub ended: Vec<EndedProcess>,
-    /// How to come back to what it replaced; absent if neither an undo nor a redo leads there.
-    pub back: Option<WayBack>,
-    pub took: Duration,
-}
-
-/// A command that ended with the state it ran in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndedProcess {
-    pub id: u64,
-    pub command: String,
-}
-
-/// So many steps lead back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WayBack {
-    Undo(u32),
-    Redo(u32),
 }
 
 /// A merge of a fork's changes into another sandbox.

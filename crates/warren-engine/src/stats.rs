@@ -1,8 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use warren_core::{DeathCause, NetworkUsage, SessionState, Status};
+use warren_core::{SessionState, Status};
 
 use crate::Engine;
 
@@ -22,64 +21,6 @@ pub struct Stats {
     pub pool_hit_rate: f64,
     pub mean_creation_ms: f64,
     pub execs: u64,
-}
-
-/// What is counted as it happens.
-#[derive(Debug, Default)]
-pub(crate) struct Figures {
-    created: AtomicU64,
-    creation_ms: AtomicU64,
-    create_failed: AtomicU64,
-    destroyed: AtomicU64,
-    destroyed_by_timeout: AtomicU64,
-    execs: AtomicU64,
-    faults: AtomicU64,
-    ended_links: Mutex<NetworkUsage>,
-}
-
-impl Figures {
-    pub(crate) fn created(&self, took_ms: u64) {
-        count(&self.created);
-        self.creation_ms.fetch_add(took_ms, Ordering::Relaxed);
-    }
-
-    pub(crate) fn create_failed(&self) {
-        count(&self.create_failed);
-    }
-
-    pub(crate) fn ended(&self, cause: &DeathCause) {
-        count(&self.destroyed);
-        if matches!(cause, DeathCause::Timeout | DeathCause::Idle | DeathCause::Ttl) {
-            count(&self.destroyed_by_timeout);
-        }
-    }
-
-    pub(crate) fn exec(&self) {
-        count(&self.execs);
-    }
-
-    pub(crate) fn fault(&self) {
-        count(&self.faults);
-    }
-
-    pub(crate) fn faults(&self) -> u64 {
-        self.faults.load(Ordering::Relaxed)
-    }
-
-    /// A link is gone that carried this much.
-    pub(crate) fn link_ended(&self, usage: &NetworkUsage) {
-        self.ended_links.lock().unwrap_or_else(PoisonError::into_inner).add_ended(usage);
-    }
-
-    /// What links that are gone have carried.
-    pub(crate) fn ended_links(&self) -> NetworkUsage {
-        *self.ended_links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn mean_creation_ms(&self) -> f64 {
-        let created = self.created.load(Ordering::Relaxed).max(1);
-        self.creation_ms.load(Ordering::Relaxed) as f64 / created as f64
-    }
 }
 
 impl Engine {
@@ -106,7 +47,7 @@ impl Engine {
 
     /// Sessions whose client is there, and those whose client went away. Zero when the catalog does not answer.
     pub(crate) async fn count_sessions(&self) -> (u64, u64) {
-        let open = self.catalog(|catalog| catalog.open_sessions()).await.unwrap_or_default();
+        let open = self.catalog(|catalog| catalog.open_sessions(catalog.node())).await.unwrap_or_default();
         let count = |state| open.iter().filter(|session| session.state == state).count() as u64;
         (count(SessionState::Active), count(SessionState::Detached))
     }
@@ -114,11 +55,7 @@ impl Engine {
 
 fn is_active(status: Status) -> bool {
     match status {
-        Status::Creating | Status::Syncing | Status::Ready | Status::Stopping => true,
+        Status::Creating | Status::Ready | Status::Stopping => true,
         Status::Paused | Status::Stopped | Status::Failed => false,
     }
-}
-
-fn count(figure: &AtomicU64) {
-    figure.fetch_add(1, Ordering::Relaxed);
 }

@@ -77,10 +77,22 @@ pub enum EngineStep {
     NetworkRelaxed,
     /// The link of a sandbox that has ended is gone; its record says that it is ending.
     NetworkDetached,
+    /// A build is written down as begun, and nothing of it exists.
+    ImageBegun,
+    /// The state after a step of a build is captured, and no record names it.
+    ImageStepTaken,
+    /// Later builds find that state.
+    ImageStepKept,
+    /// The state of an image is captured, and no record names it.
+    ImageTaken,
+    /// The image has it.
+    ImageWritten,
+    /// An image no longer names a snapshot, which is there.
+    ImageForgotten,
 }
 
 impl EngineStep {
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 47] = [
         Self::CreateRecorded,
         Self::CreateMade,
         Self::CreateReady,
@@ -122,6 +134,12 @@ impl EngineStep {
         Self::NetworkWritten,
         Self::NetworkRelaxed,
         Self::NetworkDetached,
+        Self::ImageBegun,
+        Self::ImageStepTaken,
+        Self::ImageStepKept,
+        Self::ImageTaken,
+        Self::ImageWritten,
+        Self::ImageForgotten,
     ];
 
     pub fn name(self) -> &'static str {
@@ -167,6 +185,12 @@ impl EngineStep {
             Self::NetworkWritten => "engine.network.written",
             Self::NetworkRelaxed => "engine.network.relaxed",
             Self::NetworkDetached => "engine.network.detached",
+            Self::ImageBegun => "engine.image.begun",
+            Self::ImageStepTaken => "engine.image.step-taken",
+            Self::ImageStepKept => "engine.image.step-kept",
+            Self::ImageTaken => "engine.image.taken",
+            Self::ImageWritten => "engine.image.written",
+            Self::ImageForgotten => "engine.image.forgotten",
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use warren_core::{IsolationError, Networks, Owner, Pulse, SandboxId, Status};
 
 use crate::cell::Cell;
-use crate::driver::Task;
+use crate::cell::Task;
 use crate::engine::closed;
 use crate::error::sentence;
 use crate::{Engine, Mode};

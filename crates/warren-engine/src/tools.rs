@@ -20,18 +20,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use warren_core::{Action, Owner, OwnerBond, Request, SandboxId, SandboxRecord, SessionId, SnapshotId};
+use warren_core::{Action, OwnerBond, Request, SandboxRecord, SessionId, SnapshotId};
 use warren_wire::guest::{ByteString, FileCall, FileOperation};
 
 use self::answer::{Answer, ToolError};
 use self::offer::{Order, Tool};
 use crate::blocking::{blocking, finished};
-use crate::error::sentence;
+use crate::error::{Field, Wording, sentence};
 use crate::guest::Guest;
-use crate::journal::cut;
-use crate::{Engine, EngineError};
-
-pub(crate) use self::once::Calls;
+use crate::shown::cut;
+use crate::{Engine, EngineError, Sandbox};
 
 /// How long a call may take that says nothing of it.
 const TIMEOUT_MS: u64 = 120_000;
@@ -112,18 +110,11 @@ pub enum ToolProgress {
     Stderr(String),
 }
 
-impl Engine {
-    /// Every tool there is.
-    pub fn tools(&self) -> Vec<ToolInfo> {
-        Tool::ALL.map(Tool::info).to_vec()
-    }
-
+impl Sandbox {
     /// Calls a tool. Progress that nobody takes in time is dropped; the answer has it all, up to the limits. The call goes on
     /// to its end if the caller does not wait for it.
     pub async fn call_tool(
         &self,
-        owner: &Owner,
-        id: &SandboxId,
         call: ToolCall,
         progress: Option<mpsc::Sender<ToolProgress>>,
     ) -> Result<ToolResult, EngineError> {
@@ -131,26 +122,24 @@ impl Engine {
         let order = tool.parse(&call.params)?;
         once::check_id(&call)?;
         let terms = Terms::of(&call.resources, order.timeout_ms())?;
-        let record = self.sandbox(owner, id).await?;
-        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+        let record = self.record().await?;
+        let sandbox = self.clone();
         finished(async move {
-            let work = engine.do_call(&owner, Arc::new(record), &call, (tool, order), &terms, progress);
-            engine.once(&owner, &id, &call, terms.timeout_ms, work).await
+            let work = sandbox.do_call(Arc::new(record), &call, (tool, order), &terms, progress);
+            sandbox.once(&call, terms.timeout_ms, work).await
         })
         .await
     }
 
     async fn do_call(
         &self,
-        owner: &Owner,
         record: Arc<SandboxRecord>,
         call: &ToolCall,
         (tool, order): (Tool, Order),
         terms: &Terms,
         progress: Option<mpsc::Sender<ToolProgress>>,
     ) -> Result<ToolResult, EngineError> {
-        let id = record.id.clone();
-        let entry = Arc::new(self.enter(owner, &id, tool.leave()).await?);
+        let entry = Arc::new(self.enter(tool.leave()).await?);
         let action = Action::Tool {
             tool: tool.name().to_owned(),
             call: call.call.clone(),
@@ -166,7 +155,7 @@ impl Engine {
             timeout_ms: terms.timeout_ms,
             most_output: terms.most_output,
             memory_bytes: call.resources.memory_bytes,
-            whose: Some((self.inner(), record)),
+            whose: Some((self.engine.inner(), record)),
         };
         let began = Instant::now();
         let outcome = order.run(&context).await;
@@ -180,7 +169,7 @@ impl Engine {
         let Answer { mut content, exit_code, is_error } = outcome?;
         let mut snapshot = None;
         if call.snapshot {
-            match self.take_after_tool(owner, &id, call.session.clone()).await {
+            match self.engine.take_after_tool(self.owner(), &self.id, call.session.clone()).await {
                 Ok(taken) => snapshot = Some(taken.snapshot.id),
                 Err(error) => {
                     // The tool has done its work, and calling it again would do it twice.
@@ -198,6 +187,13 @@ impl Engine {
             tier: tool.tier(),
             repeated: false,
         })
+    }
+}
+
+impl Engine {
+    /// Every tool there is.
+    pub fn tools(&self) -> Vec<ToolInfo> {
+        Tool::ALL.map(Tool::info).to_vec()
     }
 
     /// Where a sandbox's programs start.
@@ -220,15 +216,15 @@ struct Terms {
 impl Terms {
     /// `asked_ms` is what the parameters say: no more than the caller grants.
     fn of(resources: &ToolResources, asked_ms: Option<u64>) -> Result<Self, EngineError> {
-        let within = |name: &str, value: Option<u64>, least: u64, most: u64| match value {
+        let within = |field: Field, value: Option<u64>, least: u64, most: u64| match value {
             Some(value) if !(least..=most).contains(&value) => {
-                Err(EngineError::invalid(name, format!("`{name}` is from {least} to {most}")))
+                Err(EngineError::invalid(field, Wording::Quoted(format!("is from {least} to {most}"))))
             }
             value => Ok(value),
         };
-        let granted_ms = within("timeout_ms", resources.timeout_ms, 1, MOST_TIMEOUT_MS)?;
-        let most = within("max_output_bytes", resources.most_output_bytes, 1, MOST_OUTPUT_BYTES)?;
-        within("memory_bytes", resources.memory_bytes, LEAST_MEMORY_BYTES, u64::MAX)?;
+        let granted_ms = within(Field::ToolTime, resources.timeout_ms, 1, MOST_TIMEOUT_MS)?;
+        let most = within(Field::ToolOutput, resources.most_output_bytes, 1, MOST_OUTPUT_BYTES)?;
+        within(Field::ToolMemory, resources.memory_bytes, LEAST_MEMORY_BYTES, u64::MAX)?;
         let timeout_ms = match (asked_ms, granted_ms) {
             (Some(asked), Some(granted)) => asked.min(granted),
             (asked, granted) => asked.or(granted).unwrap_or(TIMEOUT_MS),

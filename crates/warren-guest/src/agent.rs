@@ -1,9 +1,9 @@
 //! The agent's loop: one thread, one epoll set, and the tables of connections and processes.
 //!
-//! A turn of the loop takes a batch of events, does what each allows without waiting, reaps children, and
-//! then tells followers what has changed, so that a short process's output and exit leave in one message.
-//! A connection being worked on is taken out of its table and put back unless its call is over; file calls,
-//! which block, are the only ones that leave the thread.
+//! A turn of the loop takes a batch of events, does what each allows without waiting, reaps
+//! children, and then tells followers what has changed, so that a short process's output and exit
+//! leave in one message. A connection being worked on is taken out of its table and put back unless
+//! its call is over; file calls, which block, are the only ones that leave the thread.
 
 mod calls;
 mod elevate;
@@ -42,10 +42,11 @@ const MAX_CONNECTIONS: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long accepting rests when descriptors have run out.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
-/// Read at a time, by whoever's turn it is.
+/// The most bytes read at a time, in one turn.
 const SCRATCH: usize = 64 * 1024;
 
-/// Serves calls until the lifeline breaks or the machine outside says that it is over; outside a sandbox anybody may.
+/// Serves calls until the lifeline breaks or the machine outside says that it is over; outside a
+/// sandbox anybody may.
 pub(crate) fn serve(doors: Doors, config: AgentConfig, machine: Option<Machine>) -> Result<(), Errno> {
     let mut agent = Agent::create(doors, config)?;
     agent.machine = machine;
@@ -75,11 +76,11 @@ struct Agent {
     processes: Processes,
     /// Processes whose followers have something to learn at the end of this turn.
     changed: BTreeSet<u64>,
-    /// Pipes that descendants of ended processes still hold: read and dropped, so that nobody is killed for
-    /// writing to them.
+    /// Pipes that descendants of ended processes still hold: read and dropped, so that nobody is
+    /// killed for writing to them.
     leftovers: BTreeMap<u64, Watched>,
     last_leftover: u64,
-    /// Whether a time is set to forget finished processes.
+    /// Set while a timer runs to forget finished processes.
     sweeping: bool,
     spawner: Spawner,
     /// Present in a sandbox whose `/proc` is to tell of itself.
@@ -89,13 +90,13 @@ struct Agent {
     scratch: Vec<u8>,
     began: Instant,
     is_init: bool,
-    /// Whether the machine outside goes down, and processes were asked to end.
+    /// Set once the machine outside goes down and processes were asked to end.
     leaving: bool,
 }
 
-/// Whether the loop goes on.
+/// Tells the loop to go on or to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
+enum Loop {
     On,
     Stop,
 }
@@ -138,7 +139,7 @@ impl Agent {
     }
 
     fn run(mut self) -> Result<(), Errno> {
-        while self.turn()? == Course::On {}
+        while self.turn()? == Loop::On {}
         if !self.is_init {
             for (pid, _) in self.processes.running() {
                 sys::kill(pid, sys::Aim::Group, libc::SIGKILL).ok();
@@ -147,14 +148,14 @@ impl Agent {
         Ok(())
     }
 
-    fn turn(&mut self) -> Result<Course, Errno> {
+    fn turn(&mut self) -> Result<Loop, Errno> {
         let (mut children_ended, mut knock) = (false, false);
         for (token, flags) in self.poller.wait(self.timers.wait(Instant::now()))? {
             match token {
                 Token::Listener => knock = true,
-                Token::Signals if self.take_signals() == Course::Stop => return Ok(Course::Stop),
+                Token::Signals if self.take_signals() == Loop::Stop => return Ok(Loop::Stop),
                 Token::Signals => children_ended = true,
-                Token::Lifeline => return Ok(Course::Stop),
+                Token::Lifeline => return Ok(Loop::Stop),
                 Token::Connection(id) => self.drive(id, |agent, connection| agent.receive(connection, flags)),
                 Token::Upstream(id) => self.drive(id, |_, _| {}),
                 Token::Stdin(id) => self.feed_next(id),
@@ -165,12 +166,13 @@ impl Agent {
                 Token::Elevation(id) => self.serve_elevation(id),
             }
         }
-        // After those who are in: what one has sent before it left arrives before what the next one brings.
+        // After those who are in: what one has sent before it left arrives before what the next one
+        // brings.
         if knock {
             self.accept();
         }
-        if children_ended && self.reap() == Course::Stop {
-            return Ok(Course::Stop);
+        if children_ended && self.reap() == Loop::Stop {
+            return Ok(Loop::Stop);
         }
         let course = self.fire_timers();
         self.tell_followers();
@@ -180,8 +182,9 @@ impl Agent {
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let mut arrived = Vec::new();
-        // A few at a time, so that a crowd at the door does not starve those inside. All are let in before the first is
-        // served: one who comes because of what it was answered has sent more than is known here yet.
+        // A few at a time, so that a crowd at the door does not starve those inside. All are let in
+        // before the first is served: one who comes because of what it was answered has sent more
+        // than is known here yet.
         while arrived.len() < 16 {
             match rustix::net::accept_with(&self.listener, flags) {
                 Ok(socket) => arrived.push(socket),
@@ -205,7 +208,7 @@ impl Agent {
         let mut connection = Connection::new(self.last_connection, socket, until);
         if self.connection_count() >= MAX_CONNECTIONS {
             connection.fail(refuse(FailureCode::Exhausted, "the agent serves too many connections already"));
-            // One try: whoever opens that many connections need not be waited for.
+            // One try: a peer that opens that many connections need not be waited for.
             connection.outbox.flush(&connection.socket).ok();
             return;
         }
@@ -275,7 +278,7 @@ impl Agent {
         }
     }
 
-    fn fire_timers(&mut self) -> Course {
+    fn fire_timers(&mut self) -> Loop {
         let now = Instant::now();
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
@@ -287,7 +290,7 @@ impl Agent {
                 }
                 Timer::Sweep => self.sweep(now),
                 Timer::Machine => self.renew_machine(now),
-                Timer::Leave => return Course::Stop,
+                Timer::Leave => return Loop::Stop,
                 Timer::Elevation { session } => self.drop_silent_elevation(session),
                 Timer::Accept => {
                     let listening = self.listener.watch(&self.poller, EventFlags::IN);
@@ -297,7 +300,7 @@ impl Agent {
                 }
             }
         }
-        Course::On
+        Loop::On
     }
 
     /// Forgets finished processes, and comes back for those that are not due yet.
@@ -309,7 +312,8 @@ impl Agent {
         }
     }
 
-    /// Moves a call forward as far as it goes without waiting. `None` when the connection is no longer ours.
+    /// Moves a call forward as far as it goes without waiting. `None` when the connection is no
+    /// longer ours.
     fn progress(&mut self, mut connection: Connection) -> Option<Connection> {
         loop {
             match self.step(&mut connection) {
@@ -340,7 +344,7 @@ impl Agent {
     }
 }
 
-/// What a call does next.
+/// The next step of a call.
 #[derive(Debug)]
 enum Step {
     /// It has entered another phase and may go on at once.

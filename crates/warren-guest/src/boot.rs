@@ -1,14 +1,15 @@
 //! From a freshly executed static binary to PID 1 of a sandbox, on the native backend.
 //!
 //! The backend clones this process into new namespaces (all but the user namespace) and hands it a
-//! [`BootPlan`]. It still has the host root's rights here, and nothing from the tenant runs: every path inside
-//! the tenant's tree is opened confined to it. The rights are given up last, in one go, and checked.
+//! [`BootPlan`]. It still has the host root's rights here, and nothing from the tenant runs: every
+//! path inside the tenant's tree is opened confined to it. The rights are given up last, in one go,
+//! and checked.
 //!
-//! The order: control groups, network, host name, clocks, overlay trees, own file systems, the user's mounts, pivot,
-//! resource limits, user namespace, capabilities, seccomp.
+//! The order: control groups, network, host name, clocks, overlay trees, own file systems, the
+//! user's mounts, pivot, resource limits, user namespace, capabilities, seccomp.
 //!
-//! Any failure is reported with the name of its step and ends the process: a sandbox is isolated by every layer
-//! or does not exist.
+//! Any failure is reported with the name of its step and ends the process: a sandbox is isolated by
+//! every layer or does not exist.
 
 mod files;
 mod identity;
@@ -29,7 +30,7 @@ use self::report::{Refusal, StepResult};
 use crate::agent::Doors;
 use crate::machine::Machine;
 
-/// What is left of the plan for the agent's life.
+/// The parts of the plan that the agent needs for its life.
 #[derive(Debug)]
 pub(crate) struct Booted {
     pub(crate) doors: Doors,
@@ -37,8 +38,8 @@ pub(crate) struct Booted {
     pub(crate) machine: Option<Machine>,
 }
 
-/// Carries out the plan that arrives on the control socket, and reports on the same. `None`: it failed, the report
-/// says how, and the process has nothing left to do.
+/// Carries out the plan that arrives on the control socket, and reports on the same. `None`: it
+/// failed, the report says how, and the process has nothing left to do.
 pub(crate) fn run(control: &OsStr) -> Option<Booted> {
     let control = sys::inherit(control.to_str()?.parse().ok()?).ok()?;
     let outcome = report::receive(&control).and_then(follow);
@@ -61,7 +62,8 @@ fn follow(plan: BootPlan) -> Result<Booted, Refusal> {
     Ok(Booted { doors: Doors { listener, lifeline, sudo }, config: plan.agent, machine })
 }
 
-/// Writing `0` moves the writer itself, which spares the kernel the lock that moving another process takes.
+/// Writing `0` moves the writer itself, which spares the kernel the lock that moving another
+/// process takes.
 fn join_cgroups(plan: &BootPlan) -> Result<(), Refusal> {
     for &number in &plan.cgroup_tasks {
         let tasks = sys::inherit(number).step("cgroup", "take a tasks file")?;

@@ -48,14 +48,14 @@ pub(crate) enum Phase {
     Tunnelling(Tunnel),
 }
 
-/// What the end of the data means to a process's input.
+/// The meaning of the end of the data for a process's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtEnd {
     Close,
     KeepOpen,
 }
 
-/// What is known of the other side.
+/// The other side, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
     Open,
@@ -106,7 +106,7 @@ impl Cargo {
     }
 }
 
-/// What becomes of a connection after a turn.
+/// The next step for a connection after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Keep,
@@ -163,7 +163,8 @@ impl Connection {
     pub(crate) fn rearm(&mut self, poller: &Poller) -> Result<(), Errno> {
         let full = self.parked || self.cargo.is_some();
         if self.peer.is_gone() && (full || !self.peer.may_send()) {
-            // The hang-up would be reported for ever; whoever parked this connection resumes it.
+            // The hang-up would be reported for ever; the code that parked this connection resumes
+            // it.
             self.socket.unwatch(poller);
             return Ok(());
         }

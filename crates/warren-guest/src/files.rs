@@ -1,10 +1,11 @@
 //! Calls on the sandbox's files.
 //!
-//! The loop hands a [`FileCall`] with its connection to [`serve`], on a thread of its own: file systems
-//! block, and rights are a property of a thread. One call goes through five steps: the user is looked up,
-//! the thread takes on that user's rights, the operation runs, its answers go out as they arise, and a
-//! refusal, if any, is the last of them. Whatever the sandbox puts in the way (FIFOs, devices, endless
-//! files, trees of any depth, links) neither holds the thread for good nor makes it grow.
+//! The loop hands a [`FileCall`] with its connection to [`serve`], on a thread of its own: file
+//! systems block, and rights are a property of a thread. One call goes through five steps: the user
+//! is looked up, the thread takes on that user's rights, the operation runs, its answers go out as
+//! they arise, and a refusal, if any, is the last of them. Whatever the sandbox puts in the way
+//! (FIFOs, devices, endless files, trees of any depth, links) neither holds the thread for good nor
+//! makes it grow.
 
 mod attributes;
 mod change;
@@ -36,7 +37,7 @@ use channel::Channel;
 use entry::Names;
 use failure::Stop;
 use place::Place;
-use rights::Heir;
+use rights::NewOwner;
 
 pub(crate) use sys::user_for_files;
 
@@ -46,26 +47,27 @@ use crate::identity::{self, Identity};
 /// calling thread keeps the call's rights, so it must do nothing else afterwards.
 pub(crate) fn serve(call: FileCall, stream: UnixStream, decoder: FrameDecoder, config: &AgentConfig) {
     let Ok(channel) = Channel::new(stream, decoder) else { return };
-    let mut task = Task { channel, names: Names::default(), heir: None };
+    let mut task = Task { channel, names: Names::default(), new_owner: None };
     if let Err(Stop::Failed(failure)) = task.run(call, config) {
         // A host that has gone meanwhile cannot be told.
         task.channel.reply(&Reply::Failed(failure)).ok();
     }
 }
 
-/// What an operation works with.
+/// The inputs of an operation.
 struct Task {
     channel: Channel,
     names: Names,
-    /// Who gets what the operation makes; absent: whoever it acts as, by the kernel's own rules.
-    heir: Option<Heir>,
+    /// The owner of new files; absent: the user that the operation acts as, by the kernel's own
+    /// rules.
+    new_owner: Option<NewOwner>,
 }
 
 impl Task {
     fn run(&mut self, call: FileCall, config: &AgentConfig) -> Result<(), Stop> {
         let identity = identity::resolve(call.user.as_ref(), config)?;
         if call.as_root == Some(true) {
-            self.heir = Some(rights::assume_root_for(&identity)?);
+            self.new_owner = Some(rights::assume_root_for(&identity)?);
         } else {
             rights::assume(&identity)?;
         }
@@ -85,13 +87,13 @@ impl Task {
                     permissions,
                     parents,
                     uid: self.acts_as(identity),
-                    heir: self.heir,
+                    new_owner: self.new_owner,
                 };
                 write::write(self, place(path)?, options)
             }
             FileOperation::List { path, depth, detail } => list::list(self, &place(path)?, depth, detail),
             FileOperation::MakeDirectory { path, permissions, parents } => {
-                self.done(change::make_directory(&place(path)?, permissions, parents, self.heir))
+                self.done(change::make_directory(&place(path)?, permissions, parents, self.new_owner))
             }
             FileOperation::Rename { from, to } => self.done(change::rename(&place(from)?, &place(to)?)),
             FileOperation::Remove { path, recursive } => self.done(remove::remove(&place(path)?, recursive)),
@@ -100,7 +102,7 @@ impl Task {
             }
             FileOperation::SetOwner { path, owner } => self.done(change::set_owner(&place(path)?, &owner)),
             FileOperation::MakeSymlink { path, target } => {
-                self.done(change::make_symlink(&place(path)?, &target, self.heir))
+                self.done(change::make_symlink(&place(path)?, &target, self.new_owner))
             }
             FileOperation::Glob { root, pattern, limit } => {
                 search::glob(self, &place(root)?, &pattern, limit)
@@ -114,7 +116,7 @@ impl Task {
     }
 
     fn acts_as(&self, identity: &Identity) -> u32 {
-        if self.heir.is_some() { 0 } else { identity.uid }
+        if self.new_owner.is_some() { 0 } else { identity.uid }
     }
 
     fn done(&mut self, outcome: Result<(), Failure>) -> Result<(), Stop> {

@@ -1,8 +1,9 @@
-//! Who a call acts as. The sandbox's own `/etc/passwd` and `/etc/group` are read directly: the agent is
-//! static, and these files belong to the sandbox, so every line is treated as hostile.
+//! The user that a call acts as. The sandbox's own `/etc/passwd` and `/etc/group` are read
+//! directly: the agent is static, and these files belong to the sandbox, so every line is treated
+//! as hostile.
 //!
-//! A text that cannot be understood is refused. Nothing ever falls back to root: root is used only when it
-//! is named, by name or as `0`, or when nobody is named at all.
+//! A text that cannot be understood is refused. Nothing ever falls back to root: root is used only
+//! when it is named, by name or as `0`, or when nobody is named at all.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -36,12 +37,12 @@ pub(crate) fn resolve(user: Option<&ByteString>, config: &AgentConfig) -> Result
     Accounts::load().identity(named.map(ByteString::as_bytes))
 }
 
-/// Whoever has this id.
+/// The user with this id.
 pub(crate) fn of(uid: u32) -> Identity {
     Accounts::load().by_uid(uid)
 }
 
-/// Whether somebody may have programs started as anybody: root, and the members of the group `sudo`.
+/// True for users that may start programs as anybody: root, and the members of the group `sudo`.
 pub(crate) fn may_act_as_others(identity: &Identity) -> bool {
     Accounts::load().may_act_as_others(identity)
 }
@@ -62,8 +63,8 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Reads both files. One that is missing or unusable counts as empty, so that `0` still works in a
-    /// sandbox that broke its own files; names are then unknown.
+    /// Reads both files. One that is missing or unusable counts as empty, so that `0` still works
+    /// in a sandbox that broke its own files; names are then unknown.
     pub(crate) fn load() -> Self {
         Self {
             passwd: read_accounts("/etc/passwd").unwrap_or_default(),

@@ -1,12 +1,13 @@
-//! The machine that the sandbox's processes see in `/proc`: memory, processor time, uptime and load of the sandbox itself.
+//! The machine that the sandbox's processes see in `/proc`: memory, processor time, uptime and load
+//! of the sandbox itself.
 //!
-//! The kernel shows the host's figures there. `boot/machine.rs` covers the files with plain ones, which are read-only for
-//! everybody inside; the agent holds descriptors for writing. They are rewritten before a process starts if they are older
-//! than [`FRESH`], and every so often while anything but the agent runs. Nothing runs, nothing reads: an idle sandbox has no
-//! timer.
+//! The kernel shows the host's figures there. `boot/machine.rs` covers the files with plain ones,
+//! which are read-only for everybody inside; the agent holds descriptors for writing. They are
+//! rewritten before a process starts if they are older than [`FRESH`], and every so often while
+//! anything but the agent runs. Nothing runs, nothing reads: an idle sandbox has no timer.
 //!
-//! `sysinfo(2)` cannot be covered: its memory and load are the host's, its uptime is the sandbox's where the kernel has time
-//! namespaces.
+//! `sysinfo(2)` cannot be covered: its memory and load are the host's, its uptime is the sandbox's
+//! where the kernel has time namespaces.
 
 mod load;
 mod memory;
@@ -24,14 +25,15 @@ use self::memory::Memory;
 use self::processor::ProcessorTime;
 use self::tasks::Tasks;
 
-/// How old the figures may be when a process starts, and how often they are renewed while something runs.
+/// How old the figures may be when a process starts, and how often they are renewed while something
+/// runs.
 pub(crate) const FRESH: Duration = Duration::from_secs(1);
 /// With very many processes, looking at all of them takes at most this part of one processor.
 const SHARE_OF_TIME: u32 = 50;
 /// More than any file of a control group that is read here.
 const GAUGE_BYTES: usize = 16 * 1024;
 
-/// What a machine has.
+/// The size of a machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) memory_bytes: u64,
@@ -68,8 +70,8 @@ impl Cover {
         Self { file, length: 0 }
     }
 
-    /// The new text goes over the old one, and only then is what is left of that cut off: a reader never finds the file
-    /// empty.
+    /// The new text goes over the old one, and only then is what is left of that cut off: a reader
+    /// never finds the file empty.
     fn write(&mut self, text: &str) -> Result<(), Errno> {
         let mut written = 0;
         while written < text.len() {
@@ -115,7 +117,8 @@ struct Reading {
 }
 
 impl Machine {
-    /// A machine that was just switched on. Its files stay empty until somebody is there to read them.
+    /// A machine that was just switched on. Its files stay empty until somebody is there to read
+    /// them.
     pub(crate) fn new(size: Size, gauges: Gauges, covers: Covers, began: Duration) -> Self {
         Self {
             size,
@@ -155,12 +158,13 @@ impl Machine {
         self.due.take()
     }
 
-    /// Measures and writes. What cannot be written stays as it was: figures never end a sandbox. `alone`: nothing runs but the
-    /// agent.
+    /// Measures and writes. What cannot be written stays as it was: figures never end a sandbox.
+    /// `alone`: nothing runs but the agent.
     pub(crate) fn refresh(&mut self, now: Instant, alone: bool) {
         let reading = match self.written {
             Some(before) => self.measure(now.saturating_duration_since(before), alone),
-            // Before the first process there is next to nothing to find, and somebody waits for it to start.
+            // Before the first process there is next to nothing to find, and somebody waits for it
+            // to start.
             None => Reading { tasks: Tasks::AGENT_ALONE, ..Reading::default() },
         };
         self.written = Some(now);
@@ -195,7 +199,8 @@ impl Machine {
         };
         self.covers.meminfo.write(&reading.memory.text(self.size.memory_bytes))?;
         self.covers.stat.write(&processors.text(&reading.tasks))?;
-        // The uptime is that of the next writing: `ps` subtracts from it the start of processes that began meanwhile.
+        // The uptime is that of the next writing: `ps` subtracts from it the start of processes
+        // that began meanwhile.
         let ahead = up.saturating_add(self.interval());
         self.covers.uptime.write(&processor::uptime_text(ahead, self.idle))?;
         self.covers.loadavg.write(&self.load.text(&reading.tasks))

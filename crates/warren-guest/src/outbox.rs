@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use warren_wire::guest::{Frame, FrameKind, Reply};
 
-/// Whether everything went out.
+/// The result of sending: all of it, or a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
     All,
@@ -13,8 +13,8 @@ pub(crate) enum Sent {
     Part,
 }
 
-/// What a connection still has to say. Holds the rest of a frame once its beginning is out, so that a frame
-/// is always finished as it was begun.
+/// The unsent part of a connection's messages. Holds the rest of a frame once its beginning is out,
+/// so that a frame is always finished as it was begun.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
@@ -43,8 +43,8 @@ impl Outbox {
         self.send(socket, &[])
     }
 
-    /// Sends what is kept and then `pieces`, in one call and without copying them; copies only what did not
-    /// go out.
+    /// Sends what is kept and then `pieces`, in one call and without copying them; copies only what
+    /// did not go out.
     pub(crate) fn send(&mut self, socket: impl AsFd, pieces: &[IoSlice<'_>]) -> Result<Sent, Errno> {
         let kept = IoSlice::new(&self.bytes[self.taken..]);
         let slices: Vec<IoSlice<'_>> =

@@ -1,5 +1,5 @@
-//! The one epoll set. Everything is level-triggered: nothing is lost when a handler stops half-way, and an
-//! interest is only sent to the kernel when it changes.
+//! The one epoll set. Everything is level-triggered: nothing is lost when a handler stops half-way,
+//! and an interest is only sent to the kernel when it changes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -10,12 +10,13 @@ use rustix::time::Timespec;
 
 /// Events taken from the kernel at a time.
 const BATCH: usize = 64;
-/// Longer waits are cut: beyond some weeks they would take a newer system call, which a filter may forbid.
+/// Longer waits are cut: beyond some weeks they would take a newer system call, which a filter may
+/// forbid.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 const KIND_SHIFT: u32 = 56;
 const ID_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
-/// What an event is about. Ids are never reused, so an event that comes late finds nothing.
+/// The subject of an event. Ids are never reused, so an event that comes late finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
     Listener,

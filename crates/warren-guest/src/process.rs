@@ -1,9 +1,11 @@
-//! One process started by call: its output on the way from the pipes through the ring to its followers.
+//! One process started by call: its output on the way from the pipes through the ring to its
+//! followers.
 //!
-//! A follower has a place in the ring. The places of holding readers set the floor below which bytes may
-//! be forgotten; when the ring is full above it, the pipes are not read and the process waits. What was sent
-//! may still lie unread in the socket when a connection breaks, so a holding place reaches back by
-//! [`UNREAD`] bytes, and it is kept for [`GRACE`]: one who dials again finds every byte it has not seen.
+//! A follower has a place in the ring. The places of holding readers set the floor below which
+//! bytes may be forgotten; when the ring is full above it, the pipes are not read and the process
+//! waits. What was sent may still lie unread in the socket when a connection breaks, so a holding
+//! place reaches back by [`UNREAD`] bytes, and it is kept for [`GRACE`]: one who dials again finds
+//! every byte it has not seen.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -20,18 +22,18 @@ use crate::outbox::{Outbox, Sent};
 use crate::poll::{Poller, Watched};
 use crate::ring::{Ring, Run, Stream};
 
-/// What a ring may hold while there is memory enough.
+/// The size of a ring while there is memory enough.
 pub(crate) const CAPACITY: usize = 256 * 1024;
 /// How long the place of a holding reader outlives its connection.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// Send buffer of a holding reader's socket. The kernel doubles it and may exceed that by half.
 pub(crate) const SEND_BUFFER: usize = 32 * 1024;
 
-/// The most a broken connection can have swallowed: three times [`SEND_BUFFER`] in the kernel, and a frame
-/// that the other side has only begun to receive.
+/// The most a broken connection can have swallowed: three times [`SEND_BUFFER`] in the kernel, and
+/// a frame that the other side has only begun to receive.
 const UNREAD: usize = 3 * SEND_BUFFER + FRAME;
-/// Output that goes out at once. Smaller than what both sides aim for, to keep [`UNREAD`] well below
-/// [`CAPACITY`].
+/// Output that goes out at once. Smaller than what both sides aim for, to keep [`UNREAD`] well
+/// below [`CAPACITY`].
 const FRAME: usize = 32 * 1024;
 /// Frames in one send, for a process that alternates between its streams.
 const FRAMES_PER_SEND: usize = 8;
@@ -39,8 +41,9 @@ const FRAMES_PER_SEND: usize = 8;
 const GULP: usize = 64 * 1024;
 /// Less room than this is not worth a read.
 const SIP: usize = 4 * 1024;
-/// What is read beyond the ring's limit at the end, so that an exit never waits for a reader. Twice as much
-/// as a terminal holds, and the most that an unprivileged process can make of a pipe.
+/// The bytes that are read beyond the ring's limit at the end, so that an exit never waits for a
+/// reader. Twice as much as a terminal holds, and the most that an unprivileged process can make of
+/// a pipe.
 const LAST_GULP: usize = 1024 * 1024;
 
 #[derive(Debug)]
@@ -61,12 +64,12 @@ pub(crate) struct Process {
     pub(crate) stdout: Option<Watched>,
     pub(crate) stderr: Option<Watched>,
     pub(crate) ring: Ring,
-    /// What the ring may hold now.
+    /// The most bytes that the ring may hold now.
     pub(crate) limit: usize,
     pub(crate) places: Vec<Place>,
     /// Connections that want to know the exit only.
     pub(crate) waiters: Vec<u64>,
-    /// Whether its end is told only once nobody holds its output any more.
+    /// Set if its end is told only once no process holds its output any more.
     pub(crate) until_closed: bool,
     /// How it ended. Its pid is no longer its own from then on.
     pub(crate) ended: Option<Exit>,
@@ -94,7 +97,7 @@ pub(crate) enum Owner {
     },
 }
 
-/// What reading an output pipe came to.
+/// The result of reading an output pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filled {
     Some,
@@ -104,7 +107,7 @@ pub(crate) enum Filled {
     Ended,
 }
 
-/// What sending to a follower came to.
+/// The result of sending to a follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pumped {
     UpToDate,
@@ -141,7 +144,8 @@ impl Process {
         self.ring.allocated() + text_bytes + size_of::<Self>()
     }
 
-    /// Gives a connection a place at `from`, or at the nearest byte that is left, and returns that position.
+    /// Gives a connection a place at `from`, or at the nearest byte that is left, and returns that
+    /// position.
     pub(crate) fn attach(&mut self, connection: u64, reader: Reader, from: u64) -> u64 {
         let cursor = from.clamp(self.ring.start(), self.ring.end());
         if reader == Reader::Holds {
@@ -183,12 +187,12 @@ impl Process {
         followers.chain(self.exit.iter().flat_map(|_| &self.waiters).copied()).collect()
     }
 
-    /// Whether the end has to wait for those who hold the output.
+    /// True if the end has to wait for processes that hold the output.
     pub(crate) fn awaits_output(&self) -> bool {
         self.until_closed && (self.stdout.is_some() || self.stderr.is_some())
     }
 
-    /// Whether a connection still reads from the ring.
+    /// True if a connection still reads from the ring.
     pub(crate) fn is_followed(&self) -> bool {
         self.places.iter().any(|place| matches!(place.owner, Owner::Connection(_)))
     }
@@ -207,8 +211,8 @@ impl Process {
         *self.source(stream) = None;
     }
 
-    /// Reads what is there at the process's end, whether or not the ring has room for it. Descendants that
-    /// hold the pipe may write on; theirs is not waited for.
+    /// Reads what is there at the process's end, whether or not the ring has room for it.
+    /// Descendants that hold the pipe may write on; theirs is not waited for.
     pub(crate) fn fill_at_end(&mut self, stream: Stream) {
         let Some(source) = self.source(stream) else { return };
         // A terminal does not tell what is still on its way through; reading brings it out.
@@ -330,8 +334,8 @@ impl Process {
     }
 }
 
-/// Sends runs from `cursor` on, and `last` when they reach the end. Returns where the cursor is now and
-/// whether `last` is on its way.
+/// Sends runs from `cursor` on, and `last` when they reach the end. Returns where the cursor is now
+/// and whether `last` is on its way.
 fn send_runs(
     ring: &Ring,
     mut cursor: u64,

@@ -1,4 +1,5 @@
-//! All processes the agent knows: running ones, and finished ones for as long as somebody may still ask.
+//! All processes the agent knows: running ones, and finished ones for as long as somebody may still
+//! ask.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::process::{CAPACITY, Process};
 const RETENTION: Duration = Duration::from_secs(60);
 const MAX_FINISHED: usize = 256;
 const MAX_RUNNING: usize = 4096;
-/// What all rings and argument lists may take together.
+/// The most bytes of all rings and argument lists together.
 const MAX_WEIGHT: usize = 32 * 1024 * 1024;
 /// Every ring may be this large, however many there are.
 const LEAST_RING: usize = 4 * 1024;
@@ -105,7 +106,8 @@ impl Processes {
         Some(result)
     }
 
-    /// Decides how large a ring may be now, forgetting finished processes first when memory is short.
+    /// Decides how large a ring may be now, forgetting finished processes first when memory is
+    /// short.
     pub(crate) fn set_limit(&mut self, id: u64, now: Instant) {
         if self.weight.saturating_add(CAPACITY) > MAX_WEIGHT {
             self.sweep(now, CAPACITY);
@@ -126,8 +128,8 @@ impl Processes {
         self.sweep(now, 0);
     }
 
-    /// Forgets finished processes that nobody reads: those whose time is over, and the oldest beyond what is
-    /// kept or while `needed` bytes are not free. Returns when to look again.
+    /// Forgets finished processes that nobody reads: those whose time is over, and the oldest
+    /// beyond what is kept or while `needed` bytes are not free. Returns when to look again.
     pub(crate) fn sweep(&mut self, now: Instant, needed: usize) -> Option<Instant> {
         let mut excess = self.finished.len().saturating_sub(MAX_FINISHED);
         let mut index = 0;

@@ -1,5 +1,5 @@
-//! From a start request to what `execve` takes: checked strings, the environment and the places where the
-//! program may lie.
+//! From a start request to what `execve` takes: checked strings, the environment and the places
+//! where the program may lie.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;

@@ -1,12 +1,13 @@
-//! A process's newest output: both streams in the order of their arrival, positions counted in bytes over
-//! both. The ring never decides what may be forgotten; its owner says how far with a floor.
+//! A process's newest output: both streams in the order of their arrival, positions counted in
+//! bytes over both. The ring never decides what may be forgotten; its owner says how far with a
+//! floor.
 
 use std::collections::VecDeque;
 
 use warren_wire::guest::FrameKind;
 
-/// What one run of bytes of the same stream counts for, so that a process that changes streams with every
-/// byte cannot make the marks outgrow the bytes.
+/// The cost of one run of bytes of the same stream, so that a process that changes streams with
+/// every byte cannot make the marks outgrow the bytes.
 const MARK_COST: usize = 16;
 const SMALLEST: usize = 4 * 1024;
 
@@ -76,8 +77,8 @@ impl Ring {
         usize::try_from(self.end - self.start).unwrap_or(usize::MAX)
     }
 
-    /// Forgets the oldest bytes, none at or after `floor`, until `want` more bytes fit into `limit`.
-    /// Returns how many bytes fit now.
+    /// Forgets the oldest bytes, none at or after `floor`, until `want` more bytes fit into
+    /// `limit`. Returns how many bytes fit now.
     pub(crate) fn make_room(&mut self, want: usize, floor: u64, limit: usize) -> usize {
         let excess = self.cost().saturating_sub(limit.saturating_sub(want));
         self.forget(self.start.saturating_add(excess as u64).min(floor));
@@ -107,7 +108,8 @@ impl Ring {
         reached.saturating_sub(left)
     }
 
-    /// A place for up to `want` new bytes, to be followed by [`Ring::commit`]. The buffer grows with its use.
+    /// A place for up to `want` new bytes, to be followed by [`Ring::commit`]. The buffer grows
+    /// with its use.
     pub(crate) fn space(&mut self, want: usize) -> &mut [u8] {
         let length = self.buffer.len();
         let free = length - self.len();

@@ -1,5 +1,5 @@
-//! Starts processes: pipes or a terminal, the environment and the user's ids, all prepared before the child
-//! exists, and every refusal on the way told in the words of the call.
+//! Starts processes: pipes or a terminal, the environment and the user's ids, all prepared before
+//! the child exists, and every refusal on the way told in the words of the call.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -22,12 +22,13 @@ use crate::sys::{Ids, Launch, LaunchError, LaunchStep, Launched, Stack, launch};
 /// The agent's own limit of open files, where the sandbox allows as many.
 const OPEN_FILES: u64 = 65_536;
 
-/// What the agent knows of itself and every spawn needs.
+/// Facts about the agent that every spawn needs.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     stack: Stack,
     null: Option<Rc<OwnedFd>>,
-    /// The agent's own user and groups; absent where nobody else can have them, and every process has to change.
+    /// The agent's own user and groups; absent where nobody else can have them, and every process
+    /// has to change.
     ids: Option<(u32, u32, Vec<u32>)>,
     open_files: Option<(u64, u64)>,
 }
@@ -58,7 +59,8 @@ impl Default for Spawner {
     fn default() -> Self {
         let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let groups = rustix::process::getgroups().unwrap_or_default();
-        // As PID 1 of a sandbox the agent has a user that is not mapped there, whose number reads as somebody else's.
+        // As PID 1 of a sandbox the agent has a user that is not mapped there, whose number reads
+        // as somebody else's.
         let shared = files::user_for_files() == Some(uid);
         Self {
             stack: Stack::default(),
@@ -157,8 +159,9 @@ impl Spawner {
     }
 }
 
-/// When memory runs out, the kernel is to end this process and not the agent. Done from here, because a child that still
-/// borrows the agent's memory has no right to its own files in `/proc`. Best effort: it may have ended already.
+/// When memory runs out, the kernel is to end this process and not the agent. Done from here,
+/// because a child that still borrows the agent's memory has no right to its own files in `/proc`.
+/// Best effort: it may have ended already.
 fn prefer_as_victim(pid: i32) {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     if let Ok(score) = rustix::fs::open(format!("/proc/{pid}/oom_score_adj"), flags, Mode::empty()) {
@@ -188,7 +191,8 @@ fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((read, write))
 }
 
-/// A terminal. The process's side is opened through the agent's, so no path of the sandbox is followed.
+/// A terminal. The process's side is opened through the agent's, so no path of the sandbox is
+/// followed.
 fn terminal(size: TerminalSize, identity: &Identity) -> Result<Stdio, Errno> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = rustix::pty::openpt(flags)?;
@@ -235,7 +239,8 @@ fn explain(
         LaunchStep::Stdio => kernel("connect the process's pipes", errno),
         LaunchStep::Terminal => kernel("give the process its terminal", errno),
         LaunchStep::Identity => kernel(format!("run as user {}", identity.uid), errno),
-        // Whatever the kernel says of it: it is what was asked for that is wrong, not what was to be run.
+        // Whatever the kernel says of it: it is what was asked for that is wrong, not what was to
+        // be run.
         LaunchStep::Directory => {
             kernel_as(FailureCode::Invalid, format!("enter the working directory `{path}`"), errno)
         }

@@ -1,5 +1,5 @@
-//! A connection piped to a TCP port on the sandbox's loopback. Each direction holds one piece at most and
-//! ends on its own, so a half-closed connection stays one.
+//! A connection piped to a TCP port on the sandbox's loopback. Each direction holds one piece at
+//! most and ends on its own, so a half-closed connection stays one.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,9 +21,9 @@ pub(crate) struct Tunnel {
     upstream: Watched,
     port: u16,
     state: State,
-    /// Whether the host may still send.
+    /// The flow from the host.
     inbound: Flow,
-    /// Whether the port may still send.
+    /// The flow from the port.
     outbound: Flow,
 }
 
@@ -61,7 +61,7 @@ impl Tunnel {
         })
     }
 
-    /// Whether more of the host's bytes can be used.
+    /// True if more of the host's bytes can be used.
     pub(crate) fn takes_more(&self) -> bool {
         self.state == State::Open && self.inbound == Flow::Open
     }
@@ -103,7 +103,7 @@ pub(crate) fn advance(
     })
 }
 
-/// Whether the connection is open; tries the next address when one refuses.
+/// True if the connection is open; tries the next address when one refuses.
 fn finish_connecting(tunnel: &mut Tunnel, poller: &Poller) -> Result<bool, Failure> {
     let State::Connecting { address, until } = tunnel.state else { return Ok(true) };
     let waiting = |tunnel: &mut Tunnel| {
@@ -212,7 +212,7 @@ fn connect(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // Whoever speaks through the tunnel decides what belongs together.
+    // The two ends of the tunnel decide which bytes belong together.
     rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
     match rustix::net::connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),

@@ -1,6 +1,6 @@
 use warren_wire::guest::GuestUsage;
 
-/// What the kernel knows of the sandbox; what the agent knows of itself is left at zero.
+/// The kernel's figures of the sandbox; the agent's own are left at zero.
 pub(crate) fn measure() -> GuestUsage {
     let disk = rustix::fs::statvfs("/").ok();
     let blocks = |count: fn(&rustix::fs::StatVfs) -> u64| {

@@ -1,4 +1,5 @@
-//! Who is attached, and what each may do: what the proxies look up for every question and every connection.
+//! The attached sandboxes and their policies. The proxies look here for every question and every
+//! connection.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +18,7 @@ use crate::pins::Pins;
 pub(crate) struct Book {
     guests: RwLock<Guests>,
     observer: OnceLock<Arc<dyn NetworkObserver>>,
-    /// What the operator excepts from what is closed to all.
+    /// Exceptions that the operator makes from the ranges that are closed to all.
     exceptions: Vec<NetworkRule>,
 }
 
@@ -35,14 +36,14 @@ pub(crate) struct Guest {
     pub(crate) addresses: Vec<IpAddr>,
     /// Every one of these must allow what it does. Who waits for an answer waits for a change here.
     pub(crate) policies: watch::Sender<Arc<[NetworkPolicy]>>,
-    /// What its questions were answered with.
+    /// The addresses that its questions were answered with.
     pub(crate) pins: Pins,
     /// How much it may ask.
     pub(crate) questions: Budget,
     pub(crate) figures: Figures,
 }
 
-/// What is counted of one sandbox.
+/// The counters of one sandbox.
 #[derive(Debug, Default)]
 pub struct Figures {
     /// Connections through the proxy now.
@@ -74,7 +75,7 @@ impl Book {
         guest
     }
 
-    /// Whoever waits on the guest's policies is told, since their sender closes: all of its connections are cut.
+    /// Removes a sandbox. The sender of its policies closes, so all of its connections are cut.
     pub(crate) fn leave(&self, id: &SandboxId) -> Option<Arc<Guest>> {
         let mut guests = self.guests.write().unwrap_or_else(PoisonError::into_inner);
         let guest = guests.by_id.remove(id)?;
@@ -89,12 +90,13 @@ impl Book {
         self.guests.read().unwrap_or_else(PoisonError::into_inner).by_id.get(id).cloned()
     }
 
-    /// Whose packets these are. The kernel has made sure that nobody else sends from this address.
+    /// The sandbox that sends from this address. The kernel has made sure that no other one does.
     pub(crate) fn by_address(&self, address: IpAddr) -> Option<Arc<Guest>> {
         self.guests.read().unwrap_or_else(PoisonError::into_inner).by_address.get(&address).cloned()
     }
 
-    /// What becomes of a wish: what any policy denies is denied, and what any asks about is asked.
+    /// Decides a wish by all policies: one that any of them denies is denied, and one that any asks
+    /// about is asked.
     pub(crate) fn decide(&self, guest: &Guest, wish: &Wish<'_>) -> Decision {
         let policies = Arc::clone(&guest.policies.borrow());
         let now_unix_ms = unix_ms();
@@ -110,7 +112,7 @@ impl Book {
         sofar.unwrap_or(Decision::Denied(warren_core::network::Why::Mode(warren_core::NetworkMode::None)))
     }
 
-    /// Tells whoever observes. Denials are counted.
+    /// Tells the observer. Denials are counted.
     pub(crate) fn report(&self, guest: &Guest, entry: NetworkEntry) {
         if entry.verdict == NetworkVerdict::Denied {
             guest.figures.denied.fetch_add(entry.count.into(), Ordering::Relaxed);

@@ -1,11 +1,13 @@
-//! The authority that only sandboxes trust: the edge shows certificates of its making where it puts secrets into requests.
+//! The authority that only sandboxes trust: the edge shows certificates of its making where it puts
+//! secrets into requests.
 //!
 //! ```text
 //! <data>/ca/ca.key    its key, readable by its owner alone
 //! <data>/ca/ca.pem    its certificate, which sandboxes are given
 //! ```
 //!
-//! Both appear at once, by the rename of their directory, so several processes may open one data directory at the same time.
+//! Both appear at once, by the rename of their directory, so several processes may open one data
+//! directory at the same time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,11 +41,13 @@ const LEAF_USED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Certificates of hosts that are kept; the oldest go first.
 const MOST_LEAVES: usize = 512;
 
-/// Where a sandbox finds the authority's certificate, and all that the machine trusts together with it.
+/// Where a sandbox finds the authority's certificate, and all that the machine trusts together with
+/// it.
 const BUNDLE_INSIDE: &str = "/etc/warren/ca-bundle.pem";
 const CERTIFICATE_INSIDE: &str = "/etc/warren/ca.pem";
 
-/// A certificate authority of this data directory's own. May be used by any number of threads at once.
+/// A certificate authority of this data directory's own. May be used by any number of threads at
+/// once.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
@@ -78,7 +82,8 @@ pub enum AuthorityError {
     Random(#[source] getrandom::Error),
 }
 
-/// What tells programs in a sandbox to trust the authority, as far as they do not look where the system keeps its certificates.
+/// Variables that have programs in a sandbox trust the authority, for programs that do not look
+/// where the system keeps its certificates.
 pub fn environment() -> Vec<String> {
     let bundle = [
         "SSL_CERT_FILE",
@@ -166,7 +171,7 @@ impl Authority {
     }
 }
 
-/// Whether the certificate is for this public key.
+/// True if the certificate is for this public key.
 fn holds(certificate: &CertificateDer<'_>, public_key: &[u8]) -> bool {
     certificate.windows(public_key.len()).any(|window| window == public_key)
 }

@@ -17,7 +17,7 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
     (data, path)
 }
 
-/// Whether somebody who trusts the authority alone believes its certificate for a host, at a time.
+/// True if a client that trusts the authority alone believes its certificate for a host, at a time.
 fn believes(authority: &Authority, certified: &CertifiedKey, host: &str, after: Duration) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();

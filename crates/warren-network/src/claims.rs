@@ -1,8 +1,9 @@
 //! Which process serves which links.
 //!
-//! A *domain* is a process that serves links of one data directory: the server's, which is the same after every restart, or one of a
-//! command, which ends with it. While it lives it holds a lock on `<data>/networks/<domain>`. Its table and its links say whose they are,
-//! so whoever opens the directory later finds what a dead one has left.
+//! A *domain* is a process that serves links of one data directory: the server's, which is the same
+//! after every restart, or one of a command, which ends with it. While it lives it holds a lock on
+//! `<data>/networks/<domain>`. Its table and its links say whose they are, so whoever opens the
+//! directory later finds what a dead one has left.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -41,7 +42,7 @@ pub(crate) struct Domain {
 
 /// A link's description: whose it is, and which sandbox's, if it has been given to one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Deed {
+pub(crate) struct LinkOwner {
     pub(crate) domain: Domain,
     pub(crate) sandbox: Option<SandboxId>,
 }
@@ -67,8 +68,8 @@ pub enum ClaimError {
 }
 
 impl Domain {
-    pub(crate) fn deed(&self, sandbox: Option<&SandboxId>) -> Deed {
-        Deed { domain: self.clone(), sandbox: sandbox.cloned() }
+    pub(crate) fn link_owner(&self, sandbox: Option<&SandboxId>) -> LinkOwner {
+        LinkOwner { domain: self.clone(), sandbox: sandbox.cloned() }
     }
 
     /// Reads what `Display` has written.
@@ -81,7 +82,7 @@ impl Domain {
     }
 }
 
-impl Deed {
+impl LinkOwner {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (domain, sandbox) = text.rsplit_once(':')?;
         let sandbox = if sandbox.is_empty() { None } else { Some(sandbox.parse().ok()?) };
@@ -116,16 +117,16 @@ impl Claim {
         Err(ClaimError::InUse)
     }
 
-    /// Whether this is a domain of the same directory that nobody is any more and that nobody comes back to. It is this process's to
-    /// clear away as long as the answer is kept.
-    pub(crate) fn inherit(&self, domain: &Domain) -> Option<Inheritance> {
+    /// Takes over a dead domain of the same directory that no process comes back to. This process
+    /// clears it away while it holds the answer.
+    pub(crate) fn take_over(&self, domain: &Domain) -> Option<DeadDomain> {
         let ephemeral = domain.name.starts_with(RUN) && domain.instance == self.domain.instance;
         if !ephemeral || *domain == self.domain {
             return None;
         }
         let path = self.directory.join(&domain.name);
         let lock = lock(&path).ok().flatten()?;
-        Some(Inheritance { path, _lock: lock })
+        Some(DeadDomain { path, _lock: lock })
     }
 
     /// Domains whose files are here, those that have left nothing else included.
@@ -145,22 +146,23 @@ impl Drop for Claim {
     }
 }
 
-/// The lock of a dead domain. Dropped when everything of the dead one is gone, which removes its name too.
+/// The lock of a dead domain. Dropped when everything of the dead one is gone, which removes its
+/// name too.
 #[derive(Debug)]
-pub(crate) struct Inheritance {
+pub(crate) struct DeadDomain {
     path: PathBuf,
     _lock: File,
 }
 
-impl Inheritance {
+impl DeadDomain {
     /// Nothing of it is left.
     pub(crate) fn settle(self) {
         drop(fs::remove_file(&self.path));
     }
 }
 
-/// `None` if somebody has it.
-/// A server that was killed is survived by its clones until they execute, and they have copies of its descriptors.
+/// `None` if somebody has it. A server that was killed is survived by its clones until they
+/// execute, and they have copies of its descriptors.
 fn lock_patiently(path: &Path) -> Result<Option<File>, ClaimError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -179,7 +181,7 @@ fn lock(path: &Path) -> Result<Option<File>, ClaimError> {
         Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
         Err(errno) => return Err(at(path)(errno.into())),
     }
-    // Whoever had it before may have removed it meanwhile: then this is a lock on nothing.
+    // The holder before may have removed it meanwhile: then this is a lock on nothing.
     let (locked, there) = (file.metadata().map_err(at(path))?, fs::metadata(path).ok());
     Ok(there.is_some_and(|there| there.ino() == locked.ino()).then_some(file))
 }
@@ -219,7 +221,7 @@ impl fmt::Display for Domain {
     }
 }
 
-impl fmt::Display for Deed {
+impl fmt::Display for LinkOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.domain, self.sandbox.as_ref().map_or("", SandboxId::as_str))
     }
@@ -248,34 +250,34 @@ mod tests {
         let two = Claim::take(data.path(), DomainKind::Run).unwrap();
         let serve = Claim::take(data.path(), DomainKind::Serve).unwrap();
         assert_ne!(one.domain, two.domain);
-        assert!(one.inherit(&two.domain).is_none(), "it lives");
-        assert!(one.inherit(&one.domain).is_none(), "that is me");
-        assert!(one.inherit(&serve.domain).is_none());
+        assert!(one.take_over(&two.domain).is_none(), "it lives");
+        assert!(one.take_over(&one.domain).is_none(), "that is me");
+        assert!(one.take_over(&serve.domain).is_none());
         let (dead, path) = (two.domain.clone(), data.path().join("networks").join(&two.domain.name));
         drop(two);
         assert!(!path.exists());
         // As a killed process leaves it.
         fs::write(&path, "").unwrap();
         assert_eq!(one.others(), std::slice::from_ref(&dead));
-        let inheritance = one.inherit(&dead).unwrap();
-        assert!(serve.inherit(&dead).is_none(), "one heir at a time");
-        inheritance.settle();
+        let taken = one.take_over(&dead).unwrap();
+        assert!(serve.take_over(&dead).is_none(), "one takes it over");
+        taken.settle();
         assert!(!path.exists() && one.others().is_empty());
         drop(serve);
-        assert!(one.inherit(&Domain { name: SERVE.to_owned(), ..dead }).is_none(), "a server comes back");
+        assert!(one.take_over(&Domain { name: SERVE.to_owned(), ..dead }).is_none(), "a server comes back");
     }
 
     #[test]
-    fn deeds_are_read_again() {
+    fn owners_of_links_are_read_again() {
         let domain = Domain { instance: "00ff".to_owned(), name: "run-12".to_owned() };
         let id = SandboxId::from_random([7; 16]);
-        for deed in [domain.deed(None), domain.deed(Some(&id))] {
-            assert_eq!(Deed::parse(&deed.to_string()), Some(deed));
+        for owner in [domain.link_owner(None), domain.link_owner(Some(&id))] {
+            assert_eq!(LinkOwner::parse(&owner.to_string()), Some(owner));
         }
         assert_eq!(Domain::parse(&domain.to_string()), Some(domain));
         for text in ["", "warren", "warren::serve", "warren:1:other", "warren:1:run-../x", "eth:1:serve"] {
             assert_eq!(Domain::parse(text), None, "{text}");
         }
-        assert_eq!(Deed::parse("warren:1:serve:not an id"), None);
+        assert_eq!(LinkOwner::parse("warren:1:serve:not an id"), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Connections from the host to the world on a sandbox's behalf. What is closed to all is refused here once more, at the last moment and
-//! for the very address that is dialled.
+//! Connections from the host to the world on a sandbox's behalf. What is closed to all is refused
+//! here once more, at the last moment and for the very address that is dialled.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,20 +12,22 @@ use warren_core::network::{Cidr, NetworkRule, Why, closed};
 
 use crate::place::{BLOCKS, block_v6};
 
-/// A connection takes this long to be made at most; what the kernel would wait for is longer than any client does.
+/// A connection takes this long to be made at most; what the kernel would wait for is longer than
+/// any client does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 /// Of a name's addresses so many are tried.
 const MOST_TRIES: usize = 8;
-/// How long the other side of a connection may be silent before it is asked whether it is still there.
+/// How long the other side of a connection may be silent before it is asked whether it is still
+/// there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// How to dial.
 pub(crate) struct Dialer {
-    /// Whether an address belongs to this machine, or is everybody's.
+    /// True for an address of this machine, and for one that every machine has.
     pub(crate) is_own: Box<dyn Fn(IpAddr) -> io::Result<bool> + Send + Sync>,
     /// All sandboxes' addresses.
     pub(crate) subnet: Cidr,
-    /// What the operator opens of what is closed to all.
+    /// Exceptions that the operator makes from the ranges that are closed to all.
     pub(crate) exceptions: Vec<NetworkRule>,
     pub(crate) patience: Duration,
 }
@@ -42,7 +44,7 @@ pub(crate) enum DialError {
 }
 
 impl Dialer {
-    /// Whether anybody may be sent to this address at all.
+    /// An error if no sandbox may be sent to this address.
     pub(crate) fn check(&self, address: SocketAddr) -> Result<(), DialError> {
         let (ip, port) = (address.ip().to_canonical(), address.port());
         if let Some(range) = closed(ip, port, &self.exceptions) {
@@ -79,7 +81,8 @@ impl Dialer {
         }
     }
 
-    /// Connects to the first of some addresses that answers. They share the patience that one would have.
+    /// Connects to the first of some addresses that answers. They share the patience that one would
+    /// have.
     pub(crate) async fn dial_any(&self, addresses: &[IpAddr], port: u16) -> Result<TcpStream, DialError> {
         let mut last = DialError::Closed(Why::NotPinned);
         let share = u32::try_from(addresses.len().clamp(1, 4)).unwrap_or(1);

@@ -1,27 +1,30 @@
 //! Answers sandboxes' questions about names.
 //!
 //! ```text
-//!   question ── budget ── course ──► refused, or answered here: denied, asked about, localhost
+//!   question ── budget ── plan ────► refused, or answered here: denied, asked about, localhost
 //!                           │
 //!                           └ allowed ──► upstream ── sift ── pins ──► answer
 //! ```
 //!
-//! - A name is judged as it was asked, in its one form ([`warren_core::HostName`]). What no policy allows is not asked of anybody, so no
-//!   name carries data out. What is no host name is asked of nobody in any mode; the root only where all is open.
-//! - A name that is denied, or that somebody has yet to be asked about, has the gateway's address for a second. The connection that
-//!   follows reaches the egress proxy, which explains or asks.
-//! - Of a server's answer, only what answers the question is passed on: the wanted records of the name and of its aliases, and if there are none,
-//!   why. Closed addresses are taken out. Types whose records could lead around the proxies (HTTPS, SVCB) have none, and those that are
+//! - A name is judged as it was asked, in its one form ([`warren_core::HostName`]). What no policy
+//!   allows is not asked of anybody, so no name carries data out. What is no host name is asked of
+//!   nobody in any mode; the root only where all is open.
+//! - A name that is denied, or that somebody has yet to be asked about, has the gateway's address
+//!   for a second. The connection that follows reaches the egress proxy, which explains or asks.
+//! - Of a server's answer, only what answers the question is passed on: the wanted records of the
+//!   name and of its aliases, and if there are none, why. Closed addresses are taken out. Types
+//!   whose records could lead around the proxies (HTTPS, SVCB) have none, and those that are
 //!   unknown neither.
-//! - Whatever addresses are passed on are pinned to the asked name first, and never to an alias.
-//! - A question goes out in our own words: nothing but the name, the type and the three flags of DNSSEC is the sandbox's.
+//! - All addresses that are passed on are pinned to the asked name first, and never to an alias.
+//! - A question goes out in our own words: nothing but the name, the type and the three flags of
+//!   DNSSEC is the sandbox's.
 
 mod budget;
-mod course;
 mod exchange;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod listen;
+mod plan;
 mod question;
 mod servers;
 mod sift;
@@ -42,13 +45,14 @@ pub(crate) use self::listen::serve;
 pub(crate) use self::servers::Servers;
 pub(crate) use self::upstream::{Resolved, Upstream, UpstreamError};
 
-use self::course::{Course, Step};
+use self::plan::{Plan, Step};
 use self::question::{Carrier, Malformed, Question, wire_name};
 use self::sift::Sifted;
 use crate::book::{Book, Guest};
 use crate::egress::{Incident, Reporter};
 
-/// What we say of our own accord may be otherwise soon: when somebody has answered, or changed the policy.
+/// Answers that we make up ourselves may change soon: when somebody has decided, or has changed the
+/// policy.
 const OWN_TTL: u32 = 1;
 
 /// Answers every sandbox's questions.
@@ -71,7 +75,7 @@ impl Names {
             Err(Malformed::Unanswerable) => return None,
             Err(Malformed::Answered(reply)) => return reply.to_vec().ok(),
         };
-        let Course { step, incident } = Course::of(&self.book, guest, &question.query);
+        let Plan { step, incident } = Plan::of(&self.book, guest, &question.query);
         if let Some(incident) = incident {
             self.reporter.note(guest, incident);
         }
@@ -118,11 +122,11 @@ impl Names {
     /// Pins what the sandbox is about to hear.
     fn hand_over(&self, guest: &Arc<Guest>, question: &Question, name: &HostName, sifted: Sifted) -> Message {
         if let Some(why) = denied_alias(&self.book, guest, &sifted.aliases()) {
-            self.reporter.note(guest, course::denied(name, &why));
-            return answer_here(question, &course::instead(name, question.query.query_type));
+            self.reporter.note(guest, plan::denied(name, &why));
+            return answer_here(question, &plan::instead(name, question.query.query_type));
         }
         if let Some((address, range)) = sifted.removed {
-            let incident = course::denied(name, &Why::Closed(range));
+            let incident = plan::denied(name, &Why::Closed(range));
             self.reporter.note(guest, Incident { address: Some(address), ..incident });
         }
         guest.pins.pin(name, &sifted.addresses(), sifted.ttl());
@@ -130,10 +134,10 @@ impl Names {
     }
 }
 
-/// Why a name may not be reached by another one that is its alias: a rule denies it. A name that is only not allowed may, since
-/// whoever allowed the other has allowed what it stands for.
+/// Why a name may not be reached by another one that is its alias: a rule denies it. A name that is
+/// only not allowed may, since a rule that allows the other allows its aliases.
 pub(crate) fn denied_alias(book: &Book, guest: &Guest, aliases: &[HostName]) -> Option<Why> {
-    aliases.iter().find_map(|alias| match course::decide(book, guest, alias) {
+    aliases.iter().find_map(|alias| match plan::decide(book, guest, alias) {
         Decision::Denied(why @ Why::Deny(_)) => Some(why),
         Decision::Denied(_) | Decision::Allowed(_) | Decision::Ask => None,
     })

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::claims::{Claim, Deed, Domain};
+use crate::claims::{Claim, Domain, LinkOwner};
 use crate::ledger::Ledger;
 use crate::links::{self, FoundLink};
 use crate::netlink::{NetlinkError, Socket};
@@ -14,17 +14,17 @@ use crate::place::{self, BLOCKS, Place};
 const TRIES: usize = 25;
 const BREATH: Duration = Duration::from_millis(20);
 
-/// What a domain found and took.
+/// The table that a domain has taken, and the links it found.
 #[derive(Debug)]
-pub(crate) struct Estate {
+pub(crate) struct TakenBlock {
     pub(crate) table: Table,
     /// Links of this domain's own block that sandboxes had before, with whose they are.
-    pub(crate) links: Vec<(FoundLink, Deed)>,
+    pub(crate) links: Vec<(FoundLink, LinkOwner)>,
 }
 
 /// Why a domain has no block.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EstateError {
+pub(crate) enum TakeBlockError {
     #[error("all {BLOCKS} blocks of addresses are in use by other processes")]
     NoBlock,
     #[error("list the tables of nftables")]
@@ -38,35 +38,37 @@ pub(crate) enum EstateError {
 }
 
 /// Removes the tables, links and names of commands that have ended without doing so.
-pub(crate) fn clear_dead(claim: &Claim, socket: &mut Socket) -> Result<(), EstateError> {
+pub(crate) fn clear_dead(claim: &Claim, socket: &mut Socket) -> Result<(), TakeBlockError> {
     let tables = owners()?;
-    let links = deeds(socket)?;
+    let links = owned_links(socket)?;
     let mut domains: Vec<&Domain> = tables.iter().map(|(_, domain)| domain).collect();
-    domains.extend(links.iter().map(|(_, deed)| &deed.domain));
+    domains.extend(links.iter().map(|(_, owner)| &owner.domain));
     let others = claim.others();
     domains.extend(&others);
     let mut seen = HashSet::new();
     for domain in domains.into_iter().filter(|domain| seen.insert((*domain).clone())) {
-        let Some(inheritance) = claim.inherit(domain) else { continue };
-        let theirs = links.iter().filter(|(_, deed)| deed.domain == *domain).map(|(link, _)| link.place);
+        let Some(dead) = claim.take_over(domain) else { continue };
+        let theirs = links.iter().filter(|(_, owner)| owner.domain == *domain).map(|(link, _)| link.place);
         remove(socket, theirs)?;
         for (block, _) in tables.iter().filter(|(_, owner)| owner == domain) {
             match Table::open(*block, Hold::Ours) {
-                Ok(table) => table.delete().map_err(|error| EstateError::Claim(ClaimError::Kernel(error)))?,
+                Ok(table) => {
+                    table.delete().map_err(|error| TakeBlockError::Claim(ClaimError::Kernel(error)))?
+                }
                 Err(ClaimError::Absent) => {}
-                Err(error) => return Err(EstateError::Claim(error)),
+                Err(error) => return Err(TakeBlockError::Claim(error)),
             }
-            links::lift(socket, *block).map_err(EstateError::Remove)?;
+            links::lift(socket, *block).map_err(TakeBlockError::Remove)?;
         }
-        inheritance.settle();
+        dead.settle();
     }
     Ok(())
 }
 
-/// Removes tables of other data directories that no process has and no link is in: of servers that were killed and never came back. One that
-/// does come back after all makes its own anew.
-pub(crate) fn clear_abandoned(claim: &Claim, socket: &mut Socket) -> Result<(), EstateError> {
-    let links = links::list(socket).map_err(EstateError::Links)?;
+/// Removes tables of other data directories that no process has and no link is in: of servers that
+/// were killed and never came back. One that does come back after all makes its own anew.
+pub(crate) fn clear_abandoned(claim: &Claim, socket: &mut Socket) -> Result<(), TakeBlockError> {
+    let links = links::list(socket).map_err(TakeBlockError::Links)?;
     let is_used = |block: u8| links.iter().any(|link| link.place.block == block);
     for (block, domain) in
         owners()?.into_iter().filter(|(block, domain)| *domain != claim.domain && !is_used(*block))
@@ -75,58 +77,62 @@ pub(crate) fn clear_abandoned(claim: &Claim, socket: &mut Socket) -> Result<(), 
         let Ok(table) = Table::open(block, Hold::Ours) else { continue };
         if table.is_held() {
             tracing::info!(block, %domain, "removing a table that nobody has");
-            table.delete().map_err(|error| EstateError::Claim(ClaimError::Kernel(error)))?;
-            links::lift(socket, block).map_err(EstateError::Remove)?;
+            table.delete().map_err(|error| TakeBlockError::Claim(ClaimError::Kernel(error)))?;
+            links::lift(socket, block).map_err(TakeBlockError::Remove)?;
         }
     }
     Ok(())
 }
 
 /// The block that this domain had, with what sandboxes have in it; else a free one.
-pub(crate) fn settle(claim: &Claim, ledger: &Ledger, socket: &mut Socket) -> Result<Estate, EstateError> {
+pub(crate) fn settle(
+    claim: &Claim,
+    ledger: &Ledger,
+    socket: &mut Socket,
+) -> Result<TakenBlock, TakeBlockError> {
     let (mut ours, theirs): (Vec<_>, Vec<_>) =
-        deeds(socket)?.into_iter().partition(|(_, deed)| deed.domain == claim.domain);
-    for (link, deed) in &mut ours {
+        owned_links(socket)?.into_iter().partition(|(_, owner)| owner.domain == claim.domain);
+    for (link, owner) in &mut ours {
         // What a link says of itself may lag behind.
-        deed.sandbox = ledger.read(link.place, link.index);
+        owner.sandbox = ledger.read(link.place, link.index);
     }
     let table = take_table(claim, &ours, &theirs)?;
     let block = table.block();
-    // Links that no sandbox has were made ahead of time by who is gone. Those in other blocks have no rules: somebody took the
-    // table away and somebody else took the block.
-    let kept = |(link, deed): &(FoundLink, Deed)| deed.sandbox.is_some() && link.place.block == block;
+    // Links that no sandbox has were made ahead of time by who is gone. Those in other blocks have
+    // no rules: somebody took the table away and somebody else took the block.
+    let kept = |(link, owner): &(FoundLink, LinkOwner)| owner.sandbox.is_some() && link.place.block == block;
     let (links, left): (Vec<_>, Vec<_>) = ours.into_iter().partition(kept);
     remove(socket, left.iter().map(|(link, _)| link.place))?;
     let present: HashSet<String> = links.iter().map(|(link, _)| link.place.link()).collect();
     for gone in table.links().iter().filter(|link| !present.contains(*link)) {
-        table.remove(gone).map_err(|error| EstateError::Claim(ClaimError::Kernel(error)))?;
+        table.remove(gone).map_err(|error| TakeBlockError::Claim(ClaimError::Kernel(error)))?;
     }
-    Ok(Estate { table, links })
+    Ok(TakenBlock { table, links })
 }
 
 fn take_table(
     claim: &Claim,
-    ours: &[(FoundLink, Deed)],
-    theirs: &[(FoundLink, Deed)],
-) -> Result<Table, EstateError> {
-    let tables = nft::tables().map_err(EstateError::Tables)?;
+    ours: &[(FoundLink, LinkOwner)],
+    theirs: &[(FoundLink, LinkOwner)],
+) -> Result<Table, TakeBlockError> {
+    let tables = nft::tables().map_err(TakeBlockError::Tables)?;
     let owner = claim.domain.to_string();
     if let Some((block, _)) = tables.iter().find(|(_, said)| *said == owner) {
         match open_own(*block) {
             Err(ClaimError::Absent) => {}
-            opened => return opened.map_err(EstateError::Claim),
+            opened => return opened.map_err(TakeBlockError::Claim),
         }
     }
     // Where its sandboxes are, if somebody took the table away; else wherever nobody is.
-    let before = ours.iter().filter(|(_, deed)| deed.sandbox.is_some()).map(|(link, _)| link.place.block);
+    let before = ours.iter().filter(|(_, owner)| owner.sandbox.is_some()).map(|(link, _)| link.place.block);
     let is_used = |block: &u8| theirs.iter().any(|(link, _)| link.place.block == *block);
     for block in before.chain((0..BLOCKS).filter(|block| !is_used(block))) {
         match Table::claim(block, &owner, Hold::Ours) {
             Err(ClaimError::Taken) => {}
-            claimed => return claimed.map_err(EstateError::Claim),
+            claimed => return claimed.map_err(TakeBlockError::Claim),
         }
     }
-    Err(EstateError::NoBlock)
+    Err(TakeBlockError::NoBlock)
 }
 
 /// Somebody who looks whether it is abandoned may have it for a moment.
@@ -140,21 +146,24 @@ fn open_own(block: u8) -> Result<Table, ClaimError> {
     Table::open(block, Hold::Ours)
 }
 
-fn owners() -> Result<Vec<(u8, Domain)>, EstateError> {
-    let tables = nft::tables().map_err(EstateError::Tables)?;
+fn owners() -> Result<Vec<(u8, Domain)>, TakeBlockError> {
+    let tables = nft::tables().map_err(TakeBlockError::Tables)?;
     Ok(tables.into_iter().filter_map(|(block, owner)| Some((block, Domain::parse(&owner)?))).collect())
 }
 
-fn deeds(socket: &mut Socket) -> Result<Vec<(FoundLink, Deed)>, EstateError> {
-    let links = links::list(socket).map_err(EstateError::Links)?;
-    Ok(links.into_iter().filter_map(|link| Deed::parse(&link.alias).map(|deed| (link, deed))).collect())
+fn owned_links(socket: &mut Socket) -> Result<Vec<(FoundLink, LinkOwner)>, TakeBlockError> {
+    let links = links::list(socket).map_err(TakeBlockError::Links)?;
+    Ok(links
+        .into_iter()
+        .filter_map(|link| LinkOwner::parse(&link.alias).map(|owner| (link, owner)))
+        .collect())
 }
 
-fn remove(socket: &mut Socket, places: impl Iterator<Item = Place>) -> Result<(), EstateError> {
+fn remove(socket: &mut Socket, places: impl Iterator<Item = Place>) -> Result<(), TakeBlockError> {
     let places: Vec<Place> = places.collect();
     for block in 0..BLOCKS {
         let here: Vec<Place> = places.iter().copied().filter(|place| place.block == block).collect();
-        links::remove(socket, &here, place::doomed(block)).map_err(EstateError::Remove)?;
+        links::remove(socket, &here, place::doomed(block)).map_err(TakeBlockError::Remove)?;
     }
     Ok(())
 }

@@ -1,16 +1,19 @@
-//! Secrets at the edge: where a sandbox's requests get what the sandbox must not have.
+//! Secrets at the edge: a sandbox's requests get here what the sandbox itself must not have.
 //!
-//! A connection to a host that a secret is for, from a sandbox whose policy names that secret, is not passed on but answered here, with a
-//! certificate of our own. Each request on it is looked at, gets its secrets and goes on over a connection that we make ourselves, to a server
-//! that showed the host's own certificate. What comes back is passed on as data, with what a secret says blotted out.
+//! A connection to a host that a secret is for, from a sandbox whose policy names that secret, is
+//! not passed on but answered here, with a certificate of our own. Each request on it is looked at,
+//! gets its secrets and goes on over a connection that we make ourselves, to a server that showed
+//! the host's own certificate. What comes back is passed on as data, with what a secret says
+//! blotted out.
 //!
 //! ```text
 //!   sandbox ══ TLS, our certificate ══ intercept → exchange → inject ══ TLS, verified ══ host
 //!                                                     ▲ secrets, read for every request
 //! ```
 //!
-//! One connection from the sandbox has one to the host at a time, and both speak the same protocol. Whatever is in doubt (the name, the secret,
-//! the server's certificate) is answered with 403 or 502, and nothing of the request is sent.
+//! One connection from the sandbox has one to the host at a time, and both speak the same protocol.
+//! Whatever is in doubt (the name, the secret, the server's certificate) is answered with 403 or
+//! 502, and nothing of the request is sent.
 
 mod answers;
 mod authority;
@@ -53,11 +56,11 @@ use upstream::{H1, H2, Roots, RootsError, Upstream};
 /// How long a client may take over its part of the greeting.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// Dials the host. Whoever gives it sees to it that only an address that the policy allows is dialled, each time anew.
+/// Dials the host. It checks each time that the policy allows the address.
 pub(crate) type Dial =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>> + Send + Sync>;
 
-/// What an edge is made of.
+/// The parts of an edge.
 pub(crate) struct EdgeParts {
     pub(crate) secrets: Arc<dyn SecretCatalog>,
     pub(crate) book: Arc<Book>,
@@ -110,8 +113,8 @@ impl Edge {
         Ok(Self { secrets, book, authority, roots, bindings: Arc::default() })
     }
 
-    /// Whether a secret that one of the guest's policies names is for this host and port. An error means that nobody can tell, and that the
-    /// connection is to be refused.
+    /// True if a secret that one of the guest's policies names is for this host and port. An error
+    /// means that this is not known, and that the connection is to be refused.
     pub(crate) async fn binds(&self, guest: &Guest, host: &HostName, port: u16) -> Result<bool, EdgeError> {
         let names = named(guest);
         if names.is_empty() {
@@ -122,7 +125,8 @@ impl Edge {
         Ok(!self.bindings.of(&guest.owner, &records, &names, (host, port))?.is_empty())
     }
 
-    /// Serves a connection whose greeting names `host`, to its end; the greeting has not been read yet. To cut it, drop the future.
+    /// Serves a connection whose greeting names `host`, to its end; the greeting has not been read
+    /// yet. To cut it, drop the future.
     pub(crate) async fn intercept<C>(
         self: &Arc<Self>,
         guest: &Arc<Guest>,
@@ -145,7 +149,8 @@ impl Edge {
         let tasks = Tasks::default();
         let _cut = tasks.cut_on_drop();
         let upstream = Upstream::new(Arc::clone(&self.roots), host.clone(), dial, tasks.clone());
-        // The host is asked first, so that both sides speak the same protocol. A failure is told in answer to the requests.
+        // The host is asked first, so that both sides speak the same protocol. A failure is told in
+        // answer to the requests.
         let failure = upstream.connect(&offered).await.err();
         let protocol = upstream.protocol().unwrap_or(offered[0]);
         let leaf = self.authority.leaf(host).map_err(EdgeError::Authority)?;
@@ -165,7 +170,7 @@ impl Edge {
         exchange.serve(stream, protocol).await
     }
 
-    /// What a request over plain HTTP gets from a host that a secret is for.
+    /// The answer to a request over plain HTTP to a host that a secret is for.
     pub(crate) fn refuse_plain(host: &HostName, as_json: bool) -> http::Response<Full<Bytes>> {
         answers::plain(host, as_json)
     }
@@ -212,7 +217,8 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-/// What the client speaks of what we speak, best first. A client that does not say speaks HTTP/1.1.
+/// The protocols that both the client and we speak, best first. A client that names none speaks
+/// HTTP/1.1.
 fn offered<'a>(alpn: Option<impl Iterator<Item = &'a [u8]>>) -> Vec<&'static [u8]> {
     let wanted: Vec<&[u8]> = alpn.map(Iterator::collect).unwrap_or_default();
     let both: Vec<&'static [u8]> =

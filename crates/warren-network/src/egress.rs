@@ -1,21 +1,23 @@
-//! The egress proxy: every TCP connection of a sandbox whose policy has to be judged by name, and every one that is refused.
+//! The egress proxy: every TCP connection of a sandbox whose policy has to be judged by name, and
+//! every one that is refused.
 //!
-//! The kernel sends them here instead of where they were going ([`connection`] has what happens then). It has made sure that the sender's address is
-//! the sandbox's own, and it remembers where the connection was going. What this process does not accept goes nowhere.
+//! The kernel sends them here instead of where they were going ([`connection`] has what happens
+//! then). It has made sure that the sender's address is the sandbox's own, and it remembers where
+//! the connection was going. What this process does not accept goes nowhere.
 
 mod addressee;
 mod connection;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-mod glance;
 mod hello;
 mod http;
 mod judge;
 mod meter;
+mod peek;
 mod refusal;
 mod report;
 mod rewound;
-mod speech;
+mod sniff;
 mod splice;
 mod visit;
 
@@ -45,7 +47,7 @@ use crate::edge::Edge;
 /// When there are no descriptors left, others have to be closed first.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// What the proxy is made of. One for all sandboxes, whatever it listens on.
+/// The parts of the proxy. There is one for all sandboxes, on all of its sockets.
 pub(crate) struct Egress {
     pub(crate) book: Arc<Book>,
     pub(crate) dialer: Dialer,

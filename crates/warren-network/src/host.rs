@@ -1,14 +1,17 @@
-//! A process that gives sandboxes a network: joins links, table, guard and proxies to the one port that the engine knows.
+//! A process that gives sandboxes a network: joins links, table, guard and proxies to the one port
+//! that the engine knows.
 //!
 //! ```text
-//!   open    claim the domain → clear away the dead → find or claim the block → guard → rules → proxies → stock
-//!   attach  take a link from the stock → write down whose it is → enter it in the book → tell the table
+//!   open    claim the domain → clear away the dead → find or claim the block
+//!           → guard → rules → proxies → stock
+//!   attach  take a link from the stock → write down its owner → enter it in the book
+//!           → tell the table
 //!   set     table: what old and new both allow → book: new → table: new
 //!   detach  book → table → the link itself, a little later
 //! ```
 //!
-//! Nothing passes a link that the table does not know, and the table is told last. A change is tightened before it is relaxed, and one
-//! that fails midway leaves the tighter of both.
+//! Nothing passes a link that the table does not know, and the table is told last. A change is
+//! tightened before it is relaxed, and one that fails midway leaves the tighter of both.
 
 mod open;
 mod proxies;
@@ -55,7 +58,7 @@ pub struct NetworkOptions {
     pub subnet: Cidr,
     /// Name servers; none: those that the host asks itself.
     pub dns: Vec<SocketAddr>,
-    /// What of that which is closed to all sandboxes is open all the same.
+    /// Exceptions from the ranges that are closed to all sandboxes.
     pub exceptions: Vec<NetworkRule>,
     /// How long a connection is held while somebody is asked about it.
     pub ask_patience: Duration,
@@ -67,15 +70,15 @@ pub struct NetworkOptions {
     pub secrets: Option<Arc<dyn SecretCatalog>>,
 }
 
-/// A network for sandboxes, by links, rules and proxies of this host. Dropping it leaves a server's sandboxes linked and closes
-/// those that need a proxy; what a command had is removed.
+/// A network for sandboxes, by links, rules and proxies of this host. Dropping it leaves a server's
+/// sandboxes linked and closes those that need a proxy; what a command had is removed.
 pub struct HostNetwork {
     // In the order in which they end.
     watcher: Option<Watcher>,
     /// Absent where somebody else hears what the kernel refuses.
     refusals: Option<Refusals>,
     runtime: Option<Runtime>,
-    shared: Arc<Shared>,
+    shared: Arc<NetworkState>,
     stock: Stock,
     reaper: Option<Reaper>,
     kind: DomainKind,
@@ -83,8 +86,8 @@ pub struct HostNetwork {
     _claim: Claim,
 }
 
-/// What all threads use.
-pub(crate) struct Shared {
+/// The state that all threads share.
+pub(crate) struct NetworkState {
     book: Arc<Book>,
     table: Table,
     guard: Guard,
@@ -96,12 +99,12 @@ pub(crate) struct Shared {
     /// Links of sandboxes that an earlier process attached and that nobody has adopted yet.
     found: Mutex<HashMap<SandboxId, Place>>,
     secrets: Option<Arc<dyn SecretCatalog>>,
-    /// What sandboxes are told in their environment.
+    /// Variables that sandboxes get in their environment.
     environment: Vec<String>,
 }
 
 impl HostNetwork {
-    /// What a machine needs for this, each with what was found. Changes nothing.
+    /// The needs of the network, each with what was found on this machine. Changes nothing.
     pub fn examine() -> Vec<Check> {
         probe::examine()
     }
@@ -169,7 +172,8 @@ impl Drop for HostNetwork {
     fn drop(&mut self) {
         self.watcher = None;
         if let Some(refusals) = self.refusals.take() {
-            // It takes a moment to notice, and nobody has to wait for it: without a thread to wait in, this one does.
+            // It takes a moment to notice, and nobody has to wait for it: without a thread to wait
+            // in, this one does.
             drop(std::thread::Builder::new().name("warren-end".to_owned()).spawn(move || drop(refusals)));
         }
         if let Some(runtime) = self.runtime.take() {

@@ -1,9 +1,10 @@
-//! Which sandbox has which link, in a file: `<data>/networks/links` has a slot for every place, with the link's number in the kernel and
-//! whose it is.
+//! Which sandbox has which link, in a file: `<data>/networks/links` has a slot for every place,
+//! with the link's number in the kernel and whose it is.
 //!
-//! The kernel keeps it too, in the link's description, but it has one lock for everything about links and holds it for tens of
-//! milliseconds while it removes one. A slot is written at once. Neither outlives the machine's next start, and neither has to. Processes
-//! share the file; their slots are apart, since their blocks are.
+//! The kernel keeps it too, in the link's description, but it has one lock for everything about
+//! links and holds it for tens of milliseconds while it removes one. A slot is written at once.
+//! Neither outlives the machine's next start, and neither has to. Processes share the file; their
+//! slots are apart, since their blocks are.
 
 use std::fs::File;
 use std::io;
@@ -40,7 +41,8 @@ impl Ledger {
         self.file.write_all_at(&slot, offset(place))
     }
 
-    /// Whose the link is. What was written about an earlier one in the same place does not count.
+    /// The sandbox that has the link. An entry about an earlier link in the same place does not
+    /// count.
     pub(crate) fn read(&self, place: Place, index: u32) -> Option<SandboxId> {
         let mut slot = [0; SLOT];
         self.file.read_exact_at(&mut slot, offset(place)).ok()?;

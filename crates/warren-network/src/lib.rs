@@ -4,12 +4,13 @@
 //!   sandbox's namespace          host's namespace
 //!   eth0 ── veth pair ── wrnB-NNNN ──► nftables table `warren-B`
 //!                                        │ direct: forwarded, masqueraded
-//!                                        │ watched: redirected to the egress proxy, which dials by itself
+//!                                        │ watched: redirected to the egress proxy
 //!                                        │ questions (port 53): redirected to the DNS proxy
 //!                                        └ closed: refused at once, and told
 //! ```
 //!
-//! The kernel decides by address, the proxies by name. Whatever fails, or is not there yet, is closed.
+//! The kernel decides by address, the proxies by name. Whatever fails, or is not there yet, is
+//! closed.
 
 mod book;
 mod ca;

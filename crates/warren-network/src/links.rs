@@ -3,7 +3,7 @@
 //! ```text
 //!   host                                             sandbox
 //!   wrnB-NNNN  169.254.77.1/32, fe80::77:1     ══    eth0  10.213.x.y/32, default via 169.254.77.1
-//!   route to 10.213.x.y/32                           both know each other's hardware address for good
+//!   route to 10.213.x.y/32                           both know the other's hardware address
 //! ```
 
 mod flows;
@@ -22,7 +22,7 @@ pub(crate) use veth::{FoundLink, create, describe, find, list, remove, traffic};
 
 use std::net::IpAddr;
 
-/// What a sandbox calls its end.
+/// The name of a link's end in the sandbox.
 pub(crate) const INSIDE: &str = veth::INSIDE;
 
 /// The protocol family's number in headers of requests.

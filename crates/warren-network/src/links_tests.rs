@@ -16,7 +16,8 @@ fn subnet() -> Cidr {
     "10.213.0.0/16".parse().unwrap()
 }
 
-/// From inside, as any program could: groups and broadcasts, and addresses that are said to be on the link.
+/// From inside, as any program could: groups and broadcasts, and addresses that are said to be on
+/// the link.
 #[test]
 fn a_sandbox_makes_no_neighbours() {
     let Some(world) = World::with_v6() else { return };

@@ -1,6 +1,7 @@
-//! Programs that look after a machine's network take every card they see for theirs, unless told otherwise: a link of ours that gets
-//! an address from them, or loses its own, is dead without a word. They are told in files of this boot of the machine, so that nothing is
-//! left of it in its settings.
+//! Programs that look after a machine's network take every card they see for theirs, unless told
+//! otherwise: a link of ours that gets an address from them, or loses its own, is dead without a
+//! word. They are told in files of this boot of the machine, so that nothing is left of it in its
+//! settings.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -15,7 +16,7 @@ use crate::place;
 struct Word {
     path: &'static str,
     text: String,
-    /// What has the program read it, and the unit that must be running for that to make sense.
+    /// The command that has the program read the file, and the unit that must be running for it.
     reload: Option<(&'static str, [&'static str; 2])>,
 }
 
@@ -48,8 +49,9 @@ fn words() -> [Word; 2] {
     ]
 }
 
-/// Has network managers leave our links alone, on a machine that systemd runs; where it does not, they have no such files. Best done
-/// before the first link is made. What cannot be told is no reason to have no network: most machines have nobody who would listen.
+/// Has network managers leave our links alone, on a machine that systemd runs; where it does not,
+/// they have no such files. Best done before the first link is made. What cannot be told is no
+/// reason to have no network: most machines have nobody who would listen.
 pub(crate) fn tell() {
     if !Path::new("/run/systemd/system").is_dir() {
         return;
@@ -81,7 +83,7 @@ fn say(word: &Word) -> io::Result<bool> {
         return Ok(false);
     }
     if let Some(directory) = path.parent() {
-        // Whoever reads it is not root, whatever this process's mask is.
+        // Its readers are not root, so this process's mask must not count.
         fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
     }
     let staged = path.with_extension(format!("new-{}", std::process::id()));

@@ -1,7 +1,7 @@
 //! Network namespaces: made, visited, and found again.
 //!
-//! They belong to the host's user namespace, so no sandbox has any right over the one it is given. Only threads that end, or that
-//! go home, ever leave the host's.
+//! They belong to the host's user namespace, so no sandbox has any right over the one it is given.
+//! Only threads that end, or that go home, ever leave the host's.
 
 mod sys;
 

@@ -1,8 +1,10 @@
-//! The kernel's rules: one table of our own per block, changed only by whole transactions over netlink.
+//! The kernel's rules: one table of our own per block, changed only by whole transactions over
+//! netlink.
 //!
-//! [`Table::install`] puts down the chains and rules, which are the same however many sandboxes there are; [`Table::put`] adds or
-//! replaces the elements of one link. Other tables of the machine are neither read nor touched. Where the kernel can, the
-//! table belongs to this process: nobody else changes or flushes it, and it stays when the process dies.
+//! [`Table::install`] puts down the chains and rules, which are the same however many sandboxes
+//! there are; [`Table::put`] adds or replaces the elements of one link. Other tables of the machine
+//! are neither read nor touched. Where the kernel can, the table belongs to this process: nobody
+//! else changes or flushes it, and it stays when the process dies.
 
 mod element;
 mod expr;
@@ -27,7 +29,8 @@ pub(crate) use inside::confine;
 pub(crate) use ruleset::TOLD_LIMIT;
 pub(crate) use table::{Hold, Table, tables};
 
-/// The bits of a packet's mark that are ours. Of sandboxes' packets only those with one of them may be routed.
+/// The bits of a packet's mark that are ours. Of sandboxes' packets only those with one of them may
+/// be routed.
 pub(crate) const MARK_MASK: u32 = 0x3000;
 
 /// Where refused packets of a block are told (`NFLOG`).
@@ -35,14 +38,14 @@ pub(crate) fn log_group(block: u8) -> u16 {
     0x7760 + u16::from(block)
 }
 
-/// What the rules have to know besides the links.
+/// The parts of the rules that do not depend on links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Skeleton {
     /// The addresses of all sandboxes of this machine: closed to each other, whatever is excepted.
     pub(crate) subnets: Vec<Cidr>,
     pub(crate) dns: Listener,
     pub(crate) egress: Listener,
-    /// What of the closed ranges and of the host itself is open all the same.
+    /// Exceptions from the closed ranges and from the host itself.
     pub(crate) exceptions: Reach,
 }
 

@@ -1,4 +1,5 @@
-//! Which numbers of a block are free. One that was given back rests for a while: answers to who had it may still be on their way.
+//! Which numbers of a block are free. One that was given back rests for a while: answers to who had
+//! it may still be on their way.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Which addresses a sandbox's questions were answered with. A connection by name goes to one of these or nowhere.
+//! Which addresses a sandbox's questions were answered with. A connection by name goes to one of
+//! these or nowhere.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,12 +12,14 @@ use warren_core::HostName;
 pub(crate) const MOST_TTL: Duration = Duration::from_secs(3600);
 /// A pin outlives its answer by so much: clients ask once, and connect a little later.
 const GRACE: Duration = Duration::from_secs(60);
-/// Pairs of name and address of one sandbox that are remembered; those that were answered longest ago go first.
+/// Pairs of name and address of one sandbox that are remembered; those that were answered longest
+/// ago go first.
 const MOST_PINS: usize = 4096;
-/// How many are left when there were too many, so that not every further pin has to look for the next to go.
+/// How many are left when there were too many, so that not every further pin has to look for the
+/// next to go.
 const KEPT_PINS: usize = MOST_PINS - MOST_PINS / 8;
 
-/// Who is answered with the gateway connects to it within this time, or asks again.
+/// A client that is answered with the gateway connects to it within this time, or asks again.
 const RECENT: Duration = Duration::from_secs(10);
 /// More than one of them is as good as none.
 const MOST_STAND_INS: usize = 4;

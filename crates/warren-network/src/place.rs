@@ -1,4 +1,5 @@
-//! Where a link is: names and addresses that follow from a block and a number alone, so that whoever knows one knows all.
+//! The place of a link: names and addresses that follow from a block and a number alone, so that
+//! one of them is enough to know all.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,7 +9,7 @@ use warren_core::network::Cidr;
 
 /// Blocks that one machine has: as many processes can give sandboxes a network at the same time.
 pub(crate) const BLOCKS: u8 = 16;
-/// What names of the host's ends of links begin with, and no other link's.
+/// The prefix of the host's ends of links. No other link has it.
 pub(crate) const LINK_PREFIX: &str = "wrn";
 /// Numbers in a block, those that are never given included.
 pub(crate) const NUMBERS: u16 = 4096;
@@ -59,12 +60,13 @@ impl Place {
     }
 }
 
-/// What the names of all links of a block begin with.
+/// The prefix of all links of a block.
 pub(crate) fn link_prefix(block: u8) -> String {
     format!("{LINK_PREFIX}{block:x}-")
 }
 
-/// The group of a block's links that are about to be removed. No other program gives links this group.
+/// The group of a block's links that are about to be removed. No other program gives links this
+/// group.
 pub(crate) fn doomed(block: u8) -> u32 {
     0x7772_6e00 | u32::from(block)
 }
@@ -83,8 +85,9 @@ pub(crate) fn all_v6() -> Option<Cidr> {
     Cidr::new(v6(0, 0).into(), 44)
 }
 
-/// The host's address on a block's links that IPv6 proxies listen on: a router's own is only good for one link. It is no
-/// sandbox's: what comes from those without a mark is not routed, and the proxies' answers have none.
+/// The host's address on a block's links that IPv6 proxies listen on: a router's own is only good
+/// for one link. It is no sandbox's: what comes from those without a mark is not routed, and the
+/// proxies' answers have none.
 pub(crate) fn proxy_v6(block: u8) -> Ipv6Addr {
     Ipv6Addr::new(0xfd77, 0x6172, 0x72ff, 0, 0, 0, 0, u16::from(block) + 1)
 }

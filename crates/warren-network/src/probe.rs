@@ -1,4 +1,5 @@
-//! What `doctor` reports about the network. Everything is tried in namespaces that end with the trial: nothing of the host changes.
+//! The network's part of `doctor`. Everything is tried in namespaces that end with the trial:
+//! nothing of the host changes.
 
 mod managers;
 mod tables;
@@ -55,7 +56,7 @@ fn warning(name: &'static str, found: impl Into<String>, advice: impl Into<Strin
     Check { name, status: CheckStatus::Warning, found: found.into(), advice: advice.into() }
 }
 
-/// What making namespaces, links and rules takes.
+/// The capabilities for making namespaces, links and rules.
 const NEEDED: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::NET_ADMIN);
 
 pub(crate) fn has_rights() -> bool {
@@ -129,7 +130,8 @@ fn forwarding() -> Check {
     }
 }
 
-/// Whoever drops what is forwarded, or what comes to the host, drops sandboxes' packets and questions too, whatever our own rules say.
+/// Looks for other tables that drop forwarded packets, or packets to the host. They would drop
+/// sandboxes' packets and questions too, whatever our own rules say.
 fn others() -> Check {
     let name = "other firewalls";
     let dropping = match drops() {

@@ -1,4 +1,5 @@
-//! Which program made a connection. Best effort: whoever is gone, or hides among very many, is not found.
+//! Finds the program that made a connection. Best effort: one that is gone, or hides among very
+//! many, is not found.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -76,7 +77,7 @@ fn network_of(process: &Path) -> Option<Network> {
     Some(link.as_os_str().as_bytes().to_vec())
 }
 
-/// Whether an address is one of the network's own that a process is in.
+/// True if an address belongs to the network that a process is in.
 fn has_address(process: &Path, address: IpAddr) -> bool {
     let table = match address {
         IpAddr::V4(_) => read_some(&process.join("net/fib_trie")),
@@ -113,7 +114,8 @@ fn socket_of(process: &Path, client: SocketAddr) -> Option<u64> {
     }
 }
 
-/// A table of the kernel's: number, local address, remote address, state, …, inode in the tenth column.
+/// A table of the kernel's: number, local address, remote address, state, …, inode in the tenth
+/// column.
 fn find_socket(table: &str, local: &str) -> Option<u64> {
     table.lines().skip(1).find_map(|line| {
         let mut columns = line.split_ascii_whitespace().skip(1);
@@ -124,7 +126,8 @@ fn find_socket(table: &str, local: &str) -> Option<u64> {
     })
 }
 
-/// An address as the kernel's tables have it: words of 32 bits in the machine's order, in hexadecimal.
+/// An address as the kernel's tables have it: words of 32 bits in the machine's order, in
+/// hexadecimal.
 fn written(address: SocketAddr) -> String {
     let words = |bytes: &[u8]| {
         let words = bytes.as_chunks::<4>().0.iter().map(|word| format!("{:08X}", u32::from_ne_bytes(*word)));
@@ -144,7 +147,7 @@ fn holds(process: &Path, inode: u64) -> bool {
     links.any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == OsStr::new(&wanted)))
 }
 
-/// What the program is called, made fit to be shown: a process chooses its own name.
+/// The program's name, made safe to show: a process chooses its own name.
 fn name_of(process: &Path) -> Option<String> {
     let name = fs::read(process.join("comm")).ok()?;
     let name: String = name.trim_ascii_end().escape_ascii().map(char::from).take(64).collect();
@@ -185,7 +188,8 @@ mod tests {
     fn a_program_is_found_by_its_connection() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        // Other tests of this process have thousands of connections for a while, among which it is not found.
+        // Other tests of this process have thousands of connections for a while, among which it is
+        // not found.
         let found = (0..600).find_map(|_| {
             let found = search(client.local_addr().unwrap(), |_| true);
             if found.is_none() {

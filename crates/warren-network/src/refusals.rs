@@ -1,5 +1,5 @@
-//! What the kernel refuses by itself: UDP and ICMP, and TCP that was cut. The table tells of such packets (`NFLOG`), a few of each
-//! link per second; a thread here makes entries of them.
+//! Refusals by the kernel itself: UDP and ICMP, and TCP that was cut. The table reports such
+//! packets (`NFLOG`), a few of each link per second, and a thread here makes entries of them.
 
 mod packet;
 
@@ -19,7 +19,7 @@ use crate::book::{Book, Guest};
 use crate::netlink::{Message, Protocol as Netlink, Request, Socket, attribute, text};
 use crate::nft::{TOLD_LIMIT, log_group};
 
-/// What is refused again within this time is counted, not told again.
+/// The same refusal within this time is counted, not reported again.
 const WINDOW: Duration = Duration::from_secs(1);
 /// How long the end of the thread may take.
 const ROUND: Duration = Duration::from_millis(200);
@@ -129,14 +129,14 @@ fn read(message: Message<'_>) -> Option<Refusal> {
     packet::read(packet).map(|refusal| Refusal { is_excess, ..refusal })
 }
 
-/// What was refused lately, and how often since it was told.
+/// The latest refusals, and how often each was repeated since its report.
 #[derive(Debug, Default)]
 struct Recent {
     since: HashMap<Refusal, (Instant, u32)>,
 }
 
 impl Recent {
-    /// Whether it is to be told now; else it is counted.
+    /// True if it is to be reported now; otherwise it is counted.
     fn is_new(&mut self, refusal: Refusal, now: Instant) -> bool {
         if let Some((_, count)) = self.since.get_mut(&refusal) {
             *count = count.saturating_add(1);

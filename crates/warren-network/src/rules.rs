@@ -1,18 +1,21 @@
-//! From policies to what the kernel is told. Pure: the same policies at the same time give the same rules.
+//! From policies to what the kernel is told. Pure: the same policies at the same time give the same
+//! rules.
 //!
-//! The kernel knows addresses and ports only. What a name decides, a proxy decides, so TCP under such a policy is *watched*:
-//! redirected to the proxy. UDP and ICMP are the kernel's alone, under every policy.
+//! The kernel knows addresses and ports only. What a name decides, a proxy decides, so TCP under
+//! such a policy is *watched*: redirected to the proxy. UDP and ICMP are the kernel's alone, under
+//! every policy.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use warren_core::network::{Cidr, GrantEffect, NetworkLimits, NetworkPolicy, NetworkRule, Ports, Target};
 
-/// What one sandbox may do, as the kernel sees it.
+/// The rights of one sandbox, as the kernel sees them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) class: Class,
-    /// What of UDP and ICMP is open where the class is `WatchedClosed`; elsewhere nobody asks.
+    /// The targets of UDP and ICMP that are open where the class is `WatchedClosed`; other classes
+    /// do not use it.
     pub(crate) opened: Reach,
     /// Closed in every class, whatever opens it. Under `Direct` this is for TCP too.
     pub(crate) denied: Reach,
@@ -30,7 +33,8 @@ pub(crate) enum Class {
     WatchedClosed,
 }
 
-/// Networks and ports, none of which overlaps another, in order: the kernel's sets take nothing else.
+/// Networks and ports, none of which overlaps another, in order: the kernel's sets take nothing
+/// else.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// For protocols with ports.
@@ -74,7 +78,7 @@ fn class(policies: &[NetworkPolicy]) -> Class {
     }
 }
 
-/// What all of them open.
+/// The targets that all of the policies open.
 fn common(policies: &[NetworkPolicy], now_unix_ms: u64) -> Vec<Stretch> {
     let Some((first, rest)) = policies.split_first() else { return Vec::new() };
     let mut common = opened(first, now_unix_ms);
@@ -122,7 +126,7 @@ fn limits(policies: &[NetworkPolicy]) -> NetworkLimits {
     tightest.unwrap_or_default()
 }
 
-/// What of a rule the kernel can tell: nothing, if it is about a name.
+/// The part of a rule that the kernel can check: none, if it is about a name.
 fn stretches(rule: &NetworkRule) -> Vec<Stretch> {
     match &rule.target {
         Target::Any => everything().map(|network| (network, rule.ports)).to_vec(),
@@ -136,7 +140,7 @@ fn everything() -> [Cidr; 2] {
     [whole(Ipv4Addr::UNSPECIFIED.into()), whole(Ipv6Addr::UNSPECIFIED.into())]
 }
 
-/// What two have in common.
+/// The overlap of two stretches.
 fn meet(one: Stretch, two: Stretch) -> Option<Stretch> {
     let network = if holds(one.0, two.0) {
         two.0
@@ -155,7 +159,7 @@ fn meet(one: Stretch, two: Stretch) -> Option<Stretch> {
     Some((network, ports))
 }
 
-/// Whether one network lies within another, or is it.
+/// True if one network lies within another, or equals it.
 fn holds(outer: Cidr, inner: Cidr) -> bool {
     outer.address().is_ipv4() == inner.address().is_ipv4()
         && outer.prefix() <= inner.prefix()
@@ -163,18 +167,18 @@ fn holds(outer: Cidr, inner: Cidr) -> bool {
 }
 
 impl Reach {
-    /// What rules speak of by address.
+    /// The targets that rules name by address.
     pub(crate) fn of(rules: &[NetworkRule]) -> Self {
         Self::opened(&rules.iter().flat_map(stretches).collect::<Vec<_>>())
     }
 
-    /// What has no ports is opened by what names none.
+    /// A protocol without ports is opened by a rule that names no ports.
     fn opened(stretches: &[Stretch]) -> Self {
         let whole = stretches.iter().filter(|(_, ports)| ports.is_none()).map(|(network, _)| *network);
         Self { ports: apart(stretches), whole: outermost(whole.collect()) }
     }
 
-    /// What has no ports is denied by whatever names a part of it.
+    /// A protocol without ports is denied by a rule that names any part of it.
     fn denied(stretches: &[Stretch]) -> Self {
         let whole = stretches.iter().map(|(network, _)| *network);
         Self { ports: apart(stretches), whole: outermost(whole.collect()) }
@@ -194,8 +198,8 @@ fn outermost(mut networks: Vec<Cidr>) -> Vec<Cidr> {
     kept
 }
 
-/// The same, without overlap. Networks either lie within each other or apart, so each one needs only the ports that those
-/// around it leave over.
+/// The same, without overlap. Networks either lie within each other or apart, so each one needs
+/// only the ports that those around it leave over.
 fn apart(stretches: &[Stretch]) -> Vec<(Cidr, Ports)> {
     let mut by_network: BTreeMap<(u8, IpAddr), (Cidr, Vec<Ports>)> = BTreeMap::new();
     for (network, ports) in stretches {

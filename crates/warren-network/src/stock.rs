@@ -1,4 +1,5 @@
-//! Links that nobody has yet, made ahead of time: a namespace and a pair take a thousand times as long to make as to give away.
+//! Links that nobody has yet, made ahead of time: a namespace and a pair take a thousand times as
+//! long to make as to give away.
 //!
 //! Nothing passes a link in stock: no table knows it.
 
@@ -19,7 +20,8 @@ use crate::netlink::{Protocol, Socket};
 use crate::numbers::Numbers;
 use crate::place::Place;
 
-/// How long the maker rests after a failure. Who takes from an empty stock makes its own and hears why not.
+/// How long the maker rests after a failure. Who takes from an empty stock makes its own and hears
+/// why not.
 const REST: Duration = Duration::from_secs(5);
 
 /// A link with its namespace.
@@ -36,7 +38,7 @@ pub(crate) struct Pair {
 pub(crate) struct Maker {
     pub(crate) block: u8,
     pub(crate) subnet: Cidr,
-    /// Whether sandboxes have IPv6 too.
+    /// Set if sandboxes have IPv6 too.
     pub(crate) v6: bool,
     pub(crate) domain: Domain,
     pub(crate) numbers: Mutex<Numbers>,
@@ -69,8 +71,8 @@ impl Maker {
         let failed = |source: io::Error| MakeError::Link { link: place, source };
         let index = links::create(socket, place, self.subnet, namespace.as_fd(), self.v6)
             .map_err(|error| failed(error.into()))?;
-        let deed = self.domain.deed(None).to_string();
-        links::describe(socket, place, &deed).map_err(|error| failed(error.into()))?;
+        let owner = self.domain.link_owner(None).to_string();
+        links::describe(socket, place, &owner).map_err(|error| failed(error.into()))?;
         close_v6(place, self.v6).map_err(failed)?;
         links::settle(&mut inside, place, self.subnet, self.v6).map_err(|error| failed(error.into()))?;
         links::find(socket, place).map_err(|error| failed(error.into()))?;
@@ -101,7 +103,8 @@ fn close_v6(place: Place, v6: bool) -> io::Result<()> {
     }
 }
 
-/// What is ready. Dropping it ends the thread; what is left in it has to be taken out.
+/// Links that are ready to use. Dropping it ends the thread; links that are left have to be taken
+/// out.
 #[derive(Debug)]
 pub(crate) struct Stock {
     maker: Arc<Maker>,
@@ -153,7 +156,7 @@ impl Stock {
         lock(&self.shelf.state).ready.len()
     }
 
-    /// Ends the making. Whoever takes what is left has to remove it.
+    /// Ends the making. The caller has to remove the links that are left.
     pub(crate) fn close(&mut self) -> Vec<Pair> {
         lock(&self.shelf.state).is_closed = true;
         self.shelf.changed.notify_all();
@@ -218,7 +221,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::claims::Deed;
+    use crate::claims::LinkOwner;
     use crate::world::World;
 
     fn maker() -> Arc<Maker> {
@@ -248,7 +251,9 @@ mod tests {
             let links = links::list(&mut socket).unwrap();
             assert_eq!(links.len(), 8);
             assert!(
-                links.iter().all(|link| Deed::parse(&link.alias).is_some_and(|deed| deed.sandbox.is_none()))
+                links
+                    .iter()
+                    .all(|link| LinkOwner::parse(&link.alias).is_some_and(|owner| owner.sandbox.is_none()))
             );
             let left = stock.close();
             let mut places: Vec<Place> = taken.iter().chain(&left).map(|pair| pair.place).collect();

@@ -27,7 +27,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `None`, with a word about it, for who may not make namespaces. Where tests must run, that is a failure.
+    /// `None`, with a word about it, for who may not make namespaces. Where tests must run, that is
+    /// a failure.
     pub(crate) fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             assert!(std::env::var_os("CI").is_none(), "these tests need root");
@@ -92,7 +93,7 @@ pub(crate) fn ip(arguments: &str) -> io::Result<()> {
     run("ip", arguments).map(drop)
 }
 
-/// What a program prints. Fails with what it complains about.
+/// The output of a program. Fails with its complaints.
 pub(crate) fn run(program: &str, arguments: &str) -> io::Result<String> {
     let output = Command::new(program).args(arguments.split_whitespace()).output()?;
     if output.status.success() {
@@ -102,7 +103,8 @@ pub(crate) fn run(program: &str, arguments: &str) -> io::Result<String> {
     Err(io::Error::other(format!("{program} {arguments}: {}", complaint.trim())))
 }
 
-/// Whether an echo comes back, where the calling thread is. The scope is a link's number, for addresses that need one.
+/// True if an echo comes back to the calling thread's namespace. The scope is a link's number, for
+/// addresses that need one.
 pub(crate) fn pings_over(address: IpAddr, scope: u32) -> bool {
     use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
     let (family, protocol, kind) = match address {

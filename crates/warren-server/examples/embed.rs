@@ -5,61 +5,48 @@
 
 use std::error::Error;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use warren_core::{Owner, SandboxId, SandboxSpec, TemplateName};
+use warren_core::{Caller, Owner, SandboxSpec, TemplateName};
 use warren_engine::{
-    Acquire, Engine, NewSandbox, OutputCaps, Parts, ProcessSpec, Settings, ShutdownPolicy, StoppedFiles,
+    Acquire, Engine, NewSandbox, OutputCaps, Parts, ProcessSpec, Sandbox, Settings, ShutdownPolicy,
+    StoppedFiles,
 };
-use warren_isolate::{Native, NativeOptions};
-use warren_server::{MachineClock, MachineRandom};
-use warren_store::{LayerDirectory, SqliteCatalog, TemplateStore};
+use warren_server::assembly::{Assembly, Purpose};
+use warren_server::config::Config;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let data_dir = std::env::args_os().nth(1).map(PathBuf::from).ok_or("name a data directory")?;
-    let engine = Engine::open(parts(&data_dir)?, Settings::default()).await?;
-    let me = Owner::first();
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut config = Config::default();
+    config.server.data_dir = std::env::args_os().nth(1).map(PathBuf::from).ok_or("name a data directory")?;
+    config.network.enabled = false;
+    // Before there are threads: the process gets a mount table of its own.
+    let machine = Assembly::new(config, Purpose::Command)?.machine()?;
+    tokio::runtime::Runtime::new()?.block_on(example(machine.parts(Arc::new(|_| {}))))
+}
+
+async fn example(parts: Parts) -> Result<(), Box<dyn Error>> {
+    let engine = Engine::open(parts, Settings::default()).await?;
+    let me = engine.as_(&Caller::new(Owner::first(), "the example"));
     let mut screen = std::io::stdout();
 
-    let sandbox = NewSandbox::new(SandboxSpec::new(TemplateName::host()));
-    let made = engine.acquire(&me, Acquire::new("example", sandbox)).await?;
-    let id = made.sandbox.id;
-    writeln!(screen, "{id} was made in {} ms", made.sandbox.made_in_ms)?;
-    run(&engine, &me, &id, "uname -sr > note").await?;
-    engine.stop(&me, &id, StoppedFiles::Keep, "the example").await?;
-    engine.resume(&me, &id).await?;
-    writeln!(
-        screen,
-        "after its second start it still knows: {}",
-        run(&engine, &me, &id, "cat note").await?.trim()
-    )?;
-    engine.stop(&me, &id, StoppedFiles::Delete, "the example").await?;
+    let new = NewSandbox::new(SandboxSpec::new(TemplateName::host()));
+    let made = me.sessions().acquire(Acquire::new("example", new)).await?;
+    let sandbox = me.sandbox(&made.sandbox.id);
+    writeln!(screen, "{} was made in {} ms", sandbox.id(), made.sandbox.made_in_ms)?;
+    run(&sandbox, "uname -sr > note").await?;
+    sandbox.stop(StoppedFiles::Keep).await?;
+    sandbox.resume().await?;
+    writeln!(screen, "after its second start it still knows: {}", run(&sandbox, "cat note").await?.trim())?;
+    sandbox.stop(StoppedFiles::Delete).await?;
     engine.shutdown(ShutdownPolicy::Leave).await;
     Ok(())
 }
 
-fn parts(data_dir: &Path) -> Result<Parts, Box<dyn Error>> {
-    std::fs::create_dir_all(data_dir)?;
-    let catalog = SqliteCatalog::open(data_dir)?;
-    let templates = TemplateStore::open(data_dir)?;
-    Ok(Parts {
-        backends: vec![Arc::new(Native::open(NativeOptions::at(data_dir))?)],
-        catalog: Arc::new(catalog),
-        layers: Arc::new(LayerDirectory::open(data_dir, templates.clone())?),
-        templates: Arc::new(templates),
-        networks: Arc::new(warren_core::NoNetworks::because("the example has none")),
-        clock: Arc::new(MachineClock::new()?),
-        random: Arc::new(MachineRandom),
-        passed: Arc::new(|_| {}),
-    })
-}
-
-async fn run(engine: &Engine, me: &Owner, id: &SandboxId, line: &str) -> Result<String, Box<dyn Error>> {
+async fn run(sandbox: &Sandbox, line: &str) -> Result<String, Box<dyn Error>> {
     let spec =
         ProcessSpec { argv: ["/bin/sh", "-c", line].map(Into::into).to_vec(), ..ProcessSpec::default() };
     let caps = OutputCaps { stdout: 4096, stderr: 4096 };
-    let result = engine.exec(me, id, spec, Default::default(), caps).await?;
+    let result = sandbox.exec(spec, Default::default(), caps).await?;
     Ok(String::from_utf8_lossy(&result.stdout.bytes).into_owned())
 }

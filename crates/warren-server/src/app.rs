@@ -1,16 +1,17 @@
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Router, middleware};
 use http::{Method, Uri};
 use serde::Serialize;
 use tower::ServiceExt as _;
+use warren_face::error::{ApiError, Code};
+use warren_face::gate;
 use warren_wire::api::Problem;
 
 use crate::e2b::control::{self, Place};
-use crate::error::{ApiError, Code};
 use crate::proxy::Proxy;
 use crate::state::AppState;
-use crate::{auth, chat, foreign, limits, logging, request_id, routes};
+use crate::{chat, routes};
 
 /// What every request meets first: those for ports of sandboxes are passed on, all others are the API's.
 #[derive(Clone)]
@@ -50,21 +51,13 @@ impl Front {
 
 /// The API: every route behind the layers that all of them share.
 fn app(state: AppState) -> Router {
-    let keyed = routes::keyed().layer(middleware::from_fn_with_state(state.clone(), auth::required));
-    let public = routes::public().layer(middleware::from_fn_with_state(state.clone(), auth::optional));
-    Router::new()
-        .merge(keyed)
-        .merge(public)
-        .merge(chat::routes(&state))
+    let routes = Router::new()
+        .merge(routes::router(&state))
+        .merge(chat::router(&state))
         .fallback(no_route)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX)))
-        .layer(middleware::from_fn_with_state(state.clone(), limits::layer))
-        .layer(middleware::from_fn_with_state(state.clone(), foreign::layer))
-        .layer(middleware::from_fn(chat::in_its_own_words))
-        .layer(middleware::from_fn_with_state(state.clone(), logging::layer))
-        .layer(middleware::from_fn(request_id::layer))
-        .with_state(state)
+        .method_not_allowed_fallback(wrong_method);
+    let face = gate::guarded(routes, &state).layer(middleware::from_fn(chat::in_its_own_words));
+    gate::logged(face, &state).with_state(state)
 }
 
 /// Clients of E2B that were given a host of their own making come here too, and read a `message`.

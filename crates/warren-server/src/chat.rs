@@ -8,25 +8,25 @@ mod body;
 mod forward;
 mod refusal;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::Response;
-use axum::routing::{delete, get, post};
+use axum::routing::MethodRouter;
 use axum::{Extension, Router};
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use warren_core::Scope;
 use warren_engine::HealthStatus;
+use warren_face::auth::Caller;
+use warren_face::body::read_body;
+use warren_face::extract::{Json, no_json, says_json};
+use warren_face::route::{self, Route};
 
 use self::body::{Chat, Deleted};
 use self::forward::Forwarders;
 use self::refusal::Refusal;
-use crate::auth::{self, Caller};
-use crate::extract::{Json, no_json, says_json};
-use crate::limits::read_body;
 use crate::state::AppState;
 
 const PREFIX: &str = "/api/v1/";
@@ -34,18 +34,26 @@ const PREFIX: &str = "/api/v1/";
 /// A create names three short things.
 const MOST_BODY_BYTES: usize = 64 << 10;
 
+static TABLE: LazyLock<Vec<Route<MethodRouter<AppState>>>> = LazyLock::new(|| {
+    vec![
+        Route::post("/api/v1/create", "create_chat", create)
+            .does("Make the sandbox of a chat, or find the one that it has")
+            .any_query(),
+        Route::delete("/api/v1/sandboxes/{chat_id}", "end_chat", end)
+            .does("End the sandbox of a chat")
+            .any_query(),
+        Route::get("/api/v1/health", "chat_health", health)
+            .does("See whether the service takes new work")
+            .public()
+            .of_server()
+            .any_query(),
+    ]
+});
+
 /// The routes of the chat service, each behind its key.
-pub(crate) fn routes(state: &AppState) -> Router<AppState> {
-    let forwarders = Arc::new(Forwarders::new(state.engine.clone(), state.shutdown.clone()));
-    let keyed = Router::new()
-        .route("/api/v1/create", post(create))
-        .route("/api/v1/sandboxes/{chat_id}", delete(end))
-        .layer(Extension(forwarders))
-        .layer(middleware::from_fn_with_state(state.clone(), auth::required));
-    let public = Router::new()
-        .route("/api/v1/health", get(health))
-        .layer(middleware::from_fn_with_state(state.clone(), auth::optional));
-    keyed.merge(public)
+pub(crate) fn router(state: &AppState) -> Router<AppState> {
+    let forwarders = Arc::new(Forwarders::new(state.shutdown.clone()));
+    route::router(&TABLE, state).layer(Extension(forwarders))
 }
 
 /// A layer: whatever goes wrong under `/api/v1` is told as this contract tells it.
@@ -69,17 +77,17 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Chat>, Refusal> {
-    caller.require(Scope::Use)?;
     if !says_json(&headers) {
         return Err(no_json().into());
     }
     let request = body::create(&read_body(body, MOST_BODY_BYTES).await?)?;
-    let chat = state.engine_of(&caller).chat_sandbox(&caller.owner, request).await?;
-    match forwarders.expose(&caller.owner, &chat.sandbox, chat.port).await {
+    let engine = state.engine.as_(&caller);
+    let chat = engine.chats().serve(request).await?;
+    match forwarders.expose(&engine.sandbox(&chat.sandbox), chat.port).await {
         Ok(endpoint) => Ok(Json(Chat::new(chat, endpoint))),
         Err(error) => {
             // A sandbox that nobody can reach is of no use, and would be in the way of the next try.
-            state.engine_of(&caller).end_chat(&caller.owner, &chat.chat, "chat service: no endpoint").await?;
+            state.engine.as_(&caller.named("chat service: no endpoint")).chats().end(&chat.chat).await?;
             Err(Refusal::start_failed_by(error))
         }
     }
@@ -91,9 +99,8 @@ async fn end(
     caller: Caller,
     Path(chat_id): Path<String>,
 ) -> Result<Json<Deleted>, Refusal> {
-    caller.require(Scope::Use)?;
     let chat = body::chat_id(&chat_id)?;
-    let ended = state.engine_of(&caller).end_chat(&caller.owner, &chat, &caller.name).await?;
+    let ended = state.engine.as_(&caller).chats().end(&chat).await?;
     if let Some(ended) = &ended {
         forwarders.close(&ended.sandbox).await;
     }

@@ -2,6 +2,7 @@
 //! once; a name that it does not know is refused wherever it stands.
 
 mod assigned;
+mod backends;
 #[cfg(test)]
 mod document;
 mod engine;
@@ -13,12 +14,13 @@ mod sections;
 mod validate;
 mod value;
 
+pub use backends::EnabledBackends;
 pub use error::{ConfigError, Origin};
 pub use load::{Loaded, Row, Sources};
 pub use network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
 pub use sections::{
-    Auth, Chats, Config, Disk, Http, LimitSettings, Log, Mounts, NetworkSection, Ports, RunSettings, Server,
-    TemplateSettings, TimeoutSettings,
+    Auth, Backends, Chats, Config, Disk, Http, LimitSettings, Log, Mounts, NetworkSection, Ports,
+    RunSettings, Server, TemplateSettings, TimeoutSettings,
 };
 pub use value::{LogFormat, LogLevel};
 

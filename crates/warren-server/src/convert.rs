@@ -2,7 +2,6 @@
 //! without the engine, so that a refusal names the field as the caller wrote it.
 
 mod code;
-mod cursor;
 mod diff;
 mod event;
 mod file;
@@ -17,12 +16,10 @@ mod secret;
 mod server;
 mod session;
 mod snapshot;
-mod time;
 mod tool;
 
 pub(crate) use code::{CODE_END, Collected, code_message, code_order, new_code_context};
-pub(crate) use cursor::{page, read_cursor};
-pub(crate) use diff::{MOST_CHANGES, change, conflict, diff_options, inside, inside_or_root};
+pub(crate) use diff::{MOST_CHANGES, change, diff_options, inside, inside_or_root};
 pub(crate) use event::event;
 pub(crate) use file::{file_change, file_info, grep_line, mode, name, path, user};
 pub(crate) use journal::{journal_entry, log_entry, path_state};
@@ -37,7 +34,7 @@ pub(crate) use process::{
     signal_number, start_order, started, terminal_size,
 };
 pub(crate) use run::{can_run, new_run, run};
-pub(crate) use sandbox::{created, death, drain, patch, sandbox, usage};
+pub(crate) use sandbox::{created, death, drain, patch, sandbox, status_named, usage};
 pub(crate) use secret::{new_secret, secret};
 pub(crate) use server::{health, stats, template};
 pub(crate) use session::{acquire, acquired, attach, details, session, session_view};
@@ -45,5 +42,6 @@ pub(crate) use snapshot::{
     ended_session, fork_order, point, promote_order, promoted, rolled_back, session_id, snapshot,
     snapshot_filter, snapshot_name, steps, take_snapshot, taken, turn,
 };
-pub(crate) use time::{http_date, rfc3339};
 pub(crate) use tool::{tool, tool_call, tool_progress, tool_result};
+pub(crate) use warren_face::page::page;
+pub(crate) use warren_face::time::{http_date, rfc3339};

@@ -1,14 +1,9 @@
-//! What handlers take out of a request. Whatever cannot be used is refused with the name of its field.
+//! What handlers of `/v1` take out of a request, beside what those of every face do.
 
-mod idempotency;
-mod json;
-mod params;
 mod path;
 
-pub(crate) use idempotency::IdempotencyKey;
-pub(crate) use json::{Json, JsonOrNothing, no_json, says_json};
-pub(crate) use params::Params;
 pub(crate) use path::{
     AskPath, CodeContextPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath, SnapshotPath,
     TemplatePath, ToolPath,
 };
+pub(crate) use warren_face::extract::{IdempotencyKey, Json, JsonOrNothing, Params, no_json, says_json};

@@ -10,6 +10,8 @@ pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod journal;
+pub(crate) mod keys;
+pub(crate) mod metrics;
 pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod ports;

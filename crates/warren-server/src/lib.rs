@@ -6,46 +6,40 @@
 //! behaves.
 
 mod app;
-mod auth;
+pub mod assembly;
+mod backends;
 mod chat;
-mod code;
 pub mod config;
 mod convert;
 mod e2b;
-mod error;
 mod extract;
-mod fairness;
-mod foreign;
 mod handlers;
-mod held;
-mod keys;
-mod limits;
 mod listener;
 mod logging;
 mod metrics;
-mod networks;
 mod openapi;
+mod process_messages;
 mod proxy;
-mod request_id;
 mod routes;
 mod serve;
 mod server;
-mod sse;
 mod state;
 mod stream;
 mod tls;
-mod transfer;
 mod world;
 
-pub use auth::KeyringError;
+pub use backends::{BACKENDS, Backend, UnknownBackend};
 pub use listener::Sockets;
 pub use logging::subscriber as log_subscriber;
-pub use networks::{LinksOf, open_networks};
-pub use proxy::LinkKeys;
-pub use routes::{Access, Audience, Patience, Route, route_table};
+pub use routes::route_table;
 pub use serve::{
     AnnouncedKey, Announcement, CrashAt, CrashAtError, E2bAddress, ServeError, ServeOptions, serve,
 };
 pub use server::{Server, ServerParts};
 pub use tls::{Tls, TlsError, TlsFiles, init_tls};
+pub use warren_face::auth::KeyringError;
+pub use warren_face::link_keys::LinkKeys;
+pub use warren_face::route::{Access, Audience, Patience, Route};
 pub use world::{MachineClock, MachineRandom};
+
+use warren_face::{auth, code, error, sse, transfer};

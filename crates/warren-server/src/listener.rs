@@ -12,26 +12,24 @@ mod usage;
 
 use std::future::pending;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::Request;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use warren_face::arrival::{Acquaintance, Arrival, Door, Peer};
+
 use crate::app::Front;
-use crate::auth::Peer;
 use crate::config::Http;
 use crate::tls::Tls;
 use room::Room;
 use slot::Slot;
 use usage::Usage;
-
-pub(crate) use room::Acquaintance;
 
 /// How long the loop rests when the process is out of descriptors or memory: nothing else helps.
 const REST: Duration = Duration::from_millis(100);
@@ -53,31 +51,6 @@ pub struct Sockets {
     pub tls: Option<(TcpListener, Tls)>,
     /// Where the E2B protocol is at the root.
     pub e2b: Option<TcpListener>,
-}
-
-/// How a request came to us.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Arrival {
-    pub(crate) address: Option<IpAddr>,
-    /// Over TLS.
-    pub(crate) secure: bool,
-    pub(crate) door: Door,
-}
-
-/// Which of the listeners a request came to. Ports of sandboxes are behind every one of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Door {
-    #[default]
-    Main,
-    /// Behind it everything else is the E2B protocol's.
-    E2b,
-}
-
-impl Arrival {
-    /// As the listener wrote it down.
-    pub(crate) fn of(request: &Request) -> Self {
-        request.extensions().get().copied().unwrap_or_default()
-    }
 }
 
 /// What serves connections.

@@ -11,16 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 use http::Method;
-use http::header::CONTENT_TYPE;
-use warren_core::Scope;
-use warren_engine::{HealthStatus, Mode};
+use warren_engine::{HealthStatus, Mode, Taken};
+use warren_face::{Counters, Desk};
 
-use crate::auth::Caller;
-use crate::error::ApiError;
-use crate::state::AppState;
 use ports::Ports;
 use text::Text;
 use times::Times;
@@ -37,15 +31,14 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn auth_failed(&self) {
-        self.auth_failures.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn answered(&self, method: &Method, route: &str, status: u16, took: Duration) {
-        // A method that no route has is the client's invention.
-        let method = if route == "-" { "-" } else { method.as_str() };
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.entry((method.to_owned(), route.to_owned(), status)).or_default().add(took);
+    /// All figures, as they are now.
+    pub(crate) async fn shown(&self, desk: &Desk) -> String {
+        let mut text = Text::default();
+        self.write(&mut text);
+        write_engine(desk, &mut text).await;
+        network::write(desk, &mut text).await;
+        write_process(&mut text);
+        text.finish()
     }
 
     fn write(&self, text: &mut Text) {
@@ -62,20 +55,29 @@ impl Metrics {
     }
 }
 
-/// `GET /metrics`
-pub(crate) async fn show(State(state): State<AppState>, caller: Caller) -> Result<Response, ApiError> {
-    caller.require(Scope::Admin)?;
-    let mut text = Text::default();
-    state.metrics.write(&mut text);
-    write_engine(&state, &mut text).await;
-    network::write(&state, &mut text).await;
-    write_process(&mut text);
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], text.finish()).into_response())
+impl Counters for Metrics {
+    fn auth_failed(&self) {
+        self.auth_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn answered(&self, method: &Method, route: &str, status: u16, took: Duration) {
+        // A method that no route has is the client's invention.
+        let method = if route == "-" { "-" } else { method.as_str() };
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.entry((method.to_owned(), route.to_owned(), status)).or_default().add(took);
+    }
+
+    fn took(&self, taken: &Taken) {
+        self.travel.took(taken);
+    }
+
+    fn forked(&self, count: usize) {
+        self.travel.forked(count);
+    }
 }
 
-async fn write_engine(state: &AppState, text: &mut Text) {
-    let (stats, health) = (state.engine.stats().await, state.engine.health().await);
+async fn write_engine(desk: &Desk, text: &mut Text) {
+    let (stats, health) = (desk.engine.stats().await, desk.engine.health().await);
     text.counter("warren_sandboxes_created_total", "Sandboxes made since the start.", stats.created);
     text.counter("warren_sandboxes_create_failed_total", "Creates that failed.", stats.create_failed);
     text.counter("warren_sandboxes_ended_total", "Sandboxes that ended.", stats.destroyed);
@@ -101,7 +103,7 @@ async fn write_engine(state: &AppState, text: &mut Text) {
         "1 if new work is accepted.",
         u8::from(health.status < HealthStatus::Critical),
     );
-    let read_only = matches!(state.engine.mode(), Mode::ReadOnly { .. });
+    let read_only = matches!(desk.engine.mode(), Mode::ReadOnly { .. });
     text.gauge("warren_read_only", "1 if the server only answers questions.", u8::from(read_only));
     if let Some(disk) = health.disk {
         text.gauge("warren_disk_free_bytes", "Room on the data directory's disk.", disk.free_bytes);

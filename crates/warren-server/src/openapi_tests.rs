@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::*;
-use crate::error::{Code, status_of};
 
 /// Compares with a file of the tree, or writes it anew.
 fn assert_golden(path: &str, now: &str) {
@@ -36,21 +35,6 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
 #[test]
 fn the_document_in_the_tree_is_current() {
     assert_golden("openapi/warren-v1.json", text());
-}
-
-#[test]
-fn the_table_of_errors_is_current() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
-    let stored = fs::read_to_string(path).unwrap();
-    let rule = "|---|---|---|---|---|\n";
-    let (prose, _) = stored.split_once(rule).expect("docs/errors.md has a table");
-    let row = |code: &Code| {
-        let retry = code.retry_after_s().map_or_else(|| "never".to_owned(), |seconds| format!("{seconds} s"));
-        let status = status_of(*code).as_u16();
-        format!("| `{}` | {status} | {retry} | {} | {} |\n", code.as_str(), code.title(), code.hint())
-    };
-    let table: String = Code::ALL.iter().map(row).collect();
-    assert_golden("docs/errors.md", &format!("{prose}{rule}{table}"));
 }
 
 #[test]

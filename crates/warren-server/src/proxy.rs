@@ -8,13 +8,11 @@
 //! and `refusal` is what clients are told when there is nothing to pass on.
 
 mod access;
-mod address;
 mod body;
 mod book;
 mod carry;
 mod exchange;
 mod head;
-mod keys;
 mod link;
 mod pool;
 mod refusal;
@@ -28,10 +26,9 @@ use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Version};
-use warren_core::catalog::Catalog;
-use warren_core::{HostName, Owner, SandboxId};
+use warren_core::{HostName, Owner, PortSettings, SandboxId};
 use warren_e2b::ENVD_PORT;
-use warren_engine::{EngineError, Visit};
+use warren_engine::Visit;
 
 use self::access::{Admission, Admitted};
 use self::pool::Pool;
@@ -40,31 +37,17 @@ use self::route::Destination;
 use crate::e2b;
 use crate::state::AppState;
 
-pub(crate) use address::Address;
-pub(crate) use book::{PortBook, PortBookError, PortSettings};
+pub(crate) use book::PortBook;
 pub(crate) use carry::{Lingering, carry};
-pub use keys::LinkKeys;
 pub(crate) use link::{Link, Methods, token};
-pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target, parse_port};
+pub(crate) use refusal::status_at_port;
+pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target};
 
 /// The parameter of a query in which a link carries its signature.
 pub(crate) const LINK_PARAMETER: &str = "warren-link";
 
-/// What the proxy remembers beside its connections.
-pub(crate) struct PortsOf {
-    pub(crate) keys: LinkKeys,
-    pub(crate) book: PortBook,
-}
-
-impl PortsOf {
-    /// Reads which ports are public. Blocks.
-    pub(crate) fn load(
-        keys: LinkKeys,
-        catalog: &dyn Catalog,
-    ) -> Result<Self, warren_core::catalog::CatalogError> {
-        Ok(Self { keys, book: PortBook::load(catalog)? })
-    }
-}
+/// The name that visitors of a port go by.
+const VISITOR: &str = "port visitor";
 
 /// What passes requests on. A clone is the same.
 #[derive(Clone)]
@@ -123,23 +106,24 @@ impl Proxy {
 
     /// Comes in, waking a sandbox that wakes for visitors.
     async fn visit(&self, owner: &Owner, target: &Target) -> Result<Visit, Wrong> {
-        let engine = &self.state.engine;
-        let refused = match engine.visit(owner, &target.sandbox).await {
+        let sandbox = self.state.engine_as(VISITOR, owner).sandbox(&target.sandbox);
+        let refused = match sandbox.visit().await {
             Ok(visit) => return Ok(visit),
             Err(error) => Wrong::from_engine(error),
         };
-        let record = engine.live(&target.sandbox).filter(|record| e2b::Traits::are_written(record));
+        let record =
+            self.state.engine.live(&target.sandbox).filter(|record| e2b::Traits::are_written(record));
         match (refused, record) {
             (Wrong::Paused, Some(record)) => {
                 e2b::wake::rouse(&self.state, owner, &record).await?;
-                engine.visit(owner, &target.sandbox).await.map_err(Wrong::from_engine)
+                sandbox.visit().await.map_err(Wrong::from_engine)
             }
             (refused, _) => Err(refused),
         }
     }
 
     fn settings(&self, sandbox: &SandboxId, port: u16) -> PortSettings {
-        self.state.ports.book.of(sandbox, port)
+        self.state.book.of(sandbox, port)
     }
 }
 
@@ -149,10 +133,4 @@ fn last(mut response: Response, version: Version) -> Response {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
-}
-
-/// Whether nobody listens on the port, as the engine says it.
-pub(crate) fn is_closed(error: &EngineError) -> bool {
-    use warren_wire::guest::FailureCode;
-    matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound)
 }

@@ -17,23 +17,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use warren_core::catalog::{Catalog, CatalogError, SecretCatalog};
-use warren_core::{Clock, Isolation, LayerDriver, LayerStore, Networks, Random};
-use warren_engine::{Engine, Mode, Parts, ShutdownPolicy};
-use warren_isolate::{DataDir, DataDirError, Native, NativeOptions};
-use warren_store::{LayerDirectory, SHOWN, SqliteCatalog, TemplateStore};
+use warren_core::catalog::CatalogError;
+use warren_engine::{Engine, Mode, ShutdownPolicy};
 
 pub use crash::{CrashAt, CrashAtError};
 pub use environment::E2bAddress;
 
+use crate::assembly::{Assembly, AssemblyError, Machine, Purpose};
 use crate::auth::KeyringError;
 use crate::config::Config;
 use crate::listener::Sockets;
 use crate::logging;
-use crate::networks::{LinksOf, open_networks};
 use crate::server::{Server, ServerParts};
 use crate::tls::{Tls, TlsError};
-use crate::world::{MachineClock, MachineRandom};
+use crate::world::MachineRandom;
 
 /// Threads for what blocks: creates, file systems, the catalog.
 const BLOCKING_THREADS: usize = 64;
@@ -110,25 +107,17 @@ pub enum ServeError {
         source: io::Error,
     },
     #[error(transparent)]
-    Refused(#[from] DataDirError),
-    #[error("open the data directory `{}`", path.display())]
-    DataDir {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("open the catalog")]
-    Catalog(#[source] warren_store::CatalogOpenError),
-    #[error("open the templates")]
-    Templates(#[source] warren_store::OpenError),
-    #[error("open the layers")]
-    Layers(#[source] warren_core::LayerError),
-    #[error("open the native backend")]
-    Native(#[source] warren_isolate::OpenError),
+    Assembly(#[from] AssemblyError),
     #[error("start the engine")]
     Engine(#[source] warren_engine::OpenError),
     #[error("read or make keys")]
     Keys(#[source] KeyringError),
+    #[error("read `{}`", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("write `{}`", path.display())]
     Write {
         path: PathBuf,
@@ -145,8 +134,6 @@ pub enum ServeError {
     Tls(#[source] TlsError),
     #[error("start the runtime")]
     Runtime(#[source] io::Error),
-    #[error("read which boot of the machine this is")]
-    Clock(#[source] io::Error),
     #[error("the log is set up already")]
     Log(#[source] tracing::subscriber::SetGlobalDefaultError),
     #[error("ended at once, as a second signal asked: requests may have been cut short")]
@@ -170,7 +157,8 @@ pub fn serve(
     // First of all, so that a taken port changes nothing.
     let doors = Doors { main: bind(config.server.listen)?, e2b: config.e2b.listen.map(bind).transpose()? };
     raise_open_files();
-    let machine = Machine::open(&config, &options)?;
+    let assembly = Assembly::new(config.clone(), Purpose::Server)?;
+    let machine = assembly.crash_at(options.crash_at.and_then(CrashAt::backend)).machine()?;
     let runtime = runtime().map_err(ServeError::Runtime)?;
     let ended = runtime.block_on(run(machine, config, &options, doors, announce));
     if matches!(ended, Err(ServeError::Interrupted)) {
@@ -222,56 +210,14 @@ fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     Ok((socket, bound))
 }
 
-/// What of this machine the service stands on.
-struct Machine {
-    catalog: Arc<SqliteCatalog>,
-    templates: TemplateStore,
-    layers: Arc<LayerDirectory>,
-    native: Arc<Native>,
-    networks: Arc<dyn Networks>,
-    clock: Arc<MachineClock>,
-}
-
-impl Machine {
-    fn open(config: &Config, options: &ServeOptions) -> Result<Self, ServeError> {
-        let data_dir = &config.server.data_dir;
-        DataDir::examine(data_dir, &SHOWN)?.claim()?;
-        // The catalog first: it refuses a second server on the directory.
-        let catalog = Arc::new(SqliteCatalog::open(data_dir).map_err(ServeError::Catalog)?);
-        let native = NativeOptions {
-            prepared_networks: usize::try_from(config.server.prepared_networks).unwrap_or(0),
-            subvolumes: config.snapshots.driver == LayerDriver::Btrfs,
-            allowed_mounts: config.mounts.allow.clone(),
-            crash_at: options.crash_at.and_then(CrashAt::backend),
-            ..NativeOptions::at(data_dir)
-        };
-        let templates = TemplateStore::open(data_dir).map_err(ServeError::Templates)?.looking_in_background();
-        let layers = LayerDirectory::with_driver(data_dir, templates.clone(), config.snapshots.driver);
-        let secrets = Arc::clone(&catalog) as Arc<dyn SecretCatalog>;
-        Ok(Self {
-            catalog,
-            layers: Arc::new(layers.map_err(ServeError::Layers)?),
-            templates,
-            native: Arc::new(Native::open(native).map_err(ServeError::Native)?),
-            networks: open_networks(config, LinksOf::Server(secrets)),
-            clock: Arc::new(MachineClock::new().map_err(ServeError::Clock)?),
-        })
-    }
-
-    async fn engine(&self, config: &Config, crash_at: Option<CrashAt>) -> Result<Engine, ServeError> {
-        let parts = Parts {
-            backends: vec![Arc::clone(&self.native) as Arc<dyn Isolation>],
-            catalog: Arc::clone(&self.catalog) as Arc<dyn Catalog>,
-            templates: Arc::new(self.templates.clone()),
-            layers: Arc::clone(&self.layers) as Arc<dyn LayerStore>,
-            networks: Arc::clone(&self.networks),
-            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
-            random: Arc::new(MachineRandom) as Arc<dyn Random>,
-            passed: crash::hook(crash_at),
-        };
-        let network = self.networks.unavailable().is_none();
-        Engine::open(parts, config.settings(network)).await.map_err(ServeError::Engine)
-    }
+async fn open_engine(
+    machine: &Machine,
+    config: &Config,
+    crash_at: Option<CrashAt>,
+) -> Result<Engine, ServeError> {
+    let network = machine.networks.unavailable().is_none();
+    let parts = machine.parts(crash::hook(crash_at));
+    Engine::open(parts, config.settings(network)).await.map_err(ServeError::Engine)
 }
 
 async fn run(
@@ -282,7 +228,7 @@ async fn run(
     announce: impl FnOnce(&Announcement),
 ) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
-    let engine = machine.engine(&config, options.crash_at).await?;
+    let engine = open_engine(&machine, &config, options.crash_at).await?;
     let link_keys = link_keys::settle(&config.server.data_dir)?;
     let secure = secure_door(&config)?;
     let server = Server::new(ServerParts {
@@ -322,8 +268,13 @@ async fn run(
             engine.shutdown(policy).await;
         }
         // The next start would remove what is left as well, but nobody waits for that one.
-        let native = machine.native;
-        drop(tokio::task::spawn_blocking(move || native.settle(REMAINS)).await);
+        let backends = machine.backends;
+        let settle = move || {
+            for backend in &backends {
+                backend.settle(REMAINS);
+            }
+        };
+        drop(tokio::task::spawn_blocking(settle).await);
     };
     tokio::select! {
         () = ended => Ok(()),

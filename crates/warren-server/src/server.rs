@@ -1,26 +1,26 @@
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Clock, Networks, Owner, Random, Scope};
 use warren_engine::Engine;
+use warren_face::auth::{Keyring, KeyringError, NewKey, Secret};
+use warren_face::link_keys::LinkKeys;
+use warren_face::{Desk, DeskParts};
 use warren_store::TemplateStore;
 
 use crate::app::Front;
-use crate::auth::{Attempts, Keyring, KeyringError, NewKey, Secret};
-use crate::code::Starts;
 use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::{self, Samples};
-use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
-use crate::fairness::Fairness;
 use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
-use crate::proxy::{LinkKeys, PortsOf};
+use crate::proxy::PortBook;
 use crate::state::{AppState, Shared};
+use crate::{e2b, openapi};
 
 /// What the service stands on.
 pub struct ServerParts {
@@ -47,30 +47,33 @@ impl Server {
     /// Reads the keys; from here on nobody else may change them in the catalog. Blocks.
     pub fn new(parts: ServerParts) -> Result<Self, CatalogError> {
         let shutdown = CancellationToken::new();
-        let ports = PortsOf::load(parts.link_keys, parts.catalog.as_ref())?;
-        let state = AppState::new(Shared {
+        let (metrics, book) = (Arc::new(Metrics::default()), PortBook::load(parts.catalog.as_ref())?);
+        let desk = Desk::new(DeskParts {
             keyring: Keyring::load(parts.catalog.as_ref(), shutdown.clone())?,
             engine: parts.engine,
             catalog: parts.catalog,
-            templates: parts.templates,
             clock: parts.clock,
             random: parts.random,
             settings: parts.config.settings(parts.networks.unavailable().is_none()),
-            config: parts.config,
+            config: parts.config.of_faces(),
             networks: parts.networks,
-            attempts: Attempts::default(),
-            fairness: Fairness::default(),
+            link_keys: parts.link_keys,
             shutdown,
-            metrics: Metrics::default(),
-            books: Books::default(),
-            ports,
+            counters: metrics.clone(),
+            own_env: e2b::own_env,
+        });
+        desk.count_owners();
+        let state = AppState::new(Shared {
+            desk,
+            templates: parts.templates,
+            config: parts.config,
+            document: openapi::text,
+            metrics,
+            book,
             samples: Samples::default(),
             watchers: Watchers::default(),
-            code_starts: Starts::default(),
             woken: Woken::default(),
-            tls_port: OnceLock::new(),
         });
-        state.count_owners();
         Ok(Self { state })
     }
 
@@ -108,13 +111,8 @@ impl Server {
             self.state.tls_port.get_or_init(|| address.port());
         }
         tokio::spawn(metrics::keep_sampling(self.state.clone()));
-        let state = self.state.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = state.fairness.keep() => {}
-                () = state.shutdown.cancelled() => {}
-            }
-        });
+        let desk = self.state.desk.clone();
+        tokio::spawn(async move { desk.keep_pace().await });
         let listener = Listener {
             front: Front::new(self.state.clone()),
             http: self.state.config.http.clone(),

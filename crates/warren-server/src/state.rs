@@ -1,74 +1,42 @@
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-use warren_core::catalog::Catalog;
-use warren_core::{Clock, Networks, Random};
-use warren_engine::{Engine, Settings};
+use axum::extract::FromRef;
+use warren_face::Desk;
 use warren_store::TemplateStore;
 
-use crate::auth::{Attempts, Caller, Keyring};
-use crate::code::Starts;
 use crate::config::Config;
 use crate::e2b::envd::Watchers;
 use crate::e2b::metrics::Samples;
-use crate::e2b::templates::Books;
 use crate::e2b::wake::Woken;
-use crate::fairness::Fairness;
 use crate::metrics::Metrics;
-use crate::proxy::PortsOf;
+use crate::proxy::PortBook;
 
 /// What every handler can reach. A clone is the same state.
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<Shared>);
 
 pub(crate) struct Shared {
-    /// In nobody's name. What a caller asks for is done through [`AppState::engine_of`].
-    pub(crate) engine: Engine,
-    /// For the keys; everything else goes through the engine.
-    pub(crate) catalog: Arc<dyn Catalog>,
+    pub(crate) desk: Desk,
     /// For imports; lists and look-ups go through the engine.
     pub(crate) templates: TemplateStore,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) random: Arc<dyn Random>,
     pub(crate) config: Config,
-    /// For what they say of the machine; everything else goes through the engine.
-    pub(crate) networks: Arc<dyn Networks>,
-    /// What the engine goes by.
-    pub(crate) settings: Settings,
-    pub(crate) keyring: Keyring,
-    pub(crate) attempts: Attempts,
-    pub(crate) fairness: Fairness,
-    /// Cancelled when the server begins to shut down: streams end then, short requests are finished.
-    pub(crate) shutdown: CancellationToken,
-    pub(crate) metrics: Metrics,
-    pub(crate) ports: PortsOf,
+    /// The OpenAPI document of `/v1`.
+    pub(crate) document: fn() -> &'static str,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Which ports are public.
+    pub(crate) book: PortBook,
     pub(crate) watchers: Watchers,
-    pub(crate) code_starts: Starts,
     /// Sandboxes that woke for a visitor.
     pub(crate) woken: Woken,
     /// What sandboxes used lately.
     pub(crate) samples: Samples,
-    /// Templates that clients built by the E2B protocol.
-    pub(crate) books: Books,
-    /// The port on which TLS is spoken, if there is one.
-    pub(crate) tls_port: OnceLock<u16>,
 }
 
 impl AppState {
     pub(crate) fn new(shared: Shared) -> Self {
         Self(Arc::new(shared))
-    }
-
-    /// To be called whenever keys have changed.
-    pub(crate) fn count_owners(&self) {
-        self.engine.expect_owners(self.keyring.owners());
-    }
-
-    /// The engine, acting in the caller's name: so the journal knows who asked.
-    pub(crate) fn engine_of(&self, caller: &Caller) -> Engine {
-        self.engine.by(&caller.name)
     }
 }
 
@@ -77,6 +45,20 @@ impl Deref for AppState {
 
     fn deref(&self) -> &Shared {
         &self.0
+    }
+}
+
+impl Deref for Shared {
+    type Target = Desk;
+
+    fn deref(&self) -> &Desk {
+        &self.desk
+    }
+}
+
+impl FromRef<AppState> for Desk {
+    fn from_ref(state: &AppState) -> Self {
+        state.desk.clone()
     }
 }
 

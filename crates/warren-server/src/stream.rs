@@ -17,8 +17,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
-use warren_core::SandboxId;
-use warren_engine::{Engine, ProcessEvent, ProcessHandle, ProcessReader, give_port};
+use warren_engine::{ProcessEvent, ProcessHandle, ProcessReader, Sandbox, give_port};
 use warren_wire::api::{StreamCommand, StreamNotice, StreamOpening, TerminalSize};
 use warren_wire::guest::{ProcessId, ProcessSelector, Reader, Stdin};
 
@@ -56,9 +55,8 @@ const STDERR: u8 = 2;
 /// One client and the process it is about to name.
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    pub(crate) engine: Engine,
     pub(crate) caller: Caller,
-    pub(crate) sandbox: SandboxId,
+    pub(crate) sandbox: Sandbox,
 }
 
 impl Conversation {
@@ -117,12 +115,11 @@ impl Conversation {
                 if let Some(port) = port {
                     give_port(&mut order, port);
                 }
-                Ok(self.engine.start(&self.caller.owner, &self.sandbox, order).await?)
+                Ok(self.sandbox.start(order).await?)
             }
             StreamOpening::Attach(attach) => {
                 let process = convert::process_selector(&attach.process)?;
-                let owner = &self.caller.owner;
-                Ok(self.engine.follow(owner, &self.sandbox, process, attach.from, Reader::Holds).await?)
+                Ok(self.sandbox.processes().follow(process, attach.from, Reader::Holds).await?)
             }
         }
     }
@@ -161,20 +158,20 @@ impl Conversation {
 
     /// Commands do not wait for input that the process does not read. One that comes too late is no failure.
     async fn command(&self, process: ProcessId, command: StreamCommand) -> Result<(), ApiError> {
-        let (owner, process) = (&self.caller.owner, ProcessSelector::Id(process));
+        let (processes, process) = (self.sandbox.processes(), ProcessSelector::Id(process));
         let done = match command {
             StreamCommand::StdinClose => Ok(()),
             StreamCommand::Resize { columns, rows } => {
                 let size = convert::terminal_size(TerminalSize { columns, rows }, "")?;
-                self.engine.resize(owner, &self.sandbox, process, size).await
+                processes.resize(process, size).await
             }
             StreamCommand::Signal { signal } => {
                 let number = convert::signal_number(&signal)?;
-                self.engine.signal(owner, &self.sandbox, process, number, true).await
+                processes.signal(process, number, true).await
             }
         };
         if let Err(error) = done {
-            tracing::debug!(sandbox.id = %self.sandbox, %error, "a command came too late");
+            tracing::debug!(sandbox.id = %self.sandbox.id(), %error, "a command came too late");
         }
         Ok(())
     }

@@ -14,13 +14,17 @@ mod events;
 mod failure;
 mod idempotency;
 mod identity;
+mod images;
 mod journal;
 mod keys;
 mod lock;
 mod migrations;
+mod networks;
+mod nodes;
 mod open;
 mod open_error;
 mod page;
+mod ports;
 mod readers;
 mod sandboxes;
 mod secrets;
@@ -30,6 +34,8 @@ mod writer;
 
 use std::path::Path;
 use std::time::Duration;
+
+use warren_core::NodeId;
 
 pub use identity::IdentityError;
 pub use open_error::{CatalogOpenError, DamageFound, MakeError};
@@ -49,6 +55,7 @@ pub struct SqliteCatalog {
     readers: Readers,
     writer: Writer,
     instance: String,
+    node: NodeId,
     key_file: KeyFile,
     /// Released last.
     lock: ServerLock,

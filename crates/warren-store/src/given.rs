@@ -1,7 +1,9 @@
-//! What every sandbox is given, whatever its template: whom to ask about names, and whom to trust where secrets are put into requests.
+//! Files that every sandbox gets, whatever its template: the name servers to ask, and the authority
+//! to trust where secrets are put into requests.
 //!
-//! The skeleton of `host` has these files in it. An imported template gets a layer of them on top of its root, so that it stays as it was
-//! imported; what is made of a sandbox's state stands above that layer, and may change the files or remove them.
+//! The skeleton of `host` has these files in it. An imported template gets a layer of them on top
+//! of its root, so that it stays as it was imported; what is made of a sandbox's state stands above
+//! that layer, and may change the files or remove them.
 //!
 //! ```text
 //! <data>/ca/ca.pem                         the authority's certificate, if there is one
@@ -22,7 +24,8 @@ use crate::host::{self, HostError};
 use crate::staging::{NamesLock, Staging};
 use crate::tree::{Attributes, TreePath, TreeWriter};
 
-/// The gateway of every sandbox's link: questions about names are answered there. A sandbox without a network cannot reach it.
+/// The gateway of every sandbox's link: questions about names are answered there. A sandbox without
+/// a network cannot reach it.
 const RESOLV_CONF: &str = "nameserver 169.254.77.1\noptions timeout:5 attempts:2\n";
 
 /// Where machines keep all the certificates that they trust in one file.
@@ -53,7 +56,7 @@ impl Given {
         &self.layers
     }
 
-    /// What the files depend on.
+    /// Adds everything that the files depend on.
     pub(crate) fn add_to(&self, hash: &mut Sha256) {
         hash.update(FORMAT.to_le_bytes());
         let bundles = BUNDLES.iter().map(|bundle| self.machine.join(bundle));
@@ -86,8 +89,8 @@ impl Given {
         Ok(files)
     }
 
-    /// A layer of the files, to lie on top of this root. Its directories look as those of the root do. `None` where the root has no
-    /// place for them: its `/etc` is not a directory.
+    /// A layer of the files, to lie on top of this root. Its directories look as those of the root
+    /// do. `None` where the root has no place for them: its `/etc` is not a directory.
     pub(crate) fn layer(&self, root: &Path) -> Result<Option<PathBuf>, HostError> {
         let Some(looks) = Looks::of(root)? else { return Ok(None) };
         let boot = host::boot()?;
@@ -142,7 +145,8 @@ impl Given {
     }
 }
 
-/// How a template's own directories look, since those of a layer above them are the ones that are seen.
+/// How a template's own directories look, since those of a layer above them are the ones that are
+/// seen.
 struct Looks {
     root: Attributes,
     etc: Attributes,

@@ -1,11 +1,13 @@
 //! The built-in template: a generated skeleton and the machine's own `/usr`.
 //!
-//! Of the machine's other files only an allow-list of public configuration is copied, so nothing private can slip in
-//! with a new package. The skeleton is kept under a fingerprint of what it was made from; a change of the machine
-//! leads to another fingerprint, and sandboxes that still run keep the skeleton they were started with.
+//! Of the machine's other files only an allow-list of public configuration is copied, so nothing
+//! private can slip in with a new package. The skeleton is kept under a fingerprint of what it was
+//! made from; a change of the machine leads to another fingerprint, and sandboxes that still run
+//! keep the skeleton they were started with.
 //!
-//! A skeleton is never flushed to the disk, which could take seconds on a busy machine. Instead it says in which boot it
-//! was made, and one of an earlier boot, which a power cut may have torn, is made anew.
+//! A skeleton is never flushed to the disk, which could take seconds on a busy machine. Instead it
+//! says in which boot it was made, and one of an earlier boot, which a power cut may have torn, is
+//! made anew.
 
 mod copy;
 mod hidden;
@@ -82,10 +84,12 @@ pub enum HostError {
     Read(#[source] Box<ReadError>),
 }
 
-/// What of the machine itself templates show to sandboxes, as far as everybody on the machine may read it.
+/// The parts of the machine itself that templates show to sandboxes, as far as everybody on the
+/// machine may read them.
 pub const SHOWN: [&str; 1] = ["/usr"];
 
-/// Makes the skeleton for the machine as it is now, unless it is there, and what hides the private files of its `/usr`.
+/// Makes the skeleton for the machine as it is now, unless it is there, and what hides the private
+/// files of its `/usr`.
 pub(crate) fn prepare(
     skeletons: &Path,
     machine: &Path,
@@ -107,8 +111,8 @@ pub(crate) fn prepare(
     Ok(Template { name: TemplateName::host(), manifest, trees })
 }
 
-/// How many names of what [`SHOWN`] has no sandbox sees, because not everybody on the machine may read them. Looks through all
-/// of it and writes nothing.
+/// How many names of what [`SHOWN`] has no sandbox sees, because not everybody on the machine may
+/// read them. Looks through all of it and writes nothing.
 pub fn hidden_names() -> Result<usize, HostError> {
     SHOWN.iter().map(|shown| Ok(private::Private::below(Path::new(shown))?.count())).sum()
 }
@@ -154,7 +158,7 @@ fn is_of_this_boot(directory: &Path, survey: &Survey) -> bool {
     is_of_boot(directory, &survey.boot)
 }
 
-/// Whether a directory is whole: it was made in this boot.
+/// True if a directory is whole: it was made in this boot.
 pub(crate) fn is_of_boot(directory: &Path, boot: &str) -> bool {
     fs::read_to_string(directory.join(BOOT)).is_ok_and(|made_in| made_in == boot)
 }

@@ -1,4 +1,5 @@
-//! Makes a template of a directory, an archive or an image: examine → extract into staging → complete → publish.
+//! Makes a template of a directory, an archive or an image:
+//! examine → extract into staging → complete → publish.
 
 pub(crate) mod archive;
 mod directory;
@@ -33,22 +34,23 @@ use extract::{Extractor, Whiteouts};
 use limits::{ImportLimits, Meter, Progress};
 use stream::{Compression, Section};
 
-/// What every sandbox brings itself. A template has them as empty directories, whatever the source held there.
+/// Directories that every sandbox brings itself. A template has them empty, whatever the source
+/// held there.
 const PROVIDED: &[&str] = &["proc", "sys", "dev", "run"];
-/// What programs take for granted.
+/// Directories that programs take for granted.
 const EXPECTED: &[(&str, u32)] = &[("etc", 0o755), ("root", 0o700), ("tmp", 0o1777)];
 const BLOCK: usize = 512;
 const COPY_BUFFER: usize = 1 << 20;
 
-/// What to import, as what, and within which bounds.
+/// An import: the source, the name of the template, and the bounds.
 pub struct ImportRequest<'a> {
     /// The template's name.
     pub name: TemplateName,
     /// Where it comes from.
     pub source: ImportSource<'a>,
-    /// What happens to an earlier template of the name.
+    /// The treatment of an earlier template of the name.
     pub replace: Replace<'a>,
-    /// What it may take.
+    /// The bounds of the import.
     pub limits: ImportLimits,
     /// Told from time to time how far it is.
     pub progress: &'a mut dyn FnMut(Progress),
@@ -58,13 +60,15 @@ pub struct ImportRequest<'a> {
 pub enum ImportSource<'a> {
     /// A directory, or an archive or image, told by its content.
     Path(PathBuf),
-    /// An archive or image that arrives as bytes. It is stored first, because images are not in reading order.
+    /// An archive or image that arrives as bytes. It is stored first, because images are not in
+    /// reading order.
     Stream(Box<dyn Read + 'a>),
-    /// An archive of a root file system that arrives as bytes, with what an image would say of its processes.
+    /// An archive of a root file system that arrives as bytes, with what an image would say of its
+    /// processes.
     Root(Box<dyn Read + 'a>, TemplateConfig),
 }
 
-/// What happens to an earlier template of the name.
+/// The treatment of an earlier template of the name.
 pub enum Replace<'a> {
     /// The import is refused.
     Never,
@@ -77,11 +81,11 @@ pub enum Replace<'a> {
 pub struct Imported {
     /// The new template.
     pub template: Template,
-    /// What was left out.
+    /// Entries that were left out.
     pub skipped: Skipped,
 }
 
-/// What was left out of a template, for the caller to tell.
+/// Entries that were left out of a template, for the caller to tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Device nodes outside `/dev`.
@@ -120,7 +124,7 @@ impl std::fmt::Debug for Replace<'_> {
     }
 }
 
-/// What was found in a source, its files being in the tree.
+/// The content of a source, with its files in the tree.
 pub(crate) struct Content {
     kind: SourceKind,
     digest: Digest,
@@ -169,7 +173,7 @@ pub(crate) fn run(templates: &Path, request: ImportRequest<'_>) -> Result<Import
     Ok(Imported { template, skipped })
 }
 
-/// Whether this is, or lies in, a directory that every sandbox brings itself.
+/// True if this is, or lies in, a directory that every sandbox brings itself.
 pub(crate) fn is_provided(path: &TreePath) -> bool {
     path.top().is_some_and(|top| PROVIDED.iter().any(|provided| top == *provided))
 }
@@ -294,7 +298,8 @@ fn complete(mut writer: TreeWriter) -> Result<TreeTotals, EntryError> {
     for (name, mode) in EXPECTED {
         writer.missing_directory(&TreePath::parse(name.as_bytes(), 1)?, Attributes::root(*mode))?;
     }
-    // Images leave these to whoever runs them, and a tree copied from a machine tells of that machine.
+    // Images leave these to the machine that runs them, and a tree copied from a machine tells of
+    // that machine.
     for (path, text) in [("etc/hostname", HOSTNAME), ("etc/hosts", HOSTS)] {
         writer.text_file(&TreePath::parse(path.as_bytes(), 2)?, text, &Attributes::root(0o644))?;
     }

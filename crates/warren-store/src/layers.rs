@@ -1,16 +1,17 @@
 //! Layers on disk.
 //!
 //! ```text
-//! <data>/layers/<layer-id>/upper-<n>/       what it changes in tree n of a root, as overlayfs has it
+//! <data>/layers/<layer-id>/upper-<n>/       its changes of tree n of a root, as overlayfs has them
 //! <data>/layers/<layer-id>/manifest.json    written last: without it there is no layer
-//! <data>/layers/<layer-id>/space.json       what it holds, once that was counted
+//! <data>/layers/<layer-id>/space.json       its size, once that was counted
 //! <data>/layers/.staging-<random>/layer/    a layer in the making, locked by its maker
 //! <data>/layers/.trash-<word>/              removed, but not yet gone
 //! ```
 //!
-//! A layer comes to its place in one of two ways. A sandbox's own writable directories are moved there by the backend that
-//! holds them, and then committed. All others are made in staging and get their name by a rename. Of a committed layer nothing
-//! ever changes, so what its manifest says is read once and kept in memory.
+//! A layer comes to its place in one of two ways. A sandbox's own writable directories are moved
+//! there by the backend that holds them, and then committed. All others are made in staging and get
+//! their name by a rename. Of a committed layer nothing ever changes, so what its manifest says is
+//! read once and kept in memory.
 
 mod btrfs;
 mod content;
@@ -61,11 +62,11 @@ pub struct LayerDirectory {
     known: RwLock<HashMap<LayerId, Arc<Known>>>,
     durability: Durability,
     reclaimer: Reclaimer,
-    /// Whether files here can share data, once somebody wanted to know.
+    /// True if files here can share data, once that was tried.
     shares_data: OnceLock<bool>,
 }
 
-/// What is remembered of a committed layer.
+/// The facts about a committed layer.
 #[derive(Debug, PartialEq, Eq)]
 struct Known {
     trees: Vec<u32>,
@@ -73,7 +74,8 @@ struct Known {
 }
 
 impl LayerDirectory {
-    /// As [`LayerContent::import`](warren_core::LayerContent::import), within bounds that an input can reach in no time.
+    /// As [`LayerContent::import`](warren_core::LayerContent::import), within bounds that an input
+    /// can reach in no time.
     #[cfg(fuzzing)]
     pub fn import_within(
         &self,
@@ -86,12 +88,14 @@ impl LayerDirectory {
         content::import::within(limits, self, root, from, format, draw)
     }
 
-    /// Opens the directory of layers, making it if need be, and reclaims what was left half made or half removed.
+    /// Opens the directory of layers, making it if need be, and reclaims what was left half made or
+    /// half removed.
     pub fn open(data: &Path, templates: TemplateStore) -> Result<Self, LayerError> {
         Self::with_driver(data, templates, LayerDriver::Overlay)
     }
 
-    /// As [`open`](Self::open), with a driver of the caller's choice. One that the file system cannot serve is refused here.
+    /// As [`open`](Self::open), with a driver of the caller's choice. One that the file system
+    /// cannot serve is refused here.
     pub fn with_driver(
         data: &Path,
         templates: TemplateStore,
@@ -138,7 +142,7 @@ impl LayerDirectory {
         }
     }
 
-    /// Whether files here can share data, found by trying.
+    /// True if files here can share data, found by trying.
     fn shares_data(&self) -> bool {
         let tried = || Staged::begin(self).and_then(|staged| copy::can_share(&staged)).unwrap_or(false);
         *self.shares_data.get_or_init(tried)
@@ -148,7 +152,7 @@ impl LayerDirectory {
         self.directory.as_fd()
     }
 
-    /// What the manifest of a layer says.
+    /// The facts in the manifest of a layer.
     fn known(&self, id: &LayerId) -> Result<Arc<Known>, LayerError> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(id).map(Arc::clone);
         if let Some(known) = known {

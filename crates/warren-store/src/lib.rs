@@ -1,25 +1,30 @@
-//! What lasts on disk: the catalog of what should be, and the templates that sandboxes start from.
+//! Everything that lasts on disk: the catalog of records, and the templates that sandboxes start
+//! from.
 //!
-//! A [`SqliteCatalog`] keeps the records of sandboxes, sessions, runs, keys and events, for one server at a time.
+//! A [`SqliteCatalog`] keeps the records of sandboxes, sessions, runs, keys and events, for one
+//! server at a time.
 //!
-//! A [`TemplateStore`] keeps immutable file trees under one data directory. `host` is built in: a generated
-//! skeleton and the machine's own `/usr`. Every other template is imported from a directory, a root filesystem
-//! archive or a container image.
+//! A [`TemplateStore`] keeps immutable file trees under one data directory. `host` is built in: a
+//! generated skeleton and the machine's own `/usr`. Every other template is imported from a
+//! directory, a root filesystem archive or a container image.
 //!
 //! ```text
 //! <data>/templates/<name>/template.json    manifest: format version, digest, config
 //! <data>/templates/<name>/root/            the tree, owned by the ids seen inside (0 to 65535)
-//! <data>/templates/<name>/layer/upper-<n>/ instead of it, in one that stands on another: what it changes in that one's tree n
+//! <data>/templates/<name>/layer/upper-<n>/ instead, in one that stands on another: its changes
+//!                                          of that one's tree n
 //! <data>/templates/.staging-<random>/      an import under way, locked by its importer
 //! <data>/templates-host/<fingerprint>/     the skeleton of `host` for the machine as it is now
-//! <data>/templates-host/usr-<digest>/      what hides the private files of the machine's `/usr`
-//! <data>/common/<fingerprint>/root/        what every sandbox is given, on top of an imported tree
+//! <data>/templates-host/usr-<digest>/      hides the private files of the machine's `/usr`
+//! <data>/build-files/<owner>/<hash>        archives that clients sent for builds of images
+//! <data>/common/<fingerprint>/root/        files of every sandbox, on top of an imported tree
 //! ```
 //!
-//! A template is built in staging and appears by one rename, so that a reader sees a whole template or none. The
-//! archives are hostile input: each of their paths is resolved by the kernel inside the staging directory, and no
-//! program of theirs is ever run.
+//! A template is built in staging and appears by one rename, so that a reader sees a whole template
+//! or none. The archives are hostile input: each of their paths is resolved by the kernel inside
+//! the staging directory, and no program of theirs is ever run.
 
+mod build_files;
 mod catalog;
 mod digest;
 mod given;
@@ -34,6 +39,7 @@ mod template;
 mod templates;
 mod tree;
 
+pub use build_files::BuildFileStore;
 pub use catalog::{CatalogOpenError, DamageFound, IdentityError, MakeError, SqliteCatalog};
 pub use digest::{Digest, DigestError};
 pub use host::{HostError, SHOWN, hidden_names};

@@ -1,5 +1,6 @@
-//! `template.json`: what is known of a template. It is written once, before the template appears under its name, and
-//! checked on every read, because a later version of Warren or a person may have changed it.
+//! `template.json`: what is known of a template. It is written once, before the template appears
+//! under its name, and checked on every read, because a later version of Warren or a person may
+//! have changed it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -10,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::name::TemplateName;
 
-/// The newest format that is read. That of a template on its own is 1; one that stands on another has 2, so that an older
-/// Warren refuses it by its number.
+/// The newest format that is read. That of a template on its own is 1; one that stands on another
+/// has 2, so that an older Warren refuses it by its number.
 const FORMAT: u32 = 2;
 const FILE_NAME: &str = "template.json";
 const MAX_BYTES: u64 = 4 << 20;
@@ -22,7 +23,7 @@ const MAX_CONFIG: usize = 1 << 20;
 const MAX_USER: usize = 256;
 const MAX_PATH: usize = 4096;
 
-/// What is known of a template.
+/// The facts about a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -30,12 +31,13 @@ pub struct Manifest {
     pub format: u32,
     /// The name it was imported under.
     pub name: TemplateName,
-    /// Identifies the content: of an image its own digest, of a root filesystem archive the digest of its bytes, of a
-    /// directory the digest of its listing, of `host` the fingerprint of the machine.
+    /// Identifies the content: of an image its own digest, of a root filesystem archive the digest
+    /// of its bytes, of a directory the digest of its listing, of `host` the fingerprint of the
+    /// machine.
     pub digest: Digest,
     /// When it was made, in seconds since 1970.
     pub created_unix: u64,
-    /// What it was made from.
+    /// The kind of its source.
     pub source: SourceKind,
     /// Space its tree takes on disk.
     pub size_bytes: u64,
@@ -48,7 +50,7 @@ pub struct Manifest {
     pub base: Option<TemplateName>,
 }
 
-/// What a template was made from.
+/// The source of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
@@ -60,7 +62,7 @@ pub enum SourceKind {
     Rootfs,
     /// An OCI image layout.
     OciImage,
-    /// What `docker save` writes.
+    /// The output of `docker save`.
     DockerImage,
     /// The state of a sandbox at some moment.
     Snapshot,
@@ -118,7 +120,7 @@ pub enum ReadError {
     /// There is no template of that name.
     #[error("there is no template `{name}`: import it first, or use `host`")]
     NotFound {
-        /// What was asked for.
+        /// The requested name.
         name: TemplateName,
     },
     /// The built-in template could not be made.
@@ -172,7 +174,7 @@ pub enum ReadError {
     Config {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         #[source]
         source: ConfigError,
     },
@@ -181,7 +183,7 @@ pub enum ReadError {
     Base {
         /// The template.
         name: TemplateName,
-        /// What it stands on.
+        /// The template below it.
         base: TemplateName,
         /// Why.
         #[source]
@@ -213,7 +215,8 @@ pub struct WriteError {
     source: io::Error,
 }
 
-/// What every version of the file has, read first so that a newer one is refused by its number and not by its fields.
+/// The field that every version of the file has, read first so that a newer one is refused by its
+/// number and not by its fields.
 #[derive(Deserialize)]
 struct Versioned {
     format: u32,

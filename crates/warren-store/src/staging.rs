@@ -1,8 +1,9 @@
 //! Directories under construction, and who may touch them.
 //!
-//! A staging directory is locked (`flock` on the directory itself) by the process that fills it. The kernel drops
-//! the lock when that process dies, however it dies, so a directory that can be locked is left over. The store's
-//! own lock is held for moments only: while a staging directory is made and locked, and while names change.
+//! A staging directory is locked (`flock` on the directory itself) by the process that fills it.
+//! The kernel drops the lock when that process dies, however it dies, so a directory that can be
+//! locked is left over. The store's own lock is held for moments only: while a staging directory is
+//! made and locked, and while names change.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -125,22 +126,23 @@ impl Staging {
         &self.path
     }
 
-    /// Makes everything written so far durable. One call for the whole filesystem: an `fsync` for each of a hundred
-    /// thousand files would take minutes.
+    /// Makes everything written so far durable. One call for the whole filesystem: an `fsync` for
+    /// each of a hundred thousand files would take minutes.
     pub(crate) fn sync(&self) -> Result<(), StagingError> {
         rustix::fs::syncfs(&self.directory)
             .map_err(|error| StagingError::Sync { path: self.path.clone(), source: error.into() })
     }
 
-    /// Gives the directory its name. The caller holds the names lock, and makes the change durable if it matters.
+    /// Gives the directory its name. The caller holds the names lock, and makes the change durable
+    /// if it matters.
     pub(crate) fn publish(mut self, to: &Path) -> Result<(), StagingError> {
         self.rename(to, RenameFlags::NOREPLACE)?;
         self.published = true;
         Ok(())
     }
 
-    /// Swaps the directory with the one that has the name: at no moment is the name without a template. What was
-    /// there before is now this staging directory, and goes when it is dropped.
+    /// Swaps the directory with the one that has the name: at no moment is the name without a
+    /// template. What was there before is now this staging directory, and goes when it is dropped.
     pub(crate) fn exchange(&self, to: &Path) -> Result<(), StagingError> {
         self.rename(to, RenameFlags::EXCHANGE)
     }
@@ -157,14 +159,15 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.published {
-            // A failure leaves a directory that the next start sweeps; there is nobody to tell here.
+            // A failure leaves a directory that the next start sweeps; there is nobody to tell
+            // here.
             drop(remove_tree(&self.path));
         }
     }
 }
 
-/// Takes `name` away at once, then removes its tree. The caller holds the names lock and gives it up here, because
-/// the removal may take long.
+/// Takes `name` away at once, then removes its tree. The caller holds the names lock and gives it
+/// up here, because the removal may take long.
 pub(crate) fn discard(parent: &Path, name: &TemplateName, names: NamesLock) -> Result<(), StagingError> {
     let from = parent.join(name.as_str());
     let to = unused_path(parent)?;

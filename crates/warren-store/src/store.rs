@@ -14,7 +14,8 @@ use crate::template::{Template, Tree};
 /// How many templates may stand on one another: each adds a layer to every mount.
 pub(crate) const MOST_BASES: usize = 16;
 
-/// The templates under one data directory. It holds no state of its own: several processes may use one directory.
+/// The templates under one data directory. It holds no state of its own: several processes may use
+/// one directory.
 #[derive(Debug, Clone)]
 pub struct TemplateStore {
     templates: PathBuf,
@@ -27,7 +28,7 @@ pub struct TemplateStore {
 /// Where a template that stands on another has what it changes, as a layer has it.
 pub(crate) const LAYER: &str = "layer";
 
-/// What the store holds.
+/// The contents of the store.
 #[derive(Debug)]
 pub struct Listing {
     /// The imported templates, by name. The built-in one is not among them.
@@ -48,7 +49,7 @@ pub enum OpenError {
         #[source]
         source: io::Error,
     },
-    /// What a killed import left could not be reclaimed.
+    /// The remains of a killed import could not be reclaimed.
     #[error("reclaim what interrupted imports left")]
     Sweep(#[source] StagingError),
 }
@@ -62,7 +63,7 @@ pub enum RemoveError {
     /// There is no template of that name.
     #[error("there is no template `{name}`")]
     NotFound {
-        /// What was asked for.
+        /// The requested name.
         name: TemplateName,
     },
     /// Sandboxes or other templates use it.
@@ -85,7 +86,8 @@ pub enum RemoveError {
 }
 
 impl TemplateStore {
-    /// Opens the store, making its directories where they are missing, and reclaims what killed imports left.
+    /// Opens the store, making its directories where they are missing, and reclaims what killed
+    /// imports left.
     pub fn open(data: &Path) -> Result<Self, OpenError> {
         Self::open_for_machine(data, Path::new("/"))
     }
@@ -183,21 +185,21 @@ impl TemplateStore {
         Ok(template)
     }
 
-    /// The built-in template. Its skeleton is made when the machine changed since the last call; otherwise this
-    /// costs a few dozen `stat` calls.
+    /// The built-in template. Its skeleton is made when the machine changed since the last call;
+    /// otherwise this costs a few dozen `stat` calls.
     pub fn host(&self) -> Result<Template, host::HostError> {
         host::prepare(&self.host, &self.machine, &self.given, &self.hider)
     }
 
-    /// Looks through the machine's `/usr` for what to hide without anybody waiting for it, but for the first time. For those
-    /// who stay.
+    /// Looks through the machine's `/usr` for what to hide without anybody waiting for it, but for
+    /// the first time. For those who stay.
     #[must_use]
     pub fn looking_in_background(self) -> Self {
         Self { hider: self.hider.in_background(), ..self }
     }
 
-    /// Removes a template. `in_use` is asked while no other process can change names, so that a sandbox that looks
-    /// its template up before it registers itself is not missed.
+    /// Removes a template. `in_use` is asked while no other process can change names, so that a
+    /// sandbox that looks its template up before it registers itself is not missed.
     pub fn remove(
         &self,
         name: &TemplateName,
@@ -217,8 +219,8 @@ impl TemplateStore {
         staging::discard(&self.templates, name, names).map_err(failed)
     }
 
-    /// Makes a template of a directory, an archive or an image. It appears whole or not at all, and a failure leaves
-    /// an earlier template of the name as it was.
+    /// Makes a template of a directory, an archive or an image. It appears whole or not at all, and
+    /// a failure leaves an earlier template of the name as it was.
     pub fn import(&self, request: ImportRequest<'_>) -> Result<Imported, ImportError> {
         let Imported { template, skipped } = import::run(&self.templates, request)?;
         // It is imported whatever becomes of the rest; who uses it is told what is wrong.
@@ -231,7 +233,7 @@ impl TemplateStore {
     }
 }
 
-/// Whether another template stands on this one. One that cannot be read stands on nothing.
+/// True if another template stands on this one. One that cannot be read stands on nothing.
 pub(crate) fn is_stood_on(templates: &Path, name: &TemplateName) -> bool {
     let Ok(entries) = fs::read_dir(templates) else { return false };
     let others =

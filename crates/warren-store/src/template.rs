@@ -7,7 +7,7 @@ use warren_core::{
 use crate::manifest::Manifest;
 use crate::name::TemplateName;
 
-/// What a sandbox calls itself unless it is given another name: `etc/hostname` of every template.
+/// The name of a sandbox that is given no other: `etc/hostname` of every template.
 pub(crate) const HOSTNAME: &str = "sandbox\n";
 
 /// `etc/hosts` of every template, which knows that name.
@@ -20,14 +20,15 @@ pub(crate) const HOSTS: &str = "127.0.0.1 localhost sandbox
 pub struct Template {
     /// Its name in the store.
     pub name: TemplateName,
-    /// What is known of it.
+    /// The facts about it.
     pub manifest: Manifest,
     /// Parents before children, so that they can be mounted in order.
     pub trees: Vec<Tree>,
 }
 
 impl Template {
-    /// What a backend needs to make a sandbox of this template. The disk limit is the default one, as hard as it can be had.
+    /// The request for a sandbox of this template, for a backend. The disk limit is the default
+    /// one, as hard as it can be had.
     pub fn request(&self, id: SandboxId, spec: SandboxSpec, owner: OwnerBond) -> CreateRequest {
         let config = &self.manifest.config;
         let user = spec.user.clone().unwrap_or_else(|| config.user.clone());
@@ -46,9 +47,10 @@ impl Template {
         }
     }
 
-    /// The machine's own `/usr`, which alone is a tree of its own, gets a writable layer only if the sandbox's user is root:
-    /// no other could write there, and the layer would cost more than all other mounts together. A template that was made of a
-    /// state may have more than the machine's own there, which only an overlay with a writable layer shows as one.
+    /// The machine's own `/usr`, which alone is a tree of its own, gets a writable layer only if
+    /// the sandbox's user is root: no other could write there, and the layer would cost more than
+    /// all other mounts together. A template that was made of a state may have more than the
+    /// machine's own there, which only an overlay with a writable layer shows as one.
     fn root_tree(&self, tree: &Tree, user: &str) -> RootTree {
         let is_root = matches!(user.split(':').next(), Some("root" | "0"));
         let is_whole = matches!(Shown::part(&tree.lowers), ([], Some(_)));
@@ -58,8 +60,8 @@ impl Template {
     }
 }
 
-/// Host directories that make up one place inside the sandbox. They are shared by every sandbox of the template: mount
-/// them read-only.
+/// Host directories that make up one place inside the sandbox. They are shared by every sandbox of
+/// the template: mount them read-only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     /// Where it appears inside, absolute.

@@ -1,8 +1,8 @@
 //! Writes a file tree that cannot reach outside its root, whatever it is told to write.
 //!
-//! Every parent is resolved by the kernel with the tree as its root (`openat2`, `RESOLVE_IN_ROOT`): links in it lead
-//! where they would lead inside a sandbox and never out. The last component is never followed: what is there is
-//! removed and made anew.
+//! Every parent is resolved by the kernel with the tree as its root (`openat2`, `RESOLVE_IN_ROOT`):
+//! links in it lead where they would lead inside a sandbox and never out. The last component is
+//! never followed: what is there is removed and made anew.
 
 mod attributes;
 mod error;
@@ -49,10 +49,11 @@ pub(crate) struct TreeWriter {
     held_bytes: usize,
 }
 
-/// What is known of a directory in the tree, by its inode.
+/// The facts about a directory in the tree, by its inode.
 #[derive(Debug)]
 struct Directory {
-    /// Counted from the root along real directories: a chain of links cannot make a tree that is too deep to walk.
+    /// Counted from the root along real directories: a chain of links cannot make a tree that is
+    /// too deep to walk.
     depth: usize,
     attributes: Attributes,
 }
@@ -91,7 +92,8 @@ impl TreeWriter {
         self.layer.clear();
     }
 
-    /// How many directories were made since the last call that no entry named: one with a long name makes many.
+    /// How many directories were made since the last call that no entry named: one with a long name
+    /// makes many.
     pub(crate) fn take_implied(&mut self) -> u64 {
         std::mem::take(&mut self.implied)
     }
@@ -121,7 +123,8 @@ impl TreeWriter {
         self.remember(stat.st_ino, Directory { depth: parent.depth + 1, attributes })
     }
 
-    /// Keeps a directory's attributes for the end, within bounds: an archive may have any number of directories.
+    /// Keeps a directory's attributes for the end, within bounds: an archive may have any number of
+    /// directories.
     fn remember(&mut self, inode: u64, directory: Directory) -> Result<(), EntryError> {
         self.held_bytes += directory.attributes.xattr_bytes();
         if let Some(before) = self.directories.insert(inode, directory) {
@@ -130,7 +133,8 @@ impl TreeWriter {
         if self.held_bytes > MAX_HELD { Err(EntryError::XattrTotal { limit: MAX_HELD }) } else { Ok(()) }
     }
 
-    /// Makes an empty file that only this process's user can open. [`finish_file`](Self::finish_file) completes it.
+    /// Makes an empty file that only this process's user can open.
+    /// [`finish_file`](Self::finish_file) completes it.
     pub(crate) fn create_file(&mut self, path: &TreePath) -> Result<File, EntryError> {
         let (parent, name) = self.clear_way(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -182,8 +186,8 @@ impl TreeWriter {
         let fd = parent.fd.as_fd();
         rustix::fs::mknodat(fd, &name, FileType::Fifo, mode, 0).map_err(EntryError::io("create"))?;
         self.finish_special(&parent, &name, attributes)?;
-        // `mknod` applied the umask. The name was made a moment ago in a directory nobody else can enter, so it
-        // cannot be a link.
+        // `mknod` applied the umask. The name was made a moment ago in a directory nobody else can
+        // enter, so it cannot be a link.
         rustix::fs::chmodat(fd, &name, mode, AtFlags::empty()).map_err(EntryError::io("change the mode of"))
     }
 
@@ -270,7 +274,8 @@ impl TreeWriter {
         Ok(totals)
     }
 
-    /// The directory around `path`, made where it is missing, and the name in it. None for the root.
+    /// The directory around `path`, made where it is missing, and the name in it. None for the
+    /// root.
     fn enter(&mut self, path: &TreePath) -> Result<Option<(Parent, CString)>, EntryError> {
         let Some((directory, name)) = path.split() else { return Ok(None) };
         let name = c_name(name)?;

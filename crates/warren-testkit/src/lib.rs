@@ -5,10 +5,12 @@
 //! behind the engine's ports, and are stricter than it. The rules of the house that no compiler knows
 //! (which crate may use which, how long a file may be, where `unsafe` may stand) are in `tests/tidy/`.
 
+mod build_files;
 mod catalog;
 mod census;
 pub mod conformance;
 mod delta;
+mod errors;
 mod groups;
 mod guest;
 mod isolation;
@@ -17,11 +19,13 @@ mod networks;
 mod scratch;
 mod world;
 
+pub use build_files::FakeBuildFiles;
 pub use catalog::{
-    MemoryCatalog, catalog_conformance, sample_entry, sample_key, sample_sandbox, sample_secret,
-    sample_session, sample_snapshot,
+    MemoryCatalog, catalog_conformance, sample_entry, sample_image, sample_key, sample_node, sample_sandbox,
+    sample_secret, sample_session, sample_snapshot,
 };
 pub use census::Census;
+pub use errors::{assert_error_codes, assert_error_column};
 pub use isolation::{Call, FakeIsolation, Hold, Standing};
 pub use layers::FakeLayers;
 pub use networks::FakeNetworks;

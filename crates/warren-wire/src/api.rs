@@ -1,8 +1,10 @@
-//! Bodies of the REST interface under `/v1`, in both directions: the server and the client compile the same types.
+//! Bodies of the REST interface under `/v1`, in both directions: the server and the client compile
+//! the same types.
 //!
-//! Names are snake_case; a duration or size is an integer whose unit is in its name; times are RFC 3339 in UTC. Requests refuse
-//! fields they do not know. Answers may gain fields, so readers ignore those they do not know. What is documented here is what the
-//! OpenAPI document says, through the feature `schema`.
+//! Names are snake_case; a duration or size is an integer whose unit is in its name; times are RFC
+//! 3339 in UTC. Requests refuse fields they do not know. Answers may gain fields, so readers ignore
+//! those they do not know. What is documented here is what the OpenAPI document says, through the
+//! feature `schema`.
 
 mod code;
 mod diff;

@@ -1,7 +1,8 @@
-//! The Rust client of `/v1`: blocking, small, and made of the same bodies that the server reads and writes.
+//! The Rust client of `/v1`: blocking, small, and made of the same bodies that the server reads and
+//! writes.
 //!
-//! [`Client`] has a method per call. [`ProcessStream`] is a process at the other end of a WebSocket, with its input, output and
-//! signals.
+//! [`Client`] has a method per call. [`ProcessStream`] is a process at the other end of a
+//! WebSocket, with its input, output and signals.
 
 mod calls;
 mod code;
@@ -50,7 +51,8 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// `base` is a server's address such as `http://127.0.0.1:7777`. An empty key is for a server that asks for none.
+    /// `base` is a server's address such as `http://127.0.0.1:7777`. An empty key is for a server
+    /// that asks for none.
     pub fn new(base: &str, key: &str) -> Result<Self, ClientError> {
         let base = base.trim_end_matches('/');
         if !base.starts_with("http://") || base.len() == "http://".len() {
@@ -101,8 +103,9 @@ impl Client {
             None => Vec::new(),
             Some(body) => serde_json::to_vec(body).map_err(ClientError::Encode)?,
         };
-        // The length is said: a body in chunks has an end of its own, and where no body is expected nobody reads that end. A
-        // server that has not seen it when it has answered closes the connection.
+        // The length is said: a body in chunks has an end of its own, and where no body is expected
+        // nobody reads that end. A server that has not seen it when it has answered closes the
+        // connection.
         let length = body.len().to_string();
         let mut headers = headers.to_vec();
         if [Method::POST, Method::PUT, Method::PATCH].contains(&method) {

@@ -1,8 +1,9 @@
 //! The guest protocol: frames, messages, the boot plan and a blocking client.
 //!
-//! [`GENERATION`] is the protocol's one version number. Messages only ever grow: a new field is optional
-//! and a new request gets the next index, so a server meets agents older than itself (a sandbox outlives
-//! the server that made it) and an old agent answers [`FailureCode::Unsupported`] to what it does not know.
+//! [`GENERATION`] is the protocol's one version number. Messages only ever grow: a new field is
+//! optional and a new request gets the next index, so a server meets agents older than itself (a
+//! sandbox outlives the server that made it) and an old agent answers [`FailureCode::Unsupported`]
+//! to what it does not know.
 
 mod boot;
 mod bytes;
@@ -34,5 +35,6 @@ pub use sudo::{Elevate, Runs, SUDO_SOCKET};
 /// The newest protocol generation this build speaks.
 pub const GENERATION: u32 = 1;
 
-/// Bytes per data frame that both sides aim for; small enough to interleave, large enough to be fast.
+/// Bytes per data frame that both sides aim for; small enough to interleave, large enough to be
+/// fast.
 pub const CHUNK: usize = 128 * 1024;

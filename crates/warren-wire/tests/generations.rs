@@ -1,5 +1,6 @@
-//! What each generation of the guest protocol looks like on the wire, frozen. A sandbox outlives the server that made it, so
-//! bytes that were ever sent must be understood for ever. `make bless` adds what is new; a line that changes is a mistake.
+//! Each generation of the guest protocol as it looks on the wire, frozen. A sandbox outlives the
+//! server that made it, so bytes that were ever sent must be understood for ever. `make bless` adds
+//! what is new; a line that changes is a mistake.
 
 use std::fs;
 use std::path::PathBuf;
@@ -219,7 +220,8 @@ fn reasons_of_the_future_are_passed_over() {
     assert!(!newer.is_unknown_user());
 }
 
-/// Agents that do not give a reason yet are understood by their words, and no other refusal of theirs is.
+/// Agents that do not give a reason yet are understood by their words, and no other refusal of
+/// theirs is.
 #[test]
 fn an_older_agent_knows_unknown_users_too() {
     let look_up = "look up user `mallory`: not in /etc/passwd";
@@ -230,7 +232,7 @@ fn an_older_agent_knows_unknown_users_too() {
     assert!(!Failure::of_kernel(FailureCode::Invalid, look_up, 22).is_unknown_user());
 }
 
-/// What was ever frozen can still be read, whatever has been added since.
+/// Bytes that were ever frozen can still be read, whatever has been added since.
 #[test]
 fn frozen_bytes_are_understood() {
     for entry in fs::read_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("schemas")).unwrap() {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use warren_core::{ErrorCode, IsolationErrorKind, error_chain};
 use warren_engine::EngineError;
+use warren_server::assembly::AssemblyError;
 use warren_wire::client::ClientError;
 use warren_wire::guest::CallError;
 
@@ -117,10 +118,10 @@ impl From<ClientError> for CliError {
     }
 }
 
-impl From<warren_isolate::DataDirError> for CliError {
-    fn from(error: warren_isolate::DataDirError) -> Self {
-        let advice = error.advice();
-        Self::new(error).hint(advice)
+impl From<AssemblyError> for CliError {
+    fn from(error: AssemblyError) -> Self {
+        let hints = error.advice().into_iter().collect();
+        Self { hints, ..Self::new(error) }
     }
 }
 
@@ -144,5 +145,26 @@ impl From<CallError> for CliError {
             }
             error => Self::new(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_testkit::assert_error_column;
+
+    use super::*;
+
+    #[test]
+    fn the_table_of_errors_has_the_exit_codes() {
+        assert_error_column("exit", |code| exit_of(code).to_string());
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_code_and_what_to_do() {
+        let told = CliError::from_problem("sandbox_not_found", "there is no sandbox `x`");
+        assert_eq!(told.chain(), "there is no sandbox `x` (sandbox_not_found)");
+        assert_eq!(told.hints, [ErrorCode::SandboxNotFound.hint()]);
+        let newer = CliError::from_problem("of_a_newer_server", "no");
+        assert_eq!((newer.chain().as_str(), newer.hints.len()), ("no (of_a_newer_server)", 0));
     }
 }

@@ -1,19 +1,23 @@
-//! This machine's sandboxes, without a server: the template store and the native backend over one data directory.
+//! This machine's sandboxes, without a server: templates and backends over one data directory.
 
 mod outlet;
 pub(crate) mod sudo;
 
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use warren_core::{Created, Isolation, IsolationErrorKind, OwnerBond, SandboxId, SandboxSpec};
-use warren_isolate::{DataDir, Native, NativeOptions, live_apart};
-use warren_store::{SHOWN, TemplateStore, pool};
+use warren_core::{
+    Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, SandboxId, SandboxSpec, Usage,
+};
+use warren_server::assembly::{Assembly, Purpose};
+use warren_server::config::Config;
+use warren_store::TemplateStore;
 
 pub(crate) use self::outlet::{Aloud, Outlet};
 use crate::cli::Global;
+use crate::commands::serve::SettingFlags;
 use crate::error::CliError;
 
 /// How long a full queue of an agent's callers is waited for, and how often it is looked at.
@@ -24,11 +28,12 @@ const DIAL_PAUSE: Duration = Duration::from_millis(2);
 pub(crate) const NAME_A_SERVER: &str =
     "or name a server that runs: --url and --key, or WARREN_URL and WARREN_API_KEY";
 
-/// Both halves, opened.
-#[derive(Debug)]
+/// What of the machine a command uses.
 pub(crate) struct Local {
+    assembly: Assembly,
     pub(crate) templates: TemplateStore,
-    pub(crate) backend: Native,
+    /// In the order in which they are tried.
+    backends: Vec<Arc<dyn Isolation>>,
 }
 
 /// How a sandbox is made, beyond its spec.
@@ -40,16 +45,16 @@ pub(crate) struct Creation {
 
 impl Local {
     pub(crate) fn open(global: &Global) -> Result<Self, CliError> {
-        let data_dir = data_dir(global)?;
         require_root()?;
-        settle(&data_dir)?;
-        live_apart().map_err(CliError::new)?;
-        let doctor = "`warren doctor` checks what sandboxes need";
+        Self::with(global, SettingFlags::default().load(global)?.config)
+    }
+
+    /// As these settings say, but in the data directory of the command line.
+    pub(crate) fn with(global: &Global, mut config: Config) -> Result<Self, CliError> {
+        config.server.data_dir = data_dir(global)?;
         let crash_at = global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?;
-        let options = NativeOptions { crash_at, ..NativeOptions::at(&data_dir) };
-        let backend = Native::open(options).map_err(|error| CliError::new(error).hint(doctor))?;
-        let templates = TemplateStore::open(&data_dir).map_err(CliError::new)?;
-        Ok(Self { templates, backend })
+        let assembly = Assembly::new(config, Purpose::Command)?.crash_at(crash_at);
+        Ok(Self { backends: assembly.backends()?, templates: assembly.templates()?, assembly })
     }
 
     /// For what a server could do as well, if one were named.
@@ -64,7 +69,7 @@ impl Local {
         if here { Self::open(global).map(Some) } else { Ok(None) }
     }
 
-    /// Makes a sandbox from a spec, with this way out.
+    /// Makes a sandbox from a spec, with this way out, by the first backend that can.
     pub(crate) fn create(
         &self,
         spec: SandboxSpec,
@@ -81,30 +86,81 @@ impl Local {
         request.disk_limit_required = creation.disk_limit_required;
         outlet.attach(&mut request)?;
         let id = request.id.clone();
-        self.backend.create(request).map_err(|error| {
+        let made = self.first(|backend| backend.create(request.clone()), IsolationErrorKind::Unsupported);
+        made.map_err(|error| {
             outlet.detach(&id);
             error.into()
         })
     }
 
     /// Ends a sandbox that [`Local::create`] made, and its way out.
-    pub(crate) fn destroy(&self, id: &SandboxId, outlet: &Outlet) -> Result<(), CliError> {
-        let destroyed = self.backend.destroy(id);
+    pub(crate) fn end(&self, id: &SandboxId, outlet: &Outlet) -> Result<(), CliError> {
+        let destroyed = self.destroy(id);
         outlet.detach(id);
-        Ok(destroyed?)
+        destroyed
     }
 
-    /// Waits a little for an agent whose queue of callers is full: here is a thread that serves nobody else.
+    pub(crate) fn destroy(&self, id: &SandboxId) -> Result<(), CliError> {
+        Ok(self.of(|backend| backend.destroy(id))?)
+    }
+
+    pub(crate) fn halt(&self, id: &SandboxId) -> Result<(), CliError> {
+        Ok(self.of(|backend| backend.halt(id))?)
+    }
+
+    pub(crate) fn usage(&self, id: &SandboxId) -> Usage {
+        self.of(|backend| backend.usage(id)).unwrap_or_default()
+    }
+
+    /// All sandboxes of all backends.
+    pub(crate) fn list(&self) -> Result<Vec<Found>, CliError> {
+        let mut found = Vec::new();
+        for backend in &self.backends {
+            found.extend(backend.list()?);
+        }
+        Ok(found)
+    }
+
+    /// Waits a little until nothing is left of what was destroyed.
+    pub(crate) fn settle(&self, patience: Duration) {
+        for backend in &self.backends {
+            backend.settle(patience);
+        }
+    }
+
+    /// Waits a little for an agent whose queue of callers is full: here is a thread that serves
+    /// nobody else.
     pub(crate) fn dial(&self, id: &SandboxId) -> Result<UnixStream, CliError> {
         let deadline = Instant::now() + DIAL_PATIENCE;
         loop {
-            match self.backend.dial(id) {
+            match self.of(|backend| backend.dial(id)) {
                 Err(error) if error.kind == IsolationErrorKind::Busy && Instant::now() < deadline => {
                     std::thread::sleep(DIAL_PAUSE);
                 }
                 answer => return Ok(UnixStream::from(answer?)),
             }
         }
+    }
+
+    /// Asks the backend that has the sandbox.
+    fn of<T>(&self, ask: impl Fn(&dyn Isolation) -> Result<T, IsolationError>) -> Result<T, IsolationError> {
+        self.first(ask, IsolationErrorKind::NotFound)
+    }
+
+    /// Asks one backend after the other, as long as they answer with this kind of error.
+    fn first<T>(
+        &self,
+        ask: impl Fn(&dyn Isolation) -> Result<T, IsolationError>,
+        next: IsolationErrorKind,
+    ) -> Result<T, IsolationError> {
+        let mut answer = Err(IsolationError::new(next, "no backend is on"));
+        for backend in &self.backends {
+            answer = ask(&**backend);
+            if !answer.as_ref().is_err_and(|error| error.kind == next) {
+                break;
+            }
+        }
+        answer
     }
 }
 
@@ -120,30 +176,6 @@ pub(crate) fn require_root() -> Result<(), CliError> {
     let refused =
         CliError::new("sandboxes of this machine need root's rights, which this user does not have");
     Err(refused.hint(format!("as root: {}", sudo::this_command())))
-}
-
-/// Whether this may be a data directory. Changes nothing.
-pub(crate) fn look_at(data_dir: &Path) -> Result<DataDir, CliError> {
-    Ok(DataDir::examine(data_dir, &SHOWN)?)
-}
-
-/// Looks at a data directory before anything is written to it, mounts its pool if it has one, and makes it Warren's.
-pub(crate) fn settle(data_dir: &Path) -> Result<(), CliError> {
-    mount_pool(data_dir)?;
-    look_at(data_dir)?.claim()?;
-    Ok(())
-}
-
-/// Mounts the pool of a data directory that may be one, if it has a pool. Says whether it was not mounted yet.
-pub(crate) fn mount_pool(data_dir: &Path) -> Result<bool, CliError> {
-    look_at(data_dir)?;
-    let file = pool::file(data_dir);
-    let Ok(found) = file.symlink_metadata() else { return Ok(false) };
-    if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
-        let text = format!("`{}` is not a pool of this user's alone", file.display());
-        return Err(CliError::new(text).hint("it would be mounted with root's rights: take it away first"));
-    }
-    pool::mount(data_dir).map_err(CliError::new)
 }
 
 /// An id that nobody can guess.

@@ -1,7 +1,7 @@
 //! Where a sandbox may go, as people write it on the command line and read it there.
 
 use clap::Args;
-use warren_core::network::RuleError;
+use warren_core::network::{RuleError, Why};
 use warren_core::{ByteSize, NetworkMode, NetworkPolicy, NetworkRule, SecretName};
 use warren_wire::api::{self, NetworkLogEntry, NetworkRequest};
 
@@ -135,7 +135,9 @@ impl Remedy {
     pub(crate) fn saw(&mut self, entry: &NetworkLogEntry) {
         let target = entry.host.as_ref().or(entry.address.as_ref());
         match entry.verdict {
-            api::NetworkVerdict::Denied if entry.rule == "not in the allow list" => self.0 = target.cloned(),
+            api::NetworkVerdict::Denied if entry.rule == Why::NotListed.to_string() => {
+                self.0 = target.cloned()
+            }
             api::NetworkVerdict::Allowed if self.0.as_ref() == target => self.0 = None,
             _ => {}
         }

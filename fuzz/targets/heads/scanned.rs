@@ -1,5 +1,6 @@
-//! The strict reader that stands before hyper: how a stream is torn changes nothing, and whatever it lets through is cut into the same
-//! requests, with the same bodies, by hyper and by the plainest reader there is.
+//! The strict reader that stands before hyper: how a stream is torn changes nothing, and whatever
+//! it lets through is cut into the same requests, with the same bodies, by hyper and by the
+//! plainest reader there is.
 
 use std::cell::RefCell;
 use std::convert::Infallible;

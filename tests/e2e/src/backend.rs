@@ -139,7 +139,8 @@ impl<'env> Backend<'env> {
         }
     }
 
-    /// Starts a process and collects what it writes until it ends. At most a minute passes without a word from it.
+    /// Starts a process and collects what it writes until it ends. At most a minute passes without
+    /// a word from it.
     pub fn follow(&self, id: &SandboxId, mut start: Start) -> Result<ExecResult, CallError> {
         start.follow = Some(Reader::Holds);
         let stream = self.dial(id);
@@ -173,7 +174,7 @@ fn start<W: AsRef<str>>(argv: impl IntoIterator<Item = W>) -> Start {
     Start { argv: argv.into_iter().map(|word| word.as_ref().into()).collect(), ..Start::default() }
 }
 
-/// Whether a watched sandbox has ended, waiting at most so long.
+/// True if a watched sandbox has ended, waiting at most so long.
 pub fn has_ended(watched: &OwnedFd, patience: Duration) -> bool {
     let patience = Timespec::try_from(patience).expect("patience has an end");
     let mut polled = [PollFd::new(watched, PollFlags::IN)];

@@ -9,7 +9,8 @@ pub(crate) fn warren() -> &'static Path {
     BINARY.get_or_init(|| std::env::var_os("WARREN_BIN").map_or_else(build, PathBuf::from))
 }
 
-/// A package's tests know only the binaries of the same package, so cargo is asked, in its own words, for this one.
+/// A package's tests know only the binaries of the same package, so cargo is asked, in its own
+/// words, for this one.
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

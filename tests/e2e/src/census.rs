@@ -8,7 +8,8 @@ use warren_testkit::Census;
 /// Everything that exists for the sandboxes of one data directory, one line each.
 pub(crate) fn census(data_dir: &Path) -> Vec<String> {
     let mut taken = Census::take(data_dir);
-    // Counted below, without those that have ended: whose children they are and when they are waited for is not ours.
+    // Counted below, without those that have ended: whose children they are and when they are
+    // waited for is not ours.
     taken.processes.clear();
     taken.zombies.clear();
     let mut found = taken.leftovers();
@@ -35,8 +36,9 @@ pub(crate) fn remove_parents(data_dir: &Path) {
     }
 }
 
-/// Processes, as the host counts them, in a control group whose path holds this word: a sandbox id, or the instance of
-/// a data directory. Those that have ended and only wait for their parent, which may be any program, hold nothing.
+/// Processes, as the host counts them, in a control group whose path holds this word: a sandbox id,
+/// or the instance of a data directory. Those that have ended and only wait for their parent, which
+/// may be any program, hold nothing.
 pub fn processes_of(word: &str) -> Vec<u32> {
     let pids = names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse::<u32>().ok());
     pids.filter(|pid| {

@@ -10,11 +10,12 @@ use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 use crate::backend::Backend;
-use crate::gate::{self, Company};
+use crate::gate::{self, Alongside};
 use crate::output::Output;
 use crate::{binary, census};
 
-/// A data directory of its own, and `warren` on it. When it is dropped, nothing may be left of any sandbox.
+/// A data directory of its own, and `warren` on it. When it is dropped, nothing may be left of any
+/// sandbox.
 #[derive(Debug)]
 pub struct TestEnv {
     place: TempDir,
@@ -27,20 +28,20 @@ const PATIENCE: Duration = Duration::from_secs(180);
 impl TestEnv {
     #[expect(clippy::new_without_default, reason = "it touches the machine, which a default should not")]
     pub fn new() -> Self {
-        Self::beside(Company::Others)
+        Self::beside(Alongside::Others)
     }
 
     /// For tests that measure the machine or change a setting of it: no other test runs meanwhile.
     pub fn alone() -> Self {
-        Self::beside(Company::Nobody)
+        Self::beside(Alongside::Nobody)
     }
 
-    fn beside(company: Company) -> Self {
+    fn beside(alongside: Alongside) -> Self {
         assert!(rustix::process::geteuid().is_root(), "end-to-end tests make sandboxes: run them as root");
         binary::warren();
         let disk =
             std::env::var_os("WARREN_TEST_DIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-        let gate = gate::pass(&disk, company);
+        let gate = gate::pass(&disk, alongside);
         let place = tempfile::Builder::new().prefix("warren-e2e-").tempdir_in(disk);
         Self { place: place.expect("a directory for the test can be made"), _gate: gate }
     }
@@ -142,13 +143,13 @@ impl TestEnv {
         census::census(&self.data_dir())
     }
 
-    /// What tells this data directory's control groups from those of others.
+    /// The mark of this data directory's control groups.
     pub fn instance(&self) -> String {
         census::instance(&self.data_dir()).expect("the data directory has been opened")
     }
 
-    /// Lets a process that opens the data directory reclaim what is left, as the next `warren` would, and insists that
-    /// nothing is.
+    /// Lets a process that opens the data directory reclaim what is left, as the next `warren`
+    /// would, and insists that nothing is.
     #[track_caller]
     pub fn assert_clean(&self) {
         if !self.data_dir().join("instance").exists() {

@@ -4,14 +4,15 @@ use std::process::{Child, Command, Stdio};
 
 use crate::wait::eventually;
 
-/// A host of another kind: this machine with a mount table of its own, in which mounts are shared as systemd shares them.
+/// A host of another kind: this machine with a mount table of its own, in which mounts are shared
+/// as systemd shares them.
 #[derive(Debug)]
 pub struct SharedHost {
     keeper: Child,
 }
 
 impl SharedHost {
-    /// What is mounted at `from`, and all below it, is shared; nothing else is.
+    /// Shares mounts at `from` and below it, and nothing else.
     #[track_caller]
     pub fn below(from: &Path) -> Self {
         let script = "mount --make-rshared \"$0\" && exec sleep infinity";
@@ -53,18 +54,19 @@ impl SharedHost {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// What is mounted on this host, and where.
+    /// The mounts of this host.
     pub fn mounts(&self) -> Vec<String> {
         let table = fs::read_to_string(format!("/proc/{}/mountinfo", self.keeper.id()));
         table.expect("the host has a mount table").lines().map(str::to_owned).collect()
     }
 
-    /// What was mounted here since then. What another test removes the place of is gone here too, and counts for nothing.
+    /// The mounts that were added since then. One whose place another test removes is gone here
+    /// too, and does not count.
     pub fn mounts_since(&self, before: &[String]) -> Vec<String> {
         self.mounts().into_iter().filter(|mount| !before.contains(mount)).collect()
     }
 
-    /// Whether a process has this very mount table.
+    /// True if a process has this very mount table.
     pub fn is_shared_by(&self, pid: u32) -> bool {
         let table = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).expect("it is running");
         table(pid) == table(self.keeper.id())

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::server::TestServer;
 
-/// What a server answered to a request that was written by hand.
+/// The answer to a request that was written by hand.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,

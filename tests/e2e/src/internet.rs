@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use crate::env::TestEnv;
 use crate::wait::eventually;
 
-/// An Internet of two network namespaces: a machine on which `warren` runs, and the world behind its one uplink. Documentation
-/// addresses answer there, and so do private ones, which nobody may ever reach. The machine's address is known to the test's own
-/// namespace, so that clients of a server in it work as ever.
+/// An Internet of two network namespaces: a machine on which `warren` runs, and the world behind
+/// its one uplink. Documentation addresses answer there, and so do private ones, which nobody may
+/// ever reach. The machine's address is known to the test's own namespace, so that clients of a
+/// server in it work as ever.
 #[derive(Debug)]
 pub struct Internet {
     name: String,
@@ -113,8 +114,9 @@ impl Internet {
         let (machine, world, number) = (self.machine(), self.world(), self.number);
         let addresses: String =
             WORLD.iter().map(|address| format!("ip -n {world} addr add {address} dev lo\n")).collect();
-        // Refusals are counted by the second otherwise, and tests ask for more of them than programs do.
-        // What the world answers with finds its way back over the uplink; what should never have left does so too.
+        // Refusals are counted by the second otherwise, and tests ask for more of them than
+        // programs do. What the world answers with finds its way back over the uplink; what should
+        // never have left does so too.
         run(&format!(
             "set -e
              ip netns add {machine}; ip netns add {world}
@@ -152,7 +154,7 @@ impl Internet {
         fs::rename(next, self.path("zone.json")).expect("the zone can be replaced");
     }
 
-    /// What web servers answer with at `/…`, and certificates of the world.
+    /// The path of a file that web servers answer with at `/…`, or of a certificate.
     pub fn path(&self, name: &str) -> PathBuf {
         self.place.join(name)
     }
@@ -204,7 +206,7 @@ impl Internet {
         lines(&self.path("contacts.jsonl"))
     }
 
-    /// Those who came to a server of this kind.
+    /// The clients that came to a server of this kind.
     pub fn contacts_with(&self, kind: &str) -> Vec<Contact> {
         self.contacts().into_iter().filter(|contact| contact.kind == kind).collect()
     }
@@ -288,7 +290,7 @@ impl Drop for Internet {
     }
 }
 
-/// Whoever makes the link of this number has the number.
+/// Takes a number: the test that makes the link of this number has it.
 fn claim() -> u8 {
     let made = |number: &u8| {
         let script = format!("ip link add wt{number}m0 type veth peer name wt{number}m1");

@@ -1,16 +1,20 @@
-//! The harness of the end-to-end tests: sandboxes on this machine's kernel, looked at from outside and from inside.
+//! The harness of the end-to-end tests: sandboxes on this machine's kernel, looked at from outside
+//! and from inside.
 //!
-//! [`TestEnv`] runs the built `warren` on a data directory of its own, and [`TestServer`] serves it. [`Backend`] calls a backend through
-//! `warren_core::Isolation`, so that every backend can be held to the same checks. Both end with a census: a test that
-//! leaves a process, a control group, a mount, an id range or a file behind fails.
+//! [`TestEnv`] runs the built `warren` on a data directory of its own, and [`TestServer`] serves
+//! it. [`Backend`] calls a backend through `warren_core::Isolation`, so that every backend can be
+//! held to the same checks. Both end with a census: a test that leaves a process, a control group,
+//! a mount, an id range or a file behind fails.
 //!
 //! Tests need root. They are set up by variables of the environment:
 //!
-//! * `WARREN_BIN`: the binary to test. Absent: `cargo build -p warren` is run once and its result is used.
+//! * `WARREN_BIN`: the binary to test. Absent: `cargo build -p warren` is run once and its result
+//!   is used.
 //! * `WARREN_TEST_DIR`: where data directories are made, on a real disk. Absent: `/var/tmp`.
 //! * `WARREN_TEST_BACKEND`: the backend that [`Backend`] opens. Absent: `native`.
 //!
-//! What runs inside a sandbox is Python, from files in `probes/`: it can make any system call without compiling anything.
+//! Programs in a sandbox are Python, from files in `probes/`: it can make any system call without
+//! compiling anything.
 
 mod backend;
 mod binary;
@@ -48,8 +52,8 @@ macro_rules! not_tested {
     };
 }
 
-/// Says that a check finds what it should not, and that this is known. What is found is asserted as it is today, so that
-/// whoever closes the gap is led here.
+/// Says that a check finds what it should not, and that this is known. What is found is asserted as
+/// it is today, so that closing the gap leads here.
 #[macro_export]
 macro_rules! known_gap {
     ($number:expr, $($gap:tt)+) => {

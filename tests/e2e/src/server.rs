@@ -30,7 +30,8 @@ pub struct ServerSetup<'env> {
     host: Option<&'env SharedHost>,
 }
 
-/// `warren serve` on a data directory, usually that of the [`TestEnv`]. Whatever becomes of the test, it does not outlive it.
+/// `warren serve` on a data directory, usually that of the [`TestEnv`]. Whatever becomes of the
+/// test, it does not outlive it.
 #[derive(Debug)]
 pub struct TestServer<'env> {
     setup: ServerSetup<'env>,
@@ -71,7 +72,8 @@ impl<'env> ServerSetup<'env> {
         self
     }
 
-    /// At an address where no client of the test can be given a port by chance while the server is away.
+    /// At an address where no client of the test can be given a port by chance while the server is
+    /// away.
     pub fn at_lasting_address(self) -> Self {
         let mut bits = [0; 2];
         getrandom::fill(&mut bits).expect("there is randomness");
@@ -79,8 +81,8 @@ impl<'env> ServerSetup<'env> {
         self.listen(&format!("127.0.0.1:{port}"))
     }
 
-    /// As if the machine had been started anew: the id of the boot is what the file has. Only the server sees it, in a mount
-    /// namespace of its own.
+    /// As if the machine had been started anew: the id of the boot is what the file has. Only the
+    /// server sees it, in a mount namespace of its own.
     pub fn in_other_boot(mut self, id: &Path) -> Self {
         self.boot = Some(id.to_owned());
         self
@@ -203,7 +205,7 @@ impl<'env> TestServer<'env> {
         self.setup.env_file()
     }
 
-    /// What servers of this test have said to whoever started them.
+    /// The output of this test's servers when they started.
     pub fn announcements(&self) -> String {
         fs::read_to_string(self.setup.env.path("server.out")).unwrap_or_default()
     }

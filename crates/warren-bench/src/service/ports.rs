@@ -5,13 +5,12 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use warren_core::{Isolation as _, SandboxId};
-use warren_isolate::{Native, NativeOptions};
 use warren_wire::api::{Command, SetPort, StartProcess};
 use warren_wire::client::Client;
 
 use super::create;
 use super::server::Server;
+use crate::engine::Engine;
 use crate::errand::Work;
 use crate::plan::{Case, Subject};
 use crate::report::Figures;
@@ -159,10 +158,8 @@ impl Site {
 
     /// A connection past the proxy, over a socket of the sandbox's own network.
     fn straight(&self, server: &Server) -> anyhow::Result<TcpStream> {
-        let options = NativeOptions::at(server.data_dir());
-        let id: SandboxId = self.id.parse()?;
-        let socket = Native::open(options)?.socket(&id, false)?;
-        let stream = TcpStream::from(socket.ok_or_else(|| anyhow::anyhow!("the backend makes no sockets"))?);
+        let socket = Engine::socket_of(&server.data_dir(), &self.id.parse()?)?;
+        let stream = TcpStream::from(socket);
         stream.set_nonblocking(false)?;
         rustix::net::connect(&stream, &SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))?;
         Ok(stream)

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use super::{CatalogError, Durability};
 use crate::id::SandboxId;
 use crate::lifecycle::Status;
+use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::page::{Page, PageRequest};
 use crate::sandbox::SandboxRecord;
@@ -27,20 +28,24 @@ pub trait SandboxCatalog: Send + Sync {
         page: &PageRequest,
     ) -> Result<Page<SandboxRecord>, CatalogError>;
 
-    /// All owners' sandboxes that are not over: live ones, and ended ones whose files are kept. For the engine's start.
-    fn unfinished_sandboxes(&self) -> Result<Vec<SandboxRecord>, CatalogError>;
+    /// All owners' sandboxes of a node that are not over: live ones, and ended ones whose files are
+    /// kept.
+    fn unfinished_sandboxes(&self, node: &NodeId) -> Result<Vec<SandboxRecord>, CatalogError>;
 
-    /// Forgets sandboxes that ended for good before this time, with their sessions and runs. Says how many.
-    fn forget_sandboxes(&self, ended_before_unix_ms: u64) -> Result<u64, CatalogError>;
+    /// Forgets a node's sandboxes that ended for good before this time, with all that belongs to
+    /// them: sessions, runs, the journal, settings of ports, what they reached. Says how many.
+    fn forget_sandboxes(&self, node: &NodeId, ended_before_unix_ms: u64) -> Result<u64, CatalogError>;
 
     /// What an earlier request with this key made. Keys older than a day are forgotten.
     fn remembered(&self, owner: &Owner, key: &str) -> Result<Option<Idempotency>, CatalogError>;
 
-    /// A value that the engine or the server keeps for itself, such as an owner's default sandbox.
-    fn setting(&self, name: &str) -> Result<Option<String>, CatalogError>;
+    /// The sandbox that the owner uses when none is named. `None` also once its record is
+    /// forgotten.
+    fn default_sandbox(&self, owner: &Owner) -> Result<Option<SandboxId>, CatalogError>;
 
-    /// Sets or, with `None`, removes a value. Acknowledged with [`Durability::Disk`].
-    fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), CatalogError>;
+    /// Sets the owner's default sandbox, whose record must be there, or with `None` forgets it.
+    /// Acknowledged with [`Durability::Disk`].
+    fn set_default_sandbox(&self, owner: &Owner, id: Option<&SandboxId>) -> Result<(), CatalogError>;
 }
 
 /// What one create writes.

@@ -1,5 +1,6 @@
 use super::{CatalogError, Durability, Idempotency, InsertError};
 use crate::id::SandboxId;
+use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::page::{Page, PageRequest};
 use crate::run::{RunDenied, RunRecord};
@@ -40,8 +41,8 @@ pub trait SessionCatalog: Send + Sync {
         page: &PageRequest,
     ) -> Result<Page<SessionRecord>, CatalogError>;
 
-    /// All owners' sessions that are open, for the engine's start and its sweep.
-    fn open_sessions(&self) -> Result<Vec<SessionRecord>, CatalogError>;
+    /// All owners' sessions that are open, on sandboxes of a node.
+    fn open_sessions(&self, node: &NodeId) -> Result<Vec<SessionRecord>, CatalogError>;
 
     /// A session's runs, the first one first.
     fn runs(&self, owner: &Owner, id: &SessionId) -> Result<Vec<RunRecord>, CatalogError>;

@@ -2,6 +2,7 @@ use std::collections::HashSet;
 
 use super::{CatalogError, Durability};
 use crate::id::{SandboxId, TemplateName};
+use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::page::{Page, PageRequest};
 use crate::sandbox::SandboxRecord;
@@ -43,17 +44,18 @@ pub trait SnapshotCatalog: Send + Sync {
     /// Removes records, all or none. Children go on with the parent of what was removed. Says how many there were.
     fn delete_snapshots(&self, owner: &Owner, ids: &[SnapshotId]) -> Result<u64, CatalogError>;
 
-    /// Every layer that a snapshot of any owner stands on. For the collection of garbage.
-    fn layers_of_snapshots(&self) -> Result<HashSet<LayerId>, CatalogError>;
+    /// Every layer of a node that a snapshot of any owner stands on. For the collection of garbage.
+    fn layers_of_snapshots(&self, node: &NodeId) -> Result<HashSet<LayerId>, CatalogError>;
 
-    /// Templates that snapshots of any owner stand on.
-    fn templates_of_snapshots(&self) -> Result<HashSet<TemplateName>, CatalogError>;
+    /// Templates of a node that snapshots of any owner stand on.
+    fn templates_of_snapshots(&self, node: &NodeId) -> Result<HashSet<TemplateName>, CatalogError>;
 
-    /// All owners' snapshots that are not durable yet and not damaged. For the engine's start.
-    fn undurable_snapshots(&self) -> Result<Vec<SnapshotRecord>, CatalogError>;
+    /// All owners' snapshots of a node that are not durable yet and not damaged. For the engine's
+    /// start.
+    fn undurable_snapshots(&self, node: &NodeId) -> Result<Vec<SnapshotRecord>, CatalogError>;
 
-    /// All snapshots, of any owner, that have this layer in their stack. For the squash.
-    fn snapshots_on(&self, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError>;
+    /// All snapshots of a node, of any owner, that have this layer in their stack. For the squash.
+    fn snapshots_on(&self, node: &NodeId, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError>;
 }
 
 /// Which snapshots of an owner are wanted; the default is all.

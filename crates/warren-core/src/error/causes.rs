@@ -84,9 +84,7 @@ impl DenyReason {
             Self::ToolsInFlight => ErrorCode::ToolsInFlight,
             Self::RollbackInProgress => ErrorCode::RollbackInProgress,
             Self::StillCreating
-            | Self::StillSyncing
             | Self::Paused
-            | Self::NotPaused
             | Self::Stopping
             | Self::Stopped
             | Self::Failed

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A host as a client, a rule or a question names it. The one place where names are read: whatever is checked and whatever is
 /// dialled went through here, so both are the same.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
     Name(HostName),
     Address(IpAddr),

@@ -7,6 +7,7 @@ use super::closed::{ClosedRange, Exceptions, closed};
 use super::host::HostName;
 use super::rule::{NetworkRule, Target};
 use super::secret::SecretName;
+use crate::field::{NetworkLimit, PolicyField};
 
 /// Where a sandbox's packets may go. Read from an object, or from the name of a mode alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,18 +134,27 @@ pub enum Why {
 
 /// A policy that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PolicyError {
-    #[error("{field}: {count} rules are more than the {most} allowed")]
-    TooMany { field: &'static str, count: usize, most: usize },
-    #[error("allow: mode `{mode}` has no list; use mode `allow` or `ask`")]
+#[error("{field}: {fault}")]
+pub struct PolicyError {
+    /// The part of the policy that is wrong.
+    pub field: PolicyField,
+    pub fault: PolicyFault,
+}
+
+/// The reason why a part of a policy cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyFault {
+    #[error("{count} rules are more than the {most} allowed")]
+    TooMany { count: usize, most: usize },
+    #[error("mode `{mode}` has no list; use mode `allow` or `ask`")]
     NoList { mode: NetworkMode },
-    #[error("{field}: mode `none` is closed altogether; use another mode")]
-    NoNetwork { field: &'static str },
-    #[error("allow: `{rule}` is closed to every sandbox ({what}); only the operator can except it")]
+    #[error("mode `none` is closed altogether; use another mode")]
+    NoNetwork,
+    #[error("`{rule}` is closed to every sandbox ({what}); only the operator can except it")]
     Closed { rule: NetworkRule, what: &'static str },
-    #[error("limits.{field}: must be between {least} and {most}")]
-    Limit { field: &'static str, least: u64, most: u64 },
-    #[error("secrets: `{name}` is named twice")]
+    #[error("must be between {least} and {most}")]
+    Range { least: u64, most: u64 },
+    #[error("`{name}` is named twice")]
     SecretTwice { name: SecretName },
 }
 
@@ -227,30 +237,30 @@ impl NetworkPolicy {
     /// What is wrong with it.
     pub fn validate(&self, exceptions: &Exceptions) -> Result<(), PolicyError> {
         let lists = [
-            ("allow", self.allow.len(), MOST_RULES),
-            ("deny", self.deny.len(), MOST_RULES),
-            ("grants", self.grants.len(), MOST_RULES),
-            ("secrets", self.secrets.len(), MOST_SECRETS),
+            (PolicyField::Allow, self.allow.len(), MOST_RULES),
+            (PolicyField::Deny, self.deny.len(), MOST_RULES),
+            (PolicyField::Grants, self.grants.len(), MOST_RULES),
+            (PolicyField::Secrets, self.secrets.len(), MOST_SECRETS),
         ];
         for (field, count, most) in lists {
             if count > most {
-                return Err(PolicyError::TooMany { field, count, most });
+                return PolicyFault::TooMany { count, most }.of(field);
             }
             if count > 0 && self.is_none() {
-                return Err(PolicyError::NoNetwork { field });
+                return PolicyFault::NoNetwork.of(field);
             }
         }
         if !self.allow.is_empty() && self.is_open() {
-            return Err(PolicyError::NoList { mode: self.mode });
+            return PolicyFault::NoList { mode: self.mode }.of(PolicyField::Allow);
         }
         for rule in self.openings(0) {
             if let Some(range) = wholly_closed(rule, exceptions) {
-                return Err(PolicyError::Closed { rule: rule.clone(), what: range.what });
+                return PolicyFault::Closed { rule: rule.clone(), what: range.what }.of(PolicyField::Allow);
             }
         }
         for (index, name) in self.secrets.iter().enumerate() {
             if self.secrets[..index].contains(name) {
-                return Err(PolicyError::SecretTwice { name: name.clone() });
+                return PolicyFault::SecretTwice { name: name.clone() }.of(PolicyField::Secrets);
             }
         }
         self.limits.validate()
@@ -340,31 +350,25 @@ impl Grant {
     }
 }
 
-impl PolicyError {
-    /// Which part of the policy is wrong, as in `limits.connections`.
-    pub fn field(&self) -> String {
-        match self {
-            Self::TooMany { field, .. } | Self::NoNetwork { field } => (*field).to_owned(),
-            Self::NoList { .. } | Self::Closed { .. } => "allow".to_owned(),
-            Self::Limit { field, .. } => format!("limits.{field}"),
-            Self::SecretTwice { .. } => "secrets".to_owned(),
-        }
+impl PolicyFault {
+    fn of<T>(self, field: PolicyField) -> Result<T, PolicyError> {
+        Err(PolicyError { field, fault: self })
     }
 }
 
 impl NetworkLimits {
     /// Which of them is more than another has, if one is.
-    pub fn exceeds(&self, most: &Self) -> Option<&'static str> {
+    pub fn exceeds(&self, most: &Self) -> Option<NetworkLimit> {
         let faster = |asked: Option<u64>, most: Option<u64>| {
             most.is_some_and(|most| asked.is_none_or(|asked| asked > most))
         };
         let checks = [
-            ("connections", self.connections > most.connections),
-            ("new_connections_per_s", self.new_connections_per_s > most.new_connections_per_s),
-            ("down_bytes_per_s", faster(self.down_bytes_per_s, most.down_bytes_per_s)),
-            ("up_bytes_per_s", faster(self.up_bytes_per_s, most.up_bytes_per_s)),
+            (NetworkLimit::Connections, self.connections > most.connections),
+            (NetworkLimit::NewConnections, self.new_connections_per_s > most.new_connections_per_s),
+            (NetworkLimit::Download, faster(self.down_bytes_per_s, most.down_bytes_per_s)),
+            (NetworkLimit::Upload, faster(self.up_bytes_per_s, most.up_bytes_per_s)),
         ];
-        checks.into_iter().find_map(|(field, exceeded)| exceeded.then_some(field))
+        checks.into_iter().find_map(|(limit, exceeded)| exceeded.then_some(limit))
     }
 
     fn is_default(&self) -> bool {
@@ -372,17 +376,22 @@ impl NetworkLimits {
     }
 
     fn validate(&self) -> Result<(), PolicyError> {
-        let counts =
-            [("connections", self.connections), ("new_connections_per_s", self.new_connections_per_s)];
-        for (field, count) in counts {
+        let counts = [
+            (NetworkLimit::Connections, self.connections),
+            (NetworkLimit::NewConnections, self.new_connections_per_s),
+        ];
+        for (limit, count) in counts {
             if !(1..=MOST_CONNECTIONS).contains(&count) {
-                return Err(PolicyError::Limit { field, least: 1, most: MOST_CONNECTIONS.into() });
+                return PolicyFault::Range { least: 1, most: MOST_CONNECTIONS.into() }
+                    .of(PolicyField::Limit(limit));
             }
         }
-        let rates = [("down_bytes_per_s", self.down_bytes_per_s), ("up_bytes_per_s", self.up_bytes_per_s)];
-        for (field, rate) in rates {
+        let rates =
+            [(NetworkLimit::Download, self.down_bytes_per_s), (NetworkLimit::Upload, self.up_bytes_per_s)];
+        for (limit, rate) in rates {
             if rate.is_some_and(|rate| !(LEAST_RATE..=MOST_RATE).contains(&rate)) {
-                return Err(PolicyError::Limit { field, least: LEAST_RATE, most: MOST_RATE });
+                return PolicyFault::Range { least: LEAST_RATE, most: MOST_RATE }
+                    .of(PolicyField::Limit(limit));
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::rule::{NetworkRule, Target};
+use crate::field::Field;
 
 /// What an owner calls a secret: 1 to 64 letters, digits, `-` and `_`, beginning with a letter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,15 +70,15 @@ pub enum SecretError {
 
 impl SecretError {
     /// The part of the secret that is wrong.
-    pub fn field(&self) -> &'static str {
+    pub fn field(&self) -> Field {
         match self {
-            Self::Name => "name",
-            Self::Hosts | Self::NotAName { .. } => "hosts",
-            Self::Value => "value",
-            Self::Header { .. } => "header",
-            Self::Template => "template",
-            Self::Placeholder => "placeholder",
-            Self::Headers | Self::HeaderValue { .. } => "headers",
+            Self::Name => Field::SecretName,
+            Self::Hosts | Self::NotAName { .. } => Field::SecretHosts,
+            Self::Value => Field::SecretValue,
+            Self::Header { .. } => Field::SecretHeader,
+            Self::Template => Field::SecretTemplate,
+            Self::Placeholder => Field::SecretPlaceholder,
+            Self::Headers | Self::HeaderValue { .. } => Field::SecretHeaders,
         }
     }
 }
@@ -248,7 +249,7 @@ mod tests {
         Injection::Header { header: header.to_owned(), template: template.to_owned() }
     }
 
-    fn wrong(record: &SecretRecord) -> Option<&'static str> {
+    fn wrong(record: &SecretRecord) -> Option<Field> {
         record.validate().err().map(|error| error.field())
     }
 
@@ -267,10 +268,10 @@ mod tests {
         let bearer = || header("Authorization", "Bearer {}");
         assert_eq!(wrong(&record(&["api.example", "*.b.example", "c.example:443"], bearer())), None);
         for host in ["*", "*:443", "*.example", "192.0.2.0/24", "192.0.2.1", "2001:db8::/32"] {
-            assert_eq!(wrong(&record(&["api.example", host], bearer())), Some("hosts"), "{host}");
+            assert_eq!(wrong(&record(&["api.example", host], bearer())), Some(Field::SecretHosts), "{host}");
         }
-        assert_eq!(wrong(&record(&[], bearer())), Some("hosts"));
-        assert_eq!(wrong(&record(&["a.example"; 33], bearer())), Some("hosts"));
+        assert_eq!(wrong(&record(&[], bearer())), Some(Field::SecretHosts));
+        assert_eq!(wrong(&record(&["a.example"; 33], bearer())), Some(Field::SecretHosts));
     }
 
     #[test]
@@ -279,15 +280,15 @@ mod tests {
         assert_eq!(with("X-Api-Key"), None);
         for name in ["Host", "content-length", "Transfer-Encoding", "", "a b", "a:b", "a\r\nb", "Connection"]
         {
-            assert_eq!(with(name), Some("header"), "{name}");
+            assert_eq!(with(name), Some(Field::SecretHeader), "{name}");
         }
         for template in ["", "Bearer", "{}{}", "a\n{}", "ä{}"] {
             let record = record(&["api.example"], header("x-key", template));
-            assert_eq!(wrong(&record), Some("template"), "{template}");
+            assert_eq!(wrong(&record), Some(Field::SecretTemplate), "{template}");
         }
         for placeholder in ["short", "has space", "with{}brace"] {
             let placeholder = Injection::Placeholder { placeholder: placeholder.to_owned() };
-            assert_eq!(wrong(&record(&["api.example"], placeholder)), Some("placeholder"));
+            assert_eq!(wrong(&record(&["api.example"], placeholder)), Some(Field::SecretPlaceholder));
         }
     }
 
@@ -300,14 +301,14 @@ mod tests {
         };
         assert_eq!(transform(&["X-A", "x-b"], "1\n"), Ok(()));
         for value in ["1", "1\n2\n3", ""] {
-            assert_eq!(transform(&["X-A", "x-b"], value), Err("value"), "{value}");
+            assert_eq!(transform(&["X-A", "x-b"], value), Err(Field::SecretValue), "{value}");
         }
         for value in ["a\rb", " a", "ä", &"x".repeat(2049)] {
-            assert_eq!(transform(&["X-A"], value), Err("headers"), "{value}");
+            assert_eq!(transform(&["X-A"], value), Err(Field::SecretHeaders), "{value}");
         }
-        assert_eq!(transform(&["X-A", "x-a"], "1\n2"), Err("headers"));
-        assert_eq!(transform(&[], ""), Err("headers"));
-        assert_eq!(transform(&["Host"], "a"), Err("header"));
+        assert_eq!(transform(&["X-A", "x-a"], "1\n2"), Err(Field::SecretHeaders));
+        assert_eq!(transform(&[], ""), Err(Field::SecretHeaders));
+        assert_eq!(transform(&["Host"], "a"), Err(Field::SecretHeader));
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Chats {
     }
 
     async fn ask(&self, chat: &str, agent: &str, volume: &str) -> Result<ChatSandbox, ChatError> {
-        self.bench.engine.chat_sandbox(&owner(), self.request(chat, agent, volume)).await
+        self.bench.engine.of(&owner()).chats().serve(self.request(chat, agent, volume)).await
     }
 }
 
@@ -50,7 +50,7 @@ async fn a_chats_sandbox_has_its_volume_its_agent_and_a_short_life() {
     let chat = chats.ask(CHAT, "agent", "link").await.unwrap();
     assert_eq!(chat.volume, chats.scratch.path().canonicalize().unwrap().join("one"));
     assert_eq!((chat.port, chat.status), (8000, Status::Ready));
-    let sandbox = chats.bench.engine.sandbox(&owner(), &chat.sandbox).await.unwrap();
+    let sandbox = chats.bench.engine.of(&owner()).sandbox(&chat.sandbox).record().await.unwrap();
     let expected =
         Mount { source: chat.volume.clone(), target: "/workspace".into(), access: MountAccess::ReadWrite };
     assert_eq!(sandbox.spec.mounts, [expected]);
@@ -69,7 +69,7 @@ async fn the_same_request_gets_the_same_sandbox_and_another_one_a_conflict() {
     assert!(matches!(chats.ask(CHAT, "else", "one").await, Err(ChatError::Conflict)));
     assert!(matches!(chats.ask(CHAT, "agent", "two").await, Err(ChatError::Conflict)));
     assert_ne!(chats.ask(OTHER, "agent", "one").await.unwrap().sandbox, first.sandbox);
-    let foreign = chats.bench.engine.chat_sandbox(&stranger(), chats.request(CHAT, "else", "two")).await;
+    let foreign = chats.bench.engine.of(&stranger()).chats().serve(chats.request(CHAT, "else", "two")).await;
     assert_ne!(foreign.unwrap().sandbox, first.sandbox);
 }
 
@@ -90,7 +90,7 @@ async fn a_sandbox_that_died_is_replaced() {
     let first = chats.ask(CHAT, "agent", "one").await.unwrap();
     chats.bench.backend.die(&first.sandbox, false);
     eventually(async || {
-        let sandbox = chats.bench.engine.sandbox(&owner(), &first.sandbox).await.unwrap();
+        let sandbox = chats.bench.engine.of(&owner()).sandbox(&first.sandbox).record().await.unwrap();
         !sandbox.is_live()
     })
     .await;
@@ -102,7 +102,7 @@ async fn a_sandbox_that_died_is_replaced() {
 async fn a_paused_sandbox_is_awake_when_it_is_asked_for() {
     let chats = Chats::new().await;
     let first = chats.ask(CHAT, "agent", "one").await.unwrap();
-    chats.bench.engine.pause(&owner(), &first.sandbox).await.unwrap();
+    chats.bench.engine.of(&owner()).sandbox(&first.sandbox).pause().await.unwrap();
     assert_eq!(chats.ask(CHAT, "agent", "one").await.unwrap(), first);
     assert_eq!(chats.bench.backend.standing(&first.sandbox), Some(Standing::Running));
 }
@@ -113,7 +113,7 @@ async fn many_who_ask_for_one_chat_at_once_get_one_sandbox() {
     let calls: Vec<_> = (0..16)
         .map(|_| {
             let (engine, request) = (chats.bench.engine.clone(), chats.request(CHAT, "agent", "one"));
-            tokio::spawn(async move { engine.chat_sandbox(&owner(), request).await.unwrap().sandbox })
+            tokio::spawn(async move { engine.of(&owner()).chats().serve(request).await.unwrap().sandbox })
         })
         .collect();
     let mut made = std::collections::BTreeSet::new();
@@ -149,13 +149,13 @@ async fn a_failed_start_leaves_nothing_and_can_be_tried_again() {
 async fn a_chat_ends_once() {
     let chats = Chats::new().await;
     let engine = &chats.bench.engine;
-    assert_eq!(engine.end_chat(&owner(), CHAT, "tests").await.unwrap(), None);
+    assert_eq!(engine.of(&owner()).chats().end(CHAT).await.unwrap(), None);
     let chat = chats.ask(CHAT, "agent", "one").await.unwrap();
-    assert_eq!(engine.end_chat(&stranger(), CHAT, "tests").await.unwrap(), None);
-    let ended = engine.end_chat(&owner(), CHAT, "tests").await.unwrap();
+    assert_eq!(engine.of(&stranger()).chats().end(CHAT).await.unwrap(), None);
+    let ended = engine.of(&owner()).chats().end(CHAT).await.unwrap();
     assert_eq!(ended, Some(ChatEnded { session: chat.session, sandbox: chat.sandbox.clone() }));
     assert_eq!(chats.bench.backend.standing(&chat.sandbox), None);
-    assert_eq!(engine.end_chat(&owner(), CHAT, "tests").await.unwrap(), None);
+    assert_eq!(engine.of(&owner()).chats().end(CHAT).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn bad_requests_are_told_apart() {
         assert!(matches!(refused, Err(ChatError::Engine(EngineError::Invalid { .. }))), "{refused:?}");
     }
     let outside = ChatRequest { volume: "/etc".into(), ..chats.request(CHAT, "agent", "one") };
-    let refused = chats.bench.engine.chat_sandbox(&owner(), outside).await;
+    let refused = chats.bench.engine.of(&owner()).chats().serve(outside).await;
     assert!(matches!(refused, Err(ChatError::VolumeNotAllowed)), "{refused:?}");
     assert_eq!(chats.bench.backend.calls(Call::Create), 0);
 }

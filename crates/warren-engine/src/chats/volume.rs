@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use warren_core::{Isolation, MountRefusal};
 
+use crate::error::{Field, Wording};
 use crate::{ChatError, Engine, EngineError};
 
 impl Engine {
@@ -19,20 +20,20 @@ impl Engine {
 fn allowed(backend: &dyn Isolation, asked: &Path) -> Result<PathBuf, ChatError> {
     let bytes = asked.as_os_str().as_encoded_bytes();
     if !asked.is_absolute() || bytes.contains(&0) || bytes.len() > 4095 {
-        return Err(invalid("volume_host_path is not an absolute path"));
+        return Err(invalid("is not an absolute path"));
     }
     let real = backend.mount_source(asked).map_err(|refusal| match refusal {
-        MountRefusal::Missing => invalid("volume_host_path does not exist"),
+        MountRefusal::Missing => invalid("does not exist"),
         MountRefusal::NotAllowed => ChatError::VolumeNotAllowed,
     })?;
     if !real.is_directory || real.path.to_str().is_none() {
-        return Err(invalid("volume_host_path is not a directory with a readable name"));
+        return Err(invalid("is not a directory with a readable name"));
     }
     Ok(real.path)
 }
 
 fn invalid(message: &str) -> ChatError {
-    EngineError::invalid("volume_host_path", message).into()
+    EngineError::invalid(Field::Volume, Wording::Predicate(message.to_owned())).into()
 }
 
 #[cfg(test)]

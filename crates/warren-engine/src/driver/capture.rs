@@ -19,62 +19,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use warren_core::{
-    Event, JournalEntry, Request, RootTree, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotMethod,
-    SnapshotReason, SnapshotRecord, Stack, Status,
+    Event, Request, RootTree, SandboxId, SandboxRecord, SnapshotMethod, SnapshotReason, SnapshotRecord,
+    Stack, Status,
 };
 
 use self::work::{Failure, Outcome, Work};
+use super::Driver;
 use super::pause::Undo;
-use super::{Driver, Unwritten};
+use super::unfinished::Unwritten;
+use crate::cell::{Capture, CaptureOrder, Need, Taken, head_or_start, start_of};
 use crate::error::sentence;
-use crate::snapshots::{Pin, Taken};
+use crate::state::Pin;
 use crate::{Engine, EngineError};
-
-/// What is to be captured, and at what price.
-#[derive(Debug, Clone)]
-pub(crate) struct CaptureOrder {
-    pub(crate) reason: SnapshotReason,
-    pub(crate) name: Option<String>,
-    pub(crate) session: Option<SessionId>,
-    /// It ends a turn.
-    pub(crate) turn: bool,
-    /// Answer when it survives a power cut.
-    pub(crate) durable: bool,
-    pub(crate) need: Need,
-    pub(crate) copying: Copying,
-    /// The operations that led to the state, if that is known better than by looking which have ended.
-    pub(crate) operations: Option<Vec<JournalEntry>>,
-}
-
-/// What may be done about a sandbox that cannot be sealed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Copying {
-    /// As long as it costs little.
-    Bounded,
-    /// As that, but more may be copied while the sandbox goes on: nobody waits for it.
-    CatchUp,
-    WhateverItCosts,
-}
-
-/// When a snapshot is written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    Always,
-    /// If the files differ from those of the head.
-    IfChanged,
-    /// As that, and only if something was done since that may have changed them.
-    IfMarked,
-}
-
-/// What became of it.
-#[derive(Debug, Clone)]
-pub(crate) enum Capture {
-    Taken(Box<Taken>),
-    /// The state is that of the head, or the one that the sandbox began with.
-    Same(SnapshotId),
-    /// It could not be captured at the price that was to be paid, and this is why.
-    NotKept(String),
-}
 
 /// How the sandbox stands while it is captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,40 +40,15 @@ pub(super) enum Posture {
     Halted,
 }
 
-impl CaptureOrder {
-    pub(crate) fn asked(reason: SnapshotReason) -> Self {
-        Self {
-            reason,
-            name: None,
-            session: None,
-            turn: false,
-            durable: false,
-            need: Need::Always,
-            copying: Copying::WhateverItCosts,
-            operations: None,
-        }
-    }
-
-    /// Nobody asked for it: it must cost little.
-    pub(crate) fn automatic() -> Self {
-        Self { need: Need::IfMarked, copying: Copying::Bounded, ..Self::asked(SnapshotReason::Command) }
-    }
-
-    /// As that, after one that cost too much: the next ones have to copy only what changes from now on.
-    pub(crate) fn catch_up() -> Self {
-        Self { copying: Copying::CatchUp, ..Self::automatic() }
-    }
-}
-
 impl Driver {
     pub(super) async fn capture(&mut self, order: CaptureOrder) -> Result<Capture, EngineError> {
         self.straighten().await?;
         let posture = match self.record.status {
             Status::Paused => Posture::Frozen,
             Status::Stopped | Status::Failed => Posture::Halted,
-            Status::Creating | Status::Syncing | Status::Ready | Status::Stopping => Posture::Running,
+            Status::Creating | Status::Ready | Status::Stopping => Posture::Running,
         };
-        self.denied(self.decide(Request::Snapshot))?;
+        self.check(Request::Snapshot)?;
         self.capture_as(order, posture).await
     }
 
@@ -171,11 +102,10 @@ impl Driver {
         if failure.frozen {
             self.undo(Undo::Thaw).await;
         }
-        if let Some((mut record, layer)) = failure.behind.map(|behind| *behind) {
+        if let Some((record, layer)) = failure.behind.map(|behind| *behind) {
             self.engine.fault();
-            record.generation = self.record.generation + 1;
-            self.unwritten = Some(Unwritten { record, end: None, layer: Some((layer, Arc::new(pin))) });
-            if let Err(error) = self.write_unwritten().await {
+            let layer = Some((layer, Arc::new(pin)));
+            if let Err(error) = self.must_write(Unwritten { record, end: None, layer }).await {
                 tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down what a sandbox stands on");
             }
         }
@@ -213,6 +143,7 @@ pub(super) fn plain_row(record: &SandboxRecord, stack: Stack) -> SnapshotRecord 
     SnapshotRecord {
         id: start_of(&record.id),
         owner: record.owner.clone(),
+        node: record.node.clone(),
         sandbox: record.id.clone(),
         session: None,
         parent: None,
@@ -232,33 +163,5 @@ pub(super) fn plain_row(record: &SandboxRecord, stack: Stack) -> SnapshotRecord 
         kind: record.kind,
         disk_limit_required: record.disk_limit_required,
         backend: record.backend.clone(),
-    }
-}
-
-/// The snapshot that a sandbox's state comes from. What it began with has an id before it is written down.
-pub(crate) fn head_or_start(record: &SandboxRecord) -> SnapshotId {
-    record.history.head.clone().unwrap_or_else(|| start_of(&record.id))
-}
-
-/// The id of the snapshot that a sandbox's history begins with.
-pub(crate) fn start_of(id: &SandboxId) -> SnapshotId {
-    // Two rounds of FNV-1a over the id's 128 random bits, which are spread over its characters.
-    let round = |seed: u64| {
-        id.as_str().bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-    };
-    let (high, low) = (round(0xcbf2_9ce4_8422_2325), round(0x8422_2325_cbf2_9ce4));
-    SnapshotId::from_random(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_sandbox_has_a_beginning_of_its_own() {
-        let ids = (0..=255u8).map(|number| start_of(&SandboxId::from_random([number; 16])));
-        assert_eq!(ids.collect::<std::collections::HashSet<_>>().len(), 256);
-        let id = SandboxId::from_random([7; 16]);
-        assert_eq!(start_of(&id), start_of(&id));
     }
 }

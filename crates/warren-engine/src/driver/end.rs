@@ -8,10 +8,12 @@ use warren_core::{
     Event, IsolationErrorKind, Request, RootState, SandboxRecord, Status, Step, Usage, Verdict,
 };
 
-use super::{Driver, Unwritten};
+use super::Driver;
+use super::unfinished::{Unfinished, Unwritten};
+use crate::backend::dial;
 use crate::blocking::blocking;
+use crate::cell::Closing;
 use crate::certificate::{Ending, Evidence, cause_of_exit, processes};
-use crate::dial::dial;
 use crate::error::sentence;
 use crate::{EngineError, EngineStep};
 
@@ -28,7 +30,7 @@ impl Driver {
             }
             // An earlier try did not get through.
             _ if self.record.status == Status::Stopping => self.finish().await?,
-            verdict => self.denied(verdict)?,
+            _ => self.check(Request::Stop)?,
         }
         if delete && self.record.files_kept() { self.remove_files().await } else { Ok(()) }
     }
@@ -42,7 +44,12 @@ impl Driver {
         let usage = self.usage().await;
         let (cause, detail) = cause_of_exit(usage.as_ref());
         let evidence = Evidence { usage, last_output: self.cell.tail().text(), ..Evidence::default() };
-        if let Err(error) = self.end(Ending { cause, detail, files_kept: true }, evidence).await {
+        let ending = Ending { cause, detail, files_kept: true };
+        let ended = match self.catch_up().await {
+            Ok(()) => self.end(ending, evidence).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
             self.engine.fault();
             tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot bury a sandbox that died");
         }
@@ -50,23 +57,21 @@ impl Driver {
 
     /// Writes the end down, then brings it about.
     pub(super) async fn end(&mut self, ending: Ending, evidence: Evidence) -> Result<(), EngineError> {
-        self.cell.set_gate(Status::Stopping, None);
+        self.cell.close(Closing::End);
         let (detail, kept) = (ending.detail.clone(), ending.files_kept);
         let mut death = ending.certificate(evidence, self.engine.shared.parts.clock.unix_ms());
         let head = self.record.history.head.as_ref().filter(|_| kept && !self.cell.is_changed());
         death.snapshot = head.map(ToString::to_string);
-        let intent = |record: &mut SandboxRecord| {
-            record.status = Status::Stopping;
-            record.paused = None;
-            record.death = Some(death);
-        };
-        if let Err(error) = self.write(Durability::Process, intent).await {
-            self.reset_gate();
+        let recorded = if kept { EngineStep::StopRecorded } else { EngineStep::DeleteRecorded };
+        let intent = self.enter(Request::Stop, Some(recorded), None, |record| record.death = Some(death));
+        if let Err(error) = intent.await {
+            self.cell.reopen();
             return Err(error);
         }
-        self.passed(if kept { EngineStep::StopRecorded } else { EngineStep::DeleteRecorded });
         self.cell.life().end(&detail);
-        self.astray = None;
+        if matches!(self.unfinished, Unfinished::Astray(_)) {
+            self.unfinished = Unfinished::Nothing;
+        }
         self.finish().await
     }
 
@@ -95,8 +100,7 @@ impl Driver {
             (EngineStep::DeleteDestroyed, EngineStep::DeleteWritten)
         };
         self.passed(ended);
-        let mut last = self.record.clone();
-        last.status = Status::Stopped;
+        let mut last = self.next(Request::BecomeStopped)?;
         if let Some(death) = &mut last.death {
             death.files_kept = kept;
         }
@@ -125,52 +129,19 @@ impl Driver {
         }
     }
 
-    /// The last record of a life.
+    /// The last record of a life. A layer that waits to be written goes with it.
     pub(super) async fn conclude(
         &mut self,
         mut last: SandboxRecord,
         written: EngineStep,
     ) -> Result<(), EngineError> {
-        last.generation = self.record.generation + 1;
         last.addresses.clear();
         self.seat = None;
-        self.unwritten = Some(Unwritten { record: last, end: Some(written), layer: None });
-        self.write_unwritten().await
+        let layer = self.unfinished.unwritten().and_then(|unwritten| unwritten.layer.clone());
+        self.must_write(Unwritten { record: last, end: Some(written), layer }).await
     }
 
-    /// Tells the catalog, and then everybody, what it could not be told when it happened.
-    pub(super) async fn write_unwritten(&mut self) -> Result<(), EngineError> {
-        let Some(Unwritten { record, end, layer }) = self.unwritten.clone() else { return Ok(()) };
-        let durability = if record.files_kept() { Durability::Disk } else { Durability::Process };
-        let engine = self.engine.inner();
-        let written = blocking(move || {
-            if let Some((layer, _)) = &layer {
-                engine.shared.parts.layers.commit(layer)?;
-            }
-            engine.shared.parts.catalog.update_sandbox(&record, durability)?;
-            Ok::<_, EngineError>(record)
-        })
-        .await;
-        match written {
-            Ok(record) => {
-                self.unwritten = None;
-                self.show(record);
-            }
-            Err(error) => {
-                self.engine.fault();
-                return Err(error);
-            }
-        }
-        if let Some(step) = end {
-            self.passed(step);
-            self.engine.sightings_end(&self.record.owner, &self.record.id);
-            self.tell_the_end();
-            self.engine.sandbox_ended(&self.record).await;
-        }
-        Ok(())
-    }
-
-    fn tell_the_end(&self) {
+    pub(super) fn tell_the_end(&self) {
         let Some(death) = &self.record.death else { return };
         let (cause, detail, files_kept) = (death.cause.clone(), death.detail.clone(), death.files_kept);
         tracing::info!(sandbox.id = %self.record.id, cause = cause.word(), detail, files_kept, "a sandbox ended");
@@ -200,7 +171,7 @@ impl Driver {
             Err(error) if error.kind != IsolationErrorKind::NotFound => {
                 self.engine.fault();
                 if self.write(Durability::Process, |record| set_files_kept(record, true)).await.is_err() {
-                    self.leftover = Some(RootState::Fresh);
+                    self.unfinished = Unfinished::Leftover(RootState::Fresh, None);
                 }
                 return Err(EngineError::Backend(error));
             }

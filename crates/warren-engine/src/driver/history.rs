@@ -5,7 +5,7 @@ use warren_core::{LayerId, SnapshotId, Stack};
 
 use super::Driver;
 use crate::EngineError;
-use crate::snapshots::{restacked, stands_on};
+use crate::state::{restacked, stands_on};
 
 impl Driver {
     /// Its history no longer names a snapshot that goes. What it wrote since stays.

@@ -63,13 +63,12 @@ impl Driver {
         }
     }
 
-    /// Whether something did not get through and is to be tried again.
+    /// True if something did not get through and is to be tried again.
     fn is_behind(&self) -> bool {
         let blind = self.record.status == Status::Ready && self.watch.is_none();
         let unended = self.record.status == Status::Stopping;
-        let undone = self.unsettled.is_some() || self.leftover.is_some() || self.astray.is_some();
         let unlinked = matches!(self.link, Link::Behind | Link::Doomed);
-        self.unwritten.is_some() || undone || unended || blind || unlinked
+        !self.unfinished.is_nothing() || unended || blind || unlinked
     }
 
     /// Its time to live is over: it pauses or ends, as it was told to.

@@ -14,8 +14,8 @@ use warren_core::{
 
 use super::Driver;
 use crate::blocking::blocking;
-use crate::error::sentence;
-use crate::network::NetworkChange;
+use crate::cell::NetworkChange;
+use crate::error::{Field, PolicyField, Wording, sentence};
 use crate::{Engine, EngineError, EngineStep};
 
 /// What its driver knows of a sandbox's link.
@@ -59,7 +59,7 @@ impl Driver {
         by: String,
     ) -> Result<(), EngineError> {
         if !self.record.is_live() && !self.record.files_kept() {
-            return self.denied(self.decide(Request::Resume));
+            return self.check(Request::Resume);
         }
         let now_unix_ms = self.engine.shared.parts.clock.unix_ms();
         let durability = match change {
@@ -91,9 +91,12 @@ impl Driver {
             return Ok(());
         }
         if self.record.is_live() {
-            let message = "network.mode: the sandbox was started without a network, and gets one only when it is started: \
+            let message = "the sandbox was started without a network, and gets one only when it is started: \
                            stop it, set the mode, and resume it";
-            return Err(EngineError::invalid("network.mode", message));
+            return Err(EngineError::invalid(
+                Field::Network(PolicyField::Mode),
+                Wording::Reason(message.to_owned()),
+            ));
         }
         self.cell.backend.require(Need::Network)?;
         match self.engine.why_no_link(new) {

@@ -11,10 +11,9 @@
 
 use warren_core::{Action, JournalEntry, SnapshotId, SnapshotRecord};
 
-use super::rollback::Goal;
-use super::{Driver, head_or_start};
-use crate::journal::in_a_line;
-use crate::snapshots::WayBack;
+use super::Driver;
+use crate::cell::{Goal, WayBack, head_or_start};
+use crate::shown::in_a_line;
 use crate::{EngineError, LostEntry};
 
 /// No way back is looked for further than this.

@@ -4,6 +4,8 @@ use warren_core::catalog::Durability;
 use warren_core::{Deadline, Event, Need, Paused, PausedBy, Request, Status, Step, Verdict};
 
 use super::Driver;
+use super::unfinished::Unfinished;
+use crate::cell::Closing;
 use crate::error::sentence;
 use crate::{EngineError, EngineStep, Patch};
 
@@ -13,14 +15,14 @@ impl Driver {
         self.straighten().await?;
         match self.decide(Request::Pause) {
             Verdict::Proceed(Step::Enter(Status::Paused)) => {
-                self.cell.set_gate(Status::Paused, Some(PausedBy::Request));
+                self.cell.close(Closing::Pause(PausedBy::Request));
                 self.freeze(PausedBy::Request).await
             }
             Verdict::AlreadySo => {
                 let rests = self.record.paused.as_ref().is_some_and(|paused| paused.by == PausedBy::Idleness);
-                if rests { self.write_paused(PausedBy::Request).await } else { Ok(()) }
+                if rests { self.enter_paused(PausedBy::Request, None, None).await } else { Ok(()) }
             }
-            verdict => self.denied(verdict),
+            _ => self.check(Request::Pause),
         }
     }
 
@@ -30,7 +32,7 @@ impl Driver {
         match self.decide(Request::Resume) {
             Verdict::Proceed(Step::Enter(Status::Ready)) => self.thaw().await,
             Verdict::Proceed(Step::Enter(Status::Creating)) => self.start_again().await,
-            verdict => self.denied(verdict),
+            _ => self.check(Request::Resume),
         }
     }
 
@@ -46,24 +48,28 @@ impl Driver {
     /// Freezes it. The gate is closed already.
     pub(super) async fn freeze(&mut self, by: PausedBy) -> Result<(), EngineError> {
         if let Err(error) = self.cell.backend.require(Need::Freeze) {
-            self.reset_gate();
+            self.cell.reopen();
             return Err(error);
         }
         if let Err(error) = self.isolate(|backend, id| backend.freeze(id)).await {
-            self.reset_gate();
+            self.cell.reopen();
             return Err(EngineError::Backend(error));
         }
         self.passed(EngineStep::PauseFrozen);
-        if let Err(error) = self.write_paused(by).await {
+        let paused = self.enter_paused(by, Some(EngineStep::PauseWritten), Some(Event::SandboxPaused { by }));
+        if let Err(error) = paused.await {
             self.undo(Undo::Thaw).await;
             return Err(error);
         }
-        self.passed(EngineStep::PauseWritten);
-        self.emit(Event::SandboxPaused { by });
         Ok(())
     }
 
-    async fn write_paused(&mut self, by: PausedBy) -> Result<(), EngineError> {
+    async fn enter_paused(
+        &mut self,
+        by: PausedBy,
+        written: Option<EngineStep>,
+        event: Option<Event>,
+    ) -> Result<(), EngineError> {
         let clock = self.engine.shared.parts.clock.clone();
         let suspended_ms = self.record.timeouts.suspended_s.saturating_mul(1000);
         let paused = Paused {
@@ -71,11 +77,7 @@ impl Driver {
             since_unix_ms: clock.unix_ms(),
             deadline: Deadline::after(clock.as_ref(), suspended_ms),
         };
-        self.write(Durability::Process, |record| {
-            record.status = Status::Paused;
-            record.paused = Some(paused);
-        })
-        .await
+        self.enter(Request::Pause, written, event, |record| record.paused = Some(paused)).await
     }
 
     async fn thaw(&mut self) -> Result<(), EngineError> {
@@ -83,27 +85,26 @@ impl Driver {
         self.isolate(|backend, id| backend.thaw(id)).await.map_err(EngineError::Backend)?;
         self.passed(EngineStep::ThawThawed);
         let clock = self.engine.shared.parts.clock.clone();
-        let running = |record: &mut warren_core::SandboxRecord| {
-            record.status = Status::Ready;
-            // Its time stood still; who has it go on gives it all of it again.
-            if record.paused.take().is_some_and(|paused| paused.by == PausedBy::Request) {
+        // Its time stood still while it was paused by request, and begins again.
+        let restart_time = self.record.paused.as_ref().is_some_and(|paused| paused.by == PausedBy::Request);
+        let event = Event::SandboxResumed { took_ms: self.now_ms().saturating_sub(began_ms) };
+        let resumed = self.enter(Request::Resume, Some(EngineStep::ThawWritten), Some(event), |record| {
+            if restart_time {
                 let lifetime_ms = record.spec.limits.lifetime_s.saturating_mul(1000);
                 record.deadline = Deadline::after(clock.as_ref(), lifetime_ms);
             }
-        };
-        if let Err(error) = self.write(Durability::Process, running).await {
+        });
+        if let Err(error) = resumed.await {
             self.undo(Undo::Freeze).await;
             return Err(error);
         }
-        self.passed(EngineStep::ThawWritten);
         self.busy_ms = self.now_ms();
-        self.emit(Event::SandboxResumed { took_ms: self.busy_ms.saturating_sub(began_ms) });
         Ok(())
     }
 
     /// The record could not be written: the sandbox goes back to what it says, now or later.
     pub(super) async fn undo(&mut self, undo: Undo) {
-        self.astray = Some(undo);
+        self.unfinished = Unfinished::Astray(undo);
         if let Err(error) = self.straighten().await {
             self.engine.fault();
             tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "a sandbox is not in the state that its record tells");
@@ -112,7 +113,7 @@ impl Driver {
 
     /// Brings the sandbox back to the state that its record tells.
     pub(super) async fn straighten(&mut self) -> Result<(), EngineError> {
-        let Some(undo) = self.astray else { return Ok(()) };
+        let Unfinished::Astray(undo) = self.unfinished else { return Ok(()) };
         let done = self
             .isolate(move |backend, id| match undo {
                 Undo::Freeze => backend.freeze(id),
@@ -120,21 +121,21 @@ impl Driver {
             })
             .await;
         if let Err(error) = done {
-            // Whoever comes meanwhile has it tried again.
+            // The next call has it tried again.
             if undo == Undo::Thaw {
-                self.cell.set_gate(Status::Paused, Some(PausedBy::Idleness));
+                self.cell.close(Closing::Pause(PausedBy::Idleness));
             }
             return Err(EngineError::Backend(error));
         }
-        self.astray = None;
-        self.reset_gate();
+        self.unfinished = Unfinished::Nothing;
+        self.cell.reopen();
         Ok(())
     }
 
     /// Changes what its owner may change.
     pub(super) async fn patch(&mut self, patch: Patch) -> Result<(), EngineError> {
         if !self.record.is_live() && !self.record.files_kept() {
-            return self.denied(self.decide(Request::Resume));
+            return self.check(Request::Resume);
         }
         let clock = self.engine.shared.parts.clock.clone();
         let more_ttl_s = patch

@@ -19,44 +19,28 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use warren_core::catalog::Durability;
 use warren_core::{
-    Activity, DeathCause, Event, JournalEntry, RootState, SnapshotId, SnapshotReason, SnapshotRecord, Status,
-    decide,
+    Activity, Busy, DeathCause, Event, JournalEntry, Request, RootState, SandboxRecord, SnapshotId,
+    SnapshotReason, SnapshotRecord, Status,
 };
 
 use super::Driver;
-use super::capture::{Capture, CaptureOrder, Copying, Need, Posture, head_or_start, plain_row};
-use super::start::StartError;
+use super::capture::{Posture, plain_row};
+use super::start::{Occasion, StartError};
+use super::status::advance;
 use crate::blocking::blocking;
-use crate::cell::Exclusive;
+use crate::cell::{
+    Capture, CaptureOrder, Copying, Door, EndedProcess, Goal, Need, RollbackOrder, RolledBack, head_or_start,
+};
 use crate::certificate::{Ending, Evidence};
-use crate::entry::Door;
-use crate::error::sentence;
+use crate::error::{Field, sentence};
 use crate::guest::Guest;
-use crate::journal::{as_typed, lost};
-use crate::snapshots::{EndedProcess, Pin, RolledBack};
+use crate::shown::as_typed;
+use crate::state::Pin;
+use crate::state::lost;
 use crate::{EngineError, EngineStep};
 
 /// How long an agent may take to say what runs.
 const LISTING_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Where a sandbox is to go.
-#[derive(Debug, Clone)]
-pub(crate) enum Goal {
-    To(SnapshotId),
-    /// Before this many of the last operations.
-    Undo(u32),
-    /// After this many of those that were undone.
-    Redo(u32),
-}
-
-/// A rollback, with the sandbox to itself.
-#[derive(Debug)]
-pub(crate) struct RollbackOrder {
-    pub(crate) goal: Goal,
-    /// Also if somebody is inside, and if more is taken back than was asked for.
-    pub(crate) force: bool,
-    pub(crate) exclusive: Exclusive,
-}
 
 /// What a sandbox that has come to rest is to do.
 struct Plan {
@@ -88,12 +72,9 @@ impl Driver {
         self.straighten().await?;
         let RollbackOrder { goal, force, exclusive } = order;
         let inside = self.cell.life().at_work();
-        let activity = Activity {
-            tools_in_flight: if force { 0 } else { inside },
-            files_kept: self.record.files_kept(),
-            ..Activity::default()
-        };
-        self.denied(decide(self.record.status, activity, warren_core::Request::Rollback))?;
+        let activity = self.activity();
+        let tools_in_flight = if force { 0 } else { activity.tools_in_flight };
+        self.check_with(Activity { tools_in_flight, ..activity }, Request::Rollback)?;
         // What is wrong with the goal is better known before anything is captured or ends.
         self.check_goal(&goal).await?;
         let redo = self.record.history.redo.clone();
@@ -286,28 +267,29 @@ impl Driver {
         if let Err(error) = &started {
             self.engine.fault();
             tracing::error!(sandbox.id = %self.record.id, error = sentence(error), "a sandbox could not be started after a rollback");
-            let mut last = match self.unwritten.take() {
-                Some(unwritten) => unwritten.record,
-                None => self.record.clone(),
-            };
-            let detail = "it could not be started after a rollback".to_owned();
-            let ending = Ending { cause: DeathCause::BackendError, detail, files_kept: true };
-            last.status = Status::Stopped;
-            last.paused = None;
-            last.death =
-                Some(ending.certificate(Evidence::default(), self.engine.shared.parts.clock.unix_ms()));
-            if let Err(error) = self.conclude(last, EngineStep::StopWritten).await {
+            if let Err(error) = self.stay_stopped().await {
                 tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down that a sandbox stopped");
             }
         }
         started
     }
 
+    async fn stay_stopped(&mut self) -> Result<(), EngineError> {
+        let detail = "it could not be started after a rollback".to_owned();
+        let ending = Ending { cause: DeathCause::BackendError, detail, files_kept: true };
+        let death = ending.certificate(Evidence::default(), self.engine.shared.parts.clock.unix_ms());
+        // A record that waits to be written knows more layers than the last one that was.
+        let record = self.unfinished.unwritten().map_or(&self.record, |unwritten| &unwritten.record);
+        let activity = Activity { busy: Some(Busy::Rollback), ..self.activity() };
+        let last = advance(record.clone(), activity, Request::BecomeStopped)?;
+        self.conclude(SandboxRecord { death: Some(death), ..last }, EngineStep::StopWritten).await
+    }
+
     async fn start_as_recorded(&mut self) -> Result<(), EngineError> {
         let (engine, record) = (self.engine.inner(), self.record.clone());
         let backend = Arc::clone(&self.cell.backend);
         let request = blocking(move || engine.request_for(&record, RootState::Kept, &backend)).await?;
-        let started = self.start_with(request, EngineStep::RollbackMade, EngineStep::RollbackReady).await;
+        let started = self.start_with(request, Occasion::Rollback).await;
         started.map_err(|error: StartError| self.start_failed(error))
     }
 
@@ -406,7 +388,7 @@ impl Driver {
                 "it stands on the template `{}`, and the sandbox on `{}`",
                 snapshot.spec.template, self.record.spec.template
             );
-            return Err(EngineError::invalid("snapshot_id", message));
+            return Err(EngineError::invalid(Field::Snapshot, message));
         }
         Ok((snapshot, pin))
     }

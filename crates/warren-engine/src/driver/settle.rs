@@ -4,11 +4,13 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use warren_core::catalog::Durability;
-use warren_core::{DeathCause, Event, IsolationErrorKind, PausedBy, Status};
+use warren_core::{DeathCause, Event, IsolationErrorKind, PausedBy, Request, Status};
 
 use super::pause::Undo;
+use super::unfinished::Unfinished;
 use super::{Adopted, Driver};
 use crate::EngineError;
+use crate::cell::Closing;
 use crate::certificate::{Ending, Evidence, cause_of_exit};
 use crate::error::sentence;
 
@@ -55,39 +57,39 @@ impl Driver {
 
     async fn record_what_is(&mut self, frozen: bool) -> Result<(), EngineError> {
         match (frozen, self.record.status) {
-            (true, Status::Paused) | (false, Status::Ready) => Ok(()),
-            // Nobody was told that it is paused: a copy, a seal or a pause was cut short, and what runs in it goes on.
-            (true, _) => {
-                self.cell.set_gate(Status::Paused, Some(PausedBy::Idleness));
+            // Nobody was told that it is paused: a copy, a seal or a pause was cut short, and its
+            // processes go on.
+            (true, Status::Ready) => {
+                self.cell.close(Closing::Pause(PausedBy::Idleness));
                 self.undo(Undo::Thaw).await;
-                if self.record.status == Status::Ready {
-                    return Ok(());
-                }
-                self.write(Durability::Process, |record| record.status = Status::Ready).await
+                Ok(())
             }
-            (false, _) => {
-                self.write(Durability::Process, |record| {
-                    record.status = Status::Ready;
-                    record.paused = None;
-                })
-                .await
-            }
+            (false, Status::Paused) => self.enter(Request::Resume, None, None, |_| {}).await,
+            // Only ready and paused sandboxes are adopted.
+            _ => Ok(()),
         }
     }
 
     /// Finishes or undoes what was found. What does not get through is tried again.
     pub(super) async fn settle(&mut self, remains: Remains) -> Result<(), EngineError> {
-        self.cell.set_gate(Status::Stopping, None);
+        self.cell.close(Closing::End);
         let settled = match remains {
             Remains::HalfMade => self.undo_make().await,
             Remains::HalfResumed => self.undo_resume().await,
             Remains::HalfEnded => self.finish().await,
             Remains::Dead | Remains::SwitchedOff | Remains::Gone => self.bury(remains).await,
         };
-        self.unsettled = settled.is_err().then_some(remains);
         if settled.is_err() {
             self.engine.fault();
         }
+        let only_unwritten = self.unfinished.unwritten().is_some();
+        self.unfinished = match &settled {
+            _ if only_unwritten => return settled,
+            Ok(()) => Unfinished::Nothing,
+            // The record knows by now how it ends.
+            Err(_) if self.record.status == Status::Stopping => Unfinished::Unsettled(Remains::HalfEnded),
+            Err(_) => Unfinished::Unsettled(remains),
+        };
         settled
     }
 
@@ -106,9 +108,7 @@ impl Driver {
     async fn undo_resume(&mut self) -> Result<(), EngineError> {
         self.isolate(|backend, id| backend.halt(id)).await.map_err(EngineError::Backend)?;
         self.unlink().await;
-        let mut back = self.record.clone();
-        back.status = Status::Stopped;
-        self.back_to_rest(back).await;
+        self.back_to_rest().await;
         self.engine.sandbox_ended(&self.record).await;
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Making a sandbox, and starting again one that was stopped.
 
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -7,17 +8,30 @@ use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, Durability, Idempotency, InsertError, NewRecords};
 use warren_core::{
     CreateRequest, Deadline, DeathCause, Event, Isolation, IsolationError, IsolationErrorKind, NetworkError,
-    OwnerBond, RootState, SandboxId, SandboxRecord, SessionRecord, Status,
+    OwnerBond, Request, RootState, SandboxId, SandboxRecord, SessionRecord,
 };
 
-use super::{Driver, Link, Unwritten};
-use crate::admit::{check_mounts_unmoved, resolve_mounts};
+use super::mounts::{check_mounts_unmoved, resolve_mounts};
+use super::unfinished::{Unfinished, Unwritten};
+use super::{Driver, Link};
 use crate::backend::Backend;
 use crate::certificate::{Ending, Evidence};
-use crate::create::MakeError;
 use crate::error::sentence;
-use crate::snapshots::Pin;
+use crate::state::Pin;
 use crate::{Engine, EngineError, EngineStep};
+
+/// The label of sandboxes that says which node's they are.
+pub(crate) const MARK: &str = "warren.engine";
+
+/// Why a sandbox was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MakeError {
+    /// The idempotency key was used before; nothing was written.
+    #[error("the idempotency key was used before")]
+    Repeated(Idempotency),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
 
 /// What is needed to make a sandbox, besides its record.
 #[derive(Debug)]
@@ -40,6 +54,36 @@ pub(super) enum StartError {
     Backend(#[source] IsolationError),
     #[error("the catalog failed")]
     Catalog(#[source] CatalogError),
+    #[error("it may not be started now")]
+    Denied(#[source] Box<EngineError>),
+}
+
+/// The occasion of a start.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Occasion {
+    Create,
+    Resume,
+    Rollback,
+}
+
+impl Occasion {
+    /// The steps that are passed when its processes run, and when that is written down.
+    fn steps(self) -> (EngineStep, EngineStep) {
+        match self {
+            Self::Create => (EngineStep::CreateMade, EngineStep::CreateReady),
+            Self::Resume => (EngineStep::ResumeMade, EngineStep::ResumeReady),
+            Self::Rollback => (EngineStep::RollbackMade, EngineStep::RollbackReady),
+        }
+    }
+
+    /// A rollback has an event of its own, when all of it is done.
+    fn event(self, took_ms: u64) -> Option<Event> {
+        match self {
+            Self::Create => Some(Event::SandboxReady { took_ms }),
+            Self::Resume => Some(Event::SandboxResumed { took_ms }),
+            Self::Rollback => None,
+        }
+    }
 }
 
 impl StartError {
@@ -48,7 +92,7 @@ impl StartError {
         match self {
             Self::Network(error) => format!("it could not be given its network: {}", error.action),
             Self::Backend(error) => format!("it could not be started: {}", error.action),
-            Self::Catalog(_) => "it could not be written down that it runs".to_owned(),
+            Self::Catalog(_) | Self::Denied(_) => "it could not be written down that it runs".to_owned(),
         }
     }
 }
@@ -62,15 +106,14 @@ struct NotStarted {
 }
 
 impl Driver {
-    pub(super) async fn make(&mut self, making: Making) {
+    pub(super) async fn make(&mut self, making: Making) -> ControlFlow<()> {
         let Making { session, idempotency, background, pin, reply } = making;
         let request = match self.write_down(session, idempotency).await {
             Ok(request) => request,
             Err(error) => {
-                self.unborn = true;
                 self.seat = None;
                 drop(reply.send(Err(error)));
-                return;
+                return ControlFlow::Break(());
             }
         };
         drop(pin);
@@ -84,6 +127,7 @@ impl Driver {
             let made = self.make_recorded(request).await;
             drop(reply.send(made.map(|()| self.record.clone()).map_err(MakeError::Engine)));
         }
+        ControlFlow::Continue(())
     }
 
     /// Checks what only the host knows, then writes the sandbox down with its session.
@@ -112,10 +156,9 @@ impl Driver {
     }
 
     async fn make_recorded(&mut self, request: CreateRequest) -> Result<(), EngineError> {
-        match self.start_with(request, EngineStep::CreateMade, EngineStep::CreateReady).await {
+        match self.start_with(request, Occasion::Create).await {
             Ok(()) => {
                 self.engine.shared.figures.created(self.record.made_in_ms);
-                self.emit(Event::SandboxReady { took_ms: self.record.made_in_ms });
                 self.engine.sandbox_ready(&self.record).await;
                 Ok(())
             }
@@ -131,10 +174,15 @@ impl Driver {
     /// Nothing of it is left but a record that says why.
     pub(super) async fn give_up(&mut self, detail: String) {
         let ending = Ending { cause: DeathCause::BackendError, detail, files_kept: false };
-        let mut last = self.record.clone();
-        last.status = Status::Failed;
-        last.death = Some(ending.certificate(Evidence::default(), self.engine.shared.parts.clock.unix_ms()));
-        if let Err(error) = self.conclude(last, EngineStep::DeleteWritten).await {
+        let death = ending.certificate(Evidence::default(), self.engine.shared.parts.clock.unix_ms());
+        let failed = match self.next(Request::Fail) {
+            Ok(last) => {
+                let last = SandboxRecord { death: Some(death), ..last };
+                self.conclude(last, EngineStep::DeleteWritten).await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = failed {
             tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down that a sandbox failed");
         }
     }
@@ -150,28 +198,27 @@ impl Driver {
             engine.request_for(&record, RootState::Kept, &backend)
         };
         let request = self.cell.backend.ask(check).await?;
-        let before = self.record.clone();
-        self.write(Durability::Process, |record| record.status = Status::Creating).await?;
-        self.passed(EngineStep::ResumeRecorded);
-        match self.start_with(request, EngineStep::ResumeMade, EngineStep::ResumeReady).await {
+        self.enter(Request::Resume, Some(EngineStep::ResumeRecorded), None, |_| {}).await?;
+        match self.start_with(request, Occasion::Resume).await {
             Ok(()) => {
                 self.seat = Some(seat);
-                self.emit(Event::SandboxResumed { took_ms: self.record.made_in_ms });
                 self.engine.sandbox_ready(&self.record).await;
                 Ok(())
             }
             Err(error) => {
-                self.back_to_rest(before).await;
+                self.back_to_rest().await;
                 Err(self.start_failed(error))
             }
         }
     }
 
     /// A start that failed left the files as they were; so does the record.
-    pub(super) async fn back_to_rest(&mut self, mut back: SandboxRecord) {
-        back.generation = self.record.generation + 1;
-        self.unwritten = Some(Unwritten { record: back, end: None, layer: None });
-        if let Err(error) = self.write_unwritten().await {
+    pub(super) async fn back_to_rest(&mut self) {
+        let stopped = match self.next(Request::BecomeStopped) {
+            Ok(record) => self.must_write(Unwritten { record, end: None, layer: None }).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = stopped {
             tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down that a start failed");
         }
     }
@@ -180,21 +227,26 @@ impl Driver {
     pub(super) async fn start_with(
         &mut self,
         request: CreateRequest,
-        made: EngineStep,
-        ready: EngineStep,
+        occasion: Occasion,
     ) -> Result<(), StartError> {
-        let (start, state) = (Start::of(self), request.state);
+        let start = Start::of(self).map_err(|error| StartError::Denied(Box::new(error)))?;
+        let state = request.state;
         let turn = self.cell.backend.labour.to_change(&self.record.owner).await;
-        let started = self.cell.backend.work(move || start.run(request, made, ready)).await;
+        let started = self.cell.backend.work(move || start.run(request, occasion)).await;
         drop(turn);
         match started {
             Ok((watch, record)) => {
                 self.link = if record.spec.network.is_none() { Link::None } else { Link::Held };
                 self.come_alive(watch, record);
+                if let Some(event) = occasion.event(self.record.made_in_ms) {
+                    self.emit(event);
+                }
                 Ok(())
             }
             Err(NotStarted { error, leftover, link }) => {
-                self.leftover = leftover.then_some(state);
+                if leftover {
+                    self.unfinished = Unfinished::Leftover(state, None);
+                }
                 self.link = link;
                 Err(error)
             }
@@ -203,9 +255,9 @@ impl Driver {
 
     /// Tries again to undo a start that failed.
     pub(super) async fn clear_leftover(&mut self) -> Result<(), EngineError> {
-        if let Some(state) = self.leftover {
+        if let Unfinished::Leftover(state, _) = self.unfinished {
             self.isolate(move |backend, id| undo(backend, id, state)).await.map_err(EngineError::Backend)?;
-            self.leftover = None;
+            self.unfinished.undone();
         }
         Ok(())
     }
@@ -224,6 +276,7 @@ impl Driver {
             StartError::Network(source) => EngineError::Network { id: self.record.id.clone(), source },
             StartError::Backend(source) => EngineError::StartFailed { id: self.record.id.clone(), source },
             StartError::Catalog(error) => error.into(),
+            StartError::Denied(error) => *error,
         }
     }
 
@@ -236,23 +289,24 @@ impl Driver {
 struct Start {
     engine: Engine,
     backend: Arc<Backend>,
+    /// The record of the sandbox that is ready.
     record: SandboxRecord,
 }
 
 impl Start {
-    fn of(driver: &Driver) -> Self {
-        let mut record = driver.record.clone();
+    fn of(driver: &Driver) -> Result<Self, EngineError> {
+        let mut record = driver.next(Request::BecomeReady)?;
         let now_unix_ms = driver.engine.shared.parts.clock.unix_ms();
         record.spec.network = record.spec.network.current(now_unix_ms);
-        Self { engine: driver.engine.inner(), backend: Arc::clone(&driver.cell.backend), record }
+        Ok(Self { engine: driver.engine.inner(), backend: Arc::clone(&driver.cell.backend), record })
     }
 
     fn run(
         mut self,
         mut request: CreateRequest,
-        made: EngineStep,
-        ready: EngineStep,
+        occasion: Occasion,
     ) -> Result<(OwnedFd, SandboxRecord), NotStarted> {
+        let (made, ready) = occasion.steps();
         let (id, state) = (request.id.clone(), request.state);
         let began_ms = self.engine.shared.parts.clock.boot_ms();
         if self.record.history.moved {
@@ -310,11 +364,8 @@ fn watch_and_record(
         let lifetime_ms = record.spec.limits.lifetime_s.saturating_mul(1000);
         record.deadline = Deadline::after(parts.clock.as_ref(), lifetime_ms);
     }
-    record.status = Status::Ready;
-    record.paused = None;
     record.history.moved = false;
     record.made_in_ms = parts.clock.boot_ms().saturating_sub(began_ms);
-    record.generation += 1;
     parts.catalog.update_sandbox(&record, Durability::Process).map_err(StartError::Catalog)?;
     Ok((watch, record))
 }
@@ -349,7 +400,7 @@ impl Engine {
         self.shared.parts.layers.stand_on(&record.history.stack, request.root.trees_mut())?;
         request.state = state;
         request.disk_limit_required = record.disk_limit_required;
-        request.spec.labels.insert(crate::reconcile::MARK.to_owned(), self.shared.instance.clone());
+        request.spec.labels.insert(MARK.to_owned(), self.node().to_string());
         Ok(request)
     }
 }

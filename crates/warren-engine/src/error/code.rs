@@ -2,7 +2,7 @@
 
 use warren_core::catalog::CatalogErrorKind;
 use warren_core::{
-    ErrorCode, IsolationError, IsolationErrorKind, LayerError, LayerErrorKind, NetworkError,
+    DenyReason, ErrorCode, IsolationError, IsolationErrorKind, LayerError, LayerErrorKind, NetworkError,
     NetworkErrorKind, SandboxId, error_chain,
 };
 use warren_wire::guest::FailureCode;
@@ -35,6 +35,7 @@ impl EngineError {
             Self::Backend(source) => source.kind.code(),
             Self::Template(source) => source.kind.code(),
             Self::Catalog(source) => source.kind.code(),
+            Self::OtherNode { .. } => ErrorCode::OtherNode,
             Self::SnapshotDamaged { .. } => ErrorCode::SnapshotDamaged,
             Self::SnapshotNameTaken { .. } => ErrorCode::SnapshotNameTaken,
             Self::NothingToUndo { .. } => ErrorCode::NothingToUndo,
@@ -62,6 +63,19 @@ impl EngineError {
             Self::Layers(source) => layers_failed(source),
             _ => self.to_string(),
         }
+    }
+}
+
+impl EngineError {
+    /// Whether the sandbox is between two states, and will be out of the way in a moment.
+    pub fn is_changing(&self) -> bool {
+        let Self::Denied { reason, .. } = self else { return false };
+        matches!(reason, DenyReason::RollbackInProgress | DenyReason::StillCreating)
+    }
+
+    /// Whether there is no sandbox that could answer: it is not there, has ended, or stands still.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::Denied { .. } | Self::SandboxEnded { .. })
     }
 }
 

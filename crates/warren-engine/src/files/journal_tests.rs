@@ -27,7 +27,7 @@ fn files(operation: FileDeed, path: &str) -> Action {
 
 async fn put(world: &World, engine: &Engine, id: &SandboxId, path: &str, text: &'static str) {
     world.clock.advance_ms(10);
-    let mut file = engine.write_file(&owner(), id, write(path)).await.unwrap();
+    let mut file = engine.of(&owner()).sandbox(id).files().write(write(path)).await.unwrap();
     file.write(Bytes::from_static(text.as_bytes())).await.unwrap();
     file.finish().await.unwrap();
     world.clock.advance_ms(10);
@@ -35,7 +35,7 @@ async fn put(world: &World, engine: &Engine, id: &SandboxId, path: &str, text: &
 
 async fn content(engine: &Engine, id: &SandboxId, path: &str) -> Option<Vec<u8>> {
     let read = call(FileOperation::Read { path: path.into(), offset: 0, length: None });
-    let mut file = engine.read_file(&owner(), id, read).await.ok()?;
+    let mut file = engine.of(&owner()).sandbox(id).files().read(read).await.ok()?;
     let mut all = Vec::new();
     while let Some(piece) = file.next().await.unwrap() {
         all.extend_from_slice(&piece);
@@ -55,7 +55,7 @@ async fn a_written_file_is_an_entry_that_is_blamed_and_undone() {
     let world = World::new();
     let (engine, id) = world.begin().await;
     world.exec(&engine, &id, "write /tmp/f before").await;
-    put(&world, &engine.by("key_2"), &id, "/tmp/f", "after").await;
+    put(&world, &engine, &id, "/tmp/f", "after").await;
     let entry = newest(&engine, &id).await;
     let action = Action::Files {
         operation: FileDeed::Write,
@@ -64,12 +64,12 @@ async fn a_written_file_is_an_entry_that_is_blamed_and_undone() {
         bytes: Some(5),
         files: None,
     };
-    assert_eq!((entry.action, entry.by.as_str()), (action, "key_2"));
+    assert_eq!((entry.action, entry.by.as_str()), (action, "tester"));
     let outcome = entry.outcome.expect("it is over");
     assert_eq!((outcome.exit_code, outcome.detail), (None, None));
     world.exec(&engine, &id, "true").await;
     assert_eq!(blamed(&engine, &id, "/tmp/f").await, [2], "neither of the commands around it");
-    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(content(&engine, &id, "/tmp/f").await.as_deref(), Some(&b"before"[..]));
 }
 
@@ -101,7 +101,7 @@ async fn every_kind_of_change_is_an_entry_with_the_states_around_it() {
     let mut last = None;
     for (operation, action) in changes {
         world.clock.advance_ms(10);
-        engine.file_call(&owner(), &id, call(operation)).await.unwrap();
+        engine.of(&owner()).sandbox(&id).files().call(call(operation)).await.unwrap();
         world.clock.advance_ms(10);
         assert_eq!(newest(&engine, &id).await.action, action);
         let (before, after) = states(&engine, &id).await;
@@ -116,11 +116,11 @@ async fn every_kind_of_change_is_an_entry_with_the_states_around_it() {
 async fn what_is_refused_is_an_entry_that_says_why() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    engine.file_call(&owner(), &id, remove("/tmp/none")).await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).files().call(remove("/tmp/none")).await.unwrap_err();
     let entry = newest(&engine, &id).await;
     assert_eq!(entry.action, files(FileDeed::Remove, "/tmp/none"));
     assert!(detail(&entry).contains("/tmp/none"), "{entry:?}");
-    engine.write_file(&owner(), &id, write("/none/f")).await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).files().write(write("/none/f")).await.unwrap_err();
     let entry = until_ended(&engine, &id).await;
     assert_eq!((entry.number, entry.action.clone()), (2, files(FileDeed::Write, "/none/f")));
     assert_eq!(detail(&entry), "/none does not exist");
@@ -130,7 +130,7 @@ async fn what_is_refused_is_an_entry_that_says_why() {
 async fn an_upload_that_is_broken_off_says_so() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    let mut file = engine.write_file(&owner(), &id, write("/tmp/f")).await.unwrap();
+    let mut file = engine.of(&owner()).sandbox(&id).files().write(write("/tmp/f")).await.unwrap();
     file.write(Bytes::from_static(b"half")).await.unwrap();
     assert_eq!(newest(&engine, &id).await.ended_unix_ms, None, "it goes on");
     drop(file);
@@ -144,8 +144,8 @@ async fn what_only_looks_is_no_entry() {
     let world = World::new();
     let (engine, id) = world.begin().await;
     let stat = FileOperation::Stat { path: "/tmp".into(), follow: true, detail: None };
-    engine.stat(&owner(), &id, call(stat.clone())).await.unwrap();
-    let refused = engine.file_call(&owner(), &id, call(stat)).await;
+    engine.of(&owner()).sandbox(&id).files().stat(call(stat.clone())).await.unwrap();
+    let refused = engine.of(&owner()).sandbox(&id).files().call(call(stat)).await;
     assert!(matches!(refused, Err(EngineError::Invalid { .. })), "{refused:?}");
     assert_eq!(log(&engine, &id).await, Vec::<JournalEntry>::new());
 }
@@ -155,7 +155,8 @@ async fn calls_that_are_one_thing_are_one_entry_and_one_undo() {
     let world = World::new();
     let (engine, id) = world.begin().await;
     world.clock.advance_ms(10);
-    let work = engine.begin_files(&owner(), &id, FileDeed::Unpack, "/tmp/d", None).await.unwrap();
+    let work =
+        engine.of(&owner()).sandbox(&id).files().begin(FileDeed::Unpack, "/tmp/d", None).await.unwrap();
     let directory = FileOperation::MakeDirectory { path: "/tmp/d".into(), permissions: None, parents: true };
     work.change(call(directory)).await.unwrap();
     for path in ["/tmp/d/a", "/tmp/d/b"] {
@@ -172,7 +173,7 @@ async fn calls_that_are_one_thing_are_one_entry_and_one_undo() {
     assert_eq!((entry.number, *operation, *bytes, *files), (1, FileDeed::Unpack, Some(6), Some(2)));
     assert_eq!(detail(&entry), "");
     assert_eq!(blamed(&engine, &id, "/tmp/d/b").await, [1]);
-    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(content(&engine, &id, "/tmp/d/a").await, None);
 }
 
@@ -180,7 +181,8 @@ async fn calls_that_are_one_thing_are_one_entry_and_one_undo() {
 async fn one_thing_that_fails_half_way_says_what_failed() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    let work = engine.begin_files(&owner(), &id, FileDeed::Unpack, "/tmp/d", None).await.unwrap();
+    let work =
+        engine.of(&owner()).sandbox(&id).files().begin(FileDeed::Unpack, "/tmp/d", None).await.unwrap();
     work.write(write("/none/f")).await.unwrap_err();
     drop(work);
     let entry = newest(&engine, &id).await;

@@ -1,8 +1,9 @@
 use warren_wire::guest::{FileCall, FileEntry, FileOperation, GrepMatch, Reply, Request, WatchEvent};
 
 use crate::EngineError;
+use crate::bounds::Place;
+use crate::error::Field;
 use crate::guest::{ANSWER, Call, Guest, Piece, WORK, within};
-use crate::labour::Place;
 
 /// Bytes of matching lines that one search answers with.
 const MATCHES_BYTES: usize = 4 << 20;
@@ -130,7 +131,7 @@ impl Guest {
 
     pub(crate) async fn grep(&self, call: FileCall) -> Result<Matches, EngineError> {
         let FileOperation::Grep(query) = &call.operation else {
-            return Err(EngineError::invalid("operation", "only a search for lines has matches"));
+            return Err(EngineError::invalid(Field::Operation, "only a search for lines has matches"));
         };
         let most = usize::try_from(query.limit).unwrap_or(usize::MAX);
         let mut call = self.open(&Request::File(call)).await?;

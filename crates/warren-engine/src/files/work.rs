@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warren_core::{Action, FileDeed, Outcome, Owner, Request, SandboxId};
+use warren_core::{Action, FileDeed, Outcome, Request};
 use warren_wire::guest::{FileCall, FileOperation};
 
-use super::FileWriter;
+use super::{FileWriter, Files};
+use crate::EngineError;
 use crate::entry::Entry;
-use crate::error::sentence;
+use crate::error::{Field, sentence};
 use crate::guest::Guest;
-use crate::journal::cut;
-use crate::{Engine, EngineError};
+use crate::shown::cut;
 
 /// Calls that change files and are one entry of the journal. Dropped before [`FileWork::done`], the entry says what failed, or
 /// that it was broken off.
@@ -32,41 +32,23 @@ pub(super) struct Tally {
     failure: Mutex<Option<String>>,
 }
 
-impl Engine {
+impl Files {
     /// Begins changes that the journal tells as one. `to` is for what has two paths.
-    pub async fn begin_files(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        deed: FileDeed,
-        path: &str,
-        to: Option<&str>,
-    ) -> Result<FileWork, EngineError> {
+    pub async fn begin(&self, deed: FileDeed, path: &str, to: Option<&str>) -> Result<FileWork, EngineError> {
         let (path, to) = (cut(path), to.map(cut));
-        self.begin_work(owner, id, Action::Files { operation: deed, path, to, bytes: None, files: None })
-            .await
+        self.begin_work(Action::Files { operation: deed, path, to, bytes: None, files: None }).await
     }
 
     /// Begins the change that is this call.
-    pub(super) async fn begin_change(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        call: &FileCall,
-    ) -> Result<FileWork, EngineError> {
+    pub(super) async fn begin_change(&self, call: &FileCall) -> Result<FileWork, EngineError> {
         let Some(action) = action_of(&call.operation) else {
-            return Err(EngineError::invalid("operation", "the call changes nothing"));
+            return Err(EngineError::invalid(Field::Operation, "the call changes nothing"));
         };
-        self.begin_work(owner, id, action).await
+        self.begin_work(action).await
     }
 
-    async fn begin_work(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        action: Action,
-    ) -> Result<FileWork, EngineError> {
-        let entry = Arc::new(self.enter(owner, id, Request::WriteFiles).await?);
+    async fn begin_work(&self, action: Action) -> Result<FileWork, EngineError> {
+        let entry = Arc::new(self.sandbox.enter(Request::WriteFiles).await?);
         entry.begin(action, None).await;
         let guest = Guest::new(Arc::clone(&entry));
         Ok(FileWork { guest, entry, tally: Arc::default(), done: false })

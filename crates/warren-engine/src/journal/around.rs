@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use warren_core::{Automatic, Event, SnapshotId};
 
 use crate::cell::Cell;
-use crate::driver::{Capture, CaptureOrder, head_or_start};
-use crate::entry::Door;
+use crate::cell::Door;
+use crate::cell::{Capture, CaptureOrder, head_or_start};
 use crate::error::sentence;
 use crate::{Engine, EngineError};
 

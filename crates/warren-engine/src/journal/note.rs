@@ -1,14 +1,12 @@
 //! What is done at once, as far as the journal goes.
 
 use warren_core::catalog::CatalogError;
-use warren_core::{
-    Action, FileDeed, Outcome, Owner, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotRecord,
-};
+use warren_core::{Action, Caller, Outcome, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotRecord};
 
-use super::open::cut;
 use crate::Engine;
+use crate::cell::RolledBack;
 use crate::error::sentence;
-use crate::snapshots::RolledBack;
+use crate::shown::{cut, in_a_line};
 
 /// Entries that are looked at for what was done in a fork.
 const LOOKED_AT: u32 = 500;
@@ -20,27 +18,27 @@ impl Engine {
     /// A turn is complete, and this is the state it left.
     pub(crate) async fn note_turn(
         &self,
-        owner: &Owner,
+        by: &Caller,
         id: &SandboxId,
         session: Option<SessionId>,
         snapshot: &SnapshotRecord,
     ) {
-        if let Ok(record) = self.sandbox(owner, id).await {
+        if let Ok(record) = self.record_of(&by.owner, id).await {
             let states = (snapshot.parent.clone(), Some(snapshot.id.clone()));
-            self.note(&record, session, Action::Turn, snapshot.turn, states).await;
+            self.note(by, &record, session, Action::Turn, snapshot.turn, states).await;
         }
     }
 
-    pub(crate) async fn note_rollback(&self, rolled: &RolledBack) {
+    pub(crate) async fn note_rollback(&self, by: &Caller, rolled: &RolledBack) {
         let to = rolled.to.id.clone();
-        self.note(&rolled.sandbox, None, Action::Rollback { to }, None, states_around(rolled)).await;
+        self.note(by, &rolled.sandbox, None, Action::Rollback { to }, None, states_around(rolled)).await;
     }
 
     /// What a fork changed is now in this sandbox, too.
-    pub(crate) async fn note_promote(&self, rolled: &RolledBack, fork: &SandboxId) {
+    pub(crate) async fn note_promote(&self, by: &Caller, rolled: &RolledBack, fork: &SandboxId) {
         let command = self.done_in(&rolled.sandbox, fork).await;
         let action = Action::Promote { from: fork.clone(), command };
-        self.note(&rolled.sandbox, None, action, None, states_around(rolled)).await;
+        self.note(by, &rolled.sandbox, None, action, None, states_around(rolled)).await;
     }
 
     /// What was done in a fork since its changes last came to a sandbox, in a line. The newest of it, where it is much.
@@ -74,13 +72,14 @@ impl Engine {
 
     async fn note(
         &self,
+        by: &Caller,
         record: &SandboxRecord,
         session: Option<SessionId>,
         action: Action,
         turn: Option<u32>,
         (before, after): (Option<SnapshotId>, Option<SnapshotId>),
     ) {
-        let mut entry = self.new_entry(record, action, session);
+        let mut entry = self.new_entry(by, record, action, session);
         entry.turn = turn.unwrap_or(entry.turn);
         entry.ended_unix_ms = Some(entry.began_unix_ms);
         (entry.before, entry.after) = (before, after);
@@ -92,28 +91,4 @@ impl Engine {
 /// The state that was replaced, and the one that the sandbox has now.
 fn states_around(rolled: &RolledBack) -> (Option<SnapshotId>, Option<SnapshotId>) {
     (Some(rolled.safety.id.clone()), rolled.sandbox.history.head.clone())
-}
-
-/// What an entry did, if that is anybody's work.
-pub(crate) fn in_a_line(action: &Action) -> Option<String> {
-    let line = match action {
-        Action::Exec { command, .. } | Action::Terminal { command, .. } => command.clone(),
-        Action::Tool { tool, summary, .. } => format!("{tool} {summary}"),
-        Action::Files { operation, path, .. } => {
-            let word = match operation {
-                FileDeed::Write => "write",
-                FileDeed::Unpack => "unpack",
-                FileDeed::MakeDirectory => "mkdir",
-                FileDeed::Rename => "mv",
-                FileDeed::Remove => "rm",
-                FileDeed::SetPermissions => "chmod",
-                FileDeed::SetOwner => "chown",
-                FileDeed::MakeSymlink => "ln",
-                FileDeed::SetAttributes => "setattr",
-            };
-            format!("{word} {path}")
-        }
-        Action::Turn | Action::Rollback { .. } | Action::Promote { .. } => return None,
-    };
-    Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }

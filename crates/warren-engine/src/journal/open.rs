@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use warren_core::catalog::Durability;
-use warren_core::{Action, FileDeed, JournalEntry, Outcome, SandboxRecord, SessionId, SnapshotId};
-use warren_wire::guest::{ByteString, Exit, ExitCause};
+use warren_core::{Action, Caller, FileDeed, JournalEntry, Outcome, SandboxRecord, SessionId, SnapshotId};
+use warren_wire::guest::{Exit, ExitCause};
 
-use super::vigil::{Job, Vigil};
 use crate::blocking::finished;
-use crate::entry::Door;
+use crate::cell::Door;
 use crate::error::sentence;
+use crate::shown::cut;
+use crate::state::{Job, Unwatched};
 use crate::{Engine, EngineError};
-
-/// Bytes of a command or of parameters that the journal shows.
-const SHOWN_BYTES: usize = 4096;
 
 /// An entry that goes on. Dropped before its end, it is left to whoever can see that.
 #[derive(Debug)]
@@ -30,13 +28,14 @@ impl Engine {
     /// Writes down that something begins. The journal is not worth a failure: without it there is `None`.
     pub(crate) async fn begin_entry(
         &self,
+        by: &Caller,
         door: &Door,
         action: Action,
         session: Option<SessionId>,
         before: Option<SnapshotId>,
     ) -> Option<OpenEntry> {
         let record = door.cell.record();
-        let mut entry = self.new_entry(&record, action, session);
+        let mut entry = self.new_entry(by, &record, action, session);
         entry.before = before;
         let (engine, door) = (self.inner(), door.clone());
         // One who leaves meanwhile leaves an entry that is closed, not one that nobody knows of.
@@ -50,6 +49,7 @@ impl Engine {
 
     pub(super) fn new_entry(
         &self,
+        by: &Caller,
         record: &SandboxRecord,
         action: Action,
         session: Option<SessionId>,
@@ -61,7 +61,7 @@ impl Engine {
             session,
             turn: record.history.turn.saturating_add(1),
             action,
-            by: self.who().to_owned(),
+            by: by.name.clone(),
             began_unix_ms: self.shared.parts.clock.unix_ms(),
             ended_unix_ms: None,
             outcome: None,
@@ -163,8 +163,8 @@ impl Drop for OpenEntry {
         if let Some(process) = self.entry.as_ref().and_then(process_of)
             && let Some(entry) = self.entry.take()
         {
-            let vigil = Vigil { engine: self.engine.inner(), door: self.door.clone(), entry, process };
-            self.engine.shared.journal.later(Job::Watch(Box::new(vigil)));
+            let unwatched = Unwatched { door: self.door.clone(), entry, process };
+            self.engine.shared.journal.later(Job::Watch(Box::new(unwatched)));
         }
         let detail = Some("whoever asked left before anybody saw it begin".to_owned());
         self.close(Outcome { exit_code: None, detail });
@@ -189,57 +189,4 @@ pub(super) fn outcome_of(exit: &Exit) -> Outcome {
         ExitCause::TimedOut => Some("killed: it took longer than it was given".to_owned()),
     };
     Outcome { exit_code: Some(exit.code), detail }
-}
-
-/// A command as one would type it, cut where it gets long. Its environment is not told.
-pub(crate) fn as_typed(argv: &[ByteString]) -> String {
-    let mut text = String::new();
-    for word in argv {
-        if text.len() > SHOWN_BYTES {
-            break;
-        }
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        // No more of a word than could be shown is even looked at.
-        let bytes = word.as_bytes();
-        let word = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES + 4)]);
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./=:,@%+".contains(&byte);
-        if !word.is_empty() && word.bytes().all(plain) {
-            text.push_str(&word);
-        } else {
-            text.push('\'');
-            text.push_str(&word.replace('\'', r"'\''"));
-            text.push('\'');
-        }
-    }
-    cut(&text)
-}
-
-/// No more than the journal shows.
-pub(crate) fn cut(text: &str) -> String {
-    if text.len() <= SHOWN_BYTES {
-        return text.to_owned();
-    }
-    let end = (0..=SHOWN_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}…", &text[..end])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_shown_as_it_would_be_typed() {
-        let argv = ["sh", "-c", "echo 'a b' > /tmp/x", "", "plain-word"].map(ByteString::from);
-        assert_eq!(as_typed(&argv), r"sh -c 'echo '\''a b'\'' > /tmp/x' '' plain-word");
-    }
-
-    #[test]
-    fn a_long_command_is_cut_between_characters() {
-        let text = as_typed(&["echo".into(), "ä".repeat(9000).into()]);
-        assert!(text.len() <= SHOWN_BYTES + '…'.len_utf8() && text.ends_with("ä…"), "{}", text.len());
-        let many = vec![ByteString::from("word"); 100_000];
-        assert!(as_typed(&many).len() <= SHOWN_BYTES + '…'.len_utf8());
-    }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use warren_core::{DiffOptions, RootTree, SandboxRecord, SnapshotId, Stack};
 
-use crate::driver::start_of;
-use crate::snapshots::Pin;
+use crate::cell::start_of;
+use crate::state::Pin;
 use crate::{Engine, EngineError};
 
 /// The captured states that a sandbox's journal names, looked up as they are needed. Everything here blocks.

@@ -3,8 +3,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::json;
-use warren_core::{Action, Automatic, Event, JournalEntry, SandboxId};
-use warren_testkit::{FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_core::{Action, Automatic, Caller, Event, JournalEntry, SandboxId};
+use warren_testkit::{
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+};
 
 use crate::sessions::tests::{eventually, owner, request, stranger};
 use crate::{
@@ -38,12 +40,13 @@ impl World {
             catalog: self.catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: self.isolation.layers(),
+            build_files: Arc::new(FakeBuildFiles::default()),
             networks: FakeNetworks::new(),
             clock: self.clock.clone(),
             random: self.random.clone(),
             passed: Arc::new(|_| {}),
         };
-        let engine = Engine::open(parts, Settings::default()).await.unwrap().by("key_1");
+        let engine = Engine::open(parts, Settings::default()).await.unwrap();
         engine.reconciled().await;
         engine
     }
@@ -51,13 +54,13 @@ impl World {
     /// An engine with a sandbox in it.
     pub(crate) async fn begin(&self) -> (Engine, SandboxId) {
         let engine = self.open().await;
-        let id = engine.acquire(&owner(), request()).await.unwrap().sandbox.id;
+        let id = engine.of(&owner()).sessions().acquire(request()).await.unwrap().sandbox.id;
         (engine, id)
     }
 
     pub(crate) async fn exec(&self, engine: &Engine, id: &SandboxId, line: &str) {
         self.clock.advance_ms(10);
-        engine.exec(&owner(), id, program(line), Bytes::new(), CAPS).await.unwrap();
+        engine.of(&owner()).sandbox(id).exec(program(line), Bytes::new(), CAPS).await.unwrap();
         self.clock.advance_ms(10);
     }
 }
@@ -67,7 +70,7 @@ pub(crate) fn program(line: &str) -> ProcessSpec {
 }
 
 pub(crate) async fn log(engine: &Engine, id: &SandboxId) -> Vec<JournalEntry> {
-    let entries = engine.journal(&owner(), id, None, 100, false).await.unwrap();
+    let entries = engine.of(&owner()).sandbox(id).history().log(None, 100, false).await.unwrap();
     entries.into_iter().map(|LogEntry { entry, .. }| entry).collect()
 }
 
@@ -89,7 +92,7 @@ pub(crate) fn detail(entry: &JournalEntry) -> &str {
 }
 
 pub(crate) async fn blamed(engine: &Engine, id: &SandboxId, path: &str) -> Vec<u64> {
-    let blame = engine.blame(&owner(), id, Path::new(path)).await.unwrap();
+    let blame = engine.of(&owner()).sandbox(id).history().blame(Path::new(path)).await.unwrap();
     blame.entries.iter().map(|entry| entry.number).collect()
 }
 
@@ -109,13 +112,13 @@ async fn an_exec_is_written_down_with_who_asked_and_how_it_ended() {
     let world = World::new();
     let (engine, id) = world.begin().await;
     let spec = ProcessSpec { env: vec!["TOKEN=secret".into()], ..program("exit 4") };
-    engine.exec(&owner(), &id, spec, Bytes::new(), CAPS).await.unwrap();
+    engine.of(&owner()).sandbox(&id).exec(spec, Bytes::new(), CAPS).await.unwrap();
     let entry = newest(&engine, &id).await;
-    assert_eq!((entry.number, entry.turn, entry.by.as_str()), (1, 1, "key_1"));
+    assert_eq!((entry.number, entry.turn, entry.by.as_str()), (1, 1, "tester"));
     assert_eq!(entry.action, Action::Exec { command: "exit 4".to_owned(), process: Some(1) });
     assert_eq!(code(&entry), Some(4));
     assert!(!format!("{entry:?}").contains("secret"));
-    let others = engine.journal(&stranger(), &id, None, 10, true).await;
+    let others = engine.of(&stranger()).sandbox(&id).history().log(None, 10, true).await;
     assert!(matches!(others, Err(EngineError::NotFound { .. })), "{others:?}");
 }
 
@@ -123,7 +126,7 @@ async fn an_exec_is_written_down_with_who_asked_and_how_it_ended() {
 async fn a_command_that_cannot_be_started_is_written_down_with_the_reason() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    engine.exec(&owner(), &id, ProcessSpec::default(), Bytes::new(), CAPS).await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).exec(ProcessSpec::default(), Bytes::new(), CAPS).await.unwrap_err();
     let entry = newest(&engine, &id).await;
     assert!(entry.ended_unix_ms.is_some() && detail(&entry).contains("no program is named"), "{entry:?}");
 }
@@ -132,14 +135,14 @@ async fn a_command_that_cannot_be_started_is_written_down_with_the_reason() {
 async fn the_end_of_a_process_that_nobody_follows_is_noticed() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    engine.spawn(&owner(), &id, program("sleep 0.05")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 0.05")).await.unwrap();
     assert_eq!(code(&until_ended(&engine, &id).await), Some(0));
-    let handle = engine.start(&owner(), &id, program("sleep 0.05")).await.unwrap();
+    let handle = engine.of(&owner()).sandbox(&id).start(program("sleep 0.05")).await.unwrap();
     drop(handle);
     assert_eq!(code(&until_ended(&engine, &id).await), Some(0));
     let (executing, sandbox) = (engine.clone(), id.clone());
     let exec = tokio::spawn(async move {
-        drop(executing.exec(&owner(), &sandbox, program("sleep 0.5"), Bytes::new(), CAPS).await);
+        drop(executing.of(&owner()).sandbox(&sandbox).exec(program("sleep 0.5"), Bytes::new(), CAPS).await);
     });
     let has_begun = |entry: JournalEntry| {
         entry.number == 3 && matches!(entry.action, Action::Exec { process: Some(_), .. })
@@ -151,7 +154,7 @@ async fn the_end_of_a_process_that_nobody_follows_is_noticed() {
     let ends = |events: Vec<warren_core::EventRecord>| {
         events.iter().filter(|event| matches!(event.event, Event::ExecEnded { .. })).count()
     };
-    eventually(|| async { ends(engine.events(&owner(), 0, 100).await.unwrap()) == 3 }).await;
+    eventually(|| async { ends(engine.of(&owner()).events().list(0, 100).await.unwrap()) == 3 }).await;
     assert!(
         engine.shared.registry.find(&owner(), &id).unwrap().life().inside() == 0,
         "nobody counts as inside"
@@ -162,8 +165,8 @@ async fn the_end_of_a_process_that_nobody_follows_is_noticed() {
 async fn a_process_that_ends_with_its_sandbox_is_written_down_so() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
     let entry = until_ended(&engine, &id).await;
     assert!(detail(&entry).contains("ended with its sandbox"), "{entry:?}");
 }
@@ -172,8 +175,8 @@ async fn a_process_that_ends_with_its_sandbox_is_written_down_so() {
 async fn processes_that_outlive_a_server_are_seen_by_the_next() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    engine.spawn(&owner(), &id, program("sleep 0.5")).await.unwrap();
-    engine.spawn(&owner(), &id, program("sleep 1.5")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 0.5")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1.5")).await.unwrap();
     assert_eq!(log(&engine, &id).await.len(), 2);
     engine.shutdown(ShutdownPolicy::Leave).await;
     drop(engine);
@@ -186,7 +189,7 @@ async fn processes_that_outlive_a_server_are_seen_by_the_next() {
 async fn what_nobody_can_have_seen_is_closed_as_such() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     log(&engine, &id).await;
     engine.shutdown(ShutdownPolicy::Leave).await;
     drop(engine);
@@ -207,10 +210,10 @@ async fn every_command_is_bound_to_the_states_around_it() {
     let entries: Vec<_> = log(&engine, &id).await.into_iter().rev().collect();
     assert!(entries.windows(2).all(|pair| pair[0].after == pair[1].before), "{entries:?}");
     assert_eq!(entries[1].before, entries[1].after, "nothing was changed");
-    let counted = engine.journal(&owner(), &id, None, 100, true).await.unwrap();
+    let counted = engine.of(&owner()).sandbox(&id).history().log(None, 100, true).await.unwrap();
     let changed: Vec<_> = counted.iter().map(|entry| entry.changed).collect();
     assert_eq!(changed, [Some(1), Some(0), Some(1)]);
-    let page = engine.journal(&owner(), &id, Some(3), 1, false).await.unwrap();
+    let page = engine.of(&owner()).sandbox(&id).history().log(Some(3), 1, false).await.unwrap();
     assert_eq!(page.iter().map(|entry| entry.entry.number).collect::<Vec<_>>(), [2]);
 }
 
@@ -226,9 +229,9 @@ async fn the_command_that_last_wrote_a_path_is_to_blame() {
     assert_eq!(blamed(&engine, &id, "/tmp/b").await, [2]);
     assert_eq!(blamed(&engine, &id, "/tmp").await, [3]);
     assert_eq!(blamed(&engine, &id, "/etc").await, [0u64; 0]);
-    let relative = engine.blame(&owner(), &id, Path::new("tmp")).await;
-    assert!(matches!(relative, Err(EngineError::Invalid { field, .. }) if field == "path"));
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    let relative = engine.of(&owner()).sandbox(&id).history().blame(Path::new("tmp")).await;
+    assert!(matches!(relative, Err(EngineError::Invalid { field: warren_core::Field::Path, .. })));
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
     assert_eq!(blamed(&engine, &id, "/tmp/a").await, [3], "also once it has been stopped");
 }
 
@@ -236,7 +239,7 @@ async fn the_command_that_last_wrote_a_path_is_to_blame() {
 async fn commands_that_overlap_are_blamed_together() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    let mut long = engine.start(&owner(), &id, program("sleep 1000")).await.unwrap();
+    let mut long = engine.of(&owner()).sandbox(&id).start(program("sleep 1000")).await.unwrap();
     world.exec(&engine, &id, "write /tmp/a one").await;
     long.signal(15).await.unwrap();
     while long.next().await.unwrap().is_some() {}
@@ -254,12 +257,12 @@ async fn going_back_leaves_the_entries_and_adds_its_own() {
     world.exec(&engine, &id, "write /tmp/a one").await;
     world.exec(&engine, &id, "write /tmp/a two").await;
     assert_eq!(blamed(&engine, &id, "/tmp/a").await, [2]);
-    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     let entries = log(&engine, &id).await;
     assert_eq!(entries.len(), 3);
     assert!(matches!(&entries[0].action, Action::Rollback { to } if entries[1].before.as_ref() == Some(to)));
     assert_eq!(blamed(&engine, &id, "/tmp/a").await, [1]);
-    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap();
     assert_eq!(blamed(&engine, &id, "/tmp/a").await, [2]);
     assert_eq!(log(&engine, &id).await.len(), 4);
 }
@@ -269,7 +272,7 @@ async fn a_turn_is_an_entry_and_counts_those_after_it() {
     let world = World::new();
     let (engine, id) = world.begin().await;
     world.exec(&engine, &id, "write /tmp/a one").await;
-    let done = engine.complete_turn(&owner(), &id, None, None).await.unwrap();
+    let done = engine.of(&owner()).sandbox(&id).history().complete_turn(None, None).await.unwrap();
     world.exec(&engine, &id, "true").await;
     let turns: Vec<_> = log(&engine, &id).await.iter().rev().map(|entry| entry.turn).collect();
     assert_eq!(turns, [1, 1, 2]);
@@ -283,10 +286,10 @@ async fn where_only_turns_are_captured_their_commands_are_blamed() {
     let engine = world.open().await;
     let mut wanted = request();
     wanted.sandbox.automatic = Some(Automatic::Turns);
-    let id = engine.acquire(&owner(), wanted).await.unwrap().sandbox.id;
+    let id = engine.of(&owner()).sessions().acquire(wanted).await.unwrap().sandbox.id;
     world.exec(&engine, &id, "write /tmp/a one").await;
     world.exec(&engine, &id, "true").await;
-    engine.complete_turn(&owner(), &id, None, None).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().complete_turn(None, None).await.unwrap();
     world.exec(&engine, &id, "true").await;
     assert_eq!(blamed(&engine, &id, "/tmp/a").await, [2, 1]);
 }
@@ -296,11 +299,13 @@ async fn a_tool_call_is_an_entry_and_its_snapshot_is_its_state() {
     let world = World::new();
     let (engine, id) = world.begin().await;
     let write = ToolCall { snapshot: true, ..tool("write", json!({ "path": "/tmp/a", "content": "x" })) };
-    let result = engine.call_tool(&owner(), &id, write, None).await.unwrap();
-    let taken = engine.snapshot(&owner(), &result.snapshot.unwrap()).await.unwrap();
+    let result = engine.of(&owner()).sandbox(&id).call_tool(write, None).await.unwrap();
+    let taken = engine.of(&owner()).snapshots().get(&result.snapshot.unwrap()).await.unwrap();
     assert_eq!(taken.reason, warren_core::SnapshotReason::Tool);
     engine
-        .call_tool(&owner(), &id, ToolCall { call: None, ..tool("read", json!({ "path": "/none" })) }, None)
+        .of(&owner())
+        .sandbox(&id)
+        .call_tool(ToolCall { call: None, ..tool("read", json!({ "path": "/none" })) }, None)
         .await
         .unwrap();
     let entries = log(&engine, &id).await;
@@ -317,12 +322,12 @@ async fn a_tool_call_is_an_entry_and_its_snapshot_is_its_state() {
 async fn a_snapshot_that_somebody_asks_for_tells_the_state_after() {
     let world = World::new();
     let (engine, id) = world.begin().await;
-    let mut busy = engine.start(&owner(), &id, program("sleep 1000")).await.unwrap();
+    let mut busy = engine.of(&owner()).sandbox(&id).start(program("sleep 1000")).await.unwrap();
     world.exec(&engine, &id, "write /tmp/a one").await;
-    let taken = engine.take_snapshot(&owner(), &id, TakeSnapshot::default()).await.unwrap();
+    let taken = engine.of(&owner()).sandbox(&id).history().take(TakeSnapshot::default()).await.unwrap();
     let entries = log(&engine, &id).await;
     // One that nobody asked for may have come first.
-    let after = engine.snapshot(&owner(), entries[0].after.as_ref().unwrap()).await.unwrap();
+    let after = engine.of(&owner()).snapshots().get(entries[0].after.as_ref().unwrap()).await.unwrap();
     assert_eq!(after.stack, taken.snapshot.stack);
     assert_eq!(entries[1].after, None, "it goes on");
     busy.signal(15).await.unwrap();
@@ -337,16 +342,22 @@ async fn a_terminal_is_a_session_with_the_command_that_was_asked_for() {
     let session =
         |words: ProcessSpec| ProcessSpec { terminal: Some(size), env: vec!["TERM=x".into()], ..words };
     world.clock.advance_ms(10);
-    let mut handle = engine.start(&owner(), &id, session(program("write /tmp/a one"))).await.unwrap();
+    let mut handle =
+        engine.of(&owner()).sandbox(&id).start(session(program("write /tmp/a one"))).await.unwrap();
     while handle.next().await.unwrap().is_some() {}
     drop(handle);
     world.clock.advance_ms(10);
     let entry = until_ended(&engine, &id).await;
     assert_eq!(entry.action, Action::Terminal { command: "write /tmp/a one".to_owned(), process: Some(1) });
-    assert_eq!((code(&entry), entry.by.as_str()), (Some(0), "key_1"));
+    assert_eq!((code(&entry), entry.by.as_str()), (Some(0), "tester"));
     assert_eq!(blamed(&engine, &id, "/tmp/a").await, [1]);
     let argv = warren_wire::guest::LOGIN_SHELL.map(Into::into).to_vec();
-    engine.spawn(&owner(), &id, session(ProcessSpec { argv, ..ProcessSpec::default() })).await.ok();
+    engine
+        .of(&owner())
+        .sandbox(&id)
+        .spawn(session(ProcessSpec { argv, ..ProcessSpec::default() }))
+        .await
+        .ok();
     let action = newest(&engine, &id).await.action;
     assert!(matches!(&action, Action::Terminal { command, .. } if command == "login shell"), "{action:?}");
 }
@@ -370,13 +381,25 @@ async fn a_promotion_names_the_fork_and_what_was_done_in_it() {
         force: false,
     };
     world.exec(&engine, &id, "write /tmp/a one").await;
-    let fork = engine.fork(&owner(), &crate::Point::Sandbox(id.clone()), order).await.unwrap().remove(0);
+    let fork = engine
+        .of(&owner())
+        .snapshots()
+        .fork(&crate::Point::Sandbox(id.clone()), order)
+        .await
+        .unwrap()
+        .remove(0);
     let fork = fork.sandbox.id;
     world.exec(&engine, &fork, "write /tmp/b two").await;
     world.exec(&engine, &fork, "true").await;
-    engine.promote(&owner(), &fork, promotion(false)).await.unwrap();
+    engine.of(&owner()).sandbox(&fork).history().promote(promotion(false)).await.unwrap();
     assert_eq!(log(&engine, &id).await.len(), 1, "what is only told is no entry");
-    engine.by("key_2").promote(&owner(), &fork, promotion(true)).await.unwrap();
+    engine
+        .as_(&Caller::new(owner(), "key_2"))
+        .sandbox(&fork)
+        .history()
+        .promote(promotion(true))
+        .await
+        .unwrap();
     let entries = log(&engine, &id).await;
     let command = Some("write /tmp/b two; true".to_owned());
     assert_eq!(entries.len(), 2, "{entries:?}");
@@ -384,7 +407,7 @@ async fn a_promotion_names_the_fork_and_what_was_done_in_it() {
     assert_eq!(entries[0].by, "key_2");
     assert_eq!(blamed(&engine, &id, "/tmp/b").await, [2]);
     world.exec(&engine, &fork, "write /tmp/c three").await;
-    engine.promote(&owner(), &fork, promotion(true)).await.unwrap();
+    engine.of(&owner()).sandbox(&fork).history().promote(promotion(true)).await.unwrap();
     let action = newest(&engine, &id).await.action;
     let Action::Promote { command, .. } = &action else { panic!("{action:?}") };
     assert_eq!(command.as_deref(), Some("write /tmp/c three"), "only what is new");
@@ -396,7 +419,7 @@ async fn a_path_that_is_gone_is_told_from_one_that_never_was() {
     let (engine, id) = world.begin().await;
     world.exec(&engine, &id, "write /tmp/a one").await;
     let judged = async |path: &str| {
-        let blame = engine.blame(&owner(), &id, Path::new(path)).await.unwrap();
+        let blame = engine.of(&owner()).sandbox(&id).history().blame(Path::new(path)).await.unwrap();
         (blame.entries.iter().map(|entry| entry.number).collect::<Vec<_>>(), blame.state)
     };
     assert_eq!(judged("/tmp/a").await, (vec![1], PathState::Changed));
@@ -404,9 +427,9 @@ async fn a_path_that_is_gone_is_told_from_one_that_never_was() {
     let remove = warren_wire::guest::FileOperation::Remove { path: "/tmp/a".into(), recursive: false };
     let call = warren_wire::guest::FileCall { user: None, operation: remove, as_root: None };
     world.clock.advance_ms(10);
-    engine.file_call(&owner(), &id, call).await.unwrap();
+    engine.of(&owner()).sandbox(&id).files().call(call).await.unwrap();
     world.clock.advance_ms(10);
     assert_eq!(judged("/tmp/a").await, (vec![2], PathState::Removed));
-    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(judged("/tmp/a").await, (vec![1], PathState::Changed));
 }

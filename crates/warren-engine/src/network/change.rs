@@ -1,140 +1,98 @@
 //! Changing where a sandbox may go.
 
 use warren_core::network::{Grant, GrantEffect};
-use warren_core::{NetworkPolicy, NetworkRule, NetworkUsage, Owner, SandboxId, SandboxRecord};
+use warren_core::{NetworkPolicy, NetworkRule, NetworkUsage, SandboxId, SandboxRecord};
 
 use super::NetworkView;
 use crate::blocking::blocking;
-use crate::driver::Task;
-use crate::{Engine, EngineError};
+use crate::cell::{NetworkChange, Task};
+use crate::error::{Field, Wording};
+use crate::{Engine, EngineError, Sandbox};
 
 /// Longest that a grant for a while lasts.
 const MOST_FOR_MS: u64 = 366 * 86_400_000;
 
-/// What is asked of a sandbox's driver.
+/// Where a sandbox may go, and what it did with that.
 #[derive(Debug, Clone)]
-pub(crate) enum NetworkChange {
-    /// This policy and no other. Grants are forgotten.
-    Replace(NetworkPolicy),
-    Grant(Vec<Grant>),
-    /// Grants that are over are forgotten.
-    Expire,
+pub struct SandboxNetwork {
+    pub(crate) sandbox: Sandbox,
 }
 
-impl NetworkChange {
-    /// The policy after it.
-    pub(crate) fn apply(
-        self,
-        policy: &NetworkPolicy,
-        now_unix_ms: u64,
-    ) -> Result<NetworkPolicy, EngineError> {
-        match self {
-            Self::Replace(next) => Ok(next.inherited()),
-            Self::Expire => Ok(policy.current(now_unix_ms)),
-            Self::Grant(grants) => grant(policy, grants, now_unix_ms),
-        }
+impl Sandbox {
+    pub fn network(&self) -> SandboxNetwork {
+        SandboxNetwork { sandbox: self.clone() }
     }
 }
 
-fn grant(policy: &NetworkPolicy, grants: Vec<Grant>, now_unix_ms: u64) -> Result<NetworkPolicy, EngineError> {
-    let wrong = |message: String| Err(EngineError::invalid("rules", message));
-    if policy.is_none() {
-        return wrong("the sandbox has no network: its mode is `none`".to_owned());
-    }
-    let opened: Vec<NetworkRule> = opened_by(&grants).cloned().collect();
-    let mut next = policy.granting(grants, now_unix_ms);
-    for rule in &opened {
-        if let Some(denial) = next.denials().find(|denial| denial.covers(rule)) {
-            return wrong(format!("`{rule}` is closed by `{denial}`, which is denied; what is denied wins"));
-        }
-    }
-    if next.is_open() {
-        // What nobody denies is open already.
-        next.grants.retain(|grant| grant.effect == GrantEffect::Deny);
-    }
-    Ok(next)
-}
-
-fn opened_by(grants: &[Grant]) -> impl Iterator<Item = &NetworkRule> {
-    grants.iter().filter(|grant| grant.effect == GrantEffect::Allow).map(|grant| &grant.rule)
-}
-
-impl Engine {
+impl SandboxNetwork {
     /// Where a sandbox may go, and how much it went there.
-    pub async fn network(&self, owner: &Owner, id: &SandboxId) -> Result<NetworkView, EngineError> {
-        let record = self.sandbox(owner, id).await?;
-        Ok(self.view_network(record).await)
+    pub async fn view(&self) -> Result<NetworkView, EngineError> {
+        let record = self.sandbox.record().await?;
+        Ok(self.sandbox.engine.view_network(record).await)
     }
 
     /// Replaces the policy; what was granted is forgotten. What stays allowed goes on, what does not is cut. A sandbox that does not
     /// run has it from its next start.
-    pub async fn set_network(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        policy: NetworkPolicy,
-    ) -> Result<NetworkView, EngineError> {
-        self.may_change()?;
-        self.check_policy(&policy)?;
-        self.check_secrets(owner, &policy).await?;
-        self.change_network(owner, id, NetworkChange::Replace(policy)).await
+    pub async fn set(&self, policy: NetworkPolicy) -> Result<NetworkView, EngineError> {
+        self.sandbox.engine.may_change()?;
+        self.sandbox.engine.check_policy(&policy)?;
+        self.sandbox.engine.check_secrets(self.sandbox.owner(), &policy).await?;
+        self.change(NetworkChange::Replace(policy)).await
     }
 
     /// Opens something, perhaps for a while.
     pub async fn allow(
         &self,
-        owner: &Owner,
-        id: &SandboxId,
         rules: Vec<NetworkRule>,
         for_ms: Option<u64>,
     ) -> Result<NetworkView, EngineError> {
-        self.grant(owner, id, rules, GrantEffect::Allow, for_ms).await
+        self.grant(rules, GrantEffect::Allow, for_ms).await
     }
 
     /// Closes something, perhaps for a while.
     pub async fn deny(
         &self,
-        owner: &Owner,
-        id: &SandboxId,
         rules: Vec<NetworkRule>,
         for_ms: Option<u64>,
     ) -> Result<NetworkView, EngineError> {
-        self.grant(owner, id, rules, GrantEffect::Deny, for_ms).await
+        self.grant(rules, GrantEffect::Deny, for_ms).await
     }
 
     async fn grant(
         &self,
-        owner: &Owner,
-        id: &SandboxId,
         rules: Vec<NetworkRule>,
         effect: GrantEffect,
         for_ms: Option<u64>,
     ) -> Result<NetworkView, EngineError> {
-        self.may_change()?;
+        self.sandbox.engine.may_change()?;
         if rules.is_empty() {
-            return Err(EngineError::invalid("rules", "rules: name at least one host or network"));
+            return Err(EngineError::invalid(
+                Field::NetworkRules,
+                Wording::Reason("name at least one host or network".to_owned()),
+            ));
         }
-        let (until_unix_ms, by) = (self.until(for_ms), self.who());
+        let (until_unix_ms, by) = (self.sandbox.engine.until(for_ms), self.sandbox.caller.name.clone());
         let grants =
             rules.into_iter().map(|rule| Grant { rule, effect, until_unix_ms, by: by.to_owned() }).collect();
-        self.change_network(owner, id, NetworkChange::Grant(grants)).await
+        self.change(NetworkChange::Grant(grants)).await
     }
 
+    pub(super) async fn change(&self, change: NetworkChange) -> Result<NetworkView, EngineError> {
+        let by = self.sandbox.caller.name.clone();
+        let record = self
+            .sandbox
+            .engine
+            .ask(self.sandbox.owner(), &self.sandbox.id, Task::Network { change, by })
+            .await?;
+        Ok(self.sandbox.engine.view_network(record).await)
+    }
+}
+
+impl Engine {
     /// When a grant that is given now is over.
     pub(super) fn until(&self, for_ms: Option<u64>) -> Option<u64> {
         let now_unix_ms = self.shared.parts.clock.unix_ms();
         for_ms.map(|for_ms| now_unix_ms.saturating_add(for_ms.min(MOST_FOR_MS)))
-    }
-
-    pub(super) async fn change_network(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        change: NetworkChange,
-    ) -> Result<NetworkView, EngineError> {
-        let by = self.who().to_owned();
-        let record = self.ask(owner, id, Task::Network { change, by }).await?;
-        Ok(self.view_network(record).await)
     }
 
     async fn view_network(&self, record: SandboxRecord) -> NetworkView {
@@ -161,45 +119,5 @@ impl Engine {
         });
         alive.await.iter().for_each(|usage| total.add(usage));
         total
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use warren_core::NetworkMode;
-
-    use super::*;
-
-    fn change(effect: GrantEffect, rule: &str) -> NetworkChange {
-        let rule = rule.parse().unwrap();
-        NetworkChange::Grant(vec![Grant { rule, effect, until_unix_ms: Some(10), by: "me".to_owned() }])
-    }
-
-    #[test]
-    fn an_open_mode_needs_no_grants_but_denials_can_be_taken_back() {
-        let public = NetworkPolicy::public();
-        assert_eq!(change(GrantEffect::Allow, "a.example").apply(&public, 0).unwrap(), public);
-        let denied = change(GrantEffect::Deny, "a.example").apply(&public, 0).unwrap();
-        assert_eq!(denied.grants.len(), 1);
-        assert_eq!(change(GrantEffect::Allow, "a.example").apply(&denied, 0).unwrap(), public);
-        assert_eq!(NetworkChange::Expire.apply(&denied, 10).unwrap(), public);
-    }
-
-    #[test]
-    fn what_a_grant_cannot_do_is_said() {
-        let mut policy = NetworkPolicy::of(NetworkMode::Allow);
-        policy.deny = vec!["*.example".parse().unwrap()];
-        for policy in [policy, NetworkPolicy::none()] {
-            let error = change(GrantEffect::Allow, "a.example").apply(&policy, 0).unwrap_err();
-            assert!(matches!(&error, EngineError::Invalid { field, .. } if field == "rules"), "{error:?}");
-        }
-    }
-
-    #[test]
-    fn a_new_policy_forgets_grants() {
-        let ask = NetworkPolicy::of(NetworkMode::Ask);
-        let granted = change(GrantEffect::Allow, "a.example").apply(&ask, 0).unwrap();
-        assert_ne!(granted, ask);
-        assert_eq!(NetworkChange::Replace(granted.clone()).apply(&granted, 0).unwrap(), ask);
     }
 }

@@ -1,71 +1,28 @@
 //! What a sandbox has reached, for the smallest policy that it could do with. Kept in the catalog, so that it outlives the engine.
 
-use std::collections::BTreeSet;
+use warren_core::{NetworkPolicy, SandboxId};
 
-use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{NetworkEntry, NetworkPolicy, Owner, SandboxId};
-
-use super::smallest::{Destination, smallest};
-use crate::blocking::blocking;
+use super::smallest::smallest;
 use crate::error::sentence;
-use crate::{Engine, EngineError};
+use crate::state::MOST_REACHED;
+use crate::{Engine, EngineError, SandboxNetwork};
 
-/// No policy has more rules, so more would be of no use.
-const MOST: usize = 512;
-
-/// What one sandbox has reached since the engine started.
-#[derive(Debug, Default)]
-pub(super) struct Reached {
-    destinations: BTreeSet<Destination>,
-    /// Not all of them are in the catalog.
-    unwritten: bool,
-    /// The sandbox is about to go for good: nothing more is written of it.
-    given_up: bool,
-}
-
-impl Reached {
-    pub(super) fn note(&mut self, entry: &NetworkEntry) {
-        let Some(destination) = Destination::of(entry) else { return };
-        if self.destinations.len() < MOST && self.destinations.insert(destination) {
-            self.unwritten = !self.given_up;
-        }
-    }
-}
-
-/// Where the catalog has it.
-fn key(id: &SandboxId) -> String {
-    format!("network_reached.{id}")
-}
-
-fn written(catalog: &dyn Catalog, id: &SandboxId) -> Result<BTreeSet<Destination>, CatalogError> {
-    let text = catalog.setting(&key(id))?;
-    // What cannot be read any more is learned again.
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
-}
-
-/// Adds to what is written. Blocks.
-fn add(catalog: &dyn Catalog, id: &SandboxId, more: BTreeSet<Destination>) -> Result<(), CatalogError> {
-    let known = written(catalog, id)?;
-    let mut all = known.clone();
-    all.extend(more.into_iter().take(MOST.saturating_sub(known.len())));
-    match serde_json::to_string(&all) {
-        Ok(text) if all != known => catalog.set_setting(&key(id), Some(&text)),
-        Ok(_) | Err(_) => Ok(()),
-    }
-}
-
-impl Engine {
+impl SandboxNetwork {
     /// The smallest policy for what a sandbox was seen to reach: names and ports, and addresses where no name is known.
-    pub async fn learned_network(&self, owner: &Owner, id: &SandboxId) -> Result<NetworkPolicy, EngineError> {
-        let record = self.sandbox(owner, id).await?;
-        let which = id.clone();
-        let mut reached = self.catalog(move |catalog| written(catalog, &which)).await?;
-        let lately = self.shared.sightings.of(id, |known| known.reached.destinations.clone());
+    pub async fn learned(&self) -> Result<NetworkPolicy, EngineError> {
+        let record = self.sandbox.record().await?;
+        let (whose, which) = (self.sandbox.owner().clone(), self.sandbox.id.clone());
+        let engine = &self.sandbox.engine;
+        let mut reached = engine.catalog(move |catalog| catalog.reached(&whose, &which)).await?;
+        let sightings = &engine.shared.sightings;
+        let lately = sightings.of(&self.sandbox.id, |known| known.reached.destinations.clone());
         reached.extend(lately.unwrap_or_default());
         let NetworkPolicy { deny, secrets, limits, .. } = record.spec.network;
         Ok(NetworkPolicy { deny, secrets, limits, ..smallest(&reached) })
     }
+}
 
+impl Engine {
     /// Writes down what was reached and is not written yet.
     pub(crate) async fn write_reached(&self) {
         let mut more = Vec::new();
@@ -77,7 +34,9 @@ impl Engine {
         });
         for (id, destinations) in more {
             let which = id.clone();
-            if let Err(error) = self.catalog(move |catalog| add(catalog, &which, destinations)).await {
+            let written =
+                self.catalog(move |catalog| catalog.add_reached(&which, &destinations, MOST_REACHED));
+            if let Err(error) = written.await {
                 self.fault();
                 tracing::warn!(sandbox.id = %id, error = sentence(&error), "cannot write down what a sandbox reached");
                 self.shared.sightings.of(&id, |known| known.reached.unwritten = !known.reached.given_up);
@@ -92,12 +51,8 @@ impl Engine {
             known.reached.given_up = true;
             known.reached.unwritten = false;
         });
-        let (engine, which) = (self.inner(), key(id));
-        let removed = blocking(move || {
-            let catalog = engine.shared.parts.catalog.as_ref();
-            if catalog.setting(&which)?.is_some() { catalog.set_setting(&which, None) } else { Ok(()) }
-        });
-        if let Err(error) = removed.await {
+        let which = id.clone();
+        if let Err(error) = self.catalog(move |catalog| catalog.forget_reached(&which)).await {
             self.fault();
             tracing::warn!(sandbox.id = %id, error = sentence(&error), "what a removed sandbox reached is left");
         }

@@ -1,126 +1,18 @@
 //! What the networks tell of sandboxes, kept for those who ask.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
-use warren_core::{
-    Clock, Event, NetworkEntry, NetworkObserver, NetworkPolicy, NetworkVerdict, Owner, SandboxId,
-};
+use warren_core::{Event, NetworkEntry, NetworkObserver, NetworkPolicy, Owner, SandboxId};
 
-use super::asks::Asks;
-use super::log::Log;
-use super::news::News;
-use super::reached::Reached;
 use crate::Engine;
-use crate::cell::Cell;
-use crate::engine::Shared;
+use crate::state::{Moment, State, is_open};
 
 /// Text of a sandbox's own making is cut here.
 const MOST_TEXT: usize = 253;
 
-/// What is known of all sandboxes. Only of those that exist, and of each only so much.
-#[derive(Debug, Default)]
-pub(crate) struct Sightings {
-    known: Mutex<HashMap<SandboxId, Known>>,
-    /// One writes at a time what was reached.
-    pub(super) writing: tokio::sync::Mutex<()>,
-}
-
-/// What is known of one sandbox.
-#[derive(Debug)]
-pub(super) struct Known {
-    pub(super) log: Log,
-    pub(super) asks: Asks,
-    pub(super) reached: Reached,
-    news: News,
-}
-
-/// What time it is, by both clocks.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
-    pub(super) boot_ms: u64,
-    pub(super) unix_ms: u64,
-}
-
 /// The engine as the networks know it. They outlive it.
 pub(crate) struct Observer {
-    shared: Weak<Shared>,
-}
-
-impl Moment {
-    pub(super) fn now(clock: &dyn Clock) -> Self {
-        Self { boot_ms: clock.boot_ms(), unix_ms: clock.unix_ms() }
-    }
-}
-
-impl Known {
-    fn since(started_unix_ms: u64) -> Self {
-        Self {
-            log: Log::since(started_unix_ms),
-            asks: Asks::since(started_unix_ms),
-            reached: Reached::default(),
-            news: News::default(),
-        }
-    }
-
-    /// Takes in an entry. Answers what is to be told.
-    fn note(&mut self, entry: NetworkEntry, now: Moment) -> Vec<Event> {
-        self.log.push(entry.clone(), now.unix_ms);
-        match entry.verdict {
-            NetworkVerdict::Allowed => {
-                self.reached.note(&entry);
-                Vec::new()
-            }
-            NetworkVerdict::Denied => {
-                let tell = self.news.hear(entry, now.boot_ms);
-                tell.into_iter().map(|entry| Event::NetworkDenied { entry }).collect()
-            }
-            NetworkVerdict::Asked if self.asks.note(&entry, now) => vec![Event::NetworkAsked { entry }],
-            NetworkVerdict::Asked => Vec::new(),
-        }
-    }
-}
-
-impl Sightings {
-    /// What is known of a sandbox, once something is.
-    pub(super) fn of<R>(&self, id: &SandboxId, look: impl FnOnce(&mut Known) -> R) -> Option<R> {
-        self.known().get_mut(id).map(look)
-    }
-
-    /// As [`Sightings::of`], of a sandbox that has a driver: what is known of it begins here.
-    pub(super) fn of_cell<R>(
-        &self,
-        cell: &Cell,
-        started_unix_ms: u64,
-        look: impl FnOnce(&mut Known) -> R,
-    ) -> Option<R> {
-        let mut known = self.known();
-        // Looked at with all of it in hand: nothing comes back of what was forgotten.
-        let record = cell.record();
-        if !record.is_live() && !record.files_kept() {
-            return None;
-        }
-        Some(look(known.entry(cell.id.clone()).or_insert_with(|| Known::since(started_unix_ms))))
-    }
-
-    /// Goes through all of them.
-    pub(super) fn each(&self, mut look: impl FnMut(&SandboxId, &mut Known)) {
-        self.known().iter_mut().for_each(|(id, known)| look(id, known));
-    }
-
-    /// It is gone for good.
-    pub(crate) fn forget(&self, id: &SandboxId) {
-        self.known().remove(id);
-    }
-
-    /// Drops the asks that a policy has an answer to.
-    pub(crate) fn judge_asks(&self, id: &SandboxId, judge: impl Fn(&NetworkEntry) -> bool) {
-        self.of(id, |known| known.asks.retain(judge));
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<SandboxId, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    shared: Weak<State>,
 }
 
 impl Engine {
@@ -162,7 +54,7 @@ impl Engine {
     /// Whether a policy leaves it to somebody to answer this.
     pub(crate) fn still_asks(&self, policy: &NetworkPolicy, entry: &NetworkEntry) -> bool {
         let now_unix_ms = self.shared.parts.clock.unix_ms();
-        super::asks::is_open(policy, entry, &self.shared.settings.network.exceptions, now_unix_ms)
+        is_open(policy, entry, &self.shared.settings.network.exceptions, now_unix_ms)
     }
 }
 

@@ -3,58 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
-use warren_core::network::{Cidr, Ports, Protocol, Target};
-use warren_core::{HostName, NetworkEntry, NetworkMode, NetworkPolicy, NetworkRule};
+use warren_core::network::{Cidr, Destination, Ports, Target};
+use warren_core::{Host, HostName, NetworkMode, NetworkPolicy, NetworkRule};
 
 /// So many names below the same one are taken for all of them.
 const MANY: usize = 3;
-
-/// Somewhere a sandbox has been.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Destination {
-    pub(super) place: Place,
-    /// Zero where the protocol has none.
-    pub(super) port: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Place {
-    Name(HostName),
-    Address(IpAddr),
-}
-
-impl Destination {
-    /// Where an entry went; `None` for a question, which goes nowhere by itself.
-    pub(super) fn of(entry: &NetworkEntry) -> Option<Self> {
-        if entry.protocol == Protocol::Dns {
-            return None;
-        }
-        let name = entry.host.as_deref().and_then(|host| host.parse::<HostName>().ok());
-        let place = name.map(Place::Name).or_else(|| entry.address.map(Place::Address))?;
-        Some(Self { place, port: entry.port })
-    }
-
-    /// The rule that speaks of this alone.
-    pub(super) fn rule(&self) -> NetworkRule {
-        let target = match &self.place {
-            Place::Name(name) => Target::Name(name.clone()),
-            Place::Address(address) => Target::Network(Cidr::single(*address)),
-        };
-        NetworkRule { target, ports: Ports::one(self.port) }
-    }
-}
 
 /// A policy that allows these and next to nothing else: names with their ports, addresses where no name is known, and a wildcard
 /// where at least three names below the same one were reached at the same ports.
 pub(super) fn smallest(reached: &BTreeSet<Destination>) -> NetworkPolicy {
     let mut names: BTreeMap<HostName, BTreeSet<u16>> = BTreeMap::new();
     let mut addresses: BTreeMap<IpAddr, BTreeSet<u16>> = BTreeMap::new();
-    for Destination { place, port } in reached {
-        match place {
-            Place::Name(name) => names.entry(name.clone()).or_default().insert(*port),
-            Place::Address(address) => addresses.entry(*address).or_default().insert(*port),
+    for Destination { host, port } in reached {
+        match host {
+            Host::Name(name) => names.entry(name.clone()).or_default().insert(*port),
+            Host::Address(address) => addresses.entry(*address).or_default().insert(*port),
         };
     }
     let parents = parents_of_many(&names);
@@ -112,18 +75,12 @@ fn extend(rules: &mut Vec<NetworkRule>, target: &Target, ports: &BTreeSet<u16>) 
 
 #[cfg(test)]
 mod tests {
-    use warren_core::NetworkVerdict;
-
     use super::*;
 
     fn learned(seen: &[&str]) -> Vec<String> {
         let reached = seen.iter().map(|text| {
             let (host, port) = text.rsplit_once(':').unwrap();
-            let place = match host.parse::<IpAddr>() {
-                Ok(address) => Place::Address(address),
-                Err(_) => Place::Name(host.parse().unwrap()),
-            };
-            Destination { place, port: port.parse().unwrap() }
+            Destination { host: host.parse().unwrap(), port: port.parse().unwrap() }
         });
         smallest(&reached.collect()).allow.iter().map(ToString::to_string).collect()
     }
@@ -166,22 +123,5 @@ mod tests {
             let wanted: NetworkRule = text.parse().unwrap();
             assert!(rules.iter().any(|rule| rule.covers(&wanted)), "{text} by {rules:?}");
         }
-    }
-
-    #[test]
-    fn a_question_is_no_destination() {
-        let entry = NetworkEntry {
-            verdict: NetworkVerdict::Allowed,
-            protocol: Protocol::Dns,
-            host: Some("a.example".to_owned()),
-            address: None,
-            port: 0,
-            rule: String::new(),
-            process: None,
-            count: 1,
-        };
-        assert_eq!(Destination::of(&entry), None);
-        let tcp = NetworkEntry { protocol: Protocol::Tcp, port: 443, ..entry };
-        assert_eq!(Destination::of(&tcp).unwrap().rule().to_string(), "a.example:443");
     }
 }

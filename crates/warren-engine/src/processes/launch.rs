@@ -2,6 +2,7 @@ use warren_wire::guest::{FailureCode, ProcessInfo, ProcessSelector, Reply, Reque
 
 use super::{LaunchStatus, Launched};
 use crate::EngineError;
+use crate::error::Field;
 use crate::guest::{ANSWER, Guest};
 
 /// The variable that tells a process its port, and everybody else which port is whose.
@@ -18,7 +19,7 @@ impl Guest {
         let process = self.process(selector).await?;
         match port_of(&process) {
             Some(port) => self.judge(process, port).await,
-            None => Err(EngineError::invalid("process", "the process was not given a port")),
+            None => Err(EngineError::invalid(Field::Process, "the process was not given a port")),
         }
     }
 
@@ -46,7 +47,7 @@ impl Guest {
     }
 }
 
-/// Tells a process its port, as [`crate::Engine::launch`] does.
+/// Tells a process its port, as [`crate::Sandbox::launch`] does.
 pub fn give_port(spec: &mut Start, port: u16) {
     spec.env.retain(|variable| !variable.as_bytes().starts_with(PORT.as_bytes()));
     spec.env.push(format!("{PORT}{port}").into());

@@ -14,7 +14,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use warren_wire::guest::{CHUNK, CallError, Failure, FailureCode, FrameKind, Reply, Request, parse_reply};
 
 use crate::EngineError;
-use crate::entry::{Door, Entry};
+use crate::cell::Door;
+use crate::entry::Entry;
 use crate::guest::{ANSWER, Call, Guest};
 
 /// How long a connection may take. Whoever listens in a sandbox and does not take callers is as good as nobody.

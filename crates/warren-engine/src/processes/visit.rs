@@ -1,13 +1,13 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use warren_core::{Action, Outcome, Owner, Request, SandboxId, SandboxRecord};
+use warren_core::{Action, Outcome, Request, SandboxId, SandboxRecord};
 
 use super::PortStream;
 use crate::cell::Life;
 use crate::entry::Entry;
-use crate::journal::cut;
-use crate::{Engine, EngineError};
+use crate::shown::cut;
+use crate::{Engine, EngineError, Sandbox};
 
 /// Leave to bring traffic to a sandbox's ports. While it exists the sandbox is not frozen for idleness; nobody has to wait for it
 /// before the sandbox is paused or goes back to an earlier state.
@@ -20,14 +20,22 @@ pub struct Visit {
 #[derive(Clone)]
 pub struct LifeMark(Weak<Life>);
 
-impl Engine {
+impl Sandbox {
     /// Comes in, thawing a sandbox that paused for want of work.
-    pub async fn visit(&self, owner: &Owner, id: &SandboxId) -> Result<Visit, EngineError> {
-        let entry = self.enter_among(&self.shared.visits, owner, id, Request::Execute).await?;
+    pub async fn visit(&self) -> Result<Visit, EngineError> {
+        let entry = self.enter_among(&self.engine.shared.visits, Request::Execute).await?;
         entry.step_aside();
         Ok(Visit { entry: Arc::new(entry) })
     }
 
+    /// A connection to a TCP port on the sandbox's loopback. The sandbox counts as used while it exists.
+    pub async fn connect(&self, port: u16) -> Result<PortStream, EngineError> {
+        let visit = self.visit().await?;
+        Ok(visit.connect(port).await?.held_by(Arc::clone(&visit.entry)))
+    }
+}
+
+impl Engine {
     /// A sandbox that lives, whosever it is: for those who come with something else than their owner's key.
     pub fn live(&self, id: &SandboxId) -> Option<Arc<SandboxRecord>> {
         self.shared.registry.get(id).map(|cell| cell.record()).filter(|record| record.is_live())
@@ -37,12 +45,6 @@ impl Engine {
     pub fn living(&self) -> Vec<Arc<SandboxRecord>> {
         let records = self.shared.registry.all().into_iter().map(|cell| cell.record());
         records.filter(|record| record.is_live()).collect()
-    }
-
-    /// A connection to a TCP port on the sandbox's loopback. The sandbox counts as used while it exists.
-    pub async fn connect(&self, owner: &Owner, id: &SandboxId, port: u16) -> Result<PortStream, EngineError> {
-        let visit = self.visit(owner, id).await?;
-        Ok(visit.connect(port).await?.held_by(Arc::clone(&visit.entry)))
     }
 }
 

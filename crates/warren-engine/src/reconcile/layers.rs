@@ -9,14 +9,12 @@ use warren_core::{Clock, Found, LayerId, LayerStore, NewLayer, SandboxId, Sandbo
 use crate::Engine;
 use crate::error::sentence;
 
-const BOOT: &str = "snapshots_boot";
-
 /// Marks snapshots that were not on disk when the machine stopped, and sees to those that are not yet. Blocks.
 pub(super) fn check_durability(engine: &Engine) -> Result<(), CatalogError> {
     let catalog = engine.shared.parts.catalog.as_ref();
     let boot = engine.shared.parts.clock.boot_id();
-    let same_boot = catalog.setting(BOOT)?.is_some_and(|known| known == boot);
-    let unsafe_yet = catalog.undurable_snapshots()?;
+    let same_boot = catalog.node_record()?.snapshots_boot.is_some_and(|known| known == boot);
+    let unsafe_yet = catalog.undurable_snapshots(catalog.node())?;
     for row in &unsafe_yet {
         if same_boot {
             engine.shared.keep.sync_soon(&row.owner, &row.id);
@@ -29,7 +27,7 @@ pub(super) fn check_durability(engine: &Engine) -> Result<(), CatalogError> {
         }
     }
     if !same_boot {
-        catalog.set_setting(BOOT, Some(boot))?;
+        catalog.update_node(&mut |record| record.snapshots_boot = Some(boot.to_owned()))?;
     }
     Ok(())
 }

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use warren_core::SandboxId;
 
-use super::plan::{Plan, Therefore};
+use super::plan::{Decision, Plan};
 use crate::Engine;
 use crate::driver::Adopted;
 use crate::error::sentence;
 
 /// Takes over the links of all that are to be adopted. Blocks.
 pub(super) fn take_over(engine: &Engine, plan: &Plan) -> HashMap<SandboxId, Adopted> {
-    let adopt = |therefore: &Therefore| matches!(therefore, Therefore::Adopt { .. });
-    let alive = plan.steps.iter().filter(|(_, therefore)| adopt(therefore));
+    let adopt = |decision: &Decision| matches!(decision, Decision::Adopt { .. });
+    let alive = plan.steps.iter().filter(|(_, decision)| adopt(decision));
     alive.map(|(record, _)| (record.id.clone(), engine.adopt_link(record))).collect()
 }
 

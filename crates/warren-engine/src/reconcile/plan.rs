@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use warren_core::{Found, OwnerBond, SandboxId, SandboxRecord, Status};
+use warren_core::{Found, NodeId, OwnerBond, SandboxId, SandboxRecord, Status};
 
-use super::MARK;
+use crate::driver::MARK;
 use crate::driver::Remains;
 
 /// Fewer than this that are missing are believed.
@@ -13,7 +13,7 @@ const FEW: usize = 5;
 /// What a start does.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    pub(super) steps: Vec<(SandboxRecord, Therefore)>,
+    pub(super) steps: Vec<(SandboxRecord, Decision)>,
     /// Found, marked as ours, and in no record.
     pub(super) orphans: Vec<SandboxId>,
     /// Of those that should run, how many are gone with their files.
@@ -24,7 +24,7 @@ pub(super) struct Plan {
 
 /// What becomes of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Therefore {
+pub(super) enum Decision {
     Adopt { frozen: bool },
     Settle(Remains),
 }
@@ -35,13 +35,13 @@ impl Plan {
         records: &[SandboxRecord],
         found: &HashMap<&SandboxId, &Found>,
         known: impl Fn(&SandboxId) -> bool,
-        instance: &str,
+        node: &NodeId,
         boot_id: &str,
     ) -> Self {
         let mut plan = Self::default();
         for record in records {
             let seen = found.get(&record.id).copied();
-            if matches!(record.status, Status::Ready | Status::Paused | Status::Syncing) {
+            if matches!(record.status, Status::Ready | Status::Paused) {
                 plan.should_run += 1;
                 plan.missing += usize::from(seen.is_none());
             }
@@ -51,7 +51,7 @@ impl Plan {
             }
         }
         let recorded: HashSet<&SandboxId> = records.iter().map(|record| &record.id).collect();
-        for sandbox in found.values().filter(|found| is_ours(found, instance)) {
+        for sandbox in found.values().filter(|found| is_ours(found, node)) {
             plan.ours_found += 1;
             if !recorded.contains(&sandbox.id) && !known(&sandbox.id) {
                 plan.orphans.push(sandbox.id.clone());
@@ -81,25 +81,26 @@ impl Plan {
     }
 }
 
-fn conclude(record: &SandboxRecord, seen: Option<&Found>, boot_id: &str) -> Therefore {
+fn conclude(record: &SandboxRecord, seen: Option<&Found>, boot_id: &str) -> Decision {
     match record.status {
-        Status::Creating if record.death.is_some() => Therefore::Settle(Remains::HalfResumed),
-        Status::Creating => Therefore::Settle(Remains::HalfMade),
+        Status::Creating if record.death.is_some() => Decision::Settle(Remains::HalfResumed),
+        Status::Creating => Decision::Settle(Remains::HalfMade),
         // A start that failed could not be undone.
-        Status::Stopped | Status::Failed => Therefore::Settle(Remains::HalfResumed),
-        Status::Stopping => Therefore::Settle(Remains::HalfEnded),
-        Status::Ready | Status::Paused | Status::Syncing => match seen {
-            Some(found) if found.alive => Therefore::Adopt { frozen: found.frozen },
-            Some(_) if record.deadline.boot_id == boot_id => Therefore::Settle(Remains::Dead),
-            Some(_) => Therefore::Settle(Remains::SwitchedOff),
-            None => Therefore::Settle(Remains::Gone),
+        Status::Stopped | Status::Failed => Decision::Settle(Remains::HalfResumed),
+        Status::Stopping => Decision::Settle(Remains::HalfEnded),
+        Status::Ready | Status::Paused => match seen {
+            Some(found) if found.alive => Decision::Adopt { frozen: found.frozen },
+            Some(_) if record.deadline.boot_id == boot_id => Decision::Settle(Remains::Dead),
+            Some(_) => Decision::Settle(Remains::SwitchedOff),
+            None => Decision::Settle(Remains::Gone),
         },
     }
 }
 
 /// What dies with its maker belongs to somebody who is at work right now.
-fn is_ours(found: &Found, instance: &str) -> bool {
-    found.owner == OwnerBond::Outlives && found.spec.labels.get(MARK).is_some_and(|mark| mark == instance)
+fn is_ours(found: &Found, node: &NodeId) -> bool {
+    found.owner == OwnerBond::Outlives
+        && found.spec.labels.get(MARK).is_some_and(|mark| mark == node.as_str())
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use warren_core::{
     Timeouts,
 };
 
+use warren_testkit::sample_node;
+
 use super::*;
 
-const INSTANCE: &str = "mine";
 const BOOT: &str = "this-boot";
 
 fn id(number: u8) -> SandboxId {
@@ -18,6 +19,7 @@ fn record(number: u8, status: Status) -> SandboxRecord {
     SandboxRecord {
         id: id(number),
         owner: Owner::first(),
+        node: sample_node(),
         generation: 1,
         status,
         paused: None,
@@ -30,6 +32,8 @@ fn record(number: u8, status: Status) -> SandboxRecord {
         made_in_ms: 0,
         deadline: Deadline { boot_id: BOOT.to_owned(), boot_ms: 1, unix_ms: 1 },
         on_expiry: OnExpiry::Keep,
+        start: None,
+        build: None,
         annotations: Default::default(),
         timeouts: Timeouts::default(),
         death: None,
@@ -40,7 +44,7 @@ fn record(number: u8, status: Status) -> SandboxRecord {
 
 fn found(number: u8, alive: bool) -> Found {
     let mut spec = SandboxSpec::new(TemplateName::host());
-    spec.labels.insert(MARK.to_owned(), INSTANCE.to_owned());
+    spec.labels.insert(MARK.to_owned(), sample_node().to_string());
     Found {
         id: id(number),
         pid: None,
@@ -68,10 +72,10 @@ fn kept() -> Option<DeathCertificate> {
 
 fn plan(records: &[SandboxRecord], found: &[Found]) -> Plan {
     let found: HashMap<&SandboxId, &Found> = found.iter().map(|found| (&found.id, found)).collect();
-    Plan::make(records, &found, |_| false, INSTANCE, BOOT)
+    Plan::make(records, &found, |_| false, &sample_node(), BOOT)
 }
 
-fn outcome(record: SandboxRecord, found: Option<Found>) -> Therefore {
+fn outcome(record: SandboxRecord, found: Option<Found>) -> Decision {
     let plan = plan(&[record], found.as_slice());
     assert!(plan.orphans.is_empty());
     plan.steps[0].1
@@ -79,8 +83,8 @@ fn outcome(record: SandboxRecord, found: Option<Found>) -> Therefore {
 
 #[test]
 fn what_was_found_decides_what_becomes_of_each() {
-    let settle = Therefore::Settle;
-    assert_eq!(outcome(record(1, Status::Ready), Some(found(1, true))), Therefore::Adopt { frozen: false });
+    let settle = Decision::Settle;
+    assert_eq!(outcome(record(1, Status::Ready), Some(found(1, true))), Decision::Adopt { frozen: false });
     assert_eq!(outcome(record(1, Status::Paused), Some(found(1, false))), settle(Remains::Dead));
     assert_eq!(outcome(record(1, Status::Ready), None), settle(Remains::Gone));
     assert_eq!(outcome(record(1, Status::Creating), Some(found(1, true))), settle(Remains::HalfMade));
@@ -93,13 +97,13 @@ fn what_was_found_decides_what_becomes_of_each() {
 fn a_sandbox_of_an_earlier_boot_was_switched_off() {
     let mut old = record(1, Status::Ready);
     old.deadline.boot_id = "earlier".to_owned();
-    assert_eq!(outcome(old, Some(found(1, false))), Therefore::Settle(Remains::SwitchedOff));
+    assert_eq!(outcome(old, Some(found(1, false))), Decision::Settle(Remains::SwitchedOff));
 }
 
 #[test]
 fn a_frozen_sandbox_is_adopted_frozen() {
     let frozen = Found { frozen: true, ..found(1, true) };
-    assert_eq!(outcome(record(1, Status::Ready), Some(frozen)), Therefore::Adopt { frozen: true });
+    assert_eq!(outcome(record(1, Status::Ready), Some(frozen)), Decision::Adopt { frozen: true });
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn files_of_an_ended_sandbox_are_nobodys_orphans() {
 #[test]
 fn a_sandbox_that_rests_and_is_found_alive_is_halted() {
     let ended = SandboxRecord { death: kept(), ..record(1, Status::Stopped) };
-    assert_eq!(outcome(ended, Some(found(1, true))), Therefore::Settle(Remains::HalfResumed));
+    assert_eq!(outcome(ended, Some(found(1, true))), Decision::Settle(Remains::HalfResumed));
 }
 
 #[test]

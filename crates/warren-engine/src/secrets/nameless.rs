@@ -8,8 +8,8 @@ use warren_core::network::{Injection, NetworkRule, Secret, SecretName, SecretRec
 use warren_core::{Owner, PageRequest};
 
 use super::NAMELESS;
-use crate::error::sentence;
-use crate::{Engine, EngineError};
+use crate::error::{Field, Wording, sentence};
+use crate::{Engine, EngineError, Secrets};
 
 /// How many an owner may have.
 const MOST: usize = 4096;
@@ -20,19 +20,18 @@ const GRACE_MS: u64 = 15 * 60_000;
 /// Records that are read at a time.
 const PAGE: u32 = 500;
 
-impl Engine {
+impl Secrets {
     /// Keeps headers that are set in what is sent to these hosts, for a policy that is about to name them.
     pub async fn keep_transform(
         &self,
-        owner: &Owner,
         hosts: Vec<NetworkRule>,
         headers: Vec<(String, String)>,
     ) -> Result<SecretName, EngineError> {
-        self.may_change()?;
+        self.access.engine.may_change()?;
         let (names, values): (Vec<String>, Vec<String>) = headers.into_iter().unzip();
-        let now_unix_ms = self.shared.parts.clock.unix_ms();
+        let now_unix_ms = self.access.engine.shared.parts.clock.unix_ms();
         let record = SecretRecord {
-            name: self.nameless()?,
+            name: self.access.engine.nameless()?,
             hosts,
             injection: Injection::Transform { headers: names },
             created_unix_ms: now_unix_ms,
@@ -40,31 +39,38 @@ impl Engine {
         };
         let name = record.name.clone();
         let secret = Secret { record, value: values.join("\n") };
-        secret.validate().map_err(|error| EngineError::invalid(error.field(), error.to_string()))?;
-        let owner = owner.clone();
-        self.catalog(move |catalog| {
-            if nameless(catalog, &owner)?.len() >= MOST {
-                let message = format!("headers are set for {MOST} hosts of sandboxes, and no more may be");
-                return Err(EngineError::invalid("headers", message));
-            }
-            Ok(catalog.put_secret(&owner, &secret)?)
-        })
-        .await?;
+        secret
+            .validate()
+            .map_err(|error| EngineError::invalid(error.field(), Wording::Named(error.to_string())))?;
+        let owner = self.access.owner().clone();
+        self.access
+            .engine
+            .catalog(move |catalog| {
+                if nameless(catalog, &owner)?.len() >= MOST {
+                    let message =
+                        format!("headers are set for {MOST} hosts of sandboxes, and no more may be");
+                    return Err(EngineError::invalid(Field::SecretHeaders, message));
+                }
+                Ok(catalog.put_secret(&owner, &secret)?)
+            })
+            .await?;
         Ok(name)
     }
 
     /// Removes those of these secrets that belong to policies and that none names any more. Costs nothing where there are none.
-    pub async fn drop_transforms(&self, owner: &Owner, names: &[SecretName]) -> Result<(), EngineError> {
+    pub async fn drop_transforms(&self, names: &[SecretName]) -> Result<(), EngineError> {
         let mut candidates: HashSet<SecretName> = names.iter().cloned().collect();
         candidates.retain(|name| name.as_str().starts_with(NAMELESS));
         if candidates.is_empty() {
             return Ok(());
         }
-        let owner = owner.clone();
-        self.catalog(move |catalog| remove_unnamed(catalog, &owner, candidates)).await?;
+        let owner = self.access.owner().clone();
+        self.access.engine.catalog(move |catalog| remove_unnamed(catalog, &owner, candidates)).await?;
         Ok(())
     }
+}
 
+impl Engine {
     /// Removes what no policy names, and none is about to.
     pub(crate) async fn sweep_nameless_secrets(&self) {
         let before = self.shared.parts.clock.unix_ms().saturating_sub(GRACE_MS);
@@ -86,7 +92,7 @@ impl Engine {
     fn nameless(&self) -> Result<SecretName, EngineError> {
         let bits: String = self.shared.parts.random.bits().iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{NAMELESS}{bits}").parse().map_err(|error: warren_core::network::SecretError| {
-            EngineError::invalid("name", error.to_string())
+            EngineError::invalid(Field::SecretName, Wording::Named(error.to_string()))
         })
     }
 }

@@ -10,10 +10,12 @@ use warren_core::{
 };
 
 use super::attach::Usable;
-use super::check_words;
+use crate::admit::check_words;
 use crate::blocking::blocking;
-use crate::create::{MakeError, MakeSandbox};
-use crate::{Acquire, Acquired, Engine, EngineError, Expected, NewSandbox, Requirements, Settings};
+use crate::create::MakeSandbox;
+use crate::driver::MakeError;
+use crate::error::{Field, Wording};
+use crate::{Acquire, Acquired, Engine, EngineError, Expected, NewSandbox, Requirements, Sessions, Settings};
 
 /// How long at a time a sandbox that is being made is watched.
 const PATIENCE_MS: u64 = 10_000;
@@ -38,34 +40,50 @@ pub(super) struct Fresh {
     pub(super) background: bool,
 }
 
-impl Engine {
+impl Sessions {
     /// A session with a sandbox: the preferred one, else a fresh one. A preferred sandbox that is paused or was stopped with its
     /// files kept is made to run again.
-    pub async fn acquire(&self, owner: &Owner, request: Acquire) -> Result<Acquired, EngineError> {
-        self.may_change()?;
-        let terms = Terms::of(&request, &self.shared.settings)?;
+    pub async fn acquire(&self, request: Acquire) -> Result<Acquired, EngineError> {
+        self.access.engine.may_change()?;
+        let terms = Terms::of(&request, &self.access.engine.shared.settings)?;
         request.required.validate()?;
         if let Some(expected) = &request.idempotency
-            && let Some(earlier) = self.earlier(owner, expected).await?
+            && let Some(earlier) = self.access.engine.earlier(self.access.owner(), expected).await?
         {
-            return self.repeat(owner, earlier, expected, request.background).await;
+            return self
+                .access
+                .engine
+                .repeat(self.access.owner(), earlier, expected, request.background)
+                .await;
         }
         let mut against = Vec::new();
         if let Some(preferred) = request.preferred.clone().filter(|_| !request.fresh) {
-            match self.fitting(owner, &preferred, &request).await? {
-                Ok(sandbox) => return self.join(owner, sandbox, terms, request.idempotency).await,
+            match self.access.engine.fitting(self.access.owner(), &preferred, &request).await? {
+                Ok(sandbox) => {
+                    return self
+                        .access
+                        .engine
+                        .join(self.access.owner(), sandbox, terms, request.idempotency)
+                        .await;
+                }
                 Err(reason) => against.push((preferred.to_string(), reason)),
             }
         }
-        let new = self.fitting_spec(request.sandbox, &request.required).await?;
+        let new = self.access.engine.fitting_spec(request.sandbox, &request.required).await?;
         let fresh = Fresh {
             backend: request.backend,
             idempotency: request.idempotency,
             background: request.background,
         };
-        self.make_fresh(owner, new, terms, fresh).await.map_err(|error| with_reasons(error, against))
+        self.access
+            .engine
+            .make_fresh(self.access.owner(), new, terms, fresh)
+            .await
+            .map_err(|error| with_reasons(error, against))
     }
+}
 
+impl Engine {
     /// A session with a sandbox that is made for it.
     pub(super) async fn make_fresh(
         &self,
@@ -176,7 +194,7 @@ impl Engine {
     ) -> Result<NewSandbox, EngineError> {
         required.complete(&mut new.spec, self.shared.settings.most_limits.memory)?;
         match self.unwritable(required, &new.spec).await? {
-            Some(reason) => Err(EngineError::invalid("required.writable", reason)),
+            Some(reason) => Err(EngineError::invalid(Field::RequiredWritable, reason)),
             None => Ok(new),
         }
     }
@@ -204,7 +222,7 @@ impl Engine {
         let visible = |key: &str| key.bytes().all(|byte| byte.is_ascii_graphic());
         if !(1..=255).contains(&expected.key.len()) || !visible(&expected.key) {
             let message = "an idempotency key takes 1 to 255 visible ASCII characters";
-            return Err(EngineError::invalid("idempotency_key", message));
+            return Err(EngineError::invalid(Field::IdempotencyKey, message));
         }
         let (owner, key) = (owner.clone(), expected.key.clone());
         Ok(self.catalog(move |catalog| catalog.remembered(&owner, &key)).await?)
@@ -223,7 +241,7 @@ impl Engine {
         }
         let sandbox = self.session_record(owner, &earlier.session).await?.sandbox;
         let sandbox = if background {
-            self.sandbox(owner, &sandbox).await?
+            self.record_of(owner, &sandbox).await?
         } else {
             let sandbox = self.made(owner, &sandbox).await?;
             self.tell_sessions(&sandbox).await;
@@ -251,9 +269,9 @@ impl Engine {
 
     /// The sandbox, once it is no longer being made.
     pub(super) async fn made(&self, owner: &Owner, id: &SandboxId) -> Result<SandboxRecord, EngineError> {
-        let mut sandbox = self.sandbox(owner, id).await?;
+        let mut sandbox = self.record_of(owner, id).await?;
         while sandbox.status == Status::Creating {
-            sandbox = self.changed(owner, id, sandbox.generation, PATIENCE_MS).await?;
+            sandbox = self.itself(owner).sandbox(id).changed(sandbox.generation, PATIENCE_MS).await?;
         }
         Ok(sandbox)
     }
@@ -286,8 +304,8 @@ impl Terms {
             || request.tier.is_some()
             || request.sandbox.kind != SandboxKind::default();
         let mut terms = Self::plain(request.client.clone(), request.timeouts, settings)?;
-        check_words("labels", &request.labels)?;
-        check_words("metadata", &request.metadata)?;
+        check_words(Field::Labels, &request.labels)?;
+        check_words(Field::Metadata, &request.metadata)?;
         terms.limits = run_limits(request, settings)?;
         terms.tier.clone_from(&request.tier);
         terms.labels.clone_from(&request.labels);
@@ -322,15 +340,15 @@ fn run_limits(request: &Acquire, settings: &Settings) -> Result<RunLimits, Engin
     let tier = match &request.tier {
         Some(name) => Some(*settings.tiers.get(name).ok_or_else(|| {
             let known = settings.tiers.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            EngineError::invalid("tier", format!("there is no tier of that name: there are [{known}]"))
+            EngineError::invalid(Field::Tier, format!("there is no tier of that name: there are [{known}]"))
         })?),
         None => None,
     };
     let limits = request.limits.or(tier).unwrap_or(settings.run_limits);
-    within("limits.runs", limits.runs.into(), MOST_RUNS)?;
-    within("limits.run_s", limits.run_s, MOST_SECONDS)?;
-    within("limits.tokens", limits.tokens, u64::MAX)?;
-    within("limits.duration_s", limits.duration_s, MOST_SECONDS)?;
+    within(Field::RunCount, limits.runs.into(), MOST_RUNS)?;
+    within(Field::RunTime, limits.run_s, MOST_SECONDS)?;
+    within(Field::RunTokens, limits.tokens, u64::MAX)?;
+    within(Field::RunDuration, limits.duration_s, MOST_SECONDS)?;
     Ok(limits)
 }
 
@@ -339,16 +357,16 @@ const MOST_RUNS: u64 = 100_000;
 const MOST_SECONDS: u64 = 366 * 86_400;
 
 fn check_timeouts(timeouts: Timeouts) -> Result<(), EngineError> {
-    within("timeouts.active_s", timeouts.active_s, MOST_SECONDS)?;
-    within("timeouts.detached_s", timeouts.detached_s, MOST_SECONDS)?;
-    within("timeouts.suspended_s", timeouts.suspended_s, MOST_SECONDS)
+    within(Field::ActiveTime, timeouts.active_s, MOST_SECONDS)?;
+    within(Field::DetachedTime, timeouts.detached_s, MOST_SECONDS)?;
+    within(Field::SuspendedTime, timeouts.suspended_s, MOST_SECONDS)
 }
 
-fn within(field: &str, got: u64, most: u64) -> Result<(), EngineError> {
+fn within(field: Field, got: u64, most: u64) -> Result<(), EngineError> {
     if (1..=most).contains(&got) {
         return Ok(());
     }
-    Err(EngineError::invalid(field, format!("{field} must be between 1 and {most}, got {got}")))
+    Err(EngineError::invalid(field, Wording::Predicate(format!("must be between 1 and {most}, got {got}"))))
 }
 
 fn check_client(client: &str) -> Result<(), EngineError> {
@@ -356,5 +374,8 @@ fn check_client(client: &str) -> Result<(), EngineError> {
     if (1..=200).contains(&count) && !client.trim().is_empty() && !client.chars().any(char::is_control) {
         return Ok(());
     }
-    Err(EngineError::invalid("client", "client takes 1 to 200 visible characters"))
+    Err(EngineError::invalid(
+        Field::Client,
+        Wording::Predicate("takes 1 to 200 visible characters".to_owned()),
+    ))
 }

@@ -3,7 +3,7 @@ use warren_core::{Event, Owner, Provision, SandboxId, SandboxRecord, Status};
 
 use super::acquire::{Fresh, Terms};
 use crate::blocking::finished;
-use crate::{Acquired, Attach, Engine, EngineError, Expected};
+use crate::{Acquired, Attach, Engine, EngineError, Expected, Sessions};
 
 /// Whether a sandbox can take another session.
 pub(super) enum Usable {
@@ -15,16 +15,21 @@ pub(super) enum Usable {
     Unknown,
 }
 
-impl Engine {
+impl Sessions {
     /// Another session on a sandbox that exists, which is made to run if it does not. Where there is none of that id any more,
     /// whoever's it was, a fresh one is made if the caller wants that; it has an id of its own.
-    pub async fn attach(&self, owner: &Owner, request: Attach) -> Result<Acquired, EngineError> {
-        self.may_change()?;
-        let terms = Terms::plain(request.client, request.timeouts, &self.shared.settings)?;
-        match (self.usable(owner, &request.sandbox).await?, request.create_if_missing) {
-            (Usable::Yes(sandbox), _) => self.join(owner, *sandbox, terms, None).await,
+    pub async fn attach(&self, request: Attach) -> Result<Acquired, EngineError> {
+        self.access.engine.may_change()?;
+        let terms = Terms::plain(request.client, request.timeouts, &self.access.engine.shared.settings)?;
+        match (
+            self.access.engine.usable(self.access.owner(), &request.sandbox).await?,
+            request.create_if_missing,
+        ) {
+            (Usable::Yes(sandbox), _) => {
+                self.access.engine.join(self.access.owner(), *sandbox, terms, None).await
+            }
             (Usable::Over(_) | Usable::Unknown, Some(new)) => {
-                self.make_fresh(owner, new, terms, Fresh::default()).await
+                self.access.engine.make_fresh(self.access.owner(), new, terms, Fresh::default()).await
             }
             (Usable::Over(sandbox), None) => {
                 Err(EngineError::SandboxEnded { detail: super::ended(&sandbox), id: sandbox.id })
@@ -32,15 +37,18 @@ impl Engine {
             (Usable::Unknown, None) => Err(EngineError::sandbox_not_found(&request.sandbox)),
         }
     }
+}
 
+impl Engine {
     pub(super) async fn usable(&self, owner: &Owner, id: &SandboxId) -> Result<Usable, EngineError> {
         let sandbox = match self.made(owner, id).await {
             Ok(sandbox) => Box::new(sandbox),
             Err(EngineError::NotFound { .. }) => return Ok(Usable::Unknown),
             Err(error) => return Err(error),
         };
+        self.check_node(id, &sandbox.node)?;
         Ok(match sandbox.status {
-            Status::Creating | Status::Syncing | Status::Ready | Status::Paused => Usable::Yes(sandbox),
+            Status::Creating | Status::Ready | Status::Paused => Usable::Yes(sandbox),
             Status::Stopping => Usable::Over(sandbox),
             Status::Stopped | Status::Failed if sandbox.files_kept() => Usable::Yes(sandbox),
             Status::Stopped | Status::Failed => Usable::Over(sandbox),
@@ -93,7 +101,7 @@ impl Engine {
         owner: &Owner,
         id: &SandboxId,
     ) -> Result<SandboxRecord, EngineError> {
-        let sandbox = self.sandbox(owner, id).await?;
+        let sandbox = self.record_of(owner, id).await?;
         if sandbox.is_live() {
             return Ok(sandbox);
         }

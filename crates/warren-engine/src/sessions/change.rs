@@ -9,7 +9,8 @@ use warren_core::{
 };
 
 use crate::blocking::finished;
-use crate::{Engine, EngineError, Release, SessionView, StoppedFiles};
+use crate::error::Field;
+use crate::{Engine, EngineError, Release, Session, SessionView, StoppedFiles};
 
 /// What became of a session.
 pub(crate) struct Changed {
@@ -19,145 +20,125 @@ pub(crate) struct Changed {
     pub(crate) written: bool,
 }
 
-impl Engine {
+impl Session {
     /// The client goes away. Its sandbox stays as it is until the session's `detached` time is over.
-    pub async fn detach(&self, owner: &Owner, id: &SessionId) -> Result<SessionRecord, EngineError> {
-        self.may_change()?;
-        let changed = self.step(owner, id, SessionRequest::Detach).await?;
+    pub async fn detach(&self) -> Result<SessionRecord, EngineError> {
+        self.engine.may_change()?;
+        let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Detach).await?;
         if changed.written {
-            self.tell(&changed.session, Event::SessionDetached);
+            self.engine.tell(&changed.session, Event::SessionDetached);
         }
         Ok(changed.session)
     }
 
     /// Freezes the sandbox until the session is resumed. Refused while another client uses the sandbox.
-    pub async fn suspend(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
-        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
-        finished(async move { engine.suspend_now(&owner, &id).await }).await
+    pub async fn suspend(&self) -> Result<SessionView, EngineError> {
+        let session = self.clone();
+        finished(async move { session.suspend_now().await }).await
     }
 
-    async fn suspend_now(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
-        self.may_change()?;
-        let session = self.asked(owner, id, SessionRequest::Suspend).await?;
-        let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
-        let others = self.holders(owner, &session.sandbox).await?;
-        if others.iter().any(|other| other.id != *id && other.state == SessionState::Active) {
+    async fn suspend_now(&self) -> Result<SessionView, EngineError> {
+        self.engine.may_change()?;
+        let session = self.engine.asked(self.owner(), &self.id, SessionRequest::Suspend).await?;
+        let _turn = self.engine.shared.leases.turns.hold(session.sandbox.clone()).await;
+        let others = self.engine.holders(self.owner(), &session.sandbox).await?;
+        if others.iter().any(|other| other.id != self.id && other.state == SessionState::Active) {
             let advice = "another session uses its sandbox: detach instead";
-            return Err(EngineError::SessionState { id: id.clone(), state: session.state, advice });
+            return Err(EngineError::SessionState { id: self.id.clone(), state: session.state, advice });
         }
-        let sandbox = self.pause(owner, &session.sandbox).await?;
-        let changed = self.step(owner, id, SessionRequest::Suspend).await?;
+        let sandbox = self.access().sandbox(&session.sandbox).pause().await?;
+        let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Suspend).await?;
         if changed.written {
-            self.tell(&changed.session, Event::SessionSuspended);
+            self.engine.tell(&changed.session, Event::SessionSuspended);
         }
         Ok(SessionView { session: changed.session, sandbox: Some(sandbox) })
     }
 
     /// Makes a detached, suspended or expired session active again, and its sandbox run.
-    pub async fn resume_session(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
-        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
-        finished(async move { engine.resume_now(&owner, &id).await }).await
+    pub async fn resume(&self) -> Result<SessionView, EngineError> {
+        let session = self.clone();
+        finished(async move { session.resume_now().await }).await
     }
 
-    async fn resume_now(&self, owner: &Owner, id: &SessionId) -> Result<SessionView, EngineError> {
-        self.may_change()?;
-        let session = self.asked(owner, id, SessionRequest::Resume).await?;
-        if session.deadline.as_ref().is_some_and(|deadline| deadline.is_due(self.shared.parts.clock.as_ref()))
+    async fn resume_now(&self) -> Result<SessionView, EngineError> {
+        self.engine.may_change()?;
+        let session = self.engine.asked(self.owner(), &self.id, SessionRequest::Resume).await?;
+        if session
+            .deadline
+            .as_ref()
+            .is_some_and(|deadline| deadline.is_due(self.engine.shared.parts.clock.as_ref()))
         {
             let advice = "it lasted as long as it may: acquire another on the same sandbox";
-            return Err(EngineError::SessionState { id: id.clone(), state: session.state, advice });
+            return Err(EngineError::SessionState { id: self.id.clone(), state: session.state, advice });
         }
-        let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
-        self.made(owner, &session.sandbox).await?;
-        self.set_going(owner, &session.sandbox).await?;
-        let changed = self.step(owner, id, SessionRequest::Resume).await?;
-        let sandbox = self.still_alive(owner, &session.sandbox).await?;
+        let _turn = self.engine.shared.leases.turns.hold(session.sandbox.clone()).await;
+        self.engine.made(self.owner(), &session.sandbox).await?;
+        self.engine.set_going(self.owner(), &session.sandbox).await?;
+        let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Resume).await?;
+        let sandbox = self.engine.still_alive(self.owner(), &session.sandbox).await?;
         if changed.written {
-            self.tell(&changed.session, Event::SessionResumed);
+            self.engine.tell(&changed.session, Event::SessionResumed);
         }
         Ok(SessionView { session: changed.session, sandbox: Some(sandbox) })
     }
 
     /// The client gives the session back. A sandbox that no other session holds is stopped, or destroyed with its files.
-    pub async fn release(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        release: Release,
-    ) -> Result<SessionRecord, EngineError> {
-        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
-        finished(async move { engine.release_now(&owner, &id, release).await }).await
+    pub async fn release(&self, release: Release) -> Result<SessionRecord, EngineError> {
+        let session = self.clone();
+        finished(async move { session.release_now(release).await }).await
     }
 
-    async fn release_now(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        release: Release,
-    ) -> Result<SessionRecord, EngineError> {
-        self.may_change()?;
-        let session = self.asked(owner, id, SessionRequest::Release).await?;
-        let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
-        let changed = self.step(owner, id, SessionRequest::Release).await?;
+    async fn release_now(&self, release: Release) -> Result<SessionRecord, EngineError> {
+        self.engine.may_change()?;
+        let session = self.engine.asked(self.owner(), &self.id, SessionRequest::Release).await?;
+        let _turn = self.engine.shared.leases.turns.hold(session.sandbox.clone()).await;
+        let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Release).await?;
         if !changed.written {
             return Ok(changed.session);
         }
-        if let Err(error) = self.let_go(&changed.session, release).await {
-            self.change_back(&changed).await;
+        if let Err(error) = self.engine.let_go(&changed.session, release).await {
+            self.engine.change_back(&changed).await;
             return Err(error);
         }
-        self.tell(&changed.session, Event::SessionReleased);
+        self.engine.tell(&changed.session, Event::SessionReleased);
         Ok(changed.session)
     }
 
     /// Ends the session and, whoever else uses it, its sandbox with all files.
-    pub async fn terminate(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        by: &str,
-    ) -> Result<SessionRecord, EngineError> {
-        let (engine, owner, id, by) = (self.clone(), owner.clone(), id.clone(), by.to_owned());
-        finished(async move { engine.terminate_now(&owner, &id, &by).await }).await
+    pub async fn terminate(&self) -> Result<SessionRecord, EngineError> {
+        let session = self.clone();
+        finished(async move { session.terminate_now().await }).await
     }
 
-    async fn terminate_now(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        by: &str,
-    ) -> Result<SessionRecord, EngineError> {
-        self.may_change()?;
-        let session = self.asked(owner, id, SessionRequest::Terminate).await?;
+    async fn terminate_now(&self) -> Result<SessionRecord, EngineError> {
+        self.engine.may_change()?;
+        let session = self.engine.asked(self.owner(), &self.id, SessionRequest::Terminate).await?;
         if session.state == SessionState::Terminated {
             return Ok(session);
         }
-        let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
+        let _turn = self.engine.shared.leases.turns.hold(session.sandbox.clone()).await;
         // The sandbox's end ends its sessions; what follows is for a sandbox that had ended before.
-        found(self.stop(owner, &session.sandbox, StoppedFiles::Delete, by).await)?;
-        let changed = self.step(owner, id, SessionRequest::Terminate).await?;
+        let by = self.caller.name.as_str();
+        found(self.engine.stop_by(by, self.owner(), &session.sandbox, StoppedFiles::Delete).await)?;
+        let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Terminate).await?;
         if changed.written {
-            self.tell(&changed.session, Event::SessionTerminated { by: by.to_owned() });
+            self.engine.tell(&changed.session, Event::SessionTerminated { by: by.to_owned() });
         }
         Ok(changed.session)
     }
 
     /// The client's model works for up to `seconds`: the sandbox does not count as idle. Zero ends the lease.
-    pub async fn think(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-        seconds: u64,
-    ) -> Result<SessionRecord, EngineError> {
-        self.may_change()?;
-        let most = self.shared.settings.most_thinking_s;
+    pub async fn think(&self, seconds: u64) -> Result<SessionRecord, EngineError> {
+        self.engine.may_change()?;
+        let most = self.engine.shared.settings.most_thinking_s;
         if seconds > most {
             let message = format!("a client may think for {most} s at a time, and then say so again");
-            return Err(EngineError::invalid("seconds", message));
+            return Err(EngineError::invalid(Field::ThinkingTime, message));
         }
-        let clock = self.shared.parts.clock.clone();
+        let clock = self.engine.shared.parts.clock.clone();
         let changed = self
-            .change(owner, id, move |session| {
+            .engine
+            .change(self.owner(), &self.id, move |session| {
                 permit(session, SessionRequest::Think)?;
                 let until = (seconds > 0).then(|| Deadline::after(clock.as_ref(), seconds * 1000));
                 session.thinking_until = until;
@@ -167,7 +148,9 @@ impl Engine {
             .await?;
         Ok(changed.session)
     }
+}
 
+impl Engine {
     /// Takes a session where the request leads, if anywhere.
     pub(crate) async fn step(
         &self,
@@ -186,6 +169,18 @@ impl Engine {
         .await
     }
 
+    /// Only the node that holds a sandbox changes its sessions.
+    pub(crate) async fn check_session(&self, owner: &Owner, id: &SessionId) -> Result<(), EngineError> {
+        let (engine, owner, id) = (self.inner(), owner.clone(), id.clone());
+        self.catalog(move |catalog| {
+            let session = catalog.session(&owner, &id)?;
+            let sandbox =
+                session.map(|session| catalog.sandbox(&owner, &session.sandbox)).transpose()?.flatten();
+            sandbox.map_or(Ok(()), |sandbox| engine.check_node(&id, &sandbox.node))
+        })
+        .await
+    }
+
     /// Changes a session inside the catalog's transaction. The change says whether there is anything to be written.
     pub(crate) async fn change(
         &self,
@@ -193,6 +188,7 @@ impl Engine {
         id: &SessionId,
         mut change: impl FnMut(&mut SessionRecord) -> Result<bool, EngineError> + Send + 'static,
     ) -> Result<Changed, EngineError> {
+        self.check_session(owner, id).await?;
         let (owner, id) = (owner.clone(), id.clone());
         let changed = self
             .catalog(move |catalog| {
@@ -260,7 +256,7 @@ impl Engine {
             Release::KeepAlive => StoppedFiles::Keep,
             Release::Destroy => StoppedFiles::Delete,
         };
-        found(self.stop(&session.owner, &session.sandbox, files, &session.client).await)
+        found(self.stop_by(&session.client, &session.owner, &session.sandbox, files).await)
     }
 
     /// Puts a session back where it was before a change that led nowhere.

@@ -3,6 +3,8 @@ use std::path::{Component, Path};
 
 use warren_core::{ByteSize, Mount, MountAccess, RootTree, SandboxSpec};
 
+use crate::admit::check_words;
+use crate::error::Field;
 use crate::{EngineError, Requirements};
 
 /// The sandbox's own system directories: readable, and never anybody's to write.
@@ -11,7 +13,9 @@ const SYSTEM: [&str; 2] = ["/proc", "/sys"];
 impl Requirements {
     /// What is wrong with the requirements themselves.
     pub(crate) fn validate(&self) -> Result<(), EngineError> {
-        for (field, paths) in [("required.readable", &self.readable), ("required.writable", &self.writable)] {
+        for (field, paths) in
+            [(Field::RequiredReadable, &self.readable), (Field::RequiredWritable, &self.writable)]
+        {
             if let Some(path) = paths.iter().find(|path| !is_plain(path)) {
                 let shown: String = path.display().to_string().escape_default().take(200).collect();
                 return Err(EngineError::invalid(
@@ -20,7 +24,7 @@ impl Requirements {
                 ));
             }
         }
-        super::check_words("required.labels", &self.labels)
+        check_words(Field::RequiredLabels, &self.labels)
     }
 
     /// Whether the roots and mounts of a sandbox have to be known to judge it.
@@ -32,14 +36,14 @@ impl Requirements {
     pub(crate) fn complete(&self, spec: &mut SandboxSpec, most_memory: ByteSize) -> Result<(), EngineError> {
         if self.network && spec.network.is_none() {
             let message = "the network is required, and the sandbox is asked for without one";
-            return Err(EngineError::invalid("required.network", message));
+            return Err(EngineError::invalid(Field::RequiredNetwork, message));
         }
         if let Some(memory) = self.memory {
             if memory > most_memory {
                 let message = format!(
                     "{memory} of memory are required, and no sandbox may have more than {most_memory}"
                 );
-                return Err(EngineError::invalid("required.memory_mib", message));
+                return Err(EngineError::invalid(Field::RequiredMemory, message));
             }
             spec.limits.memory = spec.limits.memory.max(memory);
         }
@@ -156,10 +160,10 @@ mod tests {
         required.complete(&mut fresh, ByteSize::gib(8)).unwrap();
         assert_eq!((fresh.limits.memory, fresh.labels), (ByteSize::gib(6), labels("a", "b")));
         let error = required.complete(&mut spec(), ByteSize::gib(5)).unwrap_err();
-        assert!(matches!(error, EngineError::Invalid { field, .. } if field == "required.memory_mib"));
+        assert!(matches!(error, EngineError::Invalid { field: Field::RequiredMemory, .. }));
         let required = Requirements { network: true, ..Requirements::default() };
         let error = required.complete(&mut spec(), ByteSize::gib(5)).unwrap_err();
-        assert!(matches!(error, EngineError::Invalid { field, .. } if field == "required.network"));
+        assert!(matches!(error, EngineError::Invalid { field: Field::RequiredNetwork, .. }));
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl Engine {
         if !self.holders(owner, id).await?.is_empty() {
             return Ok(());
         }
-        let sandbox = self.sandbox(owner, id).await?;
+        let sandbox = self.record_of(owner, id).await?;
         let files = match sandbox.on_expiry {
             OnExpiry::Delete if !keep => StoppedFiles::Delete,
             OnExpiry::Delete | OnExpiry::Keep | OnExpiry::Pause => StoppedFiles::Keep,
@@ -226,7 +226,7 @@ impl Engine {
     /// The process ended between the end of a sandbox and the word of it to this session.
     async fn orphaned(&self, session: &SessionRecord) {
         let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
-        match self.sandbox(&session.owner, &session.sandbox).await {
+        match self.record_of(&session.owner, &session.sandbox).await {
             Ok(sandbox) if !sandbox.is_live() => self.lose(session, &sandbox).await,
             Ok(_) => {}
             Err(error) => {
@@ -280,7 +280,7 @@ fn all_sessions(
 type Swept = (Vec<SessionRecord>, Vec<(SessionRecord, Due)>);
 
 fn due_sessions(catalog: &dyn Catalog, clock: &dyn Clock) -> Result<Swept, CatalogError> {
-    let open = catalog.open_sessions()?;
+    let open = catalog.open_sessions(catalog.node())?;
     let mut due = Vec::new();
     for session in &open {
         let sandbox = catalog.sandbox(&session.owner, &session.sandbox)?;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use warren_core::{Owner, RunLimits, SandboxRecord, SandboxSpec, SessionRecord, SessionState, TemplateName};
 use warren_testkit::{
-    FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+    Standing,
 };
 
 use crate::{Acquire, Acquired, Engine, EngineError, NewSandbox, Parts, Requirements, Settings};
@@ -32,6 +33,7 @@ impl Bench {
             catalog: Arc::new(MemoryCatalog::new()),
             templates: Arc::new(FakeTemplates::new()),
             layers: backend.layers(),
+            build_files: Arc::new(FakeBuildFiles::default()),
             networks: FakeNetworks::new(),
             clock: clock.clone(),
             random: Arc::new(FakeRandom::new(7)),
@@ -43,7 +45,7 @@ impl Bench {
     }
 
     pub(crate) async fn acquire(&self) -> Acquired {
-        self.engine.acquire(&owner(), request()).await.unwrap()
+        self.engine.of(&owner()).sessions().acquire(request()).await.unwrap()
     }
 
     /// A session as the catalog has it.
@@ -89,7 +91,7 @@ pub(crate) fn limits(runs: u32) -> RunLimits {
 /// The field that an error is about.
 pub(crate) fn field<T: std::fmt::Debug>(result: Result<T, EngineError>) -> String {
     match result {
-        Err(EngineError::Invalid { field, .. }) => field,
+        Err(EngineError::Invalid { field, .. }) => field.to_string(),
         other => panic!("expected an invalid field, got {other:?}"),
     }
 }

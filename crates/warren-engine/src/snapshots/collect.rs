@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{LayerId, Owner, SandboxId, SandboxRecord, SnapshotId, SnapshotReason, SnapshotRecord};
 
-use super::keep::all_snapshots;
 use super::thin::{Moment, surplus};
 use crate::blocking::blocking;
 use crate::error::sentence;
+use crate::state::all_snapshots;
 use crate::{Engine, EngineError};
 
 /// After this many snapshots a sandbox's are thinned without waiting for the sweep.
@@ -100,8 +100,12 @@ impl Engine {
             }
         };
         keep(&self.shared.keep.pinned());
-        parts.catalog.layers_of_snapshots()?.iter().for_each(|layer| keep(std::slice::from_ref(layer)));
-        for record in parts.catalog.unfinished_sandboxes()? {
+        parts
+            .catalog
+            .layers_of_snapshots(self.node())?
+            .iter()
+            .for_each(|layer| keep(std::slice::from_ref(layer)));
+        for record in parts.catalog.unfinished_sandboxes(self.node())? {
             keep(&record.history.stack.0);
         }
         for backend in &parts.backends {
@@ -163,7 +167,7 @@ fn anchors_but_of(
     going: Option<&SandboxId>,
 ) -> Result<HashSet<SnapshotId>, CatalogError> {
     let mut anchors = HashSet::new();
-    for record in catalog.unfinished_sandboxes()? {
+    for record in catalog.unfinished_sandboxes(catalog.node())? {
         if Some(&record.id) == going {
             continue;
         }

@@ -6,11 +6,14 @@ use warren_core::{
     SnapshotRecord, Stack, TemplateName,
 };
 
-use super::keep::locked;
-use super::{Pin, Point};
+use super::{Point, Snapshots};
 use crate::blocking::blocking;
-use crate::driver::{Capture, CaptureOrder, Need, start_of};
-use crate::labour::{self, Trade};
+use crate::bounds::labour;
+use crate::cell::{Capture, CaptureOrder, Need, start_of};
+use crate::error::Field;
+use crate::state::Pin;
+use crate::state::locked;
+use crate::trade::Trade;
 use crate::{Engine, EngineError};
 
 /// A state that somebody works with: its layers stay as long as this does.
@@ -36,22 +39,16 @@ impl From<(SnapshotRecord, Pin)> for State {
     }
 }
 
-impl Engine {
+impl Snapshots {
     /// What differs between two states.
-    pub async fn diff(
-        &self,
-        owner: &Owner,
-        from: &Point,
-        to: &Point,
-        options: DiffOptions,
-    ) -> Result<Diff, EngineError> {
+    pub async fn diff(&self, from: &Point, to: &Point, options: DiffOptions) -> Result<Diff, EngineError> {
         let changes = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&changes);
         let keep = move |change| {
             locked(&told).push(change);
             true
         };
-        let end = self.diff_each(owner, from, to, options, keep).await?;
+        let end = self.diff_each(from, to, options, keep).await?;
         let changes = std::mem::take(&mut *locked(&changes));
         Ok(Diff { changes, truncated: end == Differences::More })
     }
@@ -60,17 +57,16 @@ impl Engine {
     /// to go on.
     pub async fn diff_each(
         &self,
-        owner: &Owner,
         from: &Point,
         to: &Point,
         options: DiffOptions,
         mut told: impl FnMut(Change) -> bool + Send + 'static,
     ) -> Result<Differences, EngineError> {
-        let place = self.place_for(owner, Trade::Reading).await?;
-        let from = self.state(owner, from).await?;
-        let to = self.state(owner, to).await?;
-        same_template("to", &from, &to)?;
-        let engine = self.inner();
+        let place = self.access.engine.place_for(self.access.owner(), Trade::Reading).await?;
+        let from = self.access.engine.state(self.access.owner(), from).await?;
+        let to = self.access.engine.state(self.access.owner(), to).await?;
+        same_template(Field::ComparedTo, &from, &to)?;
+        let engine = self.access.engine.inner();
         labour::at(place, move || {
             let root = engine.root_below(&from)?;
             let layers = &engine.shared.parts.layers;
@@ -78,7 +74,9 @@ impl Engine {
         })
         .await
     }
+}
 
+impl Engine {
     /// A state as somebody names it. That of a sandbox is captured if it is not.
     pub(super) async fn state(&self, owner: &Owner, point: &Point) -> Result<State, EngineError> {
         let id = match point {
@@ -112,7 +110,7 @@ impl Engine {
 
     /// What a sandbox began with.
     async fn beginning(&self, owner: &Owner, id: &SandboxId) -> Result<State, EngineError> {
-        let record = self.sandbox(owner, id).await?;
+        let record = self.record_of(owner, id).await?;
         let stack = record.history.began;
         let pin = self.shared.keep.pin(&stack.0);
         Ok(State { id: start_of(id), sandbox: record.id, stack, spec: record.spec, _pin: pin })
@@ -125,7 +123,7 @@ impl Engine {
 }
 
 /// Layers on different templates have nothing to do with one another.
-pub(super) fn same_template(field: &str, one: &State, other: &State) -> Result<(), EngineError> {
+pub(super) fn same_template(field: Field, one: &State, other: &State) -> Result<(), EngineError> {
     if one.template() == other.template() {
         return Ok(());
     }

@@ -1,35 +1,37 @@
 use std::time::Duration;
 
 use warren_core::catalog::SnapshotFilter;
-use warren_core::{Owner, PageRequest, SessionId, SessionRecord, SnapshotReason};
+use warren_core::{PageRequest, SessionRecord, SnapshotReason};
 
 use super::{EndedSession, Taken};
 use crate::blocking::finished;
-use crate::driver::CaptureOrder;
-use crate::{Engine, EngineError, Release};
+use crate::cell::CaptureOrder;
+use crate::{Engine, EngineError, Release, Session};
 
-impl Engine {
+impl Session {
     /// Captures the state that a session leaves, then gives the session back: its sandbox is stopped with its files kept, unless
     /// another session holds it. Another session can begin with the snapshot. Repeated, it answers with the same snapshot.
-    pub async fn end_session(&self, owner: &Owner, id: &SessionId) -> Result<EndedSession, EngineError> {
-        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
-        finished(async move { engine.end_session_now(&owner, &id).await }).await
+    pub async fn end(&self) -> Result<EndedSession, EngineError> {
+        let session = self.clone();
+        finished(async move { session.end_now().await }).await
     }
 
-    async fn end_session_now(&self, owner: &Owner, id: &SessionId) -> Result<EndedSession, EngineError> {
-        self.may_change()?;
-        let session = self.session_to_end(owner, id).await?;
-        if let Some(taken) = self.last_of(&session).await? {
-            let session = self.release(owner, id, Release::KeepAlive).await?;
+    async fn end_now(&self) -> Result<EndedSession, EngineError> {
+        self.engine.may_change()?;
+        let session = self.engine.session_to_end(self.owner(), &self.id).await?;
+        if let Some(taken) = self.engine.last_of(&session).await? {
+            let session = self.release(Release::KeepAlive).await?;
             return Ok(EndedSession { session, taken });
         }
         let asked = CaptureOrder::asked(SnapshotReason::End);
-        let order = CaptureOrder { durable: true, session: Some(id.clone()), ..asked };
-        let taken = self.take(owner, &session.sandbox, order).await?;
-        let session = self.release(owner, id, Release::KeepAlive).await?;
+        let order = CaptureOrder { durable: true, session: Some(self.id.clone()), ..asked };
+        let taken = self.engine.take(self.owner(), &session.sandbox, order).await?;
+        let session = self.release(Release::KeepAlive).await?;
         Ok(EndedSession { session, taken })
     }
+}
 
+impl Engine {
     /// What an earlier end of a session that no longer holds its sandbox captured.
     async fn last_of(&self, session: &SessionRecord) -> Result<Option<Taken>, EngineError> {
         if session.state.is_open() {
@@ -37,7 +39,7 @@ impl Engine {
         }
         let filter = SnapshotFilter { session: Some(session.id.clone()), ..SnapshotFilter::default() };
         let page = PageRequest { limit: PageRequest::MOST, after: None };
-        let found = self.snapshots(&session.owner, &filter, &page).await?;
+        let found = self.itself(&session.owner).snapshots().list(&filter, &page).await?;
         let last = found.items.into_iter().find(|snapshot| snapshot.reason == SnapshotReason::End);
         Ok(last.map(|snapshot| Taken { snapshot, frozen: Duration::ZERO, took: Duration::ZERO }))
     }

@@ -1,51 +1,46 @@
 use futures_util::future::join_all;
-use warren_core::{Event, OnExpiry, Owner, SandboxRecord, SnapshotReason, SnapshotRecord};
+use warren_core::{Event, OnExpiry, SandboxRecord, SnapshotReason, SnapshotRecord};
 
-use super::{ForkOrder, Point};
+use super::{ForkOrder, Point, Snapshots};
 use crate::blocking::finished;
-use crate::driver::CaptureOrder;
-use crate::error::sentence;
-use crate::{Acquired, Engine, EngineError, EngineStep, NewSandbox, StoppedFiles};
+use crate::cell::CaptureOrder;
+use crate::error::{Field, Wording, sentence};
+use crate::{Acquired, EngineError, EngineStep, NewSandbox, StoppedFiles};
 
 const MOST_FORKS: u32 = 100;
 
-impl Engine {
+impl Snapshots {
     /// Makes sandboxes that share everything with a state until they write. All of them, or none.
-    pub async fn fork(
-        &self,
-        owner: &Owner,
-        from: &Point,
-        order: ForkOrder,
-    ) -> Result<Vec<Acquired>, EngineError> {
-        self.may_change()?;
+    pub async fn fork(&self, from: &Point, order: ForkOrder) -> Result<Vec<Acquired>, EngineError> {
+        self.access.engine.may_change()?;
         if !(1..=MOST_FORKS).contains(&order.count) {
-            let message = format!("count must be between 1 and {MOST_FORKS}, got {}", order.count);
-            return Err(EngineError::invalid("count", message));
+            let message = format!("must be between 1 and {MOST_FORKS}, got {}", order.count);
+            return Err(EngineError::invalid(Field::ForkCount, Wording::Predicate(message)));
         }
-        let (engine, owner, from) = (self.clone(), owner.clone(), from.clone());
-        finished(async move { engine.fork_now(&owner, &from, order).await }).await
+        let (snapshots, from) = (self.clone(), from.clone());
+        finished(async move { snapshots.fork_now(&from, order).await }).await
     }
 
-    async fn fork_now(
-        &self,
-        owner: &Owner,
-        from: &Point,
-        order: ForkOrder,
-    ) -> Result<Vec<Acquired>, EngineError> {
+    async fn fork_now(&self, from: &Point, order: ForkOrder) -> Result<Vec<Acquired>, EngineError> {
         let snapshot = match from {
-            Point::Snapshot(id) => self.snapshot(owner, id).await?,
+            Point::Snapshot(id) => self.get(id).await?,
             Point::Sandbox(id) => {
-                self.take(owner, id, CaptureOrder::asked(SnapshotReason::Fork)).await?.snapshot
+                self.access
+                    .engine
+                    .take(self.access.owner(), id, CaptureOrder::asked(SnapshotReason::Fork))
+                    .await?
+                    .snapshot
             }
         };
         // What the original was told, where it is still known.
-        let original = self.sandbox(owner, &snapshot.sandbox).await.ok();
+        let original = self.access.sandbox(&snapshot.sandbox).record().await.ok();
         let made = join_all((0..order.count).map(|_| async {
             let new = forked(&snapshot, original.as_ref(), &order);
             let timeouts = original.as_ref().map(|original| original.timeouts);
             let (client, backend) = (order.client.clone(), snapshot.backend.clone());
-            let fork = self.make_fork(owner, client, timeouts, new, backend).await;
-            (self.shared.parts.passed)(EngineStep::ForkMade);
+            let fork =
+                self.access.engine.make_fork(self.access.owner(), client, timeouts, new, backend).await;
+            (self.access.engine.shared.parts.passed)(EngineStep::ForkMade);
             fork
         }))
         .await;
@@ -58,12 +53,12 @@ impl Engine {
             }
         }
         if let Some(error) = failed {
-            self.remove_forks(owner, forks).await;
+            self.remove_forks(forks).await;
             return Err(error);
         }
         let count = order.count;
-        self.emit(
-            owner,
+        self.access.engine.emit(
+            self.access.owner(),
             Some(&snapshot.sandbox),
             None,
             Event::SandboxForked { snapshot: snapshot.id, count },
@@ -71,10 +66,12 @@ impl Engine {
         Ok(forks)
     }
 
-    async fn remove_forks(&self, owner: &Owner, forks: Vec<Acquired>) {
+    async fn remove_forks(&self, forks: Vec<Acquired>) {
         join_all(forks.into_iter().map(|fork| async move {
             let id = fork.sandbox.id;
-            if let Err(error) = self.stop(owner, &id, StoppedFiles::Delete, "a fork that failed").await {
+            let (engine, owner) = (&self.access.engine, self.access.owner());
+            let stopped = engine.stop_by("a fork that failed", owner, &id, StoppedFiles::Delete).await;
+            if let Err(error) = stopped {
                 tracing::error!(sandbox.id = %id, error = sentence(&error), "a fork is left of several that could not all be made");
             }
         }))
@@ -99,6 +96,8 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
             .on_expiry
             .or_else(|| original.map(|original| original.on_expiry))
             .unwrap_or(OnExpiry::Keep),
+        start: original.and_then(|original| original.start.clone()),
+        build: None,
         annotations: original.map(|original| original.annotations.clone()).unwrap_or_default(),
         from: Some(snapshot.id.clone()),
         automatic: original.map(|original| original.history.automatic),

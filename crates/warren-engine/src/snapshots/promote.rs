@@ -5,12 +5,16 @@ use warren_core::{
 };
 
 use super::compare::{State, ancestry, same_template};
-use super::{Pin, Point, PromoteOrder, Promoted, RolledBack};
+use super::{Point, PromoteOrder, Promoted};
 use crate::blocking::finished;
+use crate::bounds::{Place, labour};
 use crate::cell::Exclusive;
-use crate::driver::Goal;
-use crate::labour::{self, Place, Trade};
-use crate::{Engine, EngineError, EngineStep};
+use crate::cell::Goal;
+use crate::cell::RolledBack;
+use crate::error::Field;
+use crate::state::Pin;
+use crate::trade::Trade;
+use crate::{Engine, EngineError, EngineStep, Sandbox, SandboxHistory};
 
 /// A merge, and the snapshot of what came out of it.
 struct Joined {
@@ -18,46 +22,40 @@ struct Joined {
     snapshot: Option<SnapshotRecord>,
 }
 
-impl Engine {
+impl SandboxHistory {
     /// Merges what a sandbox changed since it and another had a common state into that other one.
-    pub async fn promote(
-        &self,
-        owner: &Owner,
-        fork: &SandboxId,
-        order: PromoteOrder,
-    ) -> Result<Promoted, EngineError> {
-        self.may_change()?;
-        let (engine, owner, fork) = (self.clone(), owner.clone(), fork.clone());
-        finished(async move { engine.promote_now(&owner, &fork, &order).await }).await
+    pub async fn promote(&self, order: PromoteOrder) -> Result<Promoted, EngineError> {
+        self.sandbox.engine.may_change()?;
+        let fork = self.clone();
+        finished(async move { fork.promote_now(&order).await }).await
     }
 
-    async fn promote_now(
-        &self,
-        owner: &Owner,
-        fork: &SandboxId,
-        order: &PromoteOrder,
-    ) -> Result<Promoted, EngineError> {
-        let record = self.sandbox(owner, fork).await?;
+    async fn promote_now(&self, order: &PromoteOrder) -> Result<Promoted, EngineError> {
+        let record = self.sandbox.record().await?;
         let Some(into) = order.into.clone().or(record.history.forked_from) else {
-            let message = format!("{fork} is no fork: say into which sandbox its changes are to go");
-            return Err(EngineError::invalid("into", message));
+            let message =
+                format!("{} is no fork: say into which sandbox its changes are to go", self.sandbox.id);
+            return Err(EngineError::invalid(Field::MergeTarget, message));
         };
-        if into == *fork {
-            return Err(EngineError::invalid("into", "a sandbox has nothing to merge into itself"));
+        if into == self.sandbox.id {
+            let message = "a sandbox has nothing to merge into itself";
+            return Err(EngineError::invalid(Field::MergeTarget, message));
         }
-        let place = self.place_for(owner, Trade::Reading).await?;
-        let theirs = self.state(owner, &Point::Sandbox(fork.clone())).await?;
+        let (engine, owner) = (&self.sandbox.engine, self.sandbox.owner());
+        let place = engine.place_for(owner, Trade::Reading).await?;
+        let theirs = engine.state(owner, &Point::Sandbox(self.sandbox.id.clone())).await?;
         // From here to the rollback nobody changes what the merge stands on.
-        let exclusive = if order.apply { Some(self.occupy(owner, &into, order.force).await?) } else { None };
-        let ours = self.state(owner, &Point::Sandbox(into.clone())).await?;
-        same_template("into", &ours, &theirs)?;
-        let joined = self.join_states(owner, &into, (ours, theirs), order, place).await?;
+        let exclusive =
+            if order.apply { Some(engine.occupy(owner, &into, order.force).await?) } else { None };
+        let ours = engine.state(owner, &Point::Sandbox(into.clone())).await?;
+        same_template(Field::MergeTarget, &ours, &theirs)?;
+        let joined = engine.join_states(owner, &into, (ours, theirs), order, place).await?;
         if order.apply && order.conflicts == Conflicts::Refuse && !joined.merge.conflicts.is_empty() {
             return Err(EngineError::MergeConflict { into, conflicts: joined.merge.conflicts });
         }
         let applied = match (exclusive, joined.snapshot) {
             (Some(exclusive), Some(snapshot)) => {
-                Some(self.apply(owner, fork, &into, exclusive, snapshot, order.force).await?)
+                Some(self.apply(&into, exclusive, snapshot, order.force).await?)
             }
             _ => None,
         };
@@ -67,24 +65,25 @@ impl Engine {
     /// The sandbox goes on with what came out of the merge.
     async fn apply(
         &self,
-        owner: &Owner,
-        fork: &SandboxId,
         into: &SandboxId,
         exclusive: Exclusive,
         snapshot: SnapshotRecord,
         force: bool,
     ) -> Result<RolledBack, EngineError> {
+        let Sandbox { engine, caller, id: fork } = &self.sandbox;
         let goal = Goal::To(snapshot.id.clone());
-        let rolled = match self.go_alone(exclusive, goal, force).await {
+        let rolled = match engine.go_alone(exclusive, goal, force).await {
             Some(rolled) => rolled?,
-            None => self.rollback(owner, into, &snapshot.id, force).await?,
+            None => engine.as_(caller).sandbox(into).history().rollback(&snapshot.id, force).await?,
         };
-        self.note_promote(&rolled, fork).await;
+        engine.note_promote(caller, &rolled, fork).await;
         let event = Event::SandboxPromoted { from: fork.clone(), snapshot: snapshot.id };
-        self.emit(owner, Some(into), None, event);
+        engine.emit(&caller.owner, Some(into), None, event);
         Ok(rolled)
     }
+}
 
+impl Engine {
     async fn join_states(
         &self,
         owner: &Owner,
@@ -118,6 +117,7 @@ impl Engine {
             let snapshot = SnapshotRecord {
                 id: engine.draw_snapshot(),
                 owner: owner.clone(),
+                node: record.node,
                 sandbox: into,
                 session: None,
                 parent: known.map(|ours| ours.id),
@@ -161,7 +161,7 @@ impl Engine {
             Some(base) => self.usable_snapshot(owner, &base.id),
             None => {
                 let message = "the two sandboxes have no snapshot in common, or it was deleted";
-                Err(EngineError::invalid("into", message))
+                Err(EngineError::invalid(Field::MergeTarget, message))
             }
         }
     }

@@ -1,38 +1,36 @@
 use warren_core::catalog::{CatalogErrorKind, Durability, SnapshotFilter};
-use warren_core::{Event, Owner, Page, PageRequest, SnapshotId, SnapshotRecord};
+use warren_core::{Event, Page, PageRequest, SnapshotId, SnapshotRecord};
 
+use super::Snapshots;
 use crate::blocking::{blocking, finished};
-use crate::driver::Task;
+use crate::cell::Task;
+use crate::error::{Field, Wording};
 use crate::{Engine, EngineError, EngineStep};
 
-impl Engine {
-    pub async fn snapshots(
+impl Snapshots {
+    pub async fn list(
         &self,
-        owner: &Owner,
         filter: &SnapshotFilter,
         page: &PageRequest,
     ) -> Result<Page<SnapshotRecord>, EngineError> {
-        let (owner, filter, page) = (owner.clone(), filter.clone(), page.clone());
-        Ok(self.catalog(move |catalog| catalog.snapshots(&owner, &filter, &page)).await?)
+        let (owner, filter, page) = (self.access.owner().clone(), filter.clone(), page.clone());
+        Ok(self.access.engine.catalog(move |catalog| catalog.snapshots(&owner, &filter, &page)).await?)
     }
 
-    pub async fn snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<SnapshotRecord, EngineError> {
-        let (whose, which) = (owner.clone(), id.clone());
-        let found = self.catalog(move |catalog| catalog.snapshot(&whose, &which)).await?;
+    pub async fn get(&self, id: &SnapshotId) -> Result<SnapshotRecord, EngineError> {
+        let (whose, which) = (self.access.owner().clone(), id.clone());
+        let found = self.access.engine.catalog(move |catalog| catalog.snapshot(&whose, &which)).await?;
         found.ok_or_else(|| EngineError::snapshot_not_found(id))
     }
 
     /// Gives a snapshot a name, or takes it away.
-    pub async fn name_snapshot(
-        &self,
-        owner: &Owner,
-        id: &SnapshotId,
-        name: Option<String>,
-    ) -> Result<SnapshotRecord, EngineError> {
-        self.may_change()?;
+    pub async fn rename(&self, id: &SnapshotId, name: Option<String>) -> Result<SnapshotRecord, EngineError> {
+        self.access.engine.may_change()?;
         name.as_deref().map_or(Ok(()), check_name)?;
-        let snapshot = self.snapshot(owner, id).await?;
-        let (engine, owner, which, wanted) = (self.inner(), owner.clone(), id.clone(), name.clone());
+        let snapshot = self.get(id).await?;
+        self.access.engine.check_node(id, &snapshot.node)?;
+        let (engine, owner, which, wanted) =
+            (self.access.engine.inner(), self.access.owner().clone(), id.clone(), name.clone());
         let changed = blocking(move || {
             engine.change_snapshot(&owner, &which, Durability::Disk, |row| {
                 let differs = row.name != wanted;
@@ -51,19 +49,22 @@ impl Engine {
     }
 
     /// Deletes a snapshot. Sandboxes keep what they have; those that come after it in the tree go on with what came before it.
-    pub async fn delete_snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<(), EngineError> {
-        self.may_change()?;
-        let snapshot = self.snapshot(owner, id).await?;
-        let engine = self.clone();
+    pub async fn delete(&self, id: &SnapshotId) -> Result<(), EngineError> {
+        self.access.engine.may_change()?;
+        let snapshot = self.get(id).await?;
+        self.access.engine.check_node(id, &snapshot.node)?;
+        let engine = self.access.engine.clone();
         finished(async move { engine.delete_now(snapshot).await }).await
     }
+}
 
+impl Engine {
     async fn delete_now(&self, snapshot: SnapshotRecord) -> Result<(), EngineError> {
         let SnapshotRecord { id, owner, parent, sandbox, .. } = snapshot;
         let named_by = id.clone();
         let holders = self
             .catalog(move |catalog| {
-                let mut records = catalog.unfinished_sandboxes()?;
+                let mut records = catalog.unfinished_sandboxes(catalog.node())?;
                 records.retain(|record| {
                     record.history.head.as_ref() == Some(&named_by) || record.history.redo.contains(&named_by)
                 });
@@ -90,7 +91,10 @@ pub(super) fn check_name(name: &str) -> Result<(), EngineError> {
     if (1..=128).contains(&count) && !name.trim().is_empty() && !name.chars().any(char::is_control) {
         return Ok(());
     }
-    Err(EngineError::invalid("name", "name takes 1 to 128 printable characters"))
+    Err(EngineError::invalid(
+        Field::SnapshotName,
+        Wording::Predicate("takes 1 to 128 printable characters".to_owned()),
+    ))
 }
 
 #[cfg(test)]

@@ -1,65 +1,42 @@
 use warren_core::{Owner, SandboxId, SnapshotId};
 
-use super::RolledBack;
 use crate::blocking::finished;
 use crate::cell::Exclusive;
-use crate::driver::{Goal, Mail, RollbackOrder, Task};
-use crate::{Engine, EngineError};
+use crate::cell::RolledBack;
+use crate::cell::{Goal, Mail, RollbackOrder, Task};
+use crate::error::{Field, Wording};
+use crate::{Engine, EngineError, Sandbox, SandboxHistory};
 
 /// More states than anybody goes back at a time.
 const MOST_STEPS: u32 = 10_000;
 
-impl Engine {
+impl SandboxHistory {
     /// Gives a sandbox the files of an earlier state, after capturing those it has. Its processes end. `force`: also those
     /// that somebody waits for.
-    pub async fn rollback(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        to: &SnapshotId,
-        force: bool,
-    ) -> Result<RolledBack, EngineError> {
-        self.go(owner, id, Goal::To(to.clone()), force).await
+    pub async fn rollback(&self, to: &SnapshotId, force: bool) -> Result<RolledBack, EngineError> {
+        self.go(Goal::To(to.clone()), force).await
     }
 
     /// Goes back this many states, or as many as there are.
-    pub async fn undo(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        steps: u32,
-        force: bool,
-    ) -> Result<RolledBack, EngineError> {
+    pub async fn undo(&self, steps: u32, force: bool) -> Result<RolledBack, EngineError> {
         check_steps(steps)?;
-        self.go(owner, id, Goal::Undo(steps), force).await
+        self.go(Goal::Undo(steps), force).await
     }
 
     /// Takes back an undo, or a rollback.
-    pub async fn redo(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        steps: u32,
-        force: bool,
-    ) -> Result<RolledBack, EngineError> {
+    pub async fn redo(&self, steps: u32, force: bool) -> Result<RolledBack, EngineError> {
         check_steps(steps)?;
-        self.go(owner, id, Goal::Redo(steps), force).await
+        self.go(Goal::Redo(steps), force).await
     }
 
-    async fn go(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        goal: Goal,
-        force: bool,
-    ) -> Result<RolledBack, EngineError> {
-        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+    async fn go(&self, goal: Goal, force: bool) -> Result<RolledBack, EngineError> {
+        let Sandbox { engine, caller, id } = self.sandbox.clone();
         finished(async move {
             loop {
-                let exclusive = engine.occupy(&owner, &id, force).await?;
+                let exclusive = engine.occupy(&caller.owner, &id, force).await?;
                 if let Some(answer) = engine.go_alone(exclusive, goal.clone(), force).await {
                     if let Ok(rolled) = &answer {
-                        engine.note_rollback(rolled).await;
+                        engine.note_rollback(&caller, rolled).await;
                     }
                     return answer;
                 }
@@ -68,7 +45,9 @@ impl Engine {
         })
         .await
     }
+}
 
+impl Engine {
     /// Sends a sandbox somewhere, for one who has it to himself; `None` when its driver has left.
     pub(super) async fn go_alone(
         &self,
@@ -103,5 +82,8 @@ fn check_steps(steps: u32) -> Result<(), EngineError> {
     if (1..=MOST_STEPS).contains(&steps) {
         return Ok(());
     }
-    Err(EngineError::invalid("steps", format!("steps must be between 1 and {MOST_STEPS}, got {steps}")))
+    Err(EngineError::invalid(
+        Field::Steps,
+        Wording::Predicate(format!("must be between 1 and {MOST_STEPS}, got {steps}")),
+    ))
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use warren_core::catalog::Durability;
 use warren_core::{LayerId, Owner, SQUASH_DEPTH, SandboxId, SandboxRecord};
 
-use super::Pin;
-use super::keep::{locked, restacked, stands_on};
-use crate::driver::Task;
+use crate::bounds::labour;
+use crate::cell::Task;
 use crate::error::sentence;
-use crate::labour::{self, Trade};
+use crate::state::Pin;
+use crate::state::{locked, restacked, stands_on};
+use crate::trade::Trade;
 use crate::{Engine, EngineError, EngineStep};
 
 /// Says that a sandbox's layers are no longer being squashed.
@@ -68,7 +69,7 @@ impl Engine {
         (parts.passed)(EngineStep::SquashMade);
         // Those that it replaces are on disk, or soon will be; once they are gone it has to be.
         parts.layers.sync(std::slice::from_ref(into))?;
-        let top = run.first().map_or(Ok(Vec::new()), |top| parts.catalog.snapshots_on(top))?;
+        let top = run.first().map_or(Ok(Vec::new()), |top| parts.catalog.snapshots_on(self.node(), top))?;
         for row in top.iter().filter(|row| stands_on(&row.stack, run)) {
             self.change_snapshot(&row.owner, &row.id, Durability::Disk, |row| {
                 let same = stands_on(&row.stack, run);
@@ -79,7 +80,7 @@ impl Engine {
             })?;
         }
         (parts.passed)(EngineStep::SquashRewritten);
-        let mut holders = parts.catalog.unfinished_sandboxes()?;
+        let mut holders = parts.catalog.unfinished_sandboxes(self.node())?;
         holders.retain(|record| stands_on(&record.history.stack, run));
         Ok(holders)
     }

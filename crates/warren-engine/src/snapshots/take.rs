@@ -1,28 +1,43 @@
 use warren_core::{Owner, SandboxId, SessionId, SnapshotReason, Space, Stack};
 
 use super::records::check_name;
-use super::{TakeSnapshot, Taken, TurnDone};
+use super::{TakeSnapshot, TurnDone};
 use crate::blocking::blocking;
-use crate::driver::{Capture, CaptureOrder};
-use crate::{Engine, EngineError};
+use crate::cell::Taken;
+use crate::cell::{Capture, CaptureOrder};
+use crate::error::Field;
+use crate::{Engine, EngineError, Sandbox, SandboxHistory};
 
 /// The end of a turn does not wait for the counting of more files than this.
 const MOST_COUNTED: u64 = 20_000;
 
-impl Engine {
+impl SandboxHistory {
     /// Captures a sandbox's files.
-    pub async fn take_snapshot(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        order: TakeSnapshot,
-    ) -> Result<Taken, EngineError> {
+    pub async fn take(&self, order: TakeSnapshot) -> Result<Taken, EngineError> {
         let TakeSnapshot { name, durable, session } = order;
         let asked = CaptureOrder::asked(SnapshotReason::Request);
-        self.take(owner, id, CaptureOrder { name, durable, session, ..asked }).await
+        let Sandbox { engine, caller, id } = &self.sandbox;
+        engine.take(&caller.owner, id, CaptureOrder { name, durable, session, ..asked }).await
     }
 
-    /// As [`Engine::take_snapshot`], because a tool call asked for it.
+    /// A turn is over: captures the state it left.
+    pub async fn complete_turn(
+        &self,
+        session: Option<SessionId>,
+        name: Option<String>,
+    ) -> Result<TurnDone, EngineError> {
+        let asked = CaptureOrder::asked(SnapshotReason::Turn);
+        let order = CaptureOrder { name, session: session.clone(), turn: true, ..asked };
+        let Sandbox { engine, caller, id } = &self.sandbox;
+        let taken = engine.take(&caller.owner, id, order).await?;
+        engine.note_turn(caller, id, session, &taken.snapshot).await;
+        let space_used = engine.space_used(&caller.owner, id, &taken.snapshot.stack).await;
+        Ok(TurnDone { turn: taken.snapshot.turn.unwrap_or_default(), taken, space_used })
+    }
+}
+
+impl Engine {
+    /// As [`SandboxHistory::take`], because a tool call asked for it.
     pub(crate) async fn take_after_tool(
         &self,
         owner: &Owner,
@@ -33,23 +48,7 @@ impl Engine {
         self.take(owner, id, order).await
     }
 
-    /// A turn is over: captures the state it left.
-    pub async fn complete_turn(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        session: Option<SessionId>,
-        name: Option<String>,
-    ) -> Result<TurnDone, EngineError> {
-        let asked = CaptureOrder::asked(SnapshotReason::Turn);
-        let order = CaptureOrder { name, session: session.clone(), turn: true, ..asked };
-        let taken = self.take(owner, id, order).await?;
-        self.note_turn(owner, id, session, &taken.snapshot).await;
-        let space_used = self.space_used(owner, id, &taken.snapshot.stack).await;
-        Ok(TurnDone { turn: taken.snapshot.turn.unwrap_or_default(), taken, space_used })
-    }
-
-    pub(super) async fn take(
+    pub(crate) async fn take(
         &self,
         owner: &Owner,
         id: &SandboxId,
@@ -63,7 +62,7 @@ impl Engine {
             let session = self.session_record(owner, session).await?;
             if session.sandbox != *id {
                 let message = format!("session {} is not one of {id}", session.id);
-                return Err(EngineError::invalid("session_id", message));
+                return Err(EngineError::invalid(Field::Session, message));
             }
         }
         match self.capture(owner, id, order).await? {
@@ -78,7 +77,7 @@ impl Engine {
 
     /// What the layers hold that a sandbox made itself; `None` if that takes long to count.
     async fn space_used(&self, owner: &Owner, id: &SandboxId, stack: &Stack) -> Option<Space> {
-        let record = self.sandbox(owner, id).await.ok()?;
+        let record = self.record_of(owner, id).await.ok()?;
         let shared =
             if stack.0.ends_with(&record.history.began.0) { record.history.began.depth() } else { 0 };
         let own: Vec<_> = stack.0.iter().take(stack.depth().saturating_sub(shared)).cloned().collect();

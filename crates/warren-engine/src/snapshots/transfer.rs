@@ -10,35 +10,92 @@ use warren_core::{
 };
 
 use super::compare::{State, ancestry, same_template};
-use super::keep::locked;
 use super::records::check_name;
-use super::{ExportOrder, Pin, Point};
-use crate::labour::{self, Trade};
+use super::{ExportOrder, Point, Snapshots};
+use crate::bounds::labour;
+use crate::error::Field;
+use crate::state::Pin;
+use crate::state::locked;
+use crate::trade::Trade;
 use crate::{Engine, EngineError, EngineStep};
 
-impl Engine {
+impl Snapshots {
     /// Writes a state for others, on a thread of its own, at the pace of who takes it. An error may come after some bytes.
     pub async fn export(
         &self,
-        owner: &Owner,
         what: &Point,
         order: ExportOrder,
         mut to: Box<dyn Write + Send>,
     ) -> Result<(), EngineError> {
-        let place = self.place_for(owner, Trade::Carrying).await?;
-        let state = self.state(owner, what).await?;
+        let place = self.access.engine.place_for(self.access.owner(), Trade::Carrying).await?;
+        let state = self.access.engine.state(self.access.owner(), what).await?;
         let since = match &order {
             ExportOrder::Patch { since, .. } => {
-                let since = self.state(owner, since).await?;
-                same_template("since", &since, &state)?;
+                let since = self.access.engine.state(self.access.owner(), since).await?;
+                same_template(Field::Since, &since, &state)?;
                 Some(since)
             }
             ExportOrder::Tar { .. } | ExportOrder::History => None,
         };
-        let (engine, owner) = (self.inner(), owner.clone());
+        let (engine, owner) = (self.access.engine.inner(), self.access.owner().clone());
         labour::at(place, move || engine.export_now(&owner, &state, since.as_ref(), order, to.as_mut())).await
     }
 
+    /// Reads what another Warren exported, or a tar file, which needs a template to stand on. Answers with the snapshots in
+    /// order; the last is the newest.
+    pub async fn import(
+        &self,
+        format: ImportFormat,
+        template: Option<TemplateName>,
+        name: Option<String>,
+        mut from: Box<dyn Read + Send>,
+    ) -> Result<Vec<SnapshotRecord>, EngineError> {
+        self.access.engine.may_change()?;
+        self.access.engine.first_layered()?;
+        name.as_deref().map_or(Ok(()), check_name)?;
+        if format == ImportFormat::Tar && template.is_none() {
+            return Err(EngineError::invalid(Field::Template, "a tar file needs a template to stand on"));
+        }
+        let place = self.access.engine.place_for(self.access.owner(), Trade::Carrying).await?;
+        let (engine, owner) = (self.access.engine.inner(), self.access.owner().clone());
+        labour::at(place, move || {
+            engine.check_disk()?;
+            let root = match &template {
+                Some(template) => engine.root_for(template)?,
+                None => Vec::new(),
+            };
+            let pin = Mutex::new(engine.shared.keep.pin(&[]));
+            let draw = || {
+                let layer = engine.draw_layer();
+                locked(&pin).add(layer.clone());
+                layer
+            };
+            let imported = engine.shared.parts.layers.import(&root, from.as_mut(), format, &draw)?;
+            (engine.shared.parts.passed)(EngineStep::ImportMade);
+            engine.record_import(&owner, imported, template, name)
+        })
+        .await
+    }
+
+    /// Makes a template that begins with a snapshot's state.
+    pub async fn make_template(
+        &self,
+        snapshot: &SnapshotId,
+        name: &TemplateName,
+    ) -> Result<TemplateInfo, EngineError> {
+        self.access.engine.may_change()?;
+        let place = self.access.engine.place_for(self.access.owner(), Trade::Reading).await?;
+        let state = self.access.engine.state(self.access.owner(), &Point::Snapshot(snapshot.clone())).await?;
+        let (engine, name) = (self.access.engine.inner(), name.clone());
+        labour::at(place, move || {
+            engine.check_disk()?;
+            Ok(engine.shared.parts.layers.make_template(state.template(), &state.stack, &name)?)
+        })
+        .await
+    }
+}
+
+impl Engine {
     fn export_now(
         &self,
         owner: &Owner,
@@ -84,43 +141,6 @@ impl Engine {
         Ok((line, pin))
     }
 
-    /// Reads what another Warren exported, or a tar file, which needs a template to stand on. Answers with the snapshots in
-    /// order; the last is the newest.
-    pub async fn import(
-        &self,
-        owner: &Owner,
-        format: ImportFormat,
-        template: Option<TemplateName>,
-        name: Option<String>,
-        mut from: Box<dyn Read + Send>,
-    ) -> Result<Vec<SnapshotRecord>, EngineError> {
-        self.may_change()?;
-        self.first_layered()?;
-        name.as_deref().map_or(Ok(()), check_name)?;
-        if format == ImportFormat::Tar && template.is_none() {
-            return Err(EngineError::invalid("template", "a tar file needs a template to stand on"));
-        }
-        let place = self.place_for(owner, Trade::Carrying).await?;
-        let (engine, owner) = (self.inner(), owner.clone());
-        labour::at(place, move || {
-            engine.check_disk()?;
-            let root = match &template {
-                Some(template) => engine.root_for(template)?,
-                None => Vec::new(),
-            };
-            let pin = Mutex::new(engine.shared.keep.pin(&[]));
-            let draw = || {
-                let layer = engine.draw_layer();
-                locked(&pin).add(layer.clone());
-                layer
-            };
-            let imported = engine.shared.parts.layers.import(&root, from.as_mut(), format, &draw)?;
-            (engine.shared.parts.passed)(EngineStep::ImportMade);
-            engine.record_import(&owner, imported, template, name)
-        })
-        .await
-    }
-
     fn record_import(
         &self,
         owner: &Owner,
@@ -146,6 +166,7 @@ impl Engine {
             rows.push(SnapshotRecord {
                 id,
                 owner: owner.clone(),
+                node: self.node().clone(),
                 sandbox: sandbox.clone(),
                 session: None,
                 parent,
@@ -174,24 +195,6 @@ impl Engine {
         parts.layers.sync(&layers)?;
         parts.catalog.insert_snapshots(&rows, Durability::Disk)?;
         Ok(rows)
-    }
-
-    /// Makes a template that begins with a snapshot's state.
-    pub async fn make_template(
-        &self,
-        owner: &Owner,
-        snapshot: &SnapshotId,
-        name: &TemplateName,
-    ) -> Result<TemplateInfo, EngineError> {
-        self.may_change()?;
-        let place = self.place_for(owner, Trade::Reading).await?;
-        let state = self.state(owner, &Point::Snapshot(snapshot.clone())).await?;
-        let (engine, name) = (self.inner(), name.clone());
-        labour::at(place, move || {
-            engine.check_disk()?;
-            Ok(engine.shared.parts.layers.make_template(state.template(), &state.stack, &name)?)
-        })
-        .await
     }
 
     /// Whether a template is there and can be used. Blocks.

@@ -35,7 +35,7 @@ impl Answer {
     pub(super) fn outcome(&self) -> Outcome {
         let told = self.content.first().filter(|_| self.is_error && self.exit_code.is_none());
         let detail = told.and_then(|block| match block {
-            ContentBlock::Text { text, .. } => Some(crate::journal::cut(text)),
+            ContentBlock::Text { text, .. } => Some(crate::shown::cut(text)),
             ContentBlock::Image { .. } => None,
         });
         Outcome { exit_code: self.exit_code, detail }

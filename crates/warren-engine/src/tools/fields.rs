@@ -1,6 +1,7 @@
 use serde_json::{Map, Value};
 
 use crate::EngineError;
+use crate::error::Field;
 
 /// A tool's parameters, taken out one by one. What nobody took is refused.
 #[derive(Debug)]
@@ -13,7 +14,10 @@ impl Fields {
     pub(super) fn new(tool: &'static str, params: &Value) -> Result<Self, EngineError> {
         match params {
             Value::Object(given) => Ok(Self { tool, given: given.clone() }),
-            _ => Err(EngineError::invalid("params", format!("the parameters of `{tool}` are an object"))),
+            _ => Err(EngineError::invalid(
+                Field::ToolParameters,
+                format!("the parameters of `{tool}` are an object"),
+            )),
         }
     }
 
@@ -89,5 +93,5 @@ fn whole(value: &Value) -> Option<u64> {
 }
 
 fn invalid(name: &str, message: String) -> EngineError {
-    EngineError::invalid(format!("params.{name}"), message)
+    EngineError::invalid(Field::ToolParameter(name.to_owned()), message)
 }

@@ -13,6 +13,7 @@ use super::search::{self, Grep};
 use super::write::{self, Write};
 use super::{Context, ToolInfo};
 use crate::EngineError;
+use crate::error::Field;
 
 /// A tool by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl Tool {
     pub(super) fn named(name: &str) -> Result<Self, EngineError> {
         Self::ALL.into_iter().find(|tool| tool.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            EngineError::invalid("tool", format!("there is no tool `{name}`; there are: {known}"))
+            EngineError::invalid(Field::Tool, format!("there is no tool `{name}`; there are: {known}"))
         })
     }
 

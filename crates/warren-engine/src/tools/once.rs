@@ -3,71 +3,68 @@
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use warren_core::{Owner, SandboxId, ToolAnswer};
+use warren_core::ToolAnswer;
 
 use super::{ToolCall, ToolResult};
-use crate::error::sentence;
+use crate::error::{Field, sentence};
 use crate::guest::ANSWER;
-use crate::sessions::Keyed;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, Sandbox};
 
 /// Longest id of a call.
 const LONGEST: usize = 255;
-
-/// Calls with an id that are going on.
-pub(crate) type Calls = Keyed<(SandboxId, String)>;
 
 pub(super) fn check_id(call: &ToolCall) -> Result<(), EngineError> {
     let fits =
         |id: &String| (1..=LONGEST).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     match &call.call {
         Some(id) if !fits(id) => {
-            Err(EngineError::invalid("call_id", "it takes 1 to 255 visible ASCII characters"))
+            Err(EngineError::invalid(Field::ToolCall, "it takes 1 to 255 visible ASCII characters"))
         }
         _ => Ok(()),
     }
 }
 
-impl Engine {
+impl Sandbox {
     /// Does the work unless a call of this id was answered before. `limit_ms`: how long such a call may take.
     pub(super) async fn once(
         &self,
-        owner: &Owner,
-        id: &SandboxId,
         call: &ToolCall,
         limit_ms: u64,
         work: impl Future<Output = Result<ToolResult, EngineError>>,
     ) -> Result<ToolResult, EngineError> {
         let Some(name) = call.call.clone() else { return work.await };
         let patience = Duration::from_millis(limit_ms).saturating_add(ANSWER);
-        let turn = self.shared.calls.hold((id.clone(), name.clone()));
+        let turn = self.engine.shared.calls.hold((self.id.clone(), name.clone()));
         let Ok(_turn) = tokio::time::timeout(patience, turn).await else {
             let what = "the first call of this id".to_owned();
             return Err(EngineError::TimedOut { what, seconds: patience.as_secs() });
         };
         let begun = ToolAnswer {
-            owner: owner.clone(),
-            sandbox: id.clone(),
+            owner: self.owner().clone(),
+            sandbox: self.id.clone(),
             call: name.clone(),
             fingerprint: fingerprint(call),
             answer: None,
-            at_unix_ms: self.shared.parts.clock.unix_ms(),
+            at_unix_ms: self.engine.shared.parts.clock.unix_ms(),
         };
-        if let Some(answer) = self.begin_call(begun).await? {
+        if let Some(answer) = self.engine.begin_call(begun).await? {
             return Ok(answer);
         }
         let outcome = work.await;
         let answer = outcome.as_ref().ok().and_then(|result| serde_json::to_string(result).ok());
-        let sandbox = id.clone();
-        let kept = self.catalog(move |catalog| catalog.finish_call(&sandbox, &name, answer.as_deref())).await;
+        let sandbox = self.id.clone();
+        let kept =
+            self.engine.catalog(move |catalog| catalog.finish_call(&sandbox, &name, answer.as_deref())).await;
         if let Err(error) = kept {
             // The work is done; only a repeated call will not know it.
-            self.fault();
-            tracing::error!(sandbox.id = %id, error = sentence(&error), "cannot keep the answer to a tool call");
+            self.engine.fault();
+            tracing::error!(sandbox.id = %self.id, error = sentence(&error), "cannot keep the answer to a tool call");
         }
         outcome
     }
+}
 
+impl Engine {
     /// Writes down that a call begins. The answer, if it was made before.
     async fn begin_call(&self, begun: ToolAnswer) -> Result<Option<ToolResult>, EngineError> {
         let earlier = self

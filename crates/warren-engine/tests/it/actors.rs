@@ -1,7 +1,10 @@
 //! What the many do who use one sandbox at the same time.
 
 use warren_core::catalog::SnapshotFilter;
-use warren_core::{DiffOptions, NetworkMode, NetworkPolicy, PageRequest, SandboxId, SessionId, SnapshotId};
+use warren_core::{
+    DiffOptions, Field, NetworkMode, NetworkPolicy, PageRequest, PolicyField, SandboxId, SessionId,
+    SnapshotId,
+};
 use warren_engine::{Engine, EngineError, Patch, Point, Release, StoppedFiles, TakeSnapshot};
 use warren_testkit::FakeRandom;
 
@@ -93,9 +96,9 @@ impl Action {
 /// One that somebody else has cut off is told so.
 fn unless_closed(result: Result<(), EngineError>) -> Result<(), EngineError> {
     match result {
-        Err(EngineError::Invalid { field, .. }) if ["network.mode", "rules"].contains(&field.as_str()) => {
-            Ok(())
-        }
+        Err(EngineError::Invalid {
+            field: Field::Network(PolicyField::Mode) | Field::NetworkRules, ..
+        }) => Ok(()),
         other => other,
     }
 }
@@ -113,28 +116,28 @@ impl Actor {
         let (engine, id, session, me) = (&self.engine, &self.id, &self.session, owner());
         match action {
             Action::Exec => exec(engine, id, "echo x").await.map(drop),
-            Action::ExecAndLeave => engine.start(&me, id, program("sleep 1000")).await.map(drop),
-            Action::Attach => engine.attach(&me, attach(id)).await.map(drop),
-            Action::Pause => engine.pause(&me, id).await.map(drop),
-            Action::Resume => engine.resume(&me, id).await.map(drop),
-            Action::StopKeeping => engine.stop(&me, id, StoppedFiles::Keep, "keeper").await.map(drop),
-            Action::StopDeleting => engine.stop(&me, id, StoppedFiles::Delete, "deleter").await.map(drop),
-            Action::Detach => engine.detach(&me, session).await.map(drop),
-            Action::Suspend => engine.suspend(&me, session).await.map(drop),
-            Action::ResumeSession => engine.resume_session(&me, session).await.map(drop),
-            Action::Release => engine.release(&me, session, Release::KeepAlive).await.map(drop),
-            Action::Terminate => engine.terminate(&me, session, "terminator").await.map(drop),
-            Action::Patch => engine.update_sandbox(&me, id, Patch::default()).await.map(drop),
+            Action::ExecAndLeave => engine.of(&me).sandbox(id).start(program("sleep 1000")).await.map(drop),
+            Action::Attach => engine.of(&me).sessions().attach(attach(id)).await.map(drop),
+            Action::Pause => engine.of(&me).sandbox(id).pause().await.map(drop),
+            Action::Resume => engine.of(&me).sandbox(id).resume().await.map(drop),
+            Action::StopKeeping => engine.of(&me).sandbox(id).stop(StoppedFiles::Keep).await.map(drop),
+            Action::StopDeleting => engine.of(&me).sandbox(id).stop(StoppedFiles::Delete).await.map(drop),
+            Action::Detach => engine.of(&me).session(session).detach().await.map(drop),
+            Action::Suspend => engine.of(&me).session(session).suspend().await.map(drop),
+            Action::ResumeSession => engine.of(&me).session(session).resume().await.map(drop),
+            Action::Release => engine.of(&me).session(session).release(Release::KeepAlive).await.map(drop),
+            Action::Terminate => engine.of(&me).session(session).terminate().await.map(drop),
+            Action::Patch => engine.of(&me).sandbox(id).update(Patch::default()).await.map(drop),
             Action::SetNetwork => {
                 let list = NetworkPolicy::of(NetworkMode::Allow);
-                unless_closed(engine.set_network(&me, id, list).await.map(drop))
+                unless_closed(engine.of(&me).sandbox(id).network().set(list).await.map(drop))
             }
-            Action::CutOff => engine.set_network(&me, id, NetworkPolicy::none()).await.map(drop),
+            Action::CutOff => engine.of(&me).sandbox(id).network().set(NetworkPolicy::none()).await.map(drop),
             Action::Grant => {
                 let rules = vec!["a.example".parse().unwrap()];
-                unless_closed(engine.allow(&me, id, rules, Some(1000)).await.map(drop))
+                unless_closed(engine.of(&me).sandbox(id).network().allow(rules, Some(1000)).await.map(drop))
             }
-            Action::Look => engine.usage(&me, id).await.map(drop),
+            Action::Look => engine.of(&me).sandbox(id).usage().await.map(drop),
             Action::FallIdle => {
                 self.world.fall_idle(engine).await;
                 Ok(())
@@ -144,31 +147,45 @@ impl Actor {
                 Ok(())
             }
             Action::Write => exec(engine, id, "write /root/work x").await.map(drop),
-            Action::Snapshot => engine.take_snapshot(&me, id, TakeSnapshot::default()).await.map(drop),
+            Action::Snapshot => {
+                engine.of(&me).sandbox(id).history().take(TakeSnapshot::default()).await.map(drop)
+            }
             Action::SnapshotNamed => named(engine, id, "one").await.map(drop),
-            Action::Turn => engine.complete_turn(&me, id, Some(session.clone()), None).await.map(drop),
+            Action::Turn => engine
+                .of(&me)
+                .sandbox(id)
+                .history()
+                .complete_turn(Some(session.clone()), None)
+                .await
+                .map(drop),
             Action::RollBack | Action::ForceBack => match self.some_snapshot().await? {
-                Some(to) => engine.rollback(&me, id, &to, action == Action::ForceBack).await.map(drop),
+                Some(to) => engine
+                    .of(&me)
+                    .sandbox(id)
+                    .history()
+                    .rollback(&to, action == Action::ForceBack)
+                    .await
+                    .map(drop),
                 None => Ok(()),
             },
-            Action::Undo => engine.undo(&me, id, 1, false).await.map(drop),
-            Action::Redo => engine.redo(&me, id, 1, false).await.map(drop),
+            Action::Undo => engine.of(&me).sandbox(id).history().undo(1, false).await.map(drop),
+            Action::Redo => engine.of(&me).sandbox(id).history().redo(1, false).await.map(drop),
             Action::Fork => {
-                let made = engine.fork(&me, &Point::Sandbox(id.clone()), forks(2)).await?;
+                let made = engine.of(&me).snapshots().fork(&Point::Sandbox(id.clone()), forks(2)).await?;
                 for fork in made {
-                    engine.stop(&me, &fork.sandbox.id, StoppedFiles::Delete, "forker").await?;
+                    engine.of(&me).sandbox(&fork.sandbox.id).stop(StoppedFiles::Delete).await?;
                 }
                 Ok(())
             }
             Action::Diff => {
                 let point = Point::Sandbox(id.clone());
-                engine.diff(&me, &point, &point, DiffOptions::default()).await.map(drop)
+                engine.of(&me).snapshots().diff(&point, &point, DiffOptions::default()).await.map(drop)
             }
             Action::DeleteSnapshot => match self.some_snapshot().await? {
-                Some(which) => engine.delete_snapshot(&me, &which).await,
+                Some(which) => engine.of(&me).snapshots().delete(&which).await,
                 None => Ok(()),
             },
-            Action::EndSession => engine.end_session(&me, session).await.map(drop),
+            Action::EndSession => engine.of(&me).session(session).end().await.map(drop),
             Action::Sweep => {
                 engine.sweep().await;
                 Ok(())
@@ -178,7 +195,7 @@ impl Actor {
 
     async fn some_snapshot(&self) -> Result<Option<SnapshotId>, EngineError> {
         let filter = SnapshotFilter { sandbox: Some(self.id.clone()), ..SnapshotFilter::default() };
-        let rows = self.engine.snapshots(&owner(), &filter, &PageRequest::default()).await?.items;
+        let rows = self.engine.of(&owner()).snapshots().list(&filter, &PageRequest::default()).await?.items;
         Ok(rows.get(rows.len() / 2).map(|row| row.id.clone()))
     }
 }

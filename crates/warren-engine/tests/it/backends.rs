@@ -34,7 +34,7 @@ fn on(backend: &str) -> Acquire {
 
 fn start(engine: &Engine, backend: &str) -> JoinHandle<Result<Acquired, EngineError>> {
     let (engine, request) = (engine.clone(), on(backend));
-    tokio::spawn(async move { engine.acquire(&owner(), request).await })
+    tokio::spawn(async move { engine.of(&owner()).sessions().acquire(request).await })
 }
 
 fn reasons(error: EngineError) -> Vec<(String, String)> {
@@ -46,13 +46,13 @@ fn reasons(error: EngineError) -> Vec<(String, String)> {
 
 /// All that one sandbox can go through, on a backend that is well.
 async fn live_through_everything(engine: &Engine) {
-    let id = engine.acquire(&owner(), on("fake")).await.unwrap().sandbox.id;
+    let id = engine.of(&owner()).sessions().acquire(on("fake")).await.unwrap().sandbox.id;
     assert_eq!(output(engine, &id, "echo well").await, "well\n");
-    engine.usage(&owner(), &id).await.unwrap();
-    engine.take_snapshot(&owner(), &id, TakeSnapshot::default()).await.unwrap();
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
-    engine.resume(&owner(), &id).await.unwrap();
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).usage().await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().take(TakeSnapshot::default()).await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
     assert!(engine.health().await.disk.is_some());
 }
 
@@ -77,7 +77,7 @@ async fn a_backend_that_answers_nothing_keeps_nobody_from_another() {
     let (mut world, slow) = (World::new(), FakeIsolation::named("slow"));
     (world.settings.calls_per_sandbox, world.settings.calls_per_owner) = (2 * FLOOD, 2 * FLOOD);
     let engine = open(&world, &[&slow]).await;
-    let id = engine.acquire(&owner(), on("slow")).await.unwrap().sandbox.id;
+    let id = engine.of(&owner()).sessions().acquire(on("slow")).await.unwrap().sandbox.id;
     let calls = [Call::Dial, Call::Usage, Call::Seal, Call::Halt];
     let holds: Vec<_> = calls.map(|call| slow.hold(call)).into_iter().collect();
     let call = || {
@@ -86,10 +86,10 @@ async fn a_backend_that_answers_nothing_keeps_nobody_from_another() {
     };
     let mut hanging: Vec<_> = (0..FLOOD).map(|_| call()).collect();
     let (asking, at) = (engine.clone(), id.clone());
-    hanging.push(tokio::spawn(async move { drop(asking.usage(&owner(), &at).await) }));
+    hanging.push(tokio::spawn(async move { drop(asking.of(&owner()).sandbox(&at).usage().await) }));
     let (asking, at) = (engine.clone(), id.clone());
     hanging.push(tokio::spawn(async move {
-        drop(asking.stop(&owner(), &at, StoppedFiles::Keep, "tester").await);
+        drop(asking.of(&owner()).sandbox(&at).stop(StoppedFiles::Keep).await);
     }));
     eventually("many wait for the agent", async || slow.held(Call::Dial) > MANY).await;
     live_through_everything(&engine).await;
@@ -105,13 +105,13 @@ async fn a_backend_that_answers_nothing_keeps_nobody_from_another() {
 async fn dialing_blocks_no_thread_that_serves_whatever_the_guest_does() {
     let (world, other) = (World::new(), FakeIsolation::named("other"));
     let engine = open(&world, &[&other]).await;
-    let frozen = engine.acquire(&owner(), on("other")).await.unwrap().sandbox.id;
-    let full = engine.acquire(&owner(), on("other")).await.unwrap().sandbox.id;
-    let silent = engine.acquire(&owner(), on("other")).await.unwrap().sandbox.id;
+    let frozen = engine.of(&owner()).sessions().acquire(on("other")).await.unwrap().sandbox.id;
+    let full = engine.of(&owner()).sessions().acquire(on("other")).await.unwrap().sandbox.id;
+    let silent = engine.of(&owner()).sessions().acquire(on("other")).await.unwrap().sandbox.id;
     let (asking, flood) = (engine.clone(), Bytes::from(vec![b'x'; 32 << 20]));
     let (at, unread) = (full.clone(), program("sleep 1000"));
     let mut stuck = vec![tokio::spawn(async move {
-        drop(asking.exec(&owner(), &at, unread, flood, CAPS).await);
+        drop(asking.of(&owner()).sandbox(&at).exec(unread, flood, CAPS).await);
     })];
     eventually("it runs", async || other.running(&full) == 1).await;
     other.freeze(&frozen).unwrap();
@@ -156,7 +156,7 @@ async fn the_answer_says_for_each_backend_which_capability_is_missing() {
     request.sandbox.disk_limit_required = true;
     let mount = Mount { source: "/srv".into(), target: "/srv".into(), access: Default::default() };
     request.sandbox.spec.mounts = vec![mount];
-    let answer = reasons(engine.acquire(&owner(), request).await.unwrap_err());
+    let answer = reasons(engine.of(&owner()).sessions().acquire(request).await.unwrap_err());
     let expected =
         [("a", "network"), ("b", "roots"), ("c", "host_mounts"), ("d", "disk_quota"), ("e", "network")];
     assert_eq!(answer.len(), expected.len(), "{answer:?}");
@@ -167,7 +167,7 @@ async fn the_answer_says_for_each_backend_which_capability_is_missing() {
     for backend in others.iter().chain([&world.isolation]) {
         assert_eq!(backend.calls(Call::Create), 0, "nothing was built");
     }
-    let made = engine.acquire(&owner(), acquire()).await.unwrap().sandbox;
+    let made = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap().sandbox;
     assert_eq!(made.backend, "c", "the first that can");
 }
 
@@ -181,10 +181,10 @@ async fn a_backend_without_layers_refuses_snapshots_forks_and_going_back_by_name
         output(&engine, &id, "write /root/work one").await;
         let empty = Box::new(std::io::empty());
         let refused = [
-            engine.take_snapshot(&owner(), &id, TakeSnapshot::default()).await.map(drop),
-            engine.fork(&owner(), &Point::Sandbox(id.clone()), forks(1)).await.map(drop),
-            engine.undo(&owner(), &id, 1, true).await.map(drop),
-            engine.import(&owner(), ImportFormat::History, None, None, empty).await.map(drop),
+            engine.of(&owner()).sandbox(&id).history().take(TakeSnapshot::default()).await.map(drop),
+            engine.of(&owner()).snapshots().fork(&Point::Sandbox(id.clone()), forks(1)).await.map(drop),
+            engine.of(&owner()).sandbox(&id).history().undo(1, true).await.map(drop),
+            engine.of(&owner()).snapshots().import(ImportFormat::History, None, None, empty).await.map(drop),
         ];
         for refused in refused {
             let error = refused.unwrap_err();
@@ -203,7 +203,7 @@ async fn a_backend_that_cannot_freeze_refuses_a_pause_by_name() {
     let world = World { isolation: FakeIsolation::able("plain", able), ..World::new() };
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let answer = reasons(engine.pause(&owner(), &id).await.unwrap_err());
+    let answer = reasons(engine.of(&owner()).sandbox(&id).pause().await.unwrap_err());
     assert!(answer[0].1.contains("`freeze`"), "{answer:?}");
     assert_eq!(output(&engine, &id, "echo on").await, "on\n");
 }

@@ -23,7 +23,7 @@ fn runtime() -> tokio::runtime::Runtime {
 /// A sandbox for many, or nothing where even that failed.
 async fn actor(world: &World, engine: &Engine, random: &FakeRandom) -> Option<Arc<Actor>> {
     let request = Acquire { background: random.below(3) == 0, ..acquire() };
-    let made = engine.acquire(&owner(), request).await.ok()?;
+    let made = engine.of(&owner()).sessions().acquire(request).await.ok()?;
     Some(Arc::new(Actor {
         world: world.clone(),
         engine: engine.clone(),
@@ -146,10 +146,10 @@ async fn with_broken_ports(seed: u64) {
     for _ in 0..3 {
         world.pass(&engine, 10).await;
     }
-    drop(engine.resume(&owner(), &actor.id).await);
+    drop(engine.of(&owner()).sandbox(&actor.id).resume().await);
     for (action, task) in working {
         hear(&actor, action, task).await;
-        drop(engine.resume(&owner(), &actor.id).await);
+        drop(engine.of(&owner()).sandbox(&actor.id).resume().await);
     }
     world.pass(&engine, 10).await;
     finish(&world, &engine, idle, &actor).await;
@@ -158,10 +158,10 @@ async fn with_broken_ports(seed: u64) {
 /// Everything agrees, every place is given back, and in the end nothing is left.
 async fn finish(world: &World, engine: &Engine, idle: usize, actor: &Actor) {
     assert_comes_to_rest(world, engine, idle).await;
-    engine.stop(&owner(), &actor.id, StoppedFiles::Delete, "tester").await.expect("a last stop");
+    engine.of(&owner()).sandbox(&actor.id).stop(StoppedFiles::Delete).await.expect("a last stop");
     assert_consistent(world, engine).await;
     for record in all_sandboxes(engine, &owner()).await {
-        engine.stop(&owner(), &record.id, StoppedFiles::Delete, "tester").await.expect("a last stop");
+        engine.of(&owner()).sandbox(&record.id).stop(StoppedFiles::Delete).await.expect("a last stop");
     }
     world.isolation.assert_only(&[]);
     assert_eq!(engine.health().await.sandboxes, 0, "a place is still taken");
@@ -205,7 +205,9 @@ async fn with_impatient_callers(seed: u64) {
         let task = tokio::spawn(async move { drop(actor.act(action).await) });
         let acquiring = {
             let (engine, leaves) = (engine.clone(), random.below(8) == 0);
-            leaves.then(|| tokio::spawn(async move { drop(engine.acquire(&owner(), acquire()).await) }))
+            leaves.then(|| {
+                tokio::spawn(async move { drop(engine.of(&owner()).sessions().acquire(acquire()).await) })
+            })
         };
         for _ in 0..yields {
             tokio::task::yield_now().await;
@@ -265,7 +267,7 @@ fn with_an_end(seed: u64) {
         let engine = world.open().await;
         assert_consistent(&world, &engine).await;
         for record in all_sandboxes(&engine, &owner()).await {
-            engine.stop(&owner(), &record.id, StoppedFiles::Delete, "tester").await.expect("a last stop");
+            engine.of(&owner()).sandbox(&record.id).stop(StoppedFiles::Delete).await.expect("a last stop");
         }
         world.isolation.assert_only(&[]);
         assert_consistent(&world, &engine).await;

@@ -1,5 +1,6 @@
 //! The process ends at every step and before every call to a port, and the next start makes everything whole.
 
+mod images;
 mod links;
 mod travel;
 
@@ -53,6 +54,7 @@ enum Tour {
     Travel,
     Squash,
     Network,
+    Images,
 }
 
 /// Nothing happens but what the tour asks for, so that it passes the same steps each time.
@@ -72,35 +74,35 @@ async fn work(engine: &Engine, promises: &Promises, id: &SandboxId) -> Result<()
 /// Every kind of change of a sandbox's life, one after the other.
 async fn life(world: &World, engine: &Engine, promises: &Promises) -> Result<(), EngineError> {
     let me = owner();
-    let first = engine.acquire(&me, acquire()).await?;
+    let first = engine.of(&me).sessions().acquire(acquire()).await?;
     let id = &first.sandbox.id;
     work(engine, promises, id).await?;
-    engine.pause(&me, id).await?;
-    engine.resume(&me, id).await?;
+    engine.of(&me).sandbox(id).pause().await?;
+    engine.of(&me).sandbox(id).resume().await?;
     world.fall_idle(engine).await;
     assert_eq!(status(engine, id).await, Status::Paused);
     exec(engine, id, "true").await?;
-    engine.stop(&me, id, StoppedFiles::Keep, "tour").await?;
-    engine.resume(&me, id).await?;
-    engine.detach(&me, &first.session.id).await?;
-    let second = engine.attach(&me, attach(id)).await?;
-    engine.suspend(&me, &second.session.id).await?;
-    engine.resume_session(&me, &second.session.id).await?;
-    engine.detach(&me, &second.session.id).await?;
+    engine.of(&me).sandbox(id).stop(StoppedFiles::Keep).await?;
+    engine.of(&me).sandbox(id).resume().await?;
+    engine.of(&me).session(&first.session.id).detach().await?;
+    let second = engine.of(&me).sessions().attach(attach(id)).await?;
+    engine.of(&me).session(&second.session.id).suspend().await?;
+    engine.of(&me).session(&second.session.id).resume().await?;
+    engine.of(&me).session(&second.session.id).detach().await?;
     world.pass(engine, DETACHED_S + 1).await;
     eventually("it is stopped", async || status(engine, id).await == Status::Stopped).await;
-    engine.resume_session(&me, &second.session.id).await?;
-    engine.stop(&me, id, StoppedFiles::Keep, "tour").await?;
+    engine.of(&me).session(&second.session.id).resume().await?;
+    engine.of(&me).sandbox(id).stop(StoppedFiles::Keep).await?;
     promises.give_up(id);
-    engine.stop(&me, id, StoppedFiles::Delete, "tour").await?;
-    let third = engine.acquire(&me, acquire()).await?;
-    engine.terminate(&me, &third.session.id, "tour").await?;
-    let fourth = engine.acquire(&me, acquire()).await?;
+    engine.of(&me).sandbox(id).stop(StoppedFiles::Delete).await?;
+    let third = engine.of(&me).sessions().acquire(acquire()).await?;
+    engine.of(&me).session(&third.session.id).terminate().await?;
+    let fourth = engine.of(&me).sessions().acquire(acquire()).await?;
     work(engine, promises, &fourth.sandbox.id).await?;
     world.isolation.die(&fourth.sandbox.id, true);
     eventually("its end is noticed", async || status(engine, &fourth.sandbox.id).await == Status::Stopped)
         .await;
-    engine.attach(&me, attach(&fourth.sandbox.id)).await?;
+    engine.of(&me).sessions().attach(attach(&fourth.sandbox.id)).await?;
     Ok(())
 }
 
@@ -123,6 +125,7 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
                 Tour::Life => life(&world, &engine, &promises).await.unwrap(),
                 Tour::Travel => travel::through_states(&world, &engine, &promises).await.unwrap(),
                 Tour::Squash => travel::into_depth(&engine, &promises).await.unwrap(),
+                Tour::Images => images::through_builds(&world, &engine, &promises).await.unwrap(),
                 Tour::Network => links::through_policies(&world, &engine, &promises).await.unwrap(),
             }
         });
@@ -148,24 +151,30 @@ fn recover(world: &World, promises: &Promises, end: End) {
     runtime.block_on(async {
         let engine = world.open().await;
         assert_consistent(world, &engine).await;
+        images::assert_nothing_is_left(world);
         let sandboxes = promises.sandboxes.lock().unwrap().clone();
         for (id, texts) in sandboxes {
             let record = record(&engine, &id).await;
             assert!(record.is_live() || record.files_kept(), "{end:?} lost {record:?}");
-            engine.resume(&owner(), &id).await.unwrap_or_else(|error| panic!("{end:?}: {error:?}"));
+            engine
+                .of(&owner())
+                .sandbox(&id)
+                .resume()
+                .await
+                .unwrap_or_else(|error| panic!("{end:?}: {error:?}"));
             let text = output(&engine, &id, "read /root/work").await;
             assert!(texts.contains(&text), "{end:?}: {id} holds {text} and not {texts:?}");
         }
         engine.sweep().await;
         let snapshots = promises.snapshots.lock().unwrap().clone();
         for (id, text) in snapshots {
-            let forked = engine.fork(&owner(), &Point::Snapshot(id.clone()), forks(1)).await;
+            let forked = engine.of(&owner()).snapshots().fork(&Point::Snapshot(id.clone()), forks(1)).await;
             let fork = forked.unwrap_or_else(|error| panic!("{end:?}: {id}: {error:?}")).remove(0).sandbox.id;
             assert_eq!(output(&engine, &fork, "read /root/work").await, text, "{end:?}: {id}");
         }
         assert_consistent(world, &engine).await;
         for record in all_sandboxes(&engine, &owner()).await {
-            engine.stop(&owner(), &record.id, StoppedFiles::Delete, "tester").await.unwrap();
+            engine.of(&owner()).sandbox(&record.id).stop(StoppedFiles::Delete).await.unwrap();
         }
         world.isolation.assert_only(&[]);
         travel::delete_all(&engine).await;
@@ -194,7 +203,7 @@ fn measure(tour: Tour) -> (Vec<EngineStep>, usize) {
 
 #[test]
 fn every_step_is_passed_by_one_of_the_tours() {
-    let passed: Vec<EngineStep> = [Tour::Life, Tour::Travel, Tour::Squash, Tour::Network]
+    let passed: Vec<EngineStep> = [Tour::Life, Tour::Travel, Tour::Squash, Tour::Network, Tour::Images]
         .into_iter()
         .flat_map(|tour| measure(tour).0)
         .collect();
@@ -205,7 +214,7 @@ fn every_step_is_passed_by_one_of_the_tours() {
 
 #[test]
 fn an_end_at_any_step_is_mended_by_the_next_start() {
-    for tour in [Tour::Life, Tour::Travel, Tour::Network] {
+    for tour in [Tour::Life, Tour::Travel, Tour::Network, Tour::Images] {
         let (steps, _) = measure(tour);
         for number in 0..steps.len() {
             assert!(check(tour, End::AtStep(number)), "step {number} of {steps:?} was not reached");

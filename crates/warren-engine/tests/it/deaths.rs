@@ -22,7 +22,7 @@ async fn the_end_of_the_first_process_is_noticed_at_once_and_the_files_stay() {
         let session = &made.session.id;
         eventually("its session is told", async || !state(&engine, session).await.is_open()).await;
         assert_consistent(&world, &engine).await;
-        engine.resume(&owner(), &id).await.unwrap();
+        engine.of(&owner()).sandbox(&id).resume().await.unwrap();
         assert_eq!(output(&engine, &id, "read /root/work").await, "precious");
     }
 }
@@ -33,10 +33,10 @@ async fn a_certificate_has_the_last_words_and_the_last_processes() {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     output(&engine, &id, "echo famous last words").await;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     world.isolation.change_usage(&id, |usage| usage.memory_peak_bytes = 12_345);
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
-    let death = engine.death(&owner(), &id).await.unwrap().expect("a certificate");
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
+    let death = engine.of(&owner()).sandbox(&id).death().await.unwrap().expect("a certificate");
     assert_eq!(death.cause, DeathCause::Killed { by: "tester".to_owned() });
     assert!(death.last_output.contains("famous last words"), "{death:?}");
     assert!(death.processes.iter().any(|line| line.contains("sleep")), "{death:?}");
@@ -49,11 +49,11 @@ async fn a_living_sandbox_has_no_certificate_and_a_resumed_one_none_any_more() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    assert_eq!(engine.death(&owner(), &id).await.unwrap(), None);
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
-    assert!(engine.death(&owner(), &id).await.unwrap().is_some());
-    engine.resume(&owner(), &id).await.unwrap();
-    assert_eq!(engine.death(&owner(), &id).await.unwrap(), None);
+    assert_eq!(engine.of(&owner()).sandbox(&id).death().await.unwrap(), None);
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
+    assert!(engine.of(&owner()).sandbox(&id).death().await.unwrap().is_some());
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
+    assert_eq!(engine.of(&owner()).sandbox(&id).death().await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_frozen_sandbox_that_dies_is_noticed_too() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    engine.pause(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).pause().await.unwrap();
     world.isolation.die(&id, false);
     eventually("it is noticed", async || status(&engine, &id).await.is_terminal()).await;
     assert_consistent(&world, &engine).await;
@@ -88,17 +88,17 @@ async fn certificates_outlive_the_engine_until_history_ends() {
     let engine = world.open().await;
     let made = make(&engine).await;
     let id = made.sandbox.id;
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
-    let before = engine.death(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
+    let before = engine.of(&owner()).sandbox(&id).death().await.unwrap();
     engine.shutdown(warren_engine::ShutdownPolicy::Leave).await;
     world.isolation.owner_ended();
     let engine = world.open().await;
-    assert_eq!(engine.death(&owner(), &id).await.unwrap(), before);
+    assert_eq!(engine.of(&owner()).sandbox(&id).death().await.unwrap(), before);
     assert_eq!(state(&engine, &made.session.id).await, SessionState::Terminated);
     world.pass(&engine, world.settings.history_s - 60).await;
     assert_eq!(status(&engine, &id).await, Status::Stopped);
     world.pass(&engine, 120).await;
-    let error = engine.sandbox(&owner(), &id).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).record().await.unwrap_err();
     assert!(matches!(error, EngineError::NotFound { .. }), "{error:?}");
 }
 
@@ -108,9 +108,9 @@ async fn kept_files_are_never_forgotten_with_history() {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     output(&engine, &id, "write /root/work precious").await;
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
     world.pass(&engine, world.settings.history_s * 3).await;
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     assert_eq!(output(&engine, &id, "read /root/work").await, "precious");
 }
 
@@ -122,7 +122,7 @@ async fn one_that_wrote_too_much_is_told_so() {
     world.isolation.change_usage(&id, |usage| usage.disk_exceeded = true);
     world.isolation.die(&id, false);
     eventually("it is noticed", async || status(&engine, &id).await.is_terminal()).await;
-    let death = engine.death(&owner(), &id).await.unwrap().unwrap();
+    let death = engine.of(&owner()).sandbox(&id).death().await.unwrap().unwrap();
     assert_eq!((death.cause, death.files_kept), (DeathCause::DiskFull, true));
 }
 
@@ -131,10 +131,10 @@ async fn a_jump_of_the_wall_clock_forgets_no_certificate() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
     world.clock.jump_wall_s(10 * 365 * 86_400);
     engine.sweep().await;
-    assert!(engine.death(&owner(), &id).await.unwrap().is_some());
+    assert!(engine.of(&owner()).sandbox(&id).death().await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -142,8 +142,8 @@ async fn a_machine_that_goes_down_brings_all_to_rest_and_says_so() {
     let world = World::new();
     let engine = world.open().await;
     let (busy, paused) = (make(&engine).await.sandbox.id, make(&engine).await.sandbox.id);
-    engine.spawn(&owner(), &busy, program("sleep 1000")).await.unwrap();
-    engine.pause(&owner(), &paused).await.unwrap();
+    engine.of(&owner()).sandbox(&busy).spawn(program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&paused).pause().await.unwrap();
     engine.shutdown(warren_engine::ShutdownPolicy::MachineGoesDown).await;
     for id in [&busy, &paused] {
         assert_eq!(world.isolation.standing(id), Some(Standing::Halted));
@@ -151,9 +151,9 @@ async fn a_machine_that_goes_down_brings_all_to_rest_and_says_so() {
     world.isolation.owner_ended();
     let engine = world.open().await;
     for id in [&busy, &paused] {
-        let death = engine.death(&owner(), id).await.unwrap().unwrap();
+        let death = engine.of(&owner()).sandbox(id).death().await.unwrap().unwrap();
         assert_eq!((death.cause, death.files_kept), (DeathCause::HostRestart, true));
         assert_eq!(death.detail, "the machine was shut down");
-        engine.resume(&owner(), id).await.unwrap();
+        engine.of(&owner()).sandbox(id).resume().await.unwrap();
     }
 }

@@ -19,13 +19,15 @@ async fn nobody_is_told_of_an_end_before_what_was_written_is_on_disk() {
     assert_eq!(world.isolation.calls(Call::Flush), 0);
     output(&engine, &id, "write /root/work precious").await;
     assert_eq!(world.isolation.calls(Call::Flush), 1, "who waited for an answer");
-    let mut followed = engine.start(&owner(), &id, program("write /root/work more")).await.unwrap();
+    let mut followed =
+        engine.of(&owner()).sandbox(&id).start(program("write /root/work more")).await.unwrap();
     let process = ProcessSelector::Id(followed.started.process);
     while !matches!(followed.next().await.unwrap(), Some(ProcessEvent::Exited(_))) {}
     assert_eq!(world.isolation.calls(Call::Flush), 2, "who followed it");
-    engine.wait(&owner(), &id, process.clone()).await.unwrap();
+    engine.of(&owner()).sandbox(&id).processes().wait(process.clone()).await.unwrap();
     assert_eq!(world.isolation.calls(Call::Flush), 3, "who came for the end alone");
-    let mut again = engine.follow(&owner(), &id, process, 0, Reader::Holds).await.unwrap();
+    let mut again =
+        engine.of(&owner()).sandbox(&id).processes().follow(process, 0, Reader::Holds).await.unwrap();
     while !matches!(again.next().await.unwrap(), Some(ProcessEvent::Exited(_))) {}
     assert_eq!(world.isolation.calls(Call::Flush), 4, "who came late");
 }

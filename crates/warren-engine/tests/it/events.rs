@@ -6,7 +6,7 @@ use warren_engine::{Engine, ShutdownPolicy, StoppedFiles};
 use crate::support::*;
 
 async fn logged(engine: &Engine, after: u64) -> Vec<EventRecord> {
-    engine.events(&owner(), after, 1000).await.unwrap()
+    engine.of(&owner()).events().list(after, 1000).await.unwrap()
 }
 
 fn word(event: &Event) -> String {
@@ -30,11 +30,11 @@ async fn a_life_is_told_in_order() {
     let made = make(&engine).await;
     let id = made.sandbox.id;
     output(&engine, &id, "true").await;
-    engine.pause(&owner(), &id).await.unwrap();
-    engine.resume(&owner(), &id).await.unwrap();
-    engine.detach(&owner(), &made.session.id).await.unwrap();
-    engine.resume_session(&owner(), &made.session.id).await.unwrap();
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).pause().await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
+    engine.of(&owner()).session(&made.session.id).detach().await.unwrap();
+    engine.of(&owner()).session(&made.session.id).resume().await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
     let events = until(&engine, "session_terminated").await;
     assert!(events.is_sorted_by(|one, two| one.number < two.number), "{events:#?}");
     let words: Vec<String> = events.iter().map(|record| word(&record.event)).collect();
@@ -66,13 +66,13 @@ async fn who_follows_gets_what_was_and_what_comes_without_a_gap() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let mut follower = engine.follow_events(&owner(), 0).await.unwrap();
-    let mut theirs = engine.follow_events(&stranger(), 0).await.unwrap();
+    let mut follower = engine.of(&owner()).events().follow(0).await.unwrap();
+    let mut theirs = engine.of(&stranger()).events().follow(0).await.unwrap();
     for _ in 0..20 {
-        engine.pause(&owner(), &id).await.unwrap();
-        engine.resume(&owner(), &id).await.unwrap();
+        engine.of(&owner()).sandbox(&id).pause().await.unwrap();
+        engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     }
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "last").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
     let mut heard = Vec::new();
     loop {
         let next = tokio::time::timeout(PATIENCE, follower.next()).await.expect("an event");
@@ -89,7 +89,7 @@ async fn who_follows_gets_what_was_and_what_comes_without_a_gap() {
     let nothing = tokio::time::timeout(Duration::from_millis(30), theirs.next()).await;
     assert!(nothing.is_err(), "another owner heard {nothing:?}");
     let middle = heard[heard.len() / 2].number;
-    let mut later = engine.follow_events(&owner(), middle).await.unwrap();
+    let mut later = engine.of(&owner()).events().follow(middle).await.unwrap();
     let next = tokio::time::timeout(PATIENCE, later.next()).await.unwrap().unwrap();
     assert_eq!(next.number, heard[heard.len() / 2 + 1].number, "it goes on where one left off");
 }
@@ -99,7 +99,7 @@ async fn numbers_grow_over_restarts_and_streams_end_with_the_engine() {
     let world = World::new();
     let engine = world.open().await;
     make(&engine).await;
-    let mut follower = engine.follow_events(&owner(), engine.last_event()).await.unwrap();
+    let mut follower = engine.of(&owner()).events().follow(engine.last_event()).await.unwrap();
     engine.shutdown(ShutdownPolicy::Leave).await;
     let ended = tokio::time::timeout(PATIENCE, async { while follower.next().await.is_some() {} });
     ended.await.expect("the stream ends with the engine");
@@ -122,11 +122,11 @@ async fn a_follower_that_falls_far_behind_misses_nothing() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let mut follower = engine.follow_events(&owner(), engine.last_event()).await.unwrap();
+    let mut follower = engine.of(&owner()).events().follow(engine.last_event()).await.unwrap();
     let rounds = 1500;
     for _ in 0..rounds {
-        engine.pause(&owner(), &id).await.unwrap();
-        engine.resume(&owner(), &id).await.unwrap();
+        engine.of(&owner()).sandbox(&id).pause().await.unwrap();
+        engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     }
     let (mut heard, mut last) = (0, 0);
     while heard < 2 * rounds {

@@ -16,7 +16,7 @@ const METHODS: [&str; 9] = [
     "session",
     "sessions",
     "remembered",
-    "set_setting",
+    "forget_reached",
 ];
 
 type Outcome = Result<(), EngineError>;
@@ -42,9 +42,9 @@ const CHANGES: [&str; 14] = [
 async fn prepare(engine: &Engine, change: &str, id: &SandboxId, session: &SessionId) {
     let me = owner();
     match change {
-        "resume" => drop(engine.pause(&me, id).await.unwrap()),
-        "restart" => drop(engine.stop(&me, id, StoppedFiles::Keep, "tester").await.unwrap()),
-        "resume session" => drop(engine.suspend(&me, session).await.unwrap()),
+        "resume" => drop(engine.of(&me).sandbox(id).pause().await.unwrap()),
+        "restart" => drop(engine.of(&me).sandbox(id).stop(StoppedFiles::Keep).await.unwrap()),
+        "resume session" => drop(engine.of(&me).session(session).suspend().await.unwrap()),
         _ => {}
     }
 }
@@ -52,23 +52,23 @@ async fn prepare(engine: &Engine, change: &str, id: &SandboxId, session: &Sessio
 async fn make_change(engine: &Engine, change: &str, id: &SandboxId, session: &SessionId) -> Outcome {
     let me = owner();
     match change {
-        "acquire" => engine.acquire(&me, acquire()).await.map(drop),
-        "attach" => engine.attach(&me, attach(id)).await.map(drop),
-        "pause" => engine.pause(&me, id).await.map(drop),
-        "resume" | "restart" => engine.resume(&me, id).await.map(drop),
-        "stop keeping" => engine.stop(&me, id, StoppedFiles::Keep, "tester").await.map(drop),
-        "stop deleting" => engine.stop(&me, id, StoppedFiles::Delete, "tester").await.map(drop),
+        "acquire" => engine.of(&me).sessions().acquire(acquire()).await.map(drop),
+        "attach" => engine.of(&me).sessions().attach(attach(id)).await.map(drop),
+        "pause" => engine.of(&me).sandbox(id).pause().await.map(drop),
+        "resume" | "restart" => engine.of(&me).sandbox(id).resume().await.map(drop),
+        "stop keeping" => engine.of(&me).sandbox(id).stop(StoppedFiles::Keep).await.map(drop),
+        "stop deleting" => engine.of(&me).sandbox(id).stop(StoppedFiles::Delete).await.map(drop),
         "patch" => {
             let patch =
                 Patch { metadata: Some([("a".to_owned(), "b".to_owned())].into()), ..Patch::default() };
-            engine.update_sandbox(&me, id, patch).await.map(drop)
+            engine.of(&me).sandbox(id).update(patch).await.map(drop)
         }
-        "detach" => engine.detach(&me, session).await.map(drop),
-        "suspend" => engine.suspend(&me, session).await.map(drop),
-        "resume session" => engine.resume_session(&me, session).await.map(drop),
-        "release" => engine.release(&me, session, Release::KeepAlive).await.map(drop),
-        "terminate" => engine.terminate(&me, session, "tester").await.map(drop),
-        "record run" => engine.record_run(&me, session, run_of(1)).await.map(drop),
+        "detach" => engine.of(&me).session(session).detach().await.map(drop),
+        "suspend" => engine.of(&me).session(session).suspend().await.map(drop),
+        "resume session" => engine.of(&me).session(session).resume().await.map(drop),
+        "release" => engine.of(&me).session(session).release(Release::KeepAlive).await.map(drop),
+        "terminate" => engine.of(&me).session(session).terminate().await.map(drop),
+        "record run" => engine.of(&me).session(session).record_run(run_of(1)).await.map(drop),
         other => panic!("{other}"),
     }
 }
@@ -120,7 +120,7 @@ async fn a_sandbox_that_was_made_but_not_written_down_is_undone() {
     let world = World::new();
     let engine = world.open().await;
     world.catalog.fail_next_call("update_sandbox", CatalogErrorKind::Full);
-    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert!(matches!(error, EngineError::Catalog(_)), "{error:?}");
     assert_eq!(world.isolation.calls(Call::Create), 1);
     world.isolation.assert_only(&[]);
@@ -134,7 +134,7 @@ async fn a_sandbox_that_cannot_be_undone_is_removed_later() {
     let engine = world.open().await;
     world.catalog.fail_next_call("update_sandbox", CatalogErrorKind::Full);
     world.isolation.fail_next(Call::Destroy, warren_core::IsolationErrorKind::Host);
-    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert!(matches!(error, EngineError::Catalog(_)), "{error:?}");
     try_again(&world, &engine).await;
     assert!(
@@ -173,6 +173,6 @@ async fn events_that_cannot_be_written_disturb_nobody() {
     }
     let id = make(&engine).await.sandbox.id;
     output(&engine, &id, "true").await;
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
     assert_consistent(&world, &engine).await;
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use warren_core::Field;
 use warren_core::catalog::CatalogErrorKind;
 use warren_core::{
     Automatic, DenyReason, IsolationErrorKind, LayerErrorKind, SandboxId, SnapshotId, SnapshotReason,
@@ -24,7 +25,7 @@ async fn quiet() -> (World, Engine, SandboxId) {
 
 async fn head_of(engine: &Engine, id: &SandboxId) -> SnapshotRecord {
     let head = record(engine, id).await.history.head.expect("it has a head");
-    engine.snapshot(&owner(), &head).await.unwrap()
+    engine.of(&owner()).snapshots().get(&head).await.unwrap()
 }
 
 fn denied(error: &EngineError) -> Option<DenyReason> {
@@ -61,10 +62,10 @@ async fn a_rollback_ends_what_runs_and_asks_first_if_somebody_waits_for_it() {
     let (working, busy) = (engine.clone(), id.clone());
     let tool = tokio::spawn(async move { exec(&working, &busy, "sleep 1000").await });
     eventually("it runs", async || world.isolation.running(&id) == 1).await;
-    let error = engine.rollback(&owner(), &id, &first, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().rollback(&first, false).await.unwrap_err();
     assert_eq!(denied(&error), Some(DenyReason::ToolsInFlight), "{error:?}");
     output(&engine, &id, "write /root/work two").await;
-    let rolled = engine.rollback(&owner(), &id, &first, true).await.unwrap();
+    let rolled = engine.of(&owner()).sandbox(&id).history().rollback(&first, true).await.unwrap();
     assert!(matches!(tool.await.unwrap(), Err(EngineError::SandboxEnded { .. })));
     assert_eq!(world.isolation.running(&id), 0);
     assert_eq!(work(&engine, &id).await, "one");
@@ -77,7 +78,7 @@ async fn a_rollback_ends_what_runs_and_asks_first_if_somebody_waits_for_it() {
 async fn what_runs_in_the_background_does_not_stand_in_the_way() {
     let (world, engine, id) = quiet().await;
     let first = write_and_snap(&engine, &id, "one").await;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     output(&engine, &id, "write /root/work two").await;
     let rolled = back(&engine, &id, &first).await;
     assert_eq!((work(&engine, &id).await.as_str(), world.isolation.running(&id)), ("one", 0));
@@ -92,15 +93,22 @@ async fn whoever_comes_during_a_rollback_is_told_so() {
     let first = write_and_snap(&engine, &id, "one").await;
     let hold = world.isolation.hold(Call::Halt);
     let (going, which, to) = (engine.clone(), id.clone(), first.clone());
-    let rolling = tokio::spawn(async move { going.rollback(&owner(), &which, &to, false).await });
+    let rolling =
+        tokio::spawn(async move { going.of(&owner()).sandbox(&which).history().rollback(&to, false).await });
     eventually("it is under way", async || world.isolation.held(Call::Halt) == 1).await;
     let answers = [
         exec(&engine, &id, "true").await.map(drop),
-        engine.rollback(&owner(), &id, &first, true).await.map(drop),
-        engine.undo(&owner(), &id, 1, false).await.map(drop),
-        engine.pause(&owner(), &id).await.map(drop),
-        engine.take_snapshot(&owner(), &id, warren_engine::TakeSnapshot::default()).await.map(drop),
-        engine.fork(&owner(), &Point::Sandbox(id.clone()), forks(1)).await.map(drop),
+        engine.of(&owner()).sandbox(&id).history().rollback(&first, true).await.map(drop),
+        engine.of(&owner()).sandbox(&id).history().undo(1, false).await.map(drop),
+        engine.of(&owner()).sandbox(&id).pause().await.map(drop),
+        engine
+            .of(&owner())
+            .sandbox(&id)
+            .history()
+            .take(warren_engine::TakeSnapshot::default())
+            .await
+            .map(drop),
+        engine.of(&owner()).snapshots().fork(&Point::Sandbox(id.clone()), forks(1)).await.map(drop),
     ];
     for answer in answers {
         assert_eq!(denied(&answer.unwrap_err()), Some(DenyReason::RollbackInProgress));
@@ -115,13 +123,18 @@ async fn whoever_comes_during_a_rollback_is_told_so() {
 async fn whoever_comes_while_it_is_copied_waits_and_nobody_else_copies() {
     let (world, engine, id) = quiet().await;
     output(&engine, &id, "write /root/work one").await;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     let hold = world.isolation.hold(Call::Thaw);
     let (taking, which) = (engine.clone(), id.clone());
     let copying = tokio::spawn(async move { snap(&taking, &which).await });
     eventually("it is copied", async || world.isolation.held(Call::Thaw) == 1).await;
-    let error =
-        engine.take_snapshot(&owner(), &id, warren_engine::TakeSnapshot::default()).await.unwrap_err();
+    let error = engine
+        .of(&owner())
+        .sandbox(&id)
+        .history()
+        .take(warren_engine::TakeSnapshot::default())
+        .await
+        .unwrap_err();
     assert_eq!(denied(&error), Some(DenyReason::SnapshotInProgress), "{error:?}");
     let (working, which) = (engine.clone(), id.clone());
     let waiting = tokio::spawn(async move { exec(&working, &which, "true").await });
@@ -138,14 +151,14 @@ async fn a_stopped_sandbox_goes_back_without_running() {
     let (world, engine, id) = quiet().await;
     let first = write_and_snap(&engine, &id, "one").await;
     output(&engine, &id, "write /root/work two").await;
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
     let rolled = back(&engine, &id, &first).await;
     assert_eq!(status(&engine, &id).await, Status::Stopped);
     let taken = snap(&engine, &id).await.snapshot;
     assert_eq!(taken.stack, rolled.to.stack, "its state is the one that it went back to");
     back(&engine, &id, &rolled.safety.id).await;
     back(&engine, &id, &first).await;
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     assert_eq!(work(&engine, &id).await, "one");
     assert_consistent(&world, &engine).await;
 }
@@ -157,8 +170,8 @@ async fn one_that_rests_for_want_of_work_is_woken_and_one_that_was_paused_is_not
     world.fall_idle(&engine).await;
     assert_eq!(status(&engine, &id).await, Status::Paused);
     back(&engine, &id, &first).await;
-    engine.pause(&owner(), &id).await.unwrap();
-    let error = engine.rollback(&owner(), &id, &first, false).await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).pause().await.unwrap();
+    let error = engine.of(&owner()).sandbox(&id).history().rollback(&first, false).await.unwrap_err();
     assert_eq!(denied(&error), Some(DenyReason::Paused), "{error:?}");
     assert_consistent(&world, &engine).await;
 }
@@ -170,20 +183,20 @@ async fn undo_and_redo_walk_along_the_line() {
         write_and_snap(&engine, &id, text).await;
     }
     output(&engine, &id, "write /root/work four").await;
-    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "three", "what changed since the head is undone first");
-    engine.undo(&owner(), &id, 2, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(2, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "one");
-    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "two");
-    engine.redo(&owner(), &id, 99, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().redo(99, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "four", "as far as there is");
-    let error = engine.redo(&owner(), &id, 1, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap_err();
     assert!(matches!(error, EngineError::NothingToUndo { what: "redo", .. }), "{error:?}");
-    let undone = engine.undo(&owner(), &id, 99, false).await.unwrap();
+    let undone = engine.of(&owner()).sandbox(&id).history().undo(99, false).await.unwrap();
     assert_eq!(undone.to.reason, SnapshotReason::Start);
     assert_ne!(exec(&engine, &id, "read /root/work").await.unwrap().exit.code, 0, "it began without it");
-    let error = engine.undo(&owner(), &id, 1, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap_err();
     assert!(matches!(error, EngineError::NothingToUndo { what: "undo", .. }), "{error:?}");
     assert_consistent(&world, &engine).await;
 }
@@ -193,10 +206,10 @@ async fn a_change_forgets_what_could_be_redone() {
     let (_, engine, id) = quiet().await;
     write_and_snap(&engine, &id, "one").await;
     write_and_snap(&engine, &id, "two").await;
-    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(record(&engine, &id).await.history.redo.len(), 1);
     output(&engine, &id, "write /root/work other").await;
-    let error = engine.redo(&owner(), &id, 1, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap_err();
     assert!(matches!(error, EngineError::NothingToUndo { what: "redo", .. }), "{error:?}");
     assert_eq!(work(&engine, &id).await, "other");
 }
@@ -204,15 +217,15 @@ async fn a_change_forgets_what_could_be_redone() {
 #[tokio::test]
 async fn there_is_nothing_to_undo_in_a_fresh_sandbox_and_no_zero_steps() {
     let (world, engine, id) = quiet().await;
-    let error = engine.undo(&owner(), &id, 1, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap_err();
     assert!(matches!(error, EngineError::NothingToUndo { .. }), "{error:?}");
     assert_eq!(world.isolation.calls(Call::Halt), 0, "nothing was ended for that");
     for steps in [0, 10_001] {
-        let error = engine.undo(&owner(), &id, steps, false).await.unwrap_err();
+        let error = engine.of(&owner()).sandbox(&id).history().undo(steps, false).await.unwrap_err();
         assert!(matches!(error, EngineError::Invalid { .. }), "{error:?}");
     }
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
-    let error = engine.redo(&owner(), &id, 1, false).await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
+    let error = engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap_err();
     assert!(matches!(error, EngineError::NothingToUndo { .. }), "{error:?}");
     assert_eq!(world.isolation.running(&id), 1);
 }
@@ -226,10 +239,10 @@ async fn a_rollback_is_taken_back_by_an_undo_and_done_again_by_a_redo() {
     assert_eq!(rolled.back, Some(WayBack::Undo(1)));
     // Nothing changed since, so that this is still the last operation.
     output(&engine, &id, "read /root/work").await;
-    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    let undone = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!((undone.to.id, undone.back), (rolled.safety.id, Some(WayBack::Redo(1))));
     assert_eq!(work(&engine, &id).await, "two");
-    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "one");
 }
 
@@ -237,17 +250,17 @@ async fn a_rollback_is_taken_back_by_an_undo_and_done_again_by_a_redo() {
 async fn a_goal_that_is_not_there_ends_nothing() {
     let (world, engine, id) = quiet().await;
     write_and_snap(&engine, &id, "one").await;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     let nowhere = SnapshotId::from_random([3; 16]);
-    let error = engine.rollback(&owner(), &id, &nowhere, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().rollback(&nowhere, false).await.unwrap_err();
     assert!(matches!(error, EngineError::NotFound { .. }), "{error:?}");
     let mut request = acquire();
     world.templates.add("other", None);
     request.sandbox.spec.template = "other".parse::<TemplateName>().unwrap();
-    let other = engine.acquire(&owner(), request).await.unwrap().sandbox.id;
+    let other = engine.of(&owner()).sessions().acquire(request).await.unwrap().sandbox.id;
     let foreign = snap(&engine, &other).await.snapshot.id;
-    let error = engine.rollback(&owner(), &id, &foreign, false).await.unwrap_err();
-    assert!(matches!(&error, EngineError::Invalid { field, .. } if field == "snapshot_id"), "{error:?}");
+    let error = engine.of(&owner()).sandbox(&id).history().rollback(&foreign, false).await.unwrap_err();
+    assert!(matches!(&error, EngineError::Invalid { field: Field::Snapshot, .. }), "{error:?}");
     assert_eq!(world.isolation.running(&id), 1, "it runs on");
     assert_consistent(&world, &engine).await;
 }
@@ -258,12 +271,12 @@ async fn one_that_cannot_be_started_again_is_stopped_with_the_other_files() {
     let first = write_and_snap(&engine, &id, "one").await;
     output(&engine, &id, "write /root/work two").await;
     world.isolation.fail_next(Call::Create, IsolationErrorKind::Host);
-    let error = engine.rollback(&owner(), &id, &first, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().rollback(&first, false).await.unwrap_err();
     assert!(matches!(error, EngineError::StartFailed { .. }), "{error:?}");
     let stopped = record(&engine, &id).await;
     assert!(stopped.status == Status::Stopped && stopped.files_kept(), "{stopped:?}");
     assert_consistent(&world, &engine).await;
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     assert_eq!(work(&engine, &id).await, "one");
     assert_consistent(&world, &engine).await;
 }
@@ -276,7 +289,7 @@ async fn whatever_fails_on_the_way_the_sandbox_has_one_state_or_the_other() {
             let first = write_and_snap(&engine, &id, "one").await;
             output(&engine, &id, "write /root/work two").await;
             if busy {
-                engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+                engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
             }
             match fault {
                 0 => world.isolation.fail_next(Call::Seal, IsolationErrorKind::Host),
@@ -288,14 +301,14 @@ async fn whatever_fails_on_the_way_the_sandbox_has_one_state_or_the_other() {
                 6 => world.isolation.fail_next(Call::Clear, IsolationErrorKind::Host),
                 _ => world.isolation.fail_next(Call::Watch, IsolationErrorKind::Host),
             }
-            let failed = engine.rollback(&owner(), &id, &first, false).await;
+            let failed = engine.of(&owner()).sandbox(&id).history().rollback(&first, false).await;
             world.isolation.forgive();
             world.isolation.layers().forgive();
             world.catalog.forgive();
             assert!(failed.is_err(), "fault {fault}, busy {busy}");
             engine.sweep().await;
             let moved = head_of(&engine, &id).await.reason == SnapshotReason::Rollback;
-            engine.resume(&owner(), &id).await.unwrap();
+            engine.of(&owner()).sandbox(&id).resume().await.unwrap();
             let expected = if moved { "one" } else { "two" };
             assert_eq!(work(&engine, &id).await, expected, "fault {fault}, busy {busy}");
             assert_consistent(&world, &engine).await;
@@ -313,9 +326,9 @@ async fn what_cannot_be_moved_is_copied_and_cleared() {
     assert_eq!(work(&engine, &id).await, "one");
     back(&engine, &id, &rolled.safety.id).await;
     assert_eq!(work(&engine, &id).await, "two");
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
     back(&engine, &id, &first).await;
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     assert_eq!(work(&engine, &id).await, "one");
     assert_consistent(&world, &engine).await;
 }
@@ -326,23 +339,23 @@ async fn a_pause_waits_for_those_who_work_and_not_for_those_who_look_on() {
     let (working, busy) = (engine.clone(), id.clone());
     let tool = tokio::spawn(async move { exec(&working, &busy, "sleep 1").await });
     eventually("it runs", async || world.isolation.running(&id) == 1 || tool.is_finished()).await;
-    engine.pause_after(&owner(), &id, PATIENCE).await.unwrap();
+    engine.of(&owner()).sandbox(&id).pause_after(PATIENCE).await.unwrap();
     assert_eq!(tool.await.unwrap().unwrap().exit.code, 0, "it was let finish");
-    engine.resume(&owner(), &id).await.unwrap();
-    let running = engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
+    let running = engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     let selector = warren_wire::guest::ProcessSelector::Id(running.process);
     let reader = warren_wire::guest::Reader::Skips;
-    let follower = engine.follow(&owner(), &id, selector, 0, reader).await.unwrap();
+    let follower = engine.of(&owner()).sandbox(&id).processes().follow(selector, 0, reader).await.unwrap();
     let began = std::time::Instant::now();
-    engine.pause_after(&owner(), &id, PATIENCE).await.unwrap();
+    engine.of(&owner()).sandbox(&id).pause_after(PATIENCE).await.unwrap();
     assert!(began.elapsed() < PATIENCE / 2, "a follower is not waited for");
     drop(follower);
     let engine = Arc::new(engine);
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     let (working, busy) = (engine.clone(), id.clone());
     let tool = tokio::spawn(async move { exec(&working, &busy, "sleep 1000").await });
     eventually("it runs", async || world.isolation.running(&id) == 2).await;
-    engine.pause_after(&owner(), &id, Duration::from_millis(20)).await.unwrap();
+    engine.of(&owner()).sandbox(&id).pause_after(Duration::from_millis(20)).await.unwrap();
     assert_eq!(status(&engine, &id).await, Status::Paused, "it is not waited for forever");
     tool.abort();
 }

@@ -72,7 +72,7 @@ async fn an_open_exec_keeps_a_sandbox_awake() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let follower = engine.start(&owner(), &id, program("sleep 1000")).await.unwrap();
+    let follower = engine.of(&owner()).sandbox(&id).start(program("sleep 1000")).await.unwrap();
     for _ in 0..4 {
         world.pass(&engine, ACTIVE_S + 1).await;
         assert_eq!(status(&engine, &id).await, Status::Ready);
@@ -91,7 +91,7 @@ async fn a_client_that_thinks_keeps_a_sandbox_awake() {
     let engine = world.open().await;
     let made = make(&engine).await;
     let id = made.sandbox.id;
-    engine.think(&owner(), &made.session.id, 2 * ACTIVE_S).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).think(2 * ACTIVE_S).await.unwrap();
     world.pass(&engine, 1).await;
     world.pass(&engine, ACTIVE_S + 10).await;
     assert_eq!(status(&engine, &id).await, Status::Ready);
@@ -99,8 +99,8 @@ async fn a_client_that_thinks_keeps_a_sandbox_awake() {
     world.fall_idle(&engine).await;
     assert_eq!(status(&engine, &id).await, Status::Paused, "the lease is over");
     let made = make(&engine).await;
-    engine.think(&owner(), &made.session.id, 2 * ACTIVE_S).await.unwrap();
-    engine.think(&owner(), &made.session.id, 0).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).think(2 * ACTIVE_S).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).think(0).await.unwrap();
     world.fall_idle(&engine).await;
     assert_eq!(status(&engine, &made.sandbox.id).await, Status::Paused, "the lease was given back");
 }
@@ -111,7 +111,7 @@ async fn a_thinking_lease_has_a_longest() {
     let engine = world.open().await;
     let made = make(&engine).await;
     let most = world.settings.most_thinking_s;
-    match engine.think(&owner(), &made.session.id, most * 10).await {
+    match engine.of(&owner()).session(&made.session.id).think(most * 10).await {
         Ok(session) => {
             let left = session.thinking_until.expect("a lease").remaining_ms(world.clock.as_ref());
             assert!(left <= most * 1000, "{left}");
@@ -129,17 +129,17 @@ async fn a_sandbox_paused_for_too_long_is_stopped_and_its_files_stay() {
         output(&engine, &id, "write /root/work precious").await;
         match by {
             PausedBy::Idleness => world.fall_idle(&engine).await,
-            PausedBy::Request => drop(engine.pause(&owner(), &id).await.unwrap()),
+            PausedBy::Request => drop(engine.of(&owner()).sandbox(&id).pause().await.unwrap()),
         }
         world.pass(&engine, SUSPENDED_S - 60).await;
         assert_eq!(status(&engine, &id).await, Status::Paused);
         world.pass(&engine, 61).await;
         eventually("it is stopped", async || status(&engine, &id).await == Status::Stopped).await;
-        let death = engine.death(&owner(), &id).await.unwrap().unwrap();
+        let death = engine.of(&owner()).sandbox(&id).death().await.unwrap().unwrap();
         let cause = if by == PausedBy::Idleness { DeathCause::Idle } else { DeathCause::Timeout };
         assert_eq!((death.cause, death.files_kept), (cause, true));
         assert_consistent(&world, &engine).await;
-        engine.resume(&owner(), &id).await.unwrap();
+        engine.of(&owner()).sandbox(&id).resume().await.unwrap();
         assert_eq!(output(&engine, &id, "read /root/work").await, "precious");
     }
 }
@@ -150,15 +150,15 @@ async fn a_session_without_its_client_expires_and_takes_the_sandbox_along() {
     let engine = world.open().await;
     let made = make(&engine).await;
     let id = made.sandbox.id;
-    engine.detach(&owner(), &made.session.id).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).detach().await.unwrap();
     world.pass(&engine, DETACHED_S - 10).await;
     assert_eq!(state(&engine, &made.session.id).await, SessionState::Detached);
     world.pass(&engine, 11).await;
     eventually("it is stopped", async || status(&engine, &id).await == Status::Stopped).await;
     assert_eq!(state(&engine, &made.session.id).await, SessionState::Expired);
-    let death = engine.death(&owner(), &id).await.unwrap().unwrap();
+    let death = engine.of(&owner()).sandbox(&id).death().await.unwrap().unwrap();
     assert_eq!((death.cause, death.files_kept), (DeathCause::Timeout, true));
-    let back = engine.resume_session(&owner(), &made.session.id).await.unwrap();
+    let back = engine.of(&owner()).session(&made.session.id).resume().await.unwrap();
     assert_eq!(back.session.state, SessionState::Active);
     assert_eq!(back.sandbox.map(|sandbox| sandbox.status), Some(Status::Ready));
     assert_consistent(&world, &engine).await;
@@ -169,8 +169,8 @@ async fn a_sandbox_that_somebody_else_uses_outlives_an_expired_session() {
     let world = World::new();
     let engine = world.open().await;
     let made = make(&engine).await;
-    let second = engine.attach(&owner(), attach(&made.sandbox.id)).await.unwrap();
-    engine.detach(&owner(), &made.session.id).await.unwrap();
+    let second = engine.of(&owner()).sessions().attach(attach(&made.sandbox.id)).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).detach().await.unwrap();
     world.pass(&engine, DETACHED_S + 1).await;
     assert_eq!(state(&engine, &made.session.id).await, SessionState::Expired);
     assert_eq!(state(&engine, &second.session.id).await, SessionState::Active);
@@ -185,20 +185,20 @@ async fn a_sandbox_whose_time_is_over_goes_with_or_without_its_files() {
         let engine = world.open().await;
         let mut sandbox = NewSandbox { on_expiry, ..new_sandbox() };
         sandbox.spec.limits.lifetime_s = 600;
-        let made = engine.acquire(&owner(), Acquire { sandbox, ..acquire() }).await.unwrap();
+        let made = engine.of(&owner()).sessions().acquire(Acquire { sandbox, ..acquire() }).await.unwrap();
         let id = made.sandbox.id;
         world.pass(&engine, 590).await;
         assert!(record(&engine, &id).await.is_live());
         world.pass(&engine, 11).await;
         eventually("it is over", async || status(&engine, &id).await == Status::Stopped).await;
-        let death = engine.death(&owner(), &id).await.unwrap().unwrap();
+        let death = engine.of(&owner()).sandbox(&id).death().await.unwrap().unwrap();
         let kept = on_expiry == OnExpiry::Keep;
         assert_eq!((death.cause, death.files_kept), (DeathCause::Ttl, kept));
         assert_eq!(world.isolation.standing(&id).is_some(), kept);
         assert!(!state(&engine, &made.session.id).await.is_open());
         assert_consistent(&world, &engine).await;
         if kept {
-            let resumed = engine.resume(&owner(), &id).await.unwrap();
+            let resumed = engine.of(&owner()).sandbox(&id).resume().await.unwrap();
             engine.sweep().await;
             assert!(
                 record(&engine, &id).await.is_live(),
@@ -215,8 +215,8 @@ async fn jumps_of_the_wall_clock_change_nothing() {
         let world = World::new();
         let engine = world.open().await;
         let (first, second) = (make(&engine).await, make(&engine).await);
-        engine.detach(&owner(), &second.session.id).await.unwrap();
-        engine.pause(&owner(), &second.sandbox.id).await.unwrap();
+        engine.of(&owner()).session(&second.session.id).detach().await.unwrap();
+        engine.of(&owner()).sandbox(&second.sandbox.id).pause().await.unwrap();
         world.clock.jump_wall_s(jump);
         world.pass(&engine, 1).await;
         assert_eq!(status(&engine, &first.sandbox.id).await, Status::Ready, "{jump}");
@@ -242,7 +242,7 @@ async fn a_session_may_have_its_own_timeouts() {
     let engine = world.open().await;
     let timeouts = Timeouts { active_s: 20, detached_s: 30, suspended_s: 40 };
     let request = Acquire { timeouts: Some(timeouts), ..acquire() };
-    let made = engine.acquire(&owner(), request).await.unwrap();
+    let made = engine.of(&owner()).sessions().acquire(request).await.unwrap();
     world.pass(&engine, 1).await;
     world.pass(&engine, 21).await;
     assert_eq!(status(&engine, &made.sandbox.id).await, Status::Paused);

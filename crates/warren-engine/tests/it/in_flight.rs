@@ -65,13 +65,19 @@ async fn a_sandbox_and_an_owner_have_only_so_many_visitors() {
     let (one, two) = (make(&engine).await.sandbox.id, make(&engine).await.sandbox.id);
     let mut visits = Vec::new();
     for id in [&one, &one, &two] {
-        visits.push(engine.visit(&owner(), id).await.unwrap());
+        visits.push(engine.of(&owner()).sandbox(id).visit().await.unwrap());
     }
-    assert_eq!(limit(&engine.visit(&owner(), &one).await.unwrap_err()), "limits.visits_per_sandbox");
-    assert_eq!(limit(&engine.visit(&owner(), &two).await.unwrap_err()), "limits.visits_per_owner");
+    assert_eq!(
+        limit(&engine.of(&owner()).sandbox(&one).visit().await.unwrap_err()),
+        "limits.visits_per_sandbox"
+    );
+    assert_eq!(
+        limit(&engine.of(&owner()).sandbox(&two).visit().await.unwrap_err()),
+        "limits.visits_per_owner"
+    );
     exec(&engine, &one, "true").await.unwrap();
     drop(visits);
-    engine.visit(&owner(), &one).await.unwrap();
+    engine.of(&owner()).sandbox(&one).visit().await.unwrap();
 }
 
 #[tokio::test]
@@ -114,7 +120,7 @@ async fn what_a_sandbox_uses_is_counted_once_at_a_time() {
     let counts: Vec<_> = (0..10)
         .map(|_| {
             let (engine, id) = (engine.clone(), id.clone());
-            tokio::spawn(async move { engine.usage(&owner(), &id).await.map(drop) })
+            tokio::spawn(async move { engine.of(&owner()).sandbox(&id).usage().await.map(drop) })
         })
         .collect();
     for count in counts {

@@ -59,7 +59,7 @@ async fn what_was_asked_for_does_not_go_because_of_what_was_not() {
     for number in 0..60 {
         world.clock.advance_ms(1000);
         output(&engine, &id, &format!("write /root/work {number}")).await;
-        engine.complete_turn(&owner(), &id, None, None).await.unwrap();
+        engine.of(&owner()).sandbox(&id).history().complete_turn(None, None).await.unwrap();
     }
     engine.sweep().await;
     let rows = snapshots_of(&engine, &owner(), &id).await;
@@ -74,9 +74,16 @@ async fn deep_stacks_of_stopped_sandboxes_and_forks_are_joined_too() {
     for number in 0..SQUASH_DEPTH {
         write_and_snap(&engine, &id, &number.to_string()).await;
     }
-    let fork =
-        engine.fork(&owner(), &Point::Sandbox(id.clone()), forks(1)).await.unwrap().remove(0).sandbox.id;
-    engine.stop(&owner(), &fork, StoppedFiles::Keep, "tester").await.unwrap();
+    let fork = engine
+        .of(&owner())
+        .snapshots()
+        .fork(&Point::Sandbox(id.clone()), forks(1))
+        .await
+        .unwrap()
+        .remove(0)
+        .sandbox
+        .id;
+    engine.of(&owner()).sandbox(&fork).stop(StoppedFiles::Keep).await.unwrap();
     write_and_snap(&engine, &id, "last").await;
     eventually("its layers are joined", async || record(&engine, &id).await.history.stack.depth() < 3).await;
     eventually("the background comes to rest", async || tasks() <= idle).await;
@@ -85,13 +92,13 @@ async fn deep_stacks_of_stopped_sandboxes_and_forks_are_joined_too() {
     output(&engine, &id, "write /root/more there").await;
     snap(&engine, &id).await;
     engine.sweep().await;
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     assert_eq!(
         (work(&engine, &id).await.as_str(), output(&engine, &id, "read /root/more").await.as_str()),
         ("last", "there")
     );
-    engine.resume(&owner(), &fork).await.unwrap();
+    engine.of(&owner()).sandbox(&fork).resume().await.unwrap();
     assert_eq!(work(&engine, &fork).await, (SQUASH_DEPTH - 1).to_string());
     assert_consistent(&world, &engine).await;
 }
@@ -105,17 +112,23 @@ async fn a_removed_sandbox_leaves_what_has_a_name_and_what_a_session_ended_with(
     output(&engine, &id, "write /root/work two").await;
     let kept = named(&engine, &id, "kept").await.unwrap().snapshot.id;
     output(&engine, &id, "write /root/work three").await;
-    let end = engine.end_session(&owner(), &made.session.id).await.unwrap().taken.snapshot.id;
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    let end = engine.of(&owner()).session(&made.session.id).end().await.unwrap().taken.snapshot.id;
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
     let left: HashSet<SnapshotId> =
         snapshots_of(&engine, &owner(), &id).await.into_iter().map(|row| row.id).collect();
     assert_eq!(left, HashSet::from([kept.clone(), end.clone()]));
     engine.sweep().await;
     for (from, text) in [(kept, "two"), (end, "three")] {
-        let fork = engine.fork(&owner(), &Point::Snapshot(from.clone()), forks(1)).await.unwrap().remove(0);
+        let fork = engine
+            .of(&owner())
+            .snapshots()
+            .fork(&Point::Snapshot(from.clone()), forks(1))
+            .await
+            .unwrap()
+            .remove(0);
         assert_eq!(work(&engine, &fork.sandbox.id).await, text);
-        engine.stop(&owner(), &fork.sandbox.id, StoppedFiles::Delete, "tester").await.unwrap();
-        engine.delete_snapshot(&owner(), &from).await.unwrap();
+        engine.of(&owner()).sandbox(&fork.sandbox.id).stop(StoppedFiles::Delete).await.unwrap();
+        engine.of(&owner()).snapshots().delete(&from).await.unwrap();
     }
     engine.sweep().await;
     assert_eq!(layers(&world), 0);
@@ -127,9 +140,9 @@ async fn what_nobody_finished_is_collected() {
     write_and_snap(&engine, &id, "one").await;
     world.isolation.layers().fail_next("commit", warren_core::LayerErrorKind::Host);
     output(&engine, &id, "write /root/work two").await;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     let order = warren_engine::TakeSnapshot::default();
-    assert!(engine.take_snapshot(&owner(), &id, order).await.is_err());
+    assert!(engine.of(&owner()).sandbox(&id).history().take(order).await.is_err());
     engine.sweep().await;
     assert_eq!(layers(&world), 1);
     assert_consistent(&world, &engine).await;
@@ -220,7 +233,9 @@ impl Keeper {
             }
             Op::Snap(index) => {
                 let id = sandbox(index);
-                drop(engine.take_snapshot(&me, &id, warren_engine::TakeSnapshot::default()).await);
+                drop(
+                    engine.of(&me).sandbox(&id).history().take(warren_engine::TakeSnapshot::default()).await,
+                );
                 self.learn(&id).await;
             }
             Op::Name(index, name) => {
@@ -230,25 +245,27 @@ impl Keeper {
             }
             Op::Back(index, to) => {
                 let (id, Some(to)) = (sandbox(index), snapshot(to)) else { return };
-                self.travel(&id, engine.rollback(&me, &id, &to, true).await).await;
+                self.travel(&id, engine.of(&me).sandbox(&id).history().rollback(&to, true).await).await;
             }
             Op::Undo(index, steps) => {
                 let id = sandbox(index);
-                self.travel(&id, engine.undo(&me, &id, steps, true).await).await;
+                self.travel(&id, engine.of(&me).sandbox(&id).history().undo(steps, true).await).await;
             }
             Op::Redo(index, steps) => {
                 let id = sandbox(index);
-                self.travel(&id, engine.redo(&me, &id, steps, true).await).await;
+                self.travel(&id, engine.of(&me).sandbox(&id).history().redo(steps, true).await).await;
             }
             Op::Fork(index) => {
                 let id = sandbox(index);
-                let forked = engine.fork(&me, &Point::Sandbox(id.clone()), forks(1)).await;
+                let forked = engine.of(&me).snapshots().fork(&Point::Sandbox(id.clone()), forks(1)).await;
                 self.learn(&id).await;
                 self.sandboxes.extend(forked.into_iter().flatten().map(|fork| fork.sandbox.id));
             }
             Op::ForkSnapshot(index) => {
                 let Some(from) = snapshot(index) else { return };
-                if let Ok(mut forked) = engine.fork(&me, &Point::Snapshot(from.clone()), forks(1)).await {
+                if let Ok(mut forked) =
+                    engine.of(&me).snapshots().fork(&Point::Snapshot(from.clone()), forks(1)).await
+                {
                     let id = forked.remove(0).sandbox.id;
                     assert_eq!(self.held(&id), self.contents[&from], "a fork of {from}");
                     self.sandboxes.push(id);
@@ -256,14 +273,14 @@ impl Keeper {
             }
             Op::Delete(index) => {
                 let Some(id) = snapshot(index) else { return };
-                drop(engine.delete_snapshot(&me, &id).await);
+                drop(engine.of(&me).snapshots().delete(&id).await);
             }
-            Op::Stop(index) => drop(engine.stop(&me, &sandbox(index), StoppedFiles::Keep, "op").await),
-            Op::Resume(index) => drop(engine.resume(&me, &sandbox(index)).await),
+            Op::Stop(index) => drop(engine.of(&me).sandbox(&sandbox(index)).stop(StoppedFiles::Keep).await),
+            Op::Resume(index) => drop(engine.of(&me).sandbox(&sandbox(index)).resume().await),
             Op::Remove(index) => {
                 if self.sandboxes.len() > 1 {
                     let id = self.sandboxes.remove(index % self.sandboxes.len());
-                    engine.stop(&me, &id, StoppedFiles::Delete, "op").await.unwrap();
+                    engine.of(&me).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
                 }
             }
             Op::Restart => {
@@ -301,7 +318,7 @@ impl Keeper {
     }
 
     async fn read(&self, id: &SnapshotId) -> Option<Vec<u8>> {
-        let row = self.engine.snapshot(&owner(), id).await.ok()?;
+        let row = self.engine.of(&owner()).snapshots().get(id).await.ok()?;
         row.stack.0.iter().find_map(|layer| self.world.isolation.layers().file(layer, "/root/work"))
     }
 
@@ -309,13 +326,13 @@ impl Keeper {
     async fn check(&self) {
         let exist: HashSet<_> =
             self.world.isolation.layers().layers().unwrap().into_iter().map(|layer| layer.id).collect();
-        let named = self.world.catalog.layers_of_snapshots().unwrap();
+        let named = self.world.catalog.layers_of_snapshots(&warren_testkit::sample_node()).unwrap();
         assert!(named.is_subset(&exist), "a snapshot's layer is gone");
-        for record in self.world.catalog.unfinished_sandboxes().unwrap() {
+        for record in self.world.catalog.unfinished_sandboxes(&warren_testkit::sample_node()).unwrap() {
             assert!(record.history.stack.0.iter().all(|layer| exist.contains(layer)), "{record:?}");
         }
         for id in &self.snapshots {
-            if self.engine.snapshot(&owner(), id).await.is_ok() {
+            if self.engine.of(&owner()).snapshots().get(id).await.is_ok() {
                 assert_eq!(self.read(id).await, self.contents[id], "{id}");
             }
         }
@@ -337,13 +354,13 @@ proptest! {
             keeper.engine.sweep().await;
             keeper.check().await;
             for id in keeper.sandboxes.clone() {
-                keeper.engine.stop(&owner(), &id, StoppedFiles::Delete, "op").await.unwrap();
+                keeper.engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
             }
             for id in keeper.snapshots.clone() {
-                drop(keeper.engine.delete_snapshot(&owner(), &id).await);
+                drop(keeper.engine.of(&owner()).snapshots().delete(&id).await);
             }
             keeper.engine.sweep().await;
-            let left = keeper.world.catalog.layers_of_snapshots().unwrap();
+            let left = keeper.world.catalog.layers_of_snapshots(&warren_testkit::sample_node()).unwrap();
             prop_assert_eq!(layers(&keeper.world), left.len(), "layers that nobody names are left");
             Ok(())
         })?;

@@ -80,7 +80,7 @@ async fn diff(
     (from, to): (SnapshotId, SnapshotId),
 ) -> Result<usize, EngineError> {
     let (from, to) = (Point::Snapshot(from), Point::Snapshot(to));
-    engine.diff(owner, &from, &to, DiffOptions::default()).await.map(|diff| diff.changes.len())
+    engine.of(owner).snapshots().diff(&from, &to, DiffOptions::default()).await.map(|diff| diff.changes.len())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,7 +128,7 @@ async fn another_owner_finds_a_place() {
         .collect();
     let watched = Arc::clone(&door);
     tokio::task::spawn_blocking(move || watched.until_inside(2)).await.unwrap();
-    let place = tokio::time::timeout(PATIENCE, engine.place_for(&stranger(), Trade::Reading)).await;
+    let place = tokio::time::timeout(PATIENCE, engine.of(&stranger()).place_for(Trade::Reading)).await;
     assert!(place.expect("it is not waited for").is_ok());
     door.open();
     for diff in held {

@@ -113,18 +113,20 @@ impl Real {
         Some(match op {
             Op::Acquire => return Some(self.acquire().await),
             Op::Attach(index) => {
-                let result = engine.attach(&me, attach(&sandbox(index)?)).await;
+                let result = engine.of(&me).sessions().attach(attach(&sandbox(index)?)).await;
                 let answer = answer(&result);
                 self.sessions.extend(result.map(|joined| joined.session.id));
                 answer
             }
-            Op::Pause(index) => answer(&engine.pause(&me, &sandbox(index)?).await),
-            Op::Resume(index) => answer(&engine.resume(&me, &sandbox(index)?).await),
-            Op::Stop(index, keep) => answer(&engine.stop(&me, &sandbox(index)?, files(keep), "model").await),
+            Op::Pause(index) => answer(&engine.of(&me).sandbox(&sandbox(index)?).pause().await),
+            Op::Resume(index) => answer(&engine.of(&me).sandbox(&sandbox(index)?).resume().await),
+            Op::Stop(index, keep) => {
+                answer(&engine.of(&me).sandbox(&sandbox(index)?).stop(files(keep)).await)
+            }
             Op::Expire(index, end) => {
                 let (id, patch) = (sandbox(index)?, Patch { on_expiry: Some(end), ..Patch::default() });
-                match answer(&engine.update_sandbox(&me, &id, patch).await) {
-                    Answer::Done => answer(&engine.end_time(&me, &id).await),
+                match answer(&engine.of(&me).sandbox(&id).update(patch).await) {
+                    Answer::Done => answer(&engine.of(&me).sandbox(&id).end_time().await),
                     other => other,
                 }
             }
@@ -135,21 +137,21 @@ impl Real {
                 eventually("its end is noticed", async || !record(&engine, &id).await.is_live()).await;
                 Answer::Done
             }
-            Op::Detach(index) => answer(&engine.detach(&me, &session(index)?).await),
-            Op::Suspend(index) => answer(&engine.suspend(&me, &session(index)?).await),
-            Op::ResumeSession(index) => answer(&engine.resume_session(&me, &session(index)?).await),
+            Op::Detach(index) => answer(&engine.of(&me).session(&session(index)?).detach().await),
+            Op::Suspend(index) => answer(&engine.of(&me).session(&session(index)?).suspend().await),
+            Op::ResumeSession(index) => answer(&engine.of(&me).session(&session(index)?).resume().await),
             Op::Release(index, keep) => {
                 let release = if keep { Release::KeepAlive } else { Release::Destroy };
-                answer(&engine.release(&me, &session(index)?, release).await)
+                answer(&engine.of(&me).session(&session(index)?).release(release).await)
             }
-            Op::Terminate(index) => answer(&engine.terminate(&me, &session(index)?, "model").await),
+            Op::Terminate(index) => answer(&engine.of(&me).session(&session(index)?).terminate().await),
             Op::SetNetwork(index, which) => {
                 let id = sandbox(index)?;
                 // One that runs without a network gets none, which is another test.
                 if record(&engine, &id).await.spec.network.is_none() {
                     return None;
                 }
-                answer(&engine.set_network(&me, &id, policy(which)).await)
+                answer(&engine.of(&me).sandbox(&id).network().set(policy(which)).await)
             }
             Op::Grant(index, allow) => {
                 let id = sandbox(index)?;
@@ -159,8 +161,8 @@ impl Real {
                 let rules = vec!["granted.example:443".parse().unwrap()];
                 let for_ms = Some(ACTIVE_S * 1000);
                 answer(&match allow {
-                    true => engine.allow(&me, &id, rules, for_ms).await,
-                    false => engine.deny(&me, &id, rules, for_ms).await,
+                    true => engine.of(&me).sandbox(&id).network().allow(rules, for_ms).await,
+                    false => engine.of(&me).sandbox(&id).network().deny(rules, for_ms).await,
                 })
             }
             Op::Wait(longer) => {
@@ -174,7 +176,7 @@ impl Real {
     }
 
     async fn acquire(&mut self) -> Answer {
-        let result = self.engine.acquire(&owner(), acquire()).await;
+        let result = self.engine.of(&owner()).sessions().acquire(acquire()).await;
         let answer = answer(&result);
         if let Ok(made) = result {
             self.sandboxes.push(made.sandbox.id);
@@ -240,7 +242,7 @@ async fn follow(ops: &[Op]) {
         real.compare(&model).await;
     }
     for id in &real.sandboxes {
-        real.engine.stop(&owner(), id, StoppedFiles::Delete, "model").await.unwrap();
+        real.engine.of(&owner()).sandbox(id).stop(StoppedFiles::Delete).await.unwrap();
     }
     real.world.isolation.assert_only(&[]);
 }

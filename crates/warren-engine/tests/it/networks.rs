@@ -48,17 +48,18 @@ fn listed(texts: &[&str]) -> NetworkPolicy {
 }
 
 async fn make_with(engine: &Engine, policy: NetworkPolicy) -> SandboxId {
-    engine.acquire(&owner(), with(policy)).await.expect("acquire a sandbox").sandbox.id
+    engine.of(&owner()).sessions().acquire(with(policy)).await.expect("acquire a sandbox").sandbox.id
 }
 
 async fn events(engine: &Engine, wanted: fn(&Event) -> bool) -> usize {
-    let all = engine.events(&owner(), 0, u32::MAX).await.unwrap();
+    let all = engine.of(&owner()).events().list(0, u32::MAX).await.unwrap();
     all.iter().filter(|record| wanted(&record.event)).count()
 }
 
 fn invalid_field(error: EngineError) -> String {
     match error {
-        EngineError::Invalid { field, message } => {
+        EngineError::Invalid { field, wording } => {
+            let (field, message) = (field.to_string(), wording.of(&field.to_string()));
             assert!(message.starts_with(&field), "{field}: {message}");
             field
         }
@@ -76,13 +77,13 @@ async fn a_sandbox_starts_in_the_namespace_that_it_was_attached_with() {
     assert!(output(&engine, &id, "env").await.contains("FAKE_LINK=up"));
     let found = record(&engine, &id).await;
     assert_eq!(found.addresses.len(), 1);
-    let view = engine.network(&owner(), &id).await.unwrap();
+    let view = engine.of(&owner()).sandbox(&id).network().view().await.unwrap();
     assert_eq!((view.addresses, view.policy), (found.addresses, found.spec.network));
     assert!(view.usage.is_some());
     let closed = make_with(&engine, NetworkPolicy::none()).await;
     assert_eq!(world.networks.policies(&closed), None);
     assert!(!output(&engine, &closed, "env").await.contains("FAKE_LINK"));
-    assert_eq!(engine.network(&owner(), &closed).await.unwrap().usage, None);
+    assert_eq!(engine.of(&owner()).sandbox(&closed).network().view().await.unwrap().usage, None);
     assert_consistent(&world, &engine).await;
 }
 
@@ -91,26 +92,26 @@ async fn a_start_that_fails_leaves_no_link() {
     let world = World::new();
     let engine = world.open().await;
     world.networks.fail_next("attach");
-    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert!(matches!(error, EngineError::Network { .. }), "{error:?}");
     world.isolation.fail_next(Call::Create, IsolationErrorKind::Layer);
-    engine.acquire(&owner(), acquire()).await.unwrap_err();
+    engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     world.isolation.fail_next(Call::Watch, IsolationErrorKind::Host);
-    engine.acquire(&owner(), acquire()).await.unwrap_err();
+    engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert!(world.networks.attached().is_empty());
     world.isolation.assert_only(&[]);
     let id = make(&engine).await.sandbox.id;
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
     assert!(world.networks.attached().is_empty());
     for call in [Call::Create, Call::Watch] {
         world.isolation.fail_next(call, IsolationErrorKind::Host);
-        engine.resume(&owner(), &id).await.unwrap_err();
+        engine.of(&owner()).sandbox(&id).resume().await.unwrap_err();
         assert!(world.networks.attached().is_empty());
     }
     world.networks.fail_next("attach");
-    engine.resume(&owner(), &id).await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap_err();
     assert_consistent(&world, &engine).await;
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     assert_consistent(&world, &engine).await;
 }
 
@@ -120,14 +121,14 @@ async fn a_link_that_could_not_be_removed_is_removed_later() {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     world.networks.fail_next("detach");
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
     assert_eq!(status(&engine, &id).await, Status::Stopped);
     assert_eq!(world.networks.attached().len(), 1);
     world.pass(&engine, 10).await;
     assert!(world.networks.attached().is_empty());
     world.networks.fail_next("detach");
     world.isolation.fail_next(Call::Create, IsolationErrorKind::Layer);
-    engine.acquire(&owner(), acquire()).await.unwrap_err();
+    engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert_eq!(world.networks.attached().len(), 1);
     world.pass(&engine, 10).await;
     assert_consistent(&world, &engine).await;
@@ -141,8 +142,8 @@ async fn whatever_ends_a_sandbox_takes_its_link_away() {
     world.isolation.die(&dead, false);
     eventually("its end is noticed", async || status(&engine, &dead).await == Status::Stopped).await;
     let (kept, gone) = (make(&engine).await.sandbox.id, make(&engine).await.sandbox.id);
-    engine.stop(&owner(), &kept, StoppedFiles::Keep, "tester").await.unwrap();
-    engine.stop(&owner(), &gone, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&kept).stop(StoppedFiles::Keep).await.unwrap();
+    engine.of(&owner()).sandbox(&gone).stop(StoppedFiles::Delete).await.unwrap();
     assert!(world.networks.attached().is_empty());
     assert!(record(&engine, &kept).await.addresses.is_empty());
     assert_consistent(&world, &engine).await;
@@ -154,7 +155,7 @@ async fn a_sandbox_that_cannot_be_ended_reaches_nobody() {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     world.isolation.fail_next(Call::Halt, IsolationErrorKind::Host);
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap_err();
     assert_eq!(status(&engine, &id).await, Status::Stopping);
     assert!(world.networks.attached().is_empty());
     world.pass(&engine, 10).await;
@@ -167,25 +168,25 @@ async fn a_policy_survives_everything_and_forks_inherit_it_without_grants() {
     let engine = world.open().await;
     let id = make_with(&engine, listed(&["a.example"])).await;
     output(&engine, &id, "write /root/work one").await;
-    engine.allow(&owner(), &id, rules(&["b.example"]), None).await.unwrap();
+    engine.of(&owner()).sandbox(&id).network().allow(rules(&["b.example"]), None).await.unwrap();
     let policy = record(&engine, &id).await.spec.network;
     assert_eq!(policy.grants.len(), 1);
     let holds = async |engine: &Engine| {
         assert_eq!(record(engine, &id).await.spec.network, policy);
         assert_eq!(world.networks.policies(&id), Some(vec![policy.clone()]));
     };
-    engine.pause(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).pause().await.unwrap();
     holds(&engine).await;
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     let snapshot = snap(&engine, &id).await.snapshot.id;
     output(&engine, &id, "write /root/work two").await;
-    engine.rollback(&owner(), &id, &snapshot, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().rollback(&snapshot, false).await.unwrap();
     holds(&engine).await;
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     holds(&engine).await;
     for point in [Point::Sandbox(id.clone()), Point::Snapshot(snapshot.clone())] {
-        let fork = engine.fork(&owner(), &point, forks(1)).await.unwrap().remove(0).sandbox;
+        let fork = engine.of(&owner()).snapshots().fork(&point, forks(1)).await.unwrap().remove(0).sandbox;
         assert_eq!(fork.spec.network, listed(&["a.example"]));
         assert_eq!(world.networks.policies(&fork.id), Some(vec![listed(&["a.example"])]));
     }
@@ -194,8 +195,15 @@ async fn a_policy_survives_everything_and_forks_inherit_it_without_grants() {
     let engine = world.open().await;
     holds(&engine).await;
     assert_consistent(&world, &engine).await;
-    engine.set_network(&owner(), &id, listed(&["c.example"])).await.unwrap();
-    let fork = engine.fork(&owner(), &Point::Snapshot(snapshot), forks(1)).await.unwrap().remove(0).sandbox;
+    engine.of(&owner()).sandbox(&id).network().set(listed(&["c.example"])).await.unwrap();
+    let fork = engine
+        .of(&owner())
+        .snapshots()
+        .fork(&Point::Snapshot(snapshot), forks(1))
+        .await
+        .unwrap()
+        .remove(0)
+        .sandbox;
     assert_eq!(fork.spec.network, listed(&["c.example"]), "an old state opens nothing that was closed since");
 }
 
@@ -207,10 +215,10 @@ async fn a_rollback_that_cannot_start_again_leaves_no_link() {
     output(&engine, &id, "write /root/work one").await;
     let snapshot = snap(&engine, &id).await.snapshot.id;
     world.networks.fail_next("attach");
-    engine.rollback(&owner(), &id, &snapshot, false).await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).history().rollback(&snapshot, false).await.unwrap_err();
     eventually("it is stopped", async || status(&engine, &id).await == Status::Stopped).await;
     assert_consistent(&world, &engine).await;
-    engine.resume(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     assert_consistent(&world, &engine).await;
 }
 
@@ -230,9 +238,9 @@ async fn a_start_takes_over_the_links_of_those_that_run_and_removes_the_rest() {
     assert_eq!((found.status, found.addresses.len()), (Status::Ready, 0), "it runs on, cut off");
     let told = |event: &Event| matches!(event, Event::NetworkLost { .. });
     eventually("its owner is told", async || events(&engine, told).await == 1).await;
-    engine.set_network(&owner(), &lost, listed(&["a.example"])).await.unwrap();
-    engine.stop(&owner(), &lost, StoppedFiles::Keep, "tester").await.unwrap();
-    engine.resume(&owner(), &lost).await.unwrap();
+    engine.of(&owner()).sandbox(&lost).network().set(listed(&["a.example"])).await.unwrap();
+    engine.of(&owner()).sandbox(&lost).stop(StoppedFiles::Keep).await.unwrap();
+    engine.of(&owner()).sandbox(&lost).resume().await.unwrap();
     assert_eq!(world.networks.policies(&lost), Some(vec![listed(&["a.example"])]));
     assert_consistent(&world, &engine).await;
 }
@@ -267,15 +275,18 @@ async fn what_cannot_be_had_is_refused_before_anything_is_made() {
         ),
     ];
     for (policy, field) in wrong {
-        let error = engine.acquire(&owner(), with(policy)).await.unwrap_err();
+        let error = engine.of(&owner()).sessions().acquire(with(policy)).await.unwrap_err();
         assert_eq!(invalid_field(error), field);
     }
-    assert!(engine.acquire(&owner(), with(listed(&["10.1.2.3"]))).await.is_ok(), "the operator excepts it");
+    assert!(
+        engine.of(&owner()).sessions().acquire(with(listed(&["10.1.2.3"]))).await.is_ok(),
+        "the operator excepts it"
+    );
     world.networks.break_down("there is no nftables");
-    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert!(matches!(&error, EngineError::NothingFits(_)), "{error:?}");
     assert!(error.to_string().contains("there is no nftables"), "{error}");
-    assert!(engine.acquire(&owner(), with(NetworkPolicy::none())).await.is_ok());
+    assert!(engine.of(&owner()).sessions().acquire(with(NetworkPolicy::none())).await.is_ok());
 }
 
 #[tokio::test]
@@ -283,11 +294,11 @@ async fn a_backend_without_networks_serves_those_that_need_none() {
     let can = Capabilities { network: NetworkSupport::None, ..FakeIsolation::everything() };
     let world = World { isolation: FakeIsolation::able("fake", can), ..World::new() };
     let engine = world.open().await;
-    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert!(matches!(error, EngineError::NothingFits(_)), "{error:?}");
     let id = make_with(&engine, NetworkPolicy::none()).await;
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
-    let error = engine.set_network(&owner(), &id, NetworkPolicy::public()).await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
+    let error = engine.of(&owner()).sandbox(&id).network().set(NetworkPolicy::public()).await.unwrap_err();
     assert!(matches!(error, EngineError::NothingFits(_)), "{error:?}");
 }
 
@@ -296,7 +307,7 @@ async fn a_record_that_cannot_be_written_leaves_no_link() {
     let world = World::new();
     let engine = world.open().await;
     world.catalog.fail_next_call("update_sandbox", CatalogErrorKind::Full);
-    engine.acquire(&owner(), acquire()).await.unwrap_err();
+    engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     world.pass(&engine, 10).await;
     assert!(world.networks.attached().is_empty());
     assert_consistent(&world, &engine).await;

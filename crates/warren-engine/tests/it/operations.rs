@@ -23,7 +23,7 @@ async fn busy() -> (World, Engine, SandboxId) {
 async fn busy_in(world: World) -> (World, Engine, SandboxId) {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     (world, engine, id)
 }
 
@@ -39,7 +39,7 @@ async fn write(engine: &Engine, id: &SandboxId, text: &str) {
 }
 
 async fn log(engine: &Engine, id: &SandboxId) -> Vec<LogEntry> {
-    engine.journal(&owner(), id, None, 100, true).await.unwrap()
+    engine.of(&owner()).sandbox(id).history().log(None, 100, true).await.unwrap()
 }
 
 #[tokio::test]
@@ -48,14 +48,14 @@ async fn what_was_done_beside_a_program_in_the_background_is_undone_one_by_one()
     for text in ["one", "two", "three"] {
         write(&engine, &id, text).await;
     }
-    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    let undone = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "two");
     let ended: Vec<_> = undone.ended.iter().map(|process| process.command.as_str()).collect();
     assert_eq!(ended, ["sleep 1000"], "and it says what ended");
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
-    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "one");
-    engine.redo(&owner(), &id, 2, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().redo(2, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "three");
     let copied = snapshots_of(&engine, &owner(), &id).await;
     assert!(copied.iter().any(|row| row.method == SnapshotMethod::Copied), "they were taken while it ran");
@@ -92,10 +92,10 @@ async fn a_command_that_changes_nothing_is_no_step() {
         write(&engine, &id, "one").await;
         write(&engine, &id, "two").await;
         output(&engine, &id, "read /root/work").await;
-        engine.undo(&owner(), &id, 1, false).await.unwrap();
+        engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
         assert_eq!(work(&engine, &id).await, "one", "{driver:?}");
         output(&engine, &id, "read /root/work").await;
-        engine.redo(&owner(), &id, 1, false).await.unwrap();
+        engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap();
         assert_eq!(work(&engine, &id).await, "two", "{driver:?}: it can still be redone");
         assert_consistent(&world, &engine).await;
     }
@@ -106,12 +106,12 @@ async fn a_state_that_was_copied_is_not_taken_for_another_once_it_is_sealed() {
     let (world, engine, id) = busy().await;
     write(&engine, &id, "one").await;
     write(&engine, &id, "two").await;
-    let sleeper = engine.processes(&owner(), &id).await.unwrap().remove(0).process;
+    let sleeper = engine.of(&owner()).sandbox(&id).processes().list().await.unwrap().remove(0).process;
     let sleeper = warren_wire::guest::ProcessSelector::Id(sleeper);
-    engine.signal(&owner(), &id, sleeper, 9, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).processes().signal(sleeper, 9, false).await.unwrap();
     eventually("nothing runs", async || world.isolation.running(&id) == 0).await;
     output(&engine, &id, "read /root/work").await;
-    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "one");
     assert_consistent(&world, &engine).await;
 }
@@ -123,22 +123,22 @@ async fn an_operation_in_the_midst_of_which_a_snapshot_was_taken_is_undone_alone
         write(&engine, &id, "one").await;
         eventually("it is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
         world.clock.advance_ms(10);
-        let long = engine.spawn(&owner(), &id, program("sleep 2000")).await.unwrap();
+        let long = engine.of(&owner()).sandbox(&id).spawn(program("sleep 2000")).await.unwrap();
         drift(&world, &id, "/root/work", "two");
         world.clock.advance_ms(10);
         snap(&engine, &id).await;
         world.clock.advance_ms(10);
         let process = warren_wire::guest::ProcessSelector::Id(long.process);
-        engine.signal(&owner(), &id, process, 9, false).await.unwrap();
+        engine.of(&owner()).sandbox(&id).processes().signal(process, 9, false).await.unwrap();
         eventually("its end is seen", async || log(&engine, &id).await[0].entry.after.is_some()).await;
         // One that changes nothing is no operation of its own.
         output(&engine, &id, "read /root/work").await;
         if !last.is_empty() {
             write(&engine, &id, last).await;
-            engine.undo(&owner(), &id, 1, false).await.unwrap();
+            engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
             assert_eq!(work(&engine, &id).await, "two");
         }
-        engine.undo(&owner(), &id, 1, false).await.unwrap();
+        engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
         assert_eq!(work(&engine, &id).await, "one");
         assert_consistent(&world, &engine).await;
     }
@@ -154,11 +154,11 @@ async fn what_a_program_wrote_by_itself_goes_with_the_operation_before() {
     })
     .await;
     drift(&world, &id, "/root/by-itself", "x");
-    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    let undone = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(undone.safety.operations, Some(0));
     assert_eq!(work(&engine, &id).await, "one");
     assert_eq!(undone.back, Some(WayBack::Redo(1)));
-    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap();
     assert_eq!(output(&engine, &id, "read /root/by-itself").await, "x", "and comes back with it");
     assert_eq!(work(&engine, &id).await, "two");
     assert_consistent(&world, &engine).await;
@@ -168,7 +168,7 @@ async fn what_a_program_wrote_by_itself_goes_with_the_operation_before() {
 async fn what_only_a_program_by_itself_wrote_can_be_undone() {
     let (world, engine, id) = busy().await;
     drift(&world, &id, "/root/by-itself", "x");
-    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    let undone = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(undone.to.reason, SnapshotReason::Start);
     assert_ne!(exec(&engine, &id, "read /root/by-itself").await.unwrap().exit.code, 0);
 }
@@ -183,7 +183,7 @@ fn without_copies() -> World {
 #[tokio::test]
 async fn a_state_that_was_not_kept_is_marked_and_told_and_never_skipped_in_silence() {
     let (world, engine, id) = busy_in(without_copies()).await;
-    let mut events = engine.follow_events(&owner(), 0).await.unwrap();
+    let mut events = engine.of(&owner()).events().follow(0).await.unwrap();
     write(&engine, &id, "one").await;
     eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
     write(&engine, &id, "two").await;
@@ -199,7 +199,7 @@ async fn a_state_that_was_not_kept_is_marked_and_told_and_never_skipped_in_silen
     });
     assert_eq!(told.await.unwrap(), [marked[1].entry.number]);
 
-    let error = engine.undo(&owner(), &id, 1, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap_err();
     let EngineError::HistoryNotKept { entries, .. } = &error else { panic!("{error:?}") };
     assert_eq!(entries.iter().map(|entry| entry.number).collect::<Vec<_>>(), [marked[1].entry.number]);
     assert!(error.to_string().contains("write /root/work one"), "{error}");
@@ -209,13 +209,19 @@ async fn a_state_that_was_not_kept_is_marked_and_told_and_never_skipped_in_silen
         "nothing happened"
     );
 
-    let undone = engine.undo(&owner(), &id, 1, true).await.unwrap();
+    let undone = engine.of(&owner()).sandbox(&id).history().undo(1, true).await.unwrap();
     assert_eq!(undone.to.reason, SnapshotReason::Start);
-    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "two");
-    let error = engine.undo(&owner(), &id, 1, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap_err();
     assert!(matches!(error, EngineError::HistoryNotKept { .. }), "it is not forgotten: {error:?}");
-    engine.undo(&owner(), &id, 3, false).await.expect("all of it was asked for, with a look at the file");
+    engine
+        .of(&owner())
+        .sandbox(&id)
+        .history()
+        .undo(3, false)
+        .await
+        .expect("all of it was asked for, with a look at the file");
     assert_consistent(&world, &engine).await;
 }
 
@@ -232,7 +238,7 @@ async fn after_a_change_that_was_too_large_history_goes_on() {
     assert_eq!(log(&engine, &id).await[0].entry.not_kept, None);
     write(&engine, &id, "little").await;
     eventually("it is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
-    engine.undo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "much");
     assert_consistent(&world, &engine).await;
 }
@@ -244,8 +250,8 @@ async fn a_sandbox_cannot_fill_the_machine_s_disk_with_copies() {
     let engine = world.open().await;
     let mut request = acquire();
     request.sandbox.spec.limits.disk = ByteSize::mib(8);
-    let id = engine.acquire(&owner(), request).await.unwrap().sandbox.id;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    let id = engine.of(&owner()).sessions().acquire(request).await.unwrap().sandbox.id;
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     for number in 0..45 {
         output(&engine, &id, &format!("write /root/{number} {}", "x".repeat(200_000))).await;
         eventually("it is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
@@ -293,12 +299,12 @@ async fn one_state_that_was_not_kept_at_first_is_kept_when_the_sandbox_comes_to_
     let (world, engine, id) = busy_in(without_copies()).await;
     write(&engine, &id, "one").await;
     eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
-    let undone = engine.undo(&owner(), &id, 1, false).await.unwrap();
+    let undone = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap();
     assert_eq!(undone.safety.lost, [0_u64; 0], "nothing came after it");
     let entries = log(&engine, &id).await;
     let written = entries.iter().find(|log| log.entry.after == Some(undone.safety.id.clone())).unwrap();
     assert_eq!(written.entry.not_kept, None);
-    engine.redo(&owner(), &id, 1, false).await.unwrap();
+    engine.of(&owner()).sandbox(&id).history().redo(1, false).await.unwrap();
     assert_eq!(work(&engine, &id).await, "one");
     assert_consistent(&world, &engine).await;
 }
@@ -316,7 +322,7 @@ async fn a_capture_that_fails_is_marked_as_well() {
     eventually("it is marked", async || log(&engine, &id).await[0].entry.not_kept.is_some()).await;
     write(&engine, &id, "two").await;
     eventually("the next is captured", async || log(&engine, &id).await[0].entry.after.is_some()).await;
-    let error = engine.undo(&owner(), &id, 1, false).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).history().undo(1, false).await.unwrap_err();
     assert!(matches!(error, EngineError::HistoryNotKept { .. }), "{error:?}");
     assert_consistent(&world, &engine).await;
 }

@@ -12,14 +12,14 @@ async fn figures_follow_what_happens() {
     let second = make(&engine).await;
     let third = make(&engine).await;
     output(&engine, &first.sandbox.id, "true").await;
-    engine.pause(&owner(), &second.sandbox.id).await.unwrap();
-    engine.stop(&owner(), &third.sandbox.id, StoppedFiles::Keep, "tester").await.unwrap();
-    engine.detach(&owner(), &first.session.id).await.unwrap();
+    engine.of(&owner()).sandbox(&second.sandbox.id).pause().await.unwrap();
+    engine.of(&owner()).sandbox(&third.sandbox.id).stop(StoppedFiles::Keep).await.unwrap();
+    engine.of(&owner()).session(&first.session.id).detach().await.unwrap();
     let stats = engine.stats().await;
     assert_eq!((stats.created, stats.create_failed, stats.execs), (3, 0, 1));
     assert_eq!((stats.active_sandboxes, stats.paused_sandboxes), (1, 1));
     assert_eq!(stats.stopped_sandboxes, 1);
-    engine.stop(&owner(), &first.sandbox.id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&first.sandbox.id).stop(StoppedFiles::Delete).await.unwrap();
     assert_eq!(engine.stats().await.active_sandboxes, 0);
 }
 
@@ -46,9 +46,9 @@ async fn usage_is_what_the_backend_says() {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     world.isolation.change_usage(&id, |usage| usage.memory_bytes = 4711);
-    assert_eq!(engine.usage(&owner(), &id).await.unwrap().memory_bytes, 4711);
+    assert_eq!(engine.of(&owner()).sandbox(&id).usage().await.unwrap().memory_bytes, 4711);
     world.isolation.fail_next(Call::Usage, IsolationErrorKind::Host);
-    assert!(matches!(engine.usage(&owner(), &id).await, Err(EngineError::Backend(_))));
+    assert!(matches!(engine.of(&owner()).sandbox(&id).usage().await, Err(EngineError::Backend(_))));
 }
 
 #[tokio::test]
@@ -59,12 +59,12 @@ async fn a_template_in_use_stays() {
     assert_eq!(names.iter().filter(|info| info.broken.is_some()).count(), 1);
     let mut request = acquire();
     request.sandbox.spec.template = "python".parse().unwrap();
-    let made = engine.acquire(&owner(), request).await.unwrap();
+    let made = engine.of(&owner()).sessions().acquire(request).await.unwrap();
     assert_eq!(engine.templates_in_use().unwrap(), ["python".parse().unwrap()]);
     assert!(engine.remove_template(&"python".parse().unwrap()).await.is_err());
-    engine.stop(&owner(), &made.sandbox.id, StoppedFiles::Keep, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&made.sandbox.id).stop(StoppedFiles::Keep).await.unwrap();
     assert!(engine.remove_template(&"python".parse().unwrap()).await.is_err(), "kept files stand on it");
-    engine.stop(&owner(), &made.sandbox.id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&made.sandbox.id).stop(StoppedFiles::Delete).await.unwrap();
     engine.remove_template(&"python".parse().unwrap()).await.unwrap();
 }
 
@@ -82,13 +82,13 @@ async fn an_engine_that_ends_leaves_its_sandboxes_or_stops_them() {
         engine.shutdown(policy).await;
         engine.shutdown(policy).await;
         assert_eq!(world.isolation.standing(&id), Some(standing));
-        let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+        let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
         assert!(matches!(error, EngineError::ShuttingDown), "{error:?}");
         let error = exec(&engine, &id, "true").await.unwrap_err();
         assert!(matches!(error, EngineError::ShuttingDown), "{error:?}");
         world.isolation.owner_ended();
         let engine = world.open().await;
-        engine.resume(&owner(), &id).await.unwrap();
+        engine.of(&owner()).sandbox(&id).resume().await.unwrap();
         assert_eq!(output(&engine, &id, "read /root/work").await, "precious");
         assert_consistent(&world, &engine).await;
     }

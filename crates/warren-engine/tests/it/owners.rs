@@ -74,77 +74,77 @@ async fn ask_everything(
         parents: false,
     };
     answers! { engine, id, session,
-        "sandbox" => engine.sandbox(&them, id);
-        "update_sandbox" => engine.update_sandbox(&them, id, Patch::default());
-        "pause" => engine.pause(&them, id);
-        "end_time" => engine.end_time(&them, id);
-        "resume" => engine.resume(&them, id);
-        "stop" => engine.stop(&them, id, StoppedFiles::Delete, "them");
-        "death" => engine.death(&them, id);
-        "usage" => engine.usage(&them, id);
-        "changed" => engine.changed(&them, id, 0, 10);
-        "exec" => engine.exec(&them, id, program("true"), Bytes::new(), CAPS);
-        "start" => engine.start(&them, id, program("true"));
-        "spawn" => engine.spawn(&them, id, program("true"));
-        "launch" => engine.launch(&them, id, program("listen"), 8000);
-        "launch_status" => engine.launch_status(&them, id, first());
-        "follow" => engine.follow(&them, id, first(), 0, Reader::Skips);
-        "processes" => engine.processes(&them, id);
-        "process" => engine.process(&them, id, first());
-        "signal" => engine.signal(&them, id, first(), 9, true);
-        "input" => engine.input(&them, id, first(), Bytes::new(), false);
-        "open_input" => engine.open_input(&them, id, first(), false);
-        "resize" => engine.resize(&them, id, first(), size);
-        "wait" => engine.wait(&them, id, first());
-        "connect" => engine.connect(&them, id, 8000);
-        "visit" => engine.visit(&them, id);
-        "begin_files" => engine.begin_files(&them, id, warren_core::FileDeed::Write, "/tmp/x", None);
-        "file_call" => engine.file_call(&them, id, file(FileOperation::Remove { path: "/tmp".into(), recursive: true }));
-        "stat" => engine.stat(&them, id, stat());
-        "read_file" => engine.read_file(&them, id, file(FileOperation::Read { path: "/tmp/a".into(), offset: 0, length: None }));
-        "write_file" => engine.write_file(&them, id, file(write));
-        "entries" => engine.entries(&them, id, file(FileOperation::List { path: "/".into(), depth: 1, detail: None }));
-        "grep" => engine.grep(&them, id, grep());
-        "watch" => engine.watch(&them, id, file(FileOperation::Watch { path: "/".into(), recursive: true }));
-        "attach" => engine.attach(&them, attach(id));
-        "set_default_sandbox" => engine.set_default_sandbox(&them, Some(id));
-        "session" => engine.session(&them, session);
-        "session_details" => engine.session_details(&them, session);
-        "detach" => engine.detach(&them, session);
-        "suspend" => engine.suspend(&them, session);
-        "resume_session" => engine.resume_session(&them, session);
-        "release" => engine.release(&them, session, Release::Destroy);
-        "terminate" => engine.terminate(&them, session, "them");
-        "think" => engine.think(&them, session, 10);
-        "record_run" => engine.record_run(&them, session, run_of(1));
-        "can_run" => engine.can_run(&them, session);
-        "runs" => engine.runs(&them, session);
-        "mark_ready" => engine.mark_ready(&them, session, None, None);
-        "mark_failed" => engine.mark_failed(&them, session, "no".to_owned());
-        "expire" => engine.expire(&them, session);
-        "pause_after" => engine.pause_after(&them, id, Duration::ZERO);
-        "take_snapshot" => engine.take_snapshot(&them, id, TakeSnapshot::default());
-        "complete_turn" => engine.complete_turn(&them, id, None, None);
-        "rollback" => engine.rollback(&them, id, &nothing(), true);
-        "undo" => engine.undo(&them, id, 1, true);
-        "redo" => engine.redo(&them, id, 1, true);
-        "fork" => engine.fork(&them, &Point::Sandbox(id.clone()), forks(1));
-        "diff" => engine.diff(&them, &Point::Sandbox(id.clone()), &Point::Sandbox(id.clone()), DiffOptions::default());
-        "promote" => engine.promote(&them, id, promotion());
-        "export" => engine.export(&them, &Point::Sandbox(id.clone()), ExportOrder::History, Box::new(std::io::sink()));
-        "end_session" => engine.end_session(&them, session);
-        "journal" => engine.journal(&them, id, None, 10, false);
-        "blame" => engine.blame(&them, id, std::path::Path::new("/tmp/a"));
-        "network" => engine.network(&them, id);
-        "set_network" => engine.set_network(&them, id, NetworkPolicy::public());
-        "allow" => engine.allow(&them, id, vec!["*".parse().unwrap()], None);
-        "deny" => engine.deny(&them, id, vec!["*".parse().unwrap()], None);
-        "network_log" => engine.network_log(&them, id, 0, 10);
-        "follow_network_log" => engine.follow_network_log(&them, id, Some(0));
-        "network_asks" => engine.network_asks(&them, id);
-        "answer_network_ask" => engine.answer_network_ask(&them, id, 1, GrantEffect::Allow, None);
-        "learned_network" => engine.learned_network(&them, id);
-        "call_tool" => engine.call_tool(&them, id, tool(), None);
+        "sandbox" => engine.of(&them).sandbox(id).record();
+        "update_sandbox" => engine.of(&them).sandbox(id).update(Patch::default());
+        "pause" => engine.of(&them).sandbox(id).pause();
+        "end_time" => engine.of(&them).sandbox(id).end_time();
+        "resume" => engine.of(&them).sandbox(id).resume();
+        "stop" => engine.of(&them).sandbox(id).stop(StoppedFiles::Delete);
+        "death" => engine.of(&them).sandbox(id).death();
+        "usage" => engine.of(&them).sandbox(id).usage();
+        "changed" => engine.of(&them).sandbox(id).changed(0, 10);
+        "exec" => engine.of(&them).sandbox(id).exec(program("true"), Bytes::new(), CAPS);
+        "start" => engine.of(&them).sandbox(id).start(program("true"));
+        "spawn" => engine.of(&them).sandbox(id).spawn(program("true"));
+        "launch" => engine.of(&them).sandbox(id).launch(program("listen"), 8000);
+        "launch_status" => engine.of(&them).sandbox(id).processes().launch_status(first());
+        "follow" => engine.of(&them).sandbox(id).processes().follow(first(), 0, Reader::Skips);
+        "processes" => engine.of(&them).sandbox(id).processes().list();
+        "process" => engine.of(&them).sandbox(id).processes().get(first());
+        "signal" => engine.of(&them).sandbox(id).processes().signal(first(), 9, true);
+        "input" => engine.of(&them).sandbox(id).processes().input(first(), Bytes::new(), false);
+        "open_input" => engine.of(&them).sandbox(id).processes().open_input(first(), false);
+        "resize" => engine.of(&them).sandbox(id).processes().resize(first(), size);
+        "wait" => engine.of(&them).sandbox(id).processes().wait(first());
+        "connect" => engine.of(&them).sandbox(id).connect(8000);
+        "visit" => engine.of(&them).sandbox(id).visit();
+        "begin_files" => engine.of(&them).sandbox(id).files().begin(warren_core::FileDeed::Write, "/tmp/x", None);
+        "file_call" => engine.of(&them).sandbox(id).files().call(file(FileOperation::Remove { path: "/tmp".into(), recursive: true }));
+        "stat" => engine.of(&them).sandbox(id).files().stat(stat());
+        "read_file" => engine.of(&them).sandbox(id).files().read(file(FileOperation::Read { path: "/tmp/a".into(), offset: 0, length: None }));
+        "write_file" => engine.of(&them).sandbox(id).files().write(file(write));
+        "entries" => engine.of(&them).sandbox(id).files().entries(file(FileOperation::List { path: "/".into(), depth: 1, detail: None }));
+        "grep" => engine.of(&them).sandbox(id).files().grep(grep());
+        "watch" => engine.of(&them).sandbox(id).files().watch(file(FileOperation::Watch { path: "/".into(), recursive: true }));
+        "attach" => engine.of(&them).sessions().attach(attach(id));
+        "set_default_sandbox" => engine.of(&them).sandboxes().set_default(Some(id));
+        "session" => engine.of(&them).session(session).view();
+        "session_details" => engine.of(&them).session(session).details();
+        "detach" => engine.of(&them).session(session).detach();
+        "suspend" => engine.of(&them).session(session).suspend();
+        "resume_session" => engine.of(&them).session(session).resume();
+        "release" => engine.of(&them).session(session).release(Release::Destroy);
+        "terminate" => engine.of(&them).session(session).terminate();
+        "think" => engine.of(&them).session(session).think(10);
+        "record_run" => engine.of(&them).session(session).record_run(run_of(1));
+        "can_run" => engine.of(&them).session(session).can_run();
+        "runs" => engine.of(&them).session(session).runs();
+        "mark_ready" => engine.of(&them).session(session).mark_ready(None, None);
+        "mark_failed" => engine.of(&them).session(session).mark_failed("no".to_owned());
+        "expire" => engine.of(&them).session(session).expire();
+        "pause_after" => engine.of(&them).sandbox(id).pause_after(Duration::ZERO);
+        "take_snapshot" => engine.of(&them).sandbox(id).history().take(TakeSnapshot::default());
+        "complete_turn" => engine.of(&them).sandbox(id).history().complete_turn(None, None);
+        "rollback" => engine.of(&them).sandbox(id).history().rollback(&nothing(), true);
+        "undo" => engine.of(&them).sandbox(id).history().undo(1, true);
+        "redo" => engine.of(&them).sandbox(id).history().redo(1, true);
+        "fork" => engine.of(&them).snapshots().fork(&Point::Sandbox(id.clone()), forks(1));
+        "diff" => engine.of(&them).snapshots().diff(&Point::Sandbox(id.clone()), &Point::Sandbox(id.clone()), DiffOptions::default());
+        "promote" => engine.of(&them).sandbox(id).history().promote(promotion());
+        "export" => engine.of(&them).snapshots().export(&Point::Sandbox(id.clone()), ExportOrder::History, Box::new(std::io::sink()));
+        "end_session" => engine.of(&them).session(session).end();
+        "journal" => engine.of(&them).sandbox(id).history().log(None, 10, false);
+        "blame" => engine.of(&them).sandbox(id).history().blame(std::path::Path::new("/tmp/a"));
+        "network" => engine.of(&them).sandbox(id).network().view();
+        "set_network" => engine.of(&them).sandbox(id).network().set(NetworkPolicy::public());
+        "allow" => engine.of(&them).sandbox(id).network().allow(vec!["*".parse().unwrap()], None);
+        "deny" => engine.of(&them).sandbox(id).network().deny(vec!["*".parse().unwrap()], None);
+        "network_log" => engine.of(&them).sandbox(id).network().log(0, 10);
+        "follow_network_log" => engine.of(&them).sandbox(id).network().follow_log(Some(0));
+        "network_asks" => engine.of(&them).sandbox(id).network().asks();
+        "answer_network_ask" => engine.of(&them).sandbox(id).network().answer(1, GrantEffect::Allow, None);
+        "learned_network" => engine.of(&them).sandbox(id).network().learned();
+        "call_tool" => engine.of(&them).sandbox(id).call_tool(tool(), None);
     }
 }
 
@@ -156,28 +156,28 @@ async fn another_owners_snapshots_do_not_exist() {
     let snapshot = snap(&engine, &mine).await.snapshot.id;
     let them = stranger();
     let request = Acquire { fresh: true, ..Acquire::new("stranger", new_sandbox()) };
-    let theirs = engine.acquire(&them, request.clone()).await.unwrap().sandbox.id;
+    let theirs = engine.of(&them).sessions().acquire(request.clone()).await.unwrap().sandbox.id;
     let (point, own) = (Point::Snapshot(snapshot.clone()), Point::Sandbox(theirs.clone()));
     let mut from = request;
     from.sandbox.from = Some(snapshot.clone());
     let answers = [
-        engine.snapshot(&them, &snapshot).await.map(drop),
-        engine.name_snapshot(&them, &snapshot, None).await.map(drop),
-        engine.delete_snapshot(&them, &snapshot).await,
-        engine.rollback(&them, &theirs, &snapshot, true).await.map(drop),
-        engine.fork(&them, &point, forks(1)).await.map(drop),
-        engine.diff(&them, &own, &point, DiffOptions::default()).await.map(drop),
-        engine.export(&them, &point, ExportOrder::History, Box::new(std::io::sink())).await,
-        engine.make_template(&them, &snapshot, &"theirs".parse().unwrap()).await.map(drop),
-        engine.acquire(&them, from).await.map(drop),
+        engine.of(&them).snapshots().get(&snapshot).await.map(drop),
+        engine.of(&them).snapshots().rename(&snapshot, None).await.map(drop),
+        engine.of(&them).snapshots().delete(&snapshot).await,
+        engine.of(&them).sandbox(&theirs).history().rollback(&snapshot, true).await.map(drop),
+        engine.of(&them).snapshots().fork(&point, forks(1)).await.map(drop),
+        engine.of(&them).snapshots().diff(&own, &point, DiffOptions::default()).await.map(drop),
+        engine.of(&them).snapshots().export(&point, ExportOrder::History, Box::new(std::io::sink())).await,
+        engine.of(&them).snapshots().make_template(&snapshot, &"theirs".parse().unwrap()).await.map(drop),
+        engine.of(&them).sessions().acquire(from).await.map(drop),
     ];
     for answer in answers {
         let error = answer.unwrap_err();
         assert!(matches!(error, EngineError::NotFound { .. }), "{error:?}");
     }
     let all = SnapshotFilter::default();
-    assert!(engine.snapshots(&them, &all, &PageRequest::default()).await.unwrap().items.is_empty());
-    assert_eq!(engine.snapshot(&owner(), &snapshot).await.unwrap().id, snapshot);
+    assert!(engine.of(&them).snapshots().list(&all, &PageRequest::default()).await.unwrap().items.is_empty());
+    assert_eq!(engine.of(&owner()).snapshots().get(&snapshot).await.unwrap().id, snapshot);
     assert_eq!(all_sandboxes(&engine, &them).await.len(), 1);
 }
 
@@ -187,7 +187,7 @@ async fn another_owners_things_do_not_exist() {
     let engine = world.open().await;
     let made = make(&engine).await;
     output(&engine, &made.sandbox.id, "write /tmp/a mine").await;
-    engine.spawn(&owner(), &made.sandbox.id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&made.sandbox.id).spawn(program("sleep 1000")).await.unwrap();
     let before = (record(&engine, &made.sandbox.id).await, all_sessions(&engine, &owner()).await);
     let foreign = ask_everything(&engine, &made.sandbox.id, &made.session.id).await;
     let nobody = SandboxId::from_random([7; 16]);
@@ -241,14 +241,14 @@ async fn lists_and_events_hold_the_owners_things_only() {
     let made = make(&engine).await;
     let page = PageRequest::default();
     let ended = SandboxFilter { ended: true, ..SandboxFilter::default() };
-    assert!(engine.sandboxes(&stranger(), &ended, &page).await.unwrap().items.is_empty());
+    assert!(engine.of(&stranger()).sandboxes().list(&ended, &page).await.unwrap().items.is_empty());
     let filter = SessionFilter { sandbox: Some(made.sandbox.id.clone()), ended: true, client: None };
-    assert!(engine.sessions(&stranger(), &filter, &page).await.unwrap().items.is_empty());
-    assert!(engine.events(&stranger(), 0, 1000).await.unwrap().is_empty());
+    assert!(engine.of(&stranger()).sessions().list(&filter, &page).await.unwrap().items.is_empty());
+    assert!(engine.of(&stranger()).events().list(0, 1000).await.unwrap().is_empty());
     let request = Attach { create_if_missing: Some(new_sandbox()), ..attach(&made.sandbox.id) };
-    let theirs = engine.attach(&stranger(), request).await.unwrap();
+    let theirs = engine.of(&stranger()).sessions().attach(request).await.unwrap();
     assert!(theirs.fresh && theirs.sandbox.id != made.sandbox.id);
     let request = Acquire { preferred: Some(made.sandbox.id.clone()), fresh: false, ..acquire() };
-    let theirs = engine.acquire(&stranger(), request).await.unwrap();
+    let theirs = engine.of(&stranger()).sessions().acquire(request).await.unwrap();
     assert!(theirs.fresh && theirs.sandbox.id != made.sandbox.id);
 }

@@ -23,7 +23,7 @@ async fn a_connection_goes_over_a_socket_of_the_sandboxs_own_network() {
     let (listener, port) = service(&world).await;
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let mut near = engine.connect(&owner(), &id, port).await.unwrap();
+    let mut near = engine.of(&owner()).sandbox(&id).connect(port).await.unwrap();
     let (mut far, _) = listener.accept().await.unwrap();
     near.write_all(b"there").await.unwrap();
     near.shutdown().await.unwrap();
@@ -43,12 +43,12 @@ async fn a_port_on_which_nobody_listens_is_said_to_be_closed() {
     drop(listener);
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let error = engine.connect(&owner(), &id, port).await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&id).connect(port).await.unwrap_err();
     assert!(
         matches!(&error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound),
         "{error}"
     );
-    let error = engine.connect(&stranger(), &id, port).await.unwrap_err();
+    let error = engine.of(&stranger()).sandbox(&id).connect(port).await.unwrap_err();
     assert!(matches!(error, EngineError::NotFound { .. }), "{error}");
     assert_eq!(engine.live(&id).map(|record| record.owner.clone()), Some(owner()));
 }
@@ -59,7 +59,7 @@ async fn a_visit_keeps_a_sandbox_awake_and_a_resting_connection_does_not() {
     let (listener, port) = service(&world).await;
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let visit = engine.visit(&owner(), &id).await.unwrap();
+    let visit = engine.of(&owner()).sandbox(&id).visit().await.unwrap();
     let mut near = visit.connect(port).await.unwrap();
     let (mut far, _) = listener.accept().await.unwrap();
     world.fall_idle(&engine).await;
@@ -70,7 +70,7 @@ async fn a_visit_keeps_a_sandbox_awake_and_a_resting_connection_does_not() {
     let paused = record(&engine, &id).await;
     assert_eq!(paused.paused.map(|paused| paused.by), Some(PausedBy::Idleness));
     // The next visit thaws it, and the connection is still good.
-    let visit = engine.visit(&owner(), &id).await.unwrap();
+    let visit = engine.of(&owner()).sandbox(&id).visit().await.unwrap();
     assert_eq!((status(&engine, &id).await, visit.life() == life), (Status::Ready, true));
     far.write_all(b"x").await.unwrap();
     assert_eq!(near.read_u8().await.unwrap(), b'x');
@@ -82,17 +82,17 @@ async fn an_open_connection_holds_up_no_pause_and_ends_with_the_life() {
     let (listener, port) = service(&world).await;
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let visit = engine.visit(&owner(), &id).await.unwrap();
+    let visit = engine.of(&owner()).sandbox(&id).visit().await.unwrap();
     let mut near = visit.connect(port).await.unwrap();
     let (_far, _) = listener.accept().await.unwrap();
-    engine.pause(&owner(), &id).await.unwrap();
-    assert!(matches!(engine.connect(&owner(), &id, port).await, Err(EngineError::Denied { .. })));
-    engine.resume(&owner(), &id).await.unwrap();
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "a test").await.unwrap();
+    engine.of(&owner()).sandbox(&id).pause().await.unwrap();
+    assert!(matches!(engine.of(&owner()).sandbox(&id).connect(port).await, Err(EngineError::Denied { .. })));
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
     let error = near.read_u8().await.unwrap_err();
     assert_eq!((error.kind(), visit.life().is_over()), (ErrorKind::ConnectionReset, true));
     assert!(matches!(visit.connect(port).await, Err(EngineError::SandboxEnded { .. })));
-    engine.resume(&owner(), &id).await.unwrap();
-    let again = engine.visit(&owner(), &id).await.unwrap();
+    engine.of(&owner()).sandbox(&id).resume().await.unwrap();
+    let again = engine.of(&owner()).sandbox(&id).visit().await.unwrap();
     assert!(again.life() != visit.life() && !again.life().is_over());
 }

@@ -25,21 +25,21 @@ async fn what_runs_is_adopted_with_its_programs_and_sessions() {
     let made = make(&engine).await;
     let id = made.sandbox.id;
     let paused = make(&engine).await;
-    engine.pause(&owner(), &paused.sandbox.id).await.unwrap();
+    engine.of(&owner()).sandbox(&paused.sandbox.id).pause().await.unwrap();
     let idle = make(&engine).await;
     output(&engine, &id, "write /tmp/a kept").await;
-    engine.spawn(&owner(), &id, program("sleep 1000")).await.unwrap();
+    engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
     crash(&world, engine).await;
     let engine = world.open().await;
     assert_eq!(engine.mode(), Mode::Normal);
     assert_consistent(&world, &engine).await;
-    let processes = engine.processes(&owner(), &id).await.unwrap();
+    let processes = engine.of(&owner()).sandbox(&id).processes().list().await.unwrap();
     assert_eq!(processes.iter().filter(|process| process.exit.is_none()).count(), 1, "it ran on");
     assert_eq!(output(&engine, &id, "read /tmp/a").await, "kept");
     assert_eq!(state(&engine, &made.session.id).await, SessionState::Active);
     let error = exec(&engine, &paused.sandbox.id, "true").await.unwrap_err();
     assert!(matches!(error, EngineError::Denied { .. }), "it waits to be told: {error:?}");
-    engine.resume(&owner(), &paused.sandbox.id).await.unwrap();
+    engine.of(&owner()).sandbox(&paused.sandbox.id).resume().await.unwrap();
     output(&engine, &paused.sandbox.id, "true").await;
     world.isolation.die(&idle.sandbox.id, false);
     eventually("the end of an adopted one is noticed", async || {
@@ -57,9 +57,9 @@ async fn adopted_sandboxes_count_against_the_most() {
     make(&engine).await;
     crash(&world, engine).await;
     let engine = world.open().await;
-    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert!(matches!(error, EngineError::MaxSandboxes { alive: 2, most: 2 }), "{error:?}");
-    engine.stop(&owner(), &first.sandbox.id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&first.sandbox.id).stop(StoppedFiles::Delete).await.unwrap();
     make(&engine).await;
     assert_consistent(&world, &engine).await;
 }
@@ -85,7 +85,7 @@ async fn after_a_reboot_everything_can_be_resumed_with_its_files() {
         assert_eq!(record.status, Status::Stopped);
         let death = record.death.unwrap();
         assert_eq!((death.cause, death.files_kept), (DeathCause::HostRestart, true));
-        engine.resume(&owner(), &id).await.unwrap();
+        engine.of(&owner()).sandbox(&id).resume().await.unwrap();
         assert_eq!(output(&engine, &id, "read /root/work").await, number.to_string());
     }
     assert_consistent(&world, &engine).await;
@@ -102,9 +102,9 @@ async fn a_death_that_nobody_saw_is_found_out() {
     world.isolation.die(&starved, true);
     let engine = world.open().await;
     assert_consistent(&world, &engine).await;
-    let death = engine.death(&owner(), &starved).await.unwrap().unwrap();
+    let death = engine.of(&owner()).sandbox(&starved).death().await.unwrap().unwrap();
     assert_eq!((death.cause, death.files_kept), (DeathCause::Oom, true));
-    let death = engine.death(&owner(), &killed).await.unwrap().unwrap();
+    let death = engine.of(&owner()).sandbox(&killed).death().await.unwrap().unwrap();
     assert!(
         matches!(death.cause, DeathCause::Exit | DeathCause::HostRestart) && death.files_kept,
         "{death:?}"
@@ -144,9 +144,9 @@ async fn when_most_have_vanished_nothing_is_touched_until_somebody_has_looked() 
     let Mode::ReadOnly { reason } = engine.mode() else { panic!("it went on as if nothing had happened") };
     assert!(reason.contains('5'), "{reason}");
     let made = (world.isolation.calls(Call::Create), world.isolation.calls(Call::Destroy));
-    let error = engine.acquire(&owner(), acquire()).await.unwrap_err();
+    let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert!(matches!(error, EngineError::ReadOnly(_)), "{error:?}");
-    let error = engine.stop(&owner(), &ids[7], StoppedFiles::Delete, "tester").await.unwrap_err();
+    let error = engine.of(&owner()).sandbox(&ids[7]).stop(StoppedFiles::Delete).await.unwrap_err();
     assert!(matches!(error, EngineError::ReadOnly(_)), "{error:?}");
     engine.sweep().await;
     assert_eq!(all_sandboxes(&engine, &owner()).await.len(), 8, "questions are answered");
@@ -174,12 +174,12 @@ async fn a_stopped_sandbox_whose_files_vanished_is_no_cause_for_alarm_alone() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
     crash(&world, engine).await;
     world.isolation.lose(&id);
     let engine = world.open().await;
     assert_eq!(engine.mode(), Mode::Normal);
-    assert!(engine.resume(&owner(), &id).await.is_err());
+    assert!(engine.of(&owner()).sandbox(&id).resume().await.is_err());
     make(&engine).await;
 }
 
@@ -224,7 +224,7 @@ async fn timeouts_go_on_counting_over_a_restart() {
     let world = World::new();
     let engine = world.open().await;
     let made = make(&engine).await;
-    engine.detach(&owner(), &made.session.id).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).detach().await.unwrap();
     engine.shutdown(ShutdownPolicy::Leave).await;
     world.isolation.owner_ended();
     world.clock.advance_s(DETACHED_S - 10);
@@ -277,7 +277,7 @@ async fn a_time_to_live_that_ended_while_no_server_ran_is_noticed() {
         let engine = world.open().await;
         let mut request = acquire();
         request.sandbox.spec.limits.lifetime_s = 600;
-        let id = engine.acquire(&owner(), request).await.unwrap().sandbox.id;
+        let id = engine.of(&owner()).sessions().acquire(request).await.unwrap().sandbox.id;
         output(&engine, &id, "write /root/work precious").await;
         crash(&world, engine).await;
         if reboot {
@@ -289,7 +289,7 @@ async fn a_time_to_live_that_ended_while_no_server_ran_is_noticed() {
         let engine = world.open().await;
         engine.sweep().await;
         eventually("it is stopped", async || status(&engine, &id).await == Status::Stopped).await;
-        engine.resume(&owner(), &id).await.unwrap();
+        engine.of(&owner()).sandbox(&id).resume().await.unwrap();
         assert_eq!(output(&engine, &id, "read /root/work").await, "precious");
         assert_consistent(&world, &engine).await;
     }
@@ -303,10 +303,10 @@ async fn an_idempotency_key_is_remembered_over_a_restart() {
         let expected = warren_engine::Expected { key: "k".to_owned(), fingerprint: "body".to_owned() };
         warren_engine::Acquire { idempotency: Some(expected), ..acquire() }
     };
-    let made = engine.acquire(&owner(), request()).await.unwrap();
+    let made = engine.of(&owner()).sessions().acquire(request()).await.unwrap();
     crash(&world, engine).await;
     let engine = world.open().await;
-    let again = engine.acquire(&owner(), request()).await.unwrap();
+    let again = engine.of(&owner()).sessions().acquire(request()).await.unwrap();
     assert!(again.repeated);
     assert_eq!((again.sandbox.id, again.session.id), (made.sandbox.id, made.session.id));
 }

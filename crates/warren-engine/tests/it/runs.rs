@@ -5,11 +5,11 @@ use crate::support::*;
 
 async fn limited(engine: &Engine, limits: RunLimits) -> Acquired {
     let request = Acquire { limits: Some(limits), ..acquire() };
-    engine.acquire(&owner(), request).await.unwrap()
+    engine.of(&owner()).sessions().acquire(request).await.unwrap()
 }
 
 async fn denied(engine: &Engine, made: &Acquired) -> Option<RunDenied> {
-    engine.can_run(&owner(), &made.session.id).await.unwrap().denied
+    engine.of(&owner()).session(&made.session.id).can_run().await.unwrap().denied
 }
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn runs_recorded_at_once_are_all_counted_and_none_too_many() {
     let tasks: Vec<_> = (0..50)
         .map(|_| {
             let (engine, id) = (engine.clone(), made.session.id.clone());
-            tokio::spawn(async move { engine.record_run(&owner(), &id, run_of(10)).await })
+            tokio::spawn(async move { engine.of(&owner()).session(&id).record_run(run_of(10)).await })
         })
         .collect();
     let mut numbers = Vec::new();
@@ -34,11 +34,11 @@ async fn runs_recorded_at_once_are_all_counted_and_none_too_many() {
     }
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=30).collect::<Vec<_>>());
-    let details = engine.session_details(&owner(), &made.session.id).await.unwrap();
+    let details = engine.of(&owner()).session(&made.session.id).details().await.unwrap();
     let totals = details.view.session.totals;
     assert_eq!((totals.runs, totals.tokens, totals.duration_ms), (30, 300, 30_000));
     assert_eq!(details.runs.len(), 30);
-    let left = engine.can_run(&owner(), &made.session.id).await.unwrap();
+    let left = engine.of(&owner()).session(&made.session.id).can_run().await.unwrap();
     assert_eq!((left.runs_left, left.tokens_left), (0, 999_700));
 }
 
@@ -49,12 +49,12 @@ async fn each_reason_against_a_run_is_told() {
     let small = RunLimits { runs: 2, run_s: 1, tokens: 100, duration_s: 60 };
     let made = limited(&engine, small).await;
     assert_eq!(denied(&engine, &made).await, None);
-    let run = engine.record_run(&owner(), &made.session.id, run_of(150)).await.unwrap();
+    let run = engine.of(&owner()).session(&made.session.id).record_run(run_of(150)).await.unwrap();
     assert_eq!(run.status, RunStatus::OverTokens);
     assert_eq!(denied(&engine, &made).await, Some(RunDenied::OutOfTokens));
     let made = limited(&engine, small).await;
-    engine.record_run(&owner(), &made.session.id, run_of(1)).await.unwrap();
-    engine.record_run(&owner(), &made.session.id, run_of(1)).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).record_run(run_of(1)).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).record_run(run_of(1)).await.unwrap();
     assert_eq!(denied(&engine, &made).await, Some(RunDenied::OutOfRuns));
     let made = limited(&engine, small).await;
     world.clock.advance_s(61);
@@ -62,13 +62,13 @@ async fn each_reason_against_a_run_is_told() {
     engine.sweep().await;
     assert_eq!(denied(&engine, &made).await, Some(RunDenied::Expired));
     let made = limited(&engine, small).await;
-    engine.terminate(&owner(), &made.session.id, "tester").await.unwrap();
+    engine.of(&owner()).session(&made.session.id).terminate().await.unwrap();
     assert_eq!(denied(&engine, &made).await, Some(RunDenied::Inactive));
     let hold = world.isolation.hold(warren_testkit::Call::Create);
     let request = Acquire { limits: Some(small), background: true, ..acquire() };
-    let made = engine.acquire(&owner(), request).await.unwrap();
+    let made = engine.of(&owner()).sessions().acquire(request).await.unwrap();
     assert_eq!(denied(&engine, &made).await, Some(RunDenied::NotReady));
-    let error = engine.record_run(&owner(), &made.session.id, run_of(1)).await.unwrap_err();
+    let error = engine.of(&owner()).session(&made.session.id).record_run(run_of(1)).await.unwrap_err();
     assert!(matches!(error, EngineError::RunDenied(RunDenied::NotReady)), "{error:?}");
     drop(hold);
 }
@@ -87,7 +87,7 @@ async fn a_session_of_limited_duration_ends_by_itself() {
     .await;
     assert!(!state(&engine, &made.session.id).await.is_open());
     assert_consistent(&world, &engine).await;
-    let error = engine.resume_session(&owner(), &made.session.id).await.unwrap_err();
+    let error = engine.of(&owner()).session(&made.session.id).resume().await.unwrap_err();
     assert!(matches!(error, EngineError::SessionState { .. }), "{error:?}");
 }
 
@@ -98,9 +98,9 @@ async fn a_tier_brings_its_limits_and_an_unknown_one_is_refused() {
     world.settings.tiers.insert("gold".to_owned(), gold);
     let engine = world.open().await;
     let of_tier = |name: &str| Acquire { tier: Some(name.to_owned()), ..acquire() };
-    let made = engine.acquire(&owner(), of_tier("gold")).await.unwrap();
+    let made = engine.of(&owner()).sessions().acquire(of_tier("gold")).await.unwrap();
     assert_eq!(made.session.limits.runs, 99);
-    let error = engine.acquire(&owner(), of_tier("tin")).await.unwrap_err();
+    let error = engine.of(&owner()).sessions().acquire(of_tier("tin")).await.unwrap_err();
     assert!(matches!(error, EngineError::Invalid { .. }), "{error:?}");
     assert_eq!(all_sandboxes(&engine, &owner()).await.len(), 1);
 }
@@ -110,11 +110,11 @@ async fn runs_outlive_the_sandbox_and_the_engine() {
     let world = World::new();
     let engine = world.open().await;
     let made = limited(&engine, RunLimits::default()).await;
-    engine.record_run(&owner(), &made.session.id, run_of(7)).await.unwrap();
-    engine.terminate(&owner(), &made.session.id, "tester").await.unwrap();
+    engine.of(&owner()).session(&made.session.id).record_run(run_of(7)).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).terminate().await.unwrap();
     engine.shutdown(warren_engine::ShutdownPolicy::Leave).await;
     world.isolation.owner_ended();
     let engine = world.open().await;
-    let runs = engine.runs(&owner(), &made.session.id).await.unwrap();
+    let runs = engine.of(&owner()).session(&made.session.id).runs().await.unwrap();
     assert_eq!(runs.iter().map(|run| run.run.tokens).collect::<Vec<_>>(), [7]);
 }

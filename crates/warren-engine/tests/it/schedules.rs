@@ -49,7 +49,7 @@ async fn hear(actor: &Actor, actions: &[Action], action: Action, task: JoinHandl
 async fn play(world: &World, engine: &Engine, idle: usize, seed: u64) {
     let random = FakeRandom::new(seed);
     let request = Acquire { background: random.below(4) == 0, ..acquire() };
-    let made = engine.acquire(&owner(), request).await.unwrap();
+    let made = engine.of(&owner()).sessions().acquire(request).await.unwrap();
     let actor = Arc::new(Actor {
         world: world.clone(),
         engine: engine.clone(),
@@ -76,7 +76,7 @@ async fn play(world: &World, engine: &Engine, idle: usize, seed: u64) {
         hear(&actor, &actions, action, task).await;
     }
     if working.iter().any(|(_, task)| !task.is_finished())
-        && let Err(error) = engine.resume(&owner(), &actor.id).await
+        && let Err(error) = engine.of(&owner()).sandbox(&actor.id).resume().await
     {
         assert!(is_fair(&error), "a resume for the sake of those inside was told {error:?}");
     }
@@ -84,10 +84,10 @@ async fn play(world: &World, engine: &Engine, idle: usize, seed: u64) {
         hear(&actor, &actions, action, task).await;
     }
     assert_comes_to_rest(world, engine, idle).await;
-    engine.stop(&owner(), &actor.id, StoppedFiles::Delete, "tester").await.expect("a last stop");
+    engine.of(&owner()).sandbox(&actor.id).stop(StoppedFiles::Delete).await.expect("a last stop");
     assert_eq!(world.isolation.standing(&actor.id), None);
     for row in snapshots_of(engine, &owner(), &actor.id).await {
-        engine.delete_snapshot(&owner(), &row.id).await.expect("a last deletion");
+        engine.of(&owner()).snapshots().delete(&row.id).await.expect("a last deletion");
     }
     engine.sweep().await;
     assert_eq!(layers(world), 0, "layers that nobody names are left by {actions:?}");

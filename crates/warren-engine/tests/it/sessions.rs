@@ -19,12 +19,12 @@ async fn a_second_session_shares_the_sandbox() {
     let made = make(&engine).await;
     let id = made.sandbox.id;
     output(&engine, &id, "write /tmp/a shared").await;
-    let second = engine.attach(&owner(), attach(&id)).await.unwrap();
+    let second = engine.of(&owner()).sessions().attach(attach(&id)).await.unwrap();
     assert!(!second.fresh);
     assert_eq!((second.sandbox.id.clone(), second.session.client.as_str()), (id.clone(), "second"));
     assert_eq!(output(&engine, &id, "read /tmp/a").await, "shared");
     let filter = SessionFilter { sandbox: Some(id), ..SessionFilter::default() };
-    let page = engine.sessions(&owner(), &filter, &PageRequest::default()).await.unwrap();
+    let page = engine.of(&owner()).sessions().list(&filter, &PageRequest::default()).await.unwrap();
     assert_eq!(page.items.len(), 2);
 }
 
@@ -35,11 +35,11 @@ async fn attaching_makes_a_sandbox_run() {
     let made = make(&engine).await;
     let id = made.sandbox.id;
     output(&engine, &id, "write /tmp/a kept").await;
-    engine.pause(&owner(), &id).await.unwrap();
-    let joined = engine.attach(&owner(), attach(&id)).await.unwrap();
+    engine.of(&owner()).sandbox(&id).pause().await.unwrap();
+    let joined = engine.of(&owner()).sessions().attach(attach(&id)).await.unwrap();
     assert_eq!(joined.sandbox.status, Status::Ready);
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
-    let joined = engine.attach(&owner(), attach(&id)).await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
+    let joined = engine.of(&owner()).sessions().attach(attach(&id)).await.unwrap();
     assert_eq!((joined.sandbox.status, joined.fresh), (Status::Ready, false));
     assert_eq!(output(&engine, &id, "read /tmp/a").await, "kept");
     assert_consistent(&world, &engine).await;
@@ -50,11 +50,11 @@ async fn attaching_to_what_is_gone_is_refused_or_makes_another() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
-    let error = engine.attach(&owner(), attach(&id)).await.unwrap_err();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
+    let error = engine.of(&owner()).sessions().attach(attach(&id)).await.unwrap_err();
     assert!(matches!(error, EngineError::SandboxEnded { .. }), "{error:?}");
     let request = Attach { create_if_missing: Some(new_sandbox()), ..attach(&id) };
-    let made = engine.attach(&owner(), request).await.unwrap();
+    let made = engine.of(&owner()).sessions().attach(request).await.unwrap();
     assert!(made.fresh && made.sandbox.id != id);
     assert_consistent(&world, &engine).await;
 }
@@ -65,12 +65,12 @@ async fn a_suspended_session_freezes_its_sandbox_until_it_is_resumed() {
     let engine = world.open().await;
     let made = make(&engine).await;
     let id = made.sandbox.id;
-    let view = engine.suspend(&owner(), &made.session.id).await.unwrap();
+    let view = engine.of(&owner()).session(&made.session.id).suspend().await.unwrap();
     assert_eq!(view.session.state, SessionState::Suspended);
     assert_eq!(world.isolation.standing(&id), Some(Standing::Frozen));
     let error = exec(&engine, &id, "true").await.unwrap_err();
     assert!(matches!(error, EngineError::Denied { .. }), "{error:?}");
-    let view = engine.resume_session(&owner(), &made.session.id).await.unwrap();
+    let view = engine.of(&owner()).session(&made.session.id).resume().await.unwrap();
     assert_eq!(view.session.state, SessionState::Active);
     output(&engine, &id, "true").await;
     assert_consistent(&world, &engine).await;
@@ -81,12 +81,12 @@ async fn a_session_is_not_suspended_under_another_client() {
     let world = World::new();
     let engine = world.open().await;
     let made = make(&engine).await;
-    let second = engine.attach(&owner(), attach(&made.sandbox.id)).await.unwrap();
-    let error = engine.suspend(&owner(), &made.session.id).await.unwrap_err();
+    let second = engine.of(&owner()).sessions().attach(attach(&made.sandbox.id)).await.unwrap();
+    let error = engine.of(&owner()).session(&made.session.id).suspend().await.unwrap_err();
     assert!(matches!(error, EngineError::SessionState { .. }), "{error:?}");
     assert_eq!(status(&engine, &made.sandbox.id).await, Status::Ready);
-    engine.detach(&owner(), &second.session.id).await.unwrap();
-    engine.suspend(&owner(), &made.session.id).await.unwrap();
+    engine.of(&owner()).session(&second.session.id).detach().await.unwrap();
+    engine.of(&owner()).session(&made.session.id).suspend().await.unwrap();
     assert_eq!(status(&engine, &made.sandbox.id).await, Status::Paused);
 }
 
@@ -97,16 +97,16 @@ async fn a_released_sandbox_is_stopped_once_nobody_holds_it() {
         let engine = world.open().await;
         let made = make(&engine).await;
         let id = made.sandbox.id;
-        let second = engine.attach(&owner(), attach(&id)).await.unwrap();
-        let released = engine.release(&owner(), &made.session.id, release).await.unwrap();
+        let second = engine.of(&owner()).sessions().attach(attach(&id)).await.unwrap();
+        let released = engine.of(&owner()).session(&made.session.id).release(release).await.unwrap();
         assert_eq!(released.state, SessionState::Released);
         output(&engine, &id, "true").await;
-        engine.release(&owner(), &second.session.id, release).await.unwrap();
+        engine.of(&owner()).session(&second.session.id).release(release).await.unwrap();
         assert_eq!(world.isolation.standing(&id), standing);
         assert_consistent(&world, &engine).await;
-        let again = engine.release(&owner(), &second.session.id, release).await.unwrap();
+        let again = engine.of(&owner()).session(&second.session.id).release(release).await.unwrap();
         assert_eq!(again.state, SessionState::Released, "to end what has ended is no error");
-        let error = engine.resume_session(&owner(), &second.session.id).await.unwrap_err();
+        let error = engine.of(&owner()).session(&second.session.id).resume().await.unwrap_err();
         assert!(matches!(error, EngineError::SessionState { .. }), "{error:?}");
     }
 }
@@ -117,12 +117,10 @@ async fn two_who_leave_at_once_do_not_leave_the_sandbox_to_each_other() {
         let world = World::seeded(seed);
         let engine = world.open().await;
         let made = make(&engine).await;
-        let second = engine.attach(&owner(), attach(&made.sandbox.id)).await.unwrap();
-        let (one, two) = (owner(), owner());
-        let (first, second) = tokio::join!(
-            engine.release(&one, &made.session.id, Release::Destroy),
-            engine.release(&two, &second.session.id, Release::Destroy),
-        );
+        let second = engine.of(&owner()).sessions().attach(attach(&made.sandbox.id)).await.unwrap();
+        let me = engine.of(&owner());
+        let (one, two) = (me.session(&made.session.id), me.session(&second.session.id));
+        let (first, second) = tokio::join!(one.release(Release::Destroy), two.release(Release::Destroy));
         assert_eq!(
             (first.unwrap().state, second.unwrap().state),
             (SessionState::Released, SessionState::Released)
@@ -137,13 +135,13 @@ async fn a_terminated_session_takes_its_sandbox_and_every_other_session_along() 
     let world = World::new();
     let engine = world.open().await;
     let made = make(&engine).await;
-    let second = engine.attach(&owner(), attach(&made.sandbox.id)).await.unwrap();
-    let ended = engine.terminate(&owner(), &made.session.id, "tester").await.unwrap();
+    let second = engine.of(&owner()).sessions().attach(attach(&made.sandbox.id)).await.unwrap();
+    let ended = engine.of(&owner()).session(&made.session.id).terminate().await.unwrap();
     assert_eq!(ended.state, SessionState::Terminated);
     assert_eq!(state(&engine, &second.session.id).await, SessionState::Terminated);
     world.isolation.assert_only(&[]);
-    engine.terminate(&owner(), &made.session.id, "tester").await.unwrap();
-    let error = engine.resume_session(&owner(), &second.session.id).await.unwrap_err();
+    engine.of(&owner()).session(&made.session.id).terminate().await.unwrap();
+    let error = engine.of(&owner()).session(&second.session.id).resume().await.unwrap_err();
     assert!(matches!(error, EngineError::SessionState { .. }), "{error:?}");
     assert_consistent(&world, &engine).await;
 }
@@ -153,9 +151,9 @@ async fn a_released_session_cannot_take_the_sandbox_of_others_along() {
     let world = World::new();
     let engine = world.open().await;
     let made = make(&engine).await;
-    engine.attach(&owner(), attach(&made.sandbox.id)).await.unwrap();
-    engine.release(&owner(), &made.session.id, Release::Destroy).await.unwrap();
-    let error = engine.terminate(&owner(), &made.session.id, "tester").await.unwrap_err();
+    engine.of(&owner()).sessions().attach(attach(&made.sandbox.id)).await.unwrap();
+    engine.of(&owner()).session(&made.session.id).release(Release::Destroy).await.unwrap();
+    let error = engine.of(&owner()).session(&made.session.id).terminate().await.unwrap_err();
     assert!(matches!(error, EngineError::SessionState { .. }), "{error:?}");
     output(&engine, &made.sandbox.id, "true").await;
 }
@@ -165,7 +163,7 @@ async fn an_expired_session_stops_its_sandbox_in_the_background() {
     let world = World::new();
     let engine = world.open().await;
     let made = make(&engine).await;
-    let expired = engine.expire(&owner(), &made.session.id).await.unwrap();
+    let expired = engine.of(&owner()).session(&made.session.id).expire().await.unwrap();
     assert_eq!(expired.state, SessionState::Expired);
     eventually("it is stopped", async || {
         world.isolation.standing(&made.sandbox.id) == Some(Standing::Halted)
@@ -182,12 +180,12 @@ async fn lists_show_what_was_asked_for() {
     let mut request = Acquire { client: "red".to_owned(), labels: words("team", "red"), ..acquire() };
     request.sandbox.spec.labels = words("team", "red");
     request.sandbox.metadata = words("ticket", "1");
-    let red = engine.acquire(&owner(), request).await.unwrap();
+    let red = engine.of(&owner()).sessions().acquire(request).await.unwrap();
     let blue = make(&engine).await;
     let list = |filter: SandboxFilter| {
         let engine = engine.clone();
         async move {
-            let page = engine.sandboxes(&owner(), &filter, &PageRequest::default()).await.unwrap();
+            let page = engine.of(&owner()).sandboxes().list(&filter, &PageRequest::default()).await.unwrap();
             page.items.into_iter().map(|record| record.id).collect::<Vec<_>>()
         }
     };
@@ -195,14 +193,14 @@ async fn lists_show_what_was_asked_for() {
     assert_eq!(list(labelled).await, from_ref(&red.sandbox.id));
     let noted = SandboxFilter { metadata: words("ticket", "1"), ..SandboxFilter::default() };
     assert_eq!(list(noted).await, from_ref(&red.sandbox.id));
-    engine.pause(&owner(), &blue.sandbox.id).await.unwrap();
+    engine.of(&owner()).sandbox(&blue.sandbox.id).pause().await.unwrap();
     let paused = SandboxFilter { statuses: vec![Status::Paused], ..SandboxFilter::default() };
     assert_eq!(list(paused).await, from_ref(&blue.sandbox.id));
-    engine.stop(&owner(), &blue.sandbox.id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&blue.sandbox.id).stop(StoppedFiles::Delete).await.unwrap();
     assert_eq!(list(SandboxFilter::default()).await, from_ref(&red.sandbox.id));
     assert_eq!(list(SandboxFilter { ended: true, ..SandboxFilter::default() }).await.len(), 2);
     let filter = SessionFilter { client: Some("red".to_owned()), ..SessionFilter::default() };
-    let page = engine.sessions(&owner(), &filter, &PageRequest::default()).await.unwrap();
+    let page = engine.of(&owner()).sessions().list(&filter, &PageRequest::default()).await.unwrap();
     assert_eq!(page.items.iter().map(|session| &session.id).collect::<Vec<_>>(), [&red.session.id]);
 }
 
@@ -217,7 +215,7 @@ async fn long_lists_come_in_pages_that_miss_and_repeat_nothing() {
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let request = PageRequest { limit: 3, after };
-        let page = engine.sandboxes(&owner(), &SandboxFilter::default(), &request).await.unwrap();
+        let page = engine.of(&owner()).sandboxes().list(&SandboxFilter::default(), &request).await.unwrap();
         assert!(page.items.len() <= 3);
         seen.extend(page.items.into_iter().map(|record| record.id));
         after = page.next;
@@ -235,20 +233,20 @@ async fn an_owner_has_one_default_sandbox_until_it_is_gone() {
     let engine = world.open().await;
     let missing =
         |error: EngineError| matches!(error, EngineError::NotFound { what: Missing::DefaultSandbox, .. });
-    assert!(missing(engine.default_sandbox(&owner()).await.unwrap_err()));
+    assert!(missing(engine.of(&owner()).sandboxes().default().await.unwrap_err()));
     let id = make(&engine).await.sandbox.id;
-    engine.set_default_sandbox(&owner(), Some(&id)).await.unwrap();
-    assert_eq!(engine.default_sandbox(&owner()).await.unwrap().id, id);
-    assert!(missing(engine.default_sandbox(&stranger()).await.unwrap_err()));
+    engine.of(&owner()).sandboxes().set_default(Some(&id)).await.unwrap();
+    assert_eq!(engine.of(&owner()).sandboxes().default().await.unwrap().id, id);
+    assert!(missing(engine.of(&stranger()).sandboxes().default().await.unwrap_err()));
     engine.shutdown(warren_engine::ShutdownPolicy::Leave).await;
     world.isolation.owner_ended();
     let engine = world.open().await;
-    assert_eq!(engine.default_sandbox(&owner()).await.unwrap().id, id, "it is remembered");
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
-    assert!(missing(engine.default_sandbox(&owner()).await.unwrap_err()));
-    let error = engine.set_default_sandbox(&owner(), Some(&id)).await.unwrap_err();
+    assert_eq!(engine.of(&owner()).sandboxes().default().await.unwrap().id, id, "it is remembered");
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
+    assert!(missing(engine.of(&owner()).sandboxes().default().await.unwrap_err()));
+    let error = engine.of(&owner()).sandboxes().set_default(Some(&id)).await.unwrap_err();
     assert!(matches!(error, EngineError::SandboxEnded { .. }), "{error:?}");
-    engine.set_default_sandbox(&owner(), None).await.unwrap();
+    engine.of(&owner()).sandboxes().set_default(None).await.unwrap();
 }
 
 #[tokio::test]
@@ -257,19 +255,19 @@ async fn a_session_knows_how_far_its_sandbox_is() {
     let engine = world.open().await;
     let hold = world.isolation.hold(Call::Create);
     let request = Acquire { background: true, ..acquire() };
-    let made = engine.acquire(&owner(), request).await.unwrap();
+    let made = engine.of(&owner()).sessions().acquire(request).await.unwrap();
     assert_eq!(made.session.provision, Provision::Pending);
     drop(hold);
     eventually("it is ready", async || {
-        let view = engine.session(&owner(), &made.session.id).await.unwrap();
+        let view = engine.of(&owner()).session(&made.session.id).view().await.unwrap();
         matches!(view.session.provision, Provision::Ready { .. })
     })
     .await;
     world.isolation.fail_next(Call::Create, warren_core::IsolationErrorKind::Layer);
     let request = Acquire { background: true, ..acquire() };
-    let made = engine.acquire(&owner(), request).await.unwrap();
+    let made = engine.of(&owner()).sessions().acquire(request).await.unwrap();
     eventually("it has failed", async || {
-        let view = engine.session(&owner(), &made.session.id).await.unwrap();
+        let view = engine.of(&owner()).session(&made.session.id).view().await.unwrap();
         matches!(view.session.provision, Provision::Failed { .. }) && !view.session.state.is_open()
     })
     .await;

@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use warren_core::catalog::{SandboxFilter, SessionFilter};
 use warren_core::{
-    Limits, NetworkPolicy, NewRun, Owner, PageRequest, SandboxId, SandboxRecord, SandboxSpec, SessionId,
-    SessionRecord, SessionState, Status, TemplateName, Timeouts,
+    Caller, Limits, NetworkPolicy, NewRun, Owner, PageRequest, SandboxId, SandboxRecord, SandboxSpec,
+    SessionId, SessionRecord, SessionState, Status, TemplateName, Timeouts,
 };
 use warren_engine::{
-    Acquire, Acquired, Attach, Engine, EngineError, EngineStep, ExecResult, NewSandbox, OutputCaps, Parts,
-    ProcessSpec, Settings,
+    Access, Acquire, Acquired, Attach, Engine, EngineError, EngineStep, ExecResult, NewSandbox, OutputCaps,
+    Parts, ProcessSpec, Settings,
 };
 use warren_testkit::{
-    FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog, Standing,
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+    Standing,
 };
 
 pub(crate) const ACTIVE_S: u64 = 300;
@@ -32,6 +33,7 @@ pub(crate) struct World {
     pub(crate) isolation: Arc<FakeIsolation>,
     pub(crate) catalog: Arc<MemoryCatalog>,
     pub(crate) templates: Arc<FakeTemplates>,
+    pub(crate) build_files: Arc<FakeBuildFiles>,
     pub(crate) networks: Arc<FakeNetworks>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) random: Arc<FakeRandom>,
@@ -49,6 +51,7 @@ impl World {
             isolation: FakeIsolation::new(),
             catalog: Arc::new(MemoryCatalog::new()),
             templates: Arc::new(FakeTemplates::new()),
+            build_files: Arc::default(),
             networks: FakeNetworks::new(),
             clock: Arc::new(FakeClock::new()),
             random: Arc::new(FakeRandom::new(seed)),
@@ -67,6 +70,7 @@ impl World {
             catalog: self.catalog.clone(),
             templates: self.templates.clone(),
             layers: self.isolation.layers(),
+            build_files: self.build_files.clone(),
             networks: self.networks.clone(),
             clock: self.clock.clone(),
             random: self.random.clone(),
@@ -106,6 +110,17 @@ impl World {
     }
 }
 
+/// Asks as an owner does.
+pub(crate) trait AsOwner {
+    fn of(&self, owner: &Owner) -> Access;
+}
+
+impl AsOwner for Engine {
+    fn of(&self, owner: &Owner) -> Access {
+        self.as_(&Caller::new(owner.clone(), "tester"))
+    }
+}
+
 pub(crate) fn owner() -> Owner {
     Owner::first()
 }
@@ -130,7 +145,7 @@ pub(crate) fn attach(id: &SandboxId) -> Attach {
 }
 
 pub(crate) async fn make(engine: &Engine) -> Acquired {
-    engine.acquire(&owner(), acquire()).await.expect("acquire a sandbox")
+    engine.of(&owner()).sessions().acquire(acquire()).await.expect("acquire a sandbox")
 }
 
 pub(crate) fn program(line: &str) -> ProcessSpec {
@@ -140,7 +155,7 @@ pub(crate) fn program(line: &str) -> ProcessSpec {
 pub(crate) const CAPS: OutputCaps = OutputCaps { stdout: 1 << 20, stderr: 1 << 20 };
 
 pub(crate) async fn exec(engine: &Engine, id: &SandboxId, line: &str) -> Result<ExecResult, EngineError> {
-    engine.exec(&owner(), id, program(line), Bytes::new(), CAPS).await
+    engine.of(&owner()).sandbox(id).exec(program(line), Bytes::new(), CAPS).await
 }
 
 /// What a program wrote that must succeed.
@@ -151,7 +166,7 @@ pub(crate) async fn output(engine: &Engine, id: &SandboxId, line: &str) -> Strin
 }
 
 pub(crate) async fn record(engine: &Engine, id: &SandboxId) -> SandboxRecord {
-    engine.sandbox(&owner(), id).await.expect("a record")
+    engine.of(&owner()).sandbox(id).record().await.expect("a record")
 }
 
 pub(crate) async fn status(engine: &Engine, id: &SandboxId) -> Status {
@@ -159,7 +174,7 @@ pub(crate) async fn status(engine: &Engine, id: &SandboxId) -> Status {
 }
 
 pub(crate) async fn state(engine: &Engine, id: &SessionId) -> SessionState {
-    engine.session(&owner(), id).await.expect("a session").session.state
+    engine.of(&owner()).session(id).view().await.expect("a session").session.state
 }
 
 /// Waits for something that happens in the background.
@@ -189,13 +204,13 @@ pub(crate) fn run_of(tokens: u64) -> NewRun {
 pub(crate) async fn all_sandboxes(engine: &Engine, owner: &Owner) -> Vec<SandboxRecord> {
     let filter = SandboxFilter { ended: true, ..SandboxFilter::default() };
     let page = PageRequest { limit: PageRequest::MOST, after: None };
-    engine.sandboxes(owner, &filter, &page).await.expect("list sandboxes").items
+    engine.of(owner).sandboxes().list(&filter, &page).await.expect("list sandboxes").items
 }
 
 pub(crate) async fn all_sessions(engine: &Engine, owner: &Owner) -> Vec<SessionRecord> {
     let filter = SessionFilter { ended: true, ..SessionFilter::default() };
     let page = PageRequest { limit: PageRequest::MOST, after: None };
-    engine.sessions(owner, &filter, &page).await.expect("list sessions").items
+    engine.of(owner).sessions().list(&filter, &page).await.expect("list sessions").items
 }
 
 /// What the records say is what the machine has, nothing more and nothing less, and nothing is half done.
@@ -244,7 +259,7 @@ async fn compare(world: &World, engine: &Engine) -> Result<(), String> {
             Status::Paused => Some(Standing::Frozen),
             Status::Stopped | Status::Failed if record.files_kept() => Some(Standing::Halted),
             Status::Stopped | Status::Failed => None,
-            Status::Creating | Status::Syncing | Status::Stopping => {
+            Status::Creating | Status::Stopping => {
                 return Err(format!("half done: {standing:?}, {record:?}"));
             }
         };

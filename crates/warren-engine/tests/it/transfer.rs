@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use warren_core::Field;
 use warren_core::{Automatic, ImportFormat, LayerErrorKind, SandboxId, SnapshotReason, TemplateErrorKind};
 use warren_engine::{Engine, EngineError, ExportOrder, Point};
 
@@ -19,7 +20,7 @@ async fn quiet() -> (World, Engine, SandboxId) {
 
 async fn exported(engine: &Engine, what: &Point, order: ExportOrder) -> Result<Vec<u8>, EngineError> {
     let sink = Sink::default();
-    engine.export(&owner(), what, order, Box::new(sink.clone())).await?;
+    engine.of(&owner()).snapshots().export(what, order, Box::new(sink.clone())).await?;
     Ok(sink.take())
 }
 
@@ -35,19 +36,28 @@ async fn a_history_comes_back_whole_on_another_machine() {
     let last = named(&engine, &id, "last").await.unwrap().snapshot.id;
     let archive = exported(&engine, &Point::Snapshot(last), ExportOrder::History).await.unwrap();
     let (world, elsewhere, _) = quiet().await;
-    let me = owner();
-    let rows =
-        elsewhere.import(&owner(), ImportFormat::History, None, None, source(archive.clone())).await.unwrap();
+    let rows = elsewhere
+        .of(&owner())
+        .snapshots()
+        .import(ImportFormat::History, None, None, source(archive.clone()))
+        .await
+        .unwrap();
     assert_eq!(rows.len(), 3, "with its beginning");
     assert!(rows.iter().all(|row| row.reason == SnapshotReason::Import && row.durable));
     assert_eq!(rows[2].parent.as_ref(), Some(&rows[1].id));
     assert_eq!(rows[2].name.as_deref(), Some("last"));
     elsewhere.sweep().await;
     for (row, text) in rows[1..].iter().zip(["one", "two"]) {
-        let fork = elsewhere.fork(&owner(), &Point::Snapshot(row.id.clone()), forks(1)).await.unwrap();
+        let fork = elsewhere
+            .of(&owner())
+            .snapshots()
+            .fork(&Point::Snapshot(row.id.clone()), forks(1))
+            .await
+            .unwrap();
         assert_eq!(work(&elsewhere, &fork[0].sandbox.id).await, text);
     }
-    let again = elsewhere.import(&me, ImportFormat::History, None, Some("twice".to_owned()), source(archive));
+    let snapshots = elsewhere.of(&owner()).snapshots();
+    let again = snapshots.import(ImportFormat::History, None, Some("twice".to_owned()), source(archive));
     assert_eq!(again.await.unwrap()[2].name.as_deref(), Some("twice"));
     assert_consistent(&world, &elsewhere).await;
 }
@@ -58,25 +68,26 @@ async fn a_tar_file_needs_a_template() {
     output(&engine, &id, "write /root/work one").await;
     let tar = ExportOrder::Tar { below: "/".into() };
     let archive = exported(&engine, &Point::Sandbox(id.clone()), tar).await.unwrap();
-    let me = owner();
+    let snapshots = engine.of(&owner()).snapshots();
     let import = |template: Option<&str>| {
         let template = template.map(|name| name.parse().unwrap());
-        engine.import(&me, ImportFormat::Tar, template, Some("base".to_owned()), source(archive.clone()))
+        snapshots.import(ImportFormat::Tar, template, Some("base".to_owned()), source(archive.clone()))
     };
     let error = import(None).await.unwrap_err();
-    assert!(matches!(&error, EngineError::Invalid { field, .. } if field == "template"), "{error:?}");
+    assert!(matches!(&error, EngineError::Invalid { field: Field::Template, .. }), "{error:?}");
     let error = import(Some("unknown")).await.unwrap_err();
     assert!(matches!(&error, EngineError::Template(source) if source.kind == TemplateErrorKind::NotFound));
     let rows = import(Some("host")).await.unwrap();
-    let fork = engine.fork(&owner(), &Point::Snapshot(rows[0].id.clone()), forks(1)).await.unwrap();
+    let fork =
+        engine.of(&owner()).snapshots().fork(&Point::Snapshot(rows[0].id.clone()), forks(1)).await.unwrap();
     assert_eq!(work(&engine, &fork[0].sandbox.id).await, "one");
 }
 
 #[tokio::test]
 async fn what_is_no_archive_leaves_nothing() {
     let (world, engine, _) = quiet().await;
-    let me = owner();
-    let import = engine.import(&me, ImportFormat::History, None, None, source(b"rubbish".to_vec()));
+    let snapshots = engine.of(&owner()).snapshots();
+    let import = snapshots.import(ImportFormat::History, None, None, source(b"rubbish".to_vec()));
     let error = import.await.unwrap_err();
     assert!(
         matches!(&error, EngineError::Layers(source) if source.kind == LayerErrorKind::Invalid),
@@ -100,10 +111,10 @@ async fn a_template_of_a_snapshot_begins_with_its_state() {
     let (_, engine, id) = quiet().await;
     let taken = write_and_snap(&engine, &id, "one").await;
     let name = "worked".parse().unwrap();
-    engine.make_template(&owner(), &taken, &name).await.unwrap();
+    engine.of(&owner()).snapshots().make_template(&taken, &name).await.unwrap();
     let mut request = acquire();
     request.sandbox.spec.template = name;
-    let made = engine.acquire(&owner(), request).await.unwrap();
+    let made = engine.of(&owner()).sessions().acquire(request).await.unwrap();
     assert_eq!(work(&engine, &made.sandbox.id).await, "one");
     assert_eq!(made.sandbox.history.stack.depth(), 0);
 }
@@ -114,17 +125,17 @@ async fn a_template_that_a_snapshot_stands_on_is_in_use() {
     world.templates.add("base", None);
     let mut request = acquire();
     request.sandbox.spec.template = "base".parse().unwrap();
-    let id = engine.acquire(&owner(), request).await.unwrap().sandbox.id;
+    let id = engine.of(&owner()).sessions().acquire(request).await.unwrap().sandbox.id;
     let kept = named(&engine, &id, "kept").await.unwrap().snapshot.id;
-    engine.stop(&owner(), &id, warren_engine::StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(warren_engine::StoppedFiles::Delete).await.unwrap();
     let error = engine.remove_template(&"base".parse().unwrap()).await.unwrap_err();
     assert!(
         matches!(&error, EngineError::Template(source) if source.kind == TemplateErrorKind::InUse),
         "{error:?}"
     );
-    engine.delete_snapshot(&owner(), &kept).await.unwrap();
+    engine.of(&owner()).snapshots().delete(&kept).await.unwrap();
     for row in snapshots_of(&engine, &owner(), &id).await {
-        engine.delete_snapshot(&owner(), &row.id).await.unwrap();
+        engine.of(&owner()).snapshots().delete(&row.id).await.unwrap();
     }
     engine.remove_template(&"base".parse().unwrap()).await.unwrap();
 }
@@ -137,6 +148,6 @@ async fn a_sandbox_cannot_begin_with_a_snapshot_of_another_template() {
     let mut request = acquire();
     request.sandbox.spec.template = "other".parse().unwrap();
     request.sandbox.from = Some(taken);
-    let error = engine.acquire(&owner(), request).await.unwrap_err();
-    assert!(matches!(&error, EngineError::Invalid { field, .. } if field == "template"), "{error:?}");
+    let error = engine.of(&owner()).sessions().acquire(request).await.unwrap_err();
+    assert!(matches!(&error, EngineError::Invalid { field: Field::Template, .. }), "{error:?}");
 }

@@ -11,12 +11,12 @@ use warren_engine::{Engine, EngineError, ForkOrder, RolledBack, TakeSnapshot, Ta
 use crate::support::*;
 
 pub(crate) async fn snap(engine: &Engine, id: &SandboxId) -> Taken {
-    engine.take_snapshot(&owner(), id, TakeSnapshot::default()).await.expect("a snapshot")
+    engine.of(&owner()).sandbox(id).history().take(TakeSnapshot::default()).await.expect("a snapshot")
 }
 
 pub(crate) async fn named(engine: &Engine, id: &SandboxId, name: &str) -> Result<Taken, EngineError> {
     let order = TakeSnapshot { name: Some(name.to_owned()), ..TakeSnapshot::default() };
-    engine.take_snapshot(&owner(), id, order).await
+    engine.of(&owner()).sandbox(id).history().take(order).await
 }
 
 /// Writes a file and captures that.
@@ -26,7 +26,7 @@ pub(crate) async fn write_and_snap(engine: &Engine, id: &SandboxId, text: &str) 
 }
 
 pub(crate) async fn back(engine: &Engine, id: &SandboxId, to: &SnapshotId) -> RolledBack {
-    engine.rollback(&owner(), id, to, false).await.expect("a rollback")
+    engine.of(&owner()).sandbox(id).history().rollback(to, false).await.expect("a rollback")
 }
 
 pub(crate) async fn work(engine: &Engine, id: &SandboxId) -> String {
@@ -49,7 +49,7 @@ pub(crate) async fn snapshots_of(engine: &Engine, owner: &Owner, id: &SandboxId)
     let mut page = PageRequest { limit: PageRequest::MOST, after: None };
     let mut all = Vec::new();
     loop {
-        let found = engine.snapshots(owner, &filter, &page).await.expect("list snapshots");
+        let found = engine.of(owner).snapshots().list(&filter, &page).await.expect("list snapshots");
         all.extend(found.items);
         match found.next {
             Some(next) => page.after = Some(next),

@@ -1,8 +1,10 @@
-//! Programs that `sudo` inside the sandbox asks for. A session is one run of it: it asks once, with its own input and output
-//! attached, passes signals on, and is told how the program ended. One that hangs up takes its program along.
+//! Programs that `sudo` inside the sandbox asks for. A session is one run of it: it asks once, with
+//! its own input and output attached, passes signals on, and is told how the program ended. One
+//! that hangs up takes its program along.
 //!
-//! Who asks is known from the kernel, and may do so as root or as a member of the sandbox's group `sudo`. What is started has
-//! no more rights than any program that the agent starts as that user.
+//! The kernel names the caller, who has to be root or a member of the sandbox's group `sudo`. A
+//! program that is started this way has no more rights than any other that the agent starts as that
+//! user.
 
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
@@ -57,9 +59,9 @@ enum State {
     Running { pid: i32, began: Instant },
 }
 
-/// What is to become of a session.
+/// The next step of a session.
 #[derive(Debug, PartialEq, Eq)]
-enum Course {
+enum SessionState {
     On,
     /// With a refusal to tell, if it is to have one.
     Over(Option<Failure>),
@@ -111,10 +113,10 @@ impl Agent {
     pub(super) fn serve_elevation(&mut self, id: u64) {
         let Some(mut session) = self.elevations.sessions.remove(&id) else { return };
         match self.progress_elevation(id, &mut session) {
-            Course::On => {
+            SessionState::On => {
                 self.elevations.sessions.insert(id, session);
             }
-            Course::Over(refusal) => {
+            SessionState::Over(refusal) => {
                 if let State::Asking { until } = session.state {
                     self.timers.cancel(until, Timer::Elevation { session: id });
                 }
@@ -125,31 +127,31 @@ impl Agent {
         }
     }
 
-    fn progress_elevation(&mut self, id: u64, session: &mut Session) -> Course {
+    fn progress_elevation(&mut self, id: u64, session: &mut Session) -> SessionState {
         match session.receive(self.scratch()) {
             Ok(0) | Err(_) => {
                 // The pid is its own until it is reaped, and then no session has it any more.
                 if let State::Running { pid, .. } = session.state {
                     sys::kill(pid, sys::Aim::Group, libc::SIGKILL).ok();
                 }
-                return Course::Over(None);
+                return SessionState::Over(None);
             }
             Ok(_) => {}
         }
         loop {
             let frame = match session.decoder.next_frame() {
                 Ok(Some(frame)) => frame,
-                Ok(None) => return Course::On,
+                Ok(None) => return SessionState::On,
                 Err(error) => {
                     let failure = refuse(FailureCode::Invalid, format!("read the request: {error}"));
-                    return Course::Over(Some(failure));
+                    return SessionState::Over(Some(failure));
                 }
             };
             match session.state {
                 State::Asking { until } => {
                     let pid = match self.elevate(session, &frame.payload) {
                         Ok(pid) => pid,
-                        Err(failure) => return Course::Over(Some(failure)),
+                        Err(failure) => return SessionState::Over(Some(failure)),
                     };
                     self.timers.cancel(until, Timer::Elevation { session: id });
                     session.state = State::Running { pid, began: Instant::now() };
@@ -234,7 +236,7 @@ impl Session {
         Ok(received)
     }
 
-    /// One try: the answer is small, and whoever does not read it is not waited for.
+    /// One try: the answer is small, and a peer that does not read it is not waited for.
     fn tell(&self, reply: &Reply) {
         // Encoding into memory cannot fail.
         let payload = minicbor::to_vec(reply).unwrap_or_default();

@@ -56,7 +56,8 @@ impl Agent {
         self.processes.set_limit(id, Instant::now());
         let known = self.processes.with(id, |process| {
             if flags & (EventFlags::IN | EventFlags::HUP) == EventFlags::HUP && !process.terminal {
-                // Nobody writes any more and nothing is left: no need to make a ring to find that out.
+                // Nobody writes any more and nothing is left: no need to make a ring to find that
+                // out.
                 process.close(stream);
                 return;
             }

@@ -9,7 +9,7 @@ use crate::failure::refuse;
 use crate::process::Process;
 use crate::{spawn, sys};
 
-/// What came of writing to a process.
+/// The result of writing to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
     All,
@@ -100,7 +100,8 @@ impl Agent {
         }
     }
 
-    /// The next frame. Once the peer is gone no event announces its bytes any more, so they are fetched.
+    /// The next frame. Once the peer is gone no event announces its bytes any more, so they are
+    /// fetched.
     fn next_input(&mut self, connection: &mut Connection) -> Option<Frame> {
         loop {
             if let Some(frame) = connection.next_frame() {
@@ -127,7 +128,7 @@ impl Agent {
         if written == Written::Later && !process.stdin_queue.contains(&connection.id) {
             process.stdin_queue.push_back(connection.id);
         } else if written != Written::Later && !connection.peer.is_gone() {
-            // One who is gone keeps its turn until all it had sent is in.
+            // A writer that is gone keeps its turn until all it had sent is in.
             process.stdin_queue.retain(|waiter| *waiter != connection.id);
         }
         if let Some(stdin) = &mut process.stdin {
@@ -160,7 +161,8 @@ impl Agent {
         self.dismiss_writers(id);
     }
 
-    /// What cannot be understood or done is ignored: a follower gets no answers but the process's output.
+    /// Carries out a follower's message. One that cannot be understood or done is ignored: a
+    /// follower gets no answers but the process's output.
     fn control(&mut self, process: u64, payload: &[u8]) {
         let Some(process) = self.processes.get_mut(process).filter(|process| process.exit.is_none()) else {
             return;

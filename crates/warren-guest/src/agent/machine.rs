@@ -1,4 +1,5 @@
-//! When the figures of the sandbox's machine are renewed: before a process starts, and every so often while one runs.
+//! When the figures of the sandbox's machine are renewed: before a process starts, and every so
+//! often while one runs.
 
 use std::time::Instant;
 

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::process::{WaitOptions, WaitStatus};
 use warren_wire::guest::{Exit, ExitCause};
 
-use super::{Agent, Course};
+use super::{Agent, Loop};
 use crate::poll::Token;
 use crate::process::{Filled, millis};
 use crate::ring::Stream;
@@ -16,14 +16,15 @@ use crate::timers::Timer;
 const MAX_LEFTOVERS: usize = 1024;
 /// Reads of each pipe when a process has ended, before others get their turn.
 const LAST_READS: usize = 16;
-/// Size of the kernel's record of one signal. It begins with four numbers: which signal, an error, how it was sent, and by whom.
+/// Size of the kernel's record of one signal. It begins with four numbers: which signal, an error,
+/// how it was sent, and by whom.
 const SIGNAL_RECORD: usize = 128;
 /// How long processes may take to end when the machine outside goes down.
 const LEAVE: Duration = Duration::from_millis(1500);
 
 impl Agent {
     /// Takes the signals that have come.
-    pub(super) fn take_signals(&mut self) -> Course {
+    pub(super) fn take_signals(&mut self) -> Loop {
         let mut records = [0u8; SIGNAL_RECORD * 4];
         let count = rustix::io::read(&self.signals, &mut records).unwrap_or(0);
         let told = records[..count].chunks_exact(SIGNAL_RECORD).any(|record| {
@@ -33,13 +34,14 @@ impl Agent {
         });
         match told {
             true if self.is_init => self.leave(),
-            true => Course::Stop,
-            false => Course::On,
+            true => Loop::Stop,
+            false => Loop::On,
         }
     }
 
-    /// The machine outside goes down: asks all processes to end, and ends when they have or their time is over.
-    fn leave(&mut self) -> Course {
+    /// The machine outside goes down: asks all processes to end, and ends when they have or their
+    /// time is over.
+    fn leave(&mut self) -> Loop {
         if !self.leaving {
             self.leaving = true;
             self.timers.set(Instant::now() + LEAVE, Timer::Leave);
@@ -50,7 +52,7 @@ impl Agent {
     }
 
     /// Reaps every child that has ended, orphans of the sandbox included.
-    pub(super) fn reap(&mut self) -> Course {
+    pub(super) fn reap(&mut self) -> Loop {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
@@ -60,12 +62,13 @@ impl Agent {
                         None => self.end_elevation(pid, status),
                     }
                 }
-                // All processes of a sandbox descend from the agent, so without a child it is alone.
+                // All processes of a sandbox descend from the agent, so without a child it is
+                // alone.
                 Err(Errno::CHILD) => {
                     self.rest_machine();
-                    return if self.leaving { Course::Stop } else { Course::On };
+                    return if self.leaving { Loop::Stop } else { Loop::On };
                 }
-                Ok(None) | Err(_) => return Course::On,
+                Ok(None) | Err(_) => return Loop::On,
             }
         }
     }
@@ -82,7 +85,8 @@ impl Agent {
             process.ended = Some(Exit { code, cause, duration_ms, output_bytes: 0 });
             process.stdin = None;
             if process.until_closed {
-                // Most have no background children, so that this reaches the end of both. Others may write without end.
+                // Most have no background children, so that this reaches the end of both. Others
+                // may write without end.
                 for stream in [Stream::Stdout, Stream::Stderr] {
                     (0..LAST_READS).take_while(|_| process.fill(stream) == Filled::Some).for_each(drop);
                 }
@@ -124,8 +128,8 @@ impl Agent {
         self.changed.insert(id);
     }
 
-    /// Sends a signal on somebody's behalf, who then waits no longer for what holds the output. A process that has ended
-    /// already gets none: its pid may be another's.
+    /// Sends a signal on somebody's behalf, who then waits no longer for what holds the output. A
+    /// process that has ended already gets none: its pid may be another's.
     pub(super) fn send_signal(&mut self, id: u64, aim: sys::Aim, signal: i32) -> Result<(), Errno> {
         let process = self.processes.get_mut(id).ok_or(Errno::SRCH)?;
         if process.ended.is_none() {
@@ -171,7 +175,7 @@ impl Agent {
     }
 }
 
-/// What is of interest of a signal that has come.
+/// The parts of a received signal that matter here.
 #[derive(Debug, Clone, Copy)]
 struct Signal {
     number: i32,
@@ -191,8 +195,8 @@ impl Signal {
         Self { number: field(0), code: field(2), sender: field(3) }
     }
 
-    /// Whether a process outside the sandbox sent it with `kill`. Such a one has no number in here, and nobody in here can have the
-    /// kernel believe that a signal to somebody else came this way.
+    /// True if a process outside the sandbox sent it with `kill`. Such a process has no number in
+    /// here, and no process in here can make a signal to another one look like this.
     fn is_from_above(self) -> bool {
         self.code == libc::SI_USER && self.sender == 0
     }

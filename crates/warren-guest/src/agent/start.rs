@@ -78,7 +78,8 @@ impl Agent {
 /// Makes a connection a follower.
 fn enter(connection: &mut Connection, process: &mut Process, reader: Reader, from: u64) {
     if reader == Reader::Holds {
-        // What the kernel may swallow with a broken connection has to be known; see the process module.
+        // What the kernel may swallow with a broken connection has to be known; see the process
+        // module.
         sockopt::set_socket_send_buffer_size(&connection.socket, SEND_BUFFER).ok();
     }
     let position = process.attach(connection.id, reader, from);

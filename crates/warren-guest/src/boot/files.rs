@@ -14,8 +14,8 @@ pub(super) fn write(directory: impl AsFd, path: &str, text: &str) -> Result<(), 
     rustix::io::write(&file, text.as_bytes()).map(drop)
 }
 
-/// Opens a directory of the system's own at the top of the root (`/proc`, `/dev`, …). Whatever else the image put
-/// there, link or file, is replaced by an empty directory.
+/// Opens a directory of the system's own at the top of the root (`/proc`, `/dev`, …). Whatever else
+/// the image put there, link or file, is replaced by an empty directory.
 pub(super) fn system_directory(root: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
     let root = root.as_fd();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -30,8 +30,8 @@ pub(super) fn system_directory(root: impl AsFd, name: &str) -> Result<OwnedFd, E
     Err(Errno::NOTDIR)
 }
 
-/// Opens a mount point anywhere in the root, making what is missing. Links are followed, but as the sandbox would:
-/// confined to its root.
+/// Opens a mount point anywhere in the root, making what is missing. Links are followed, but as the
+/// sandbox would: confined to its root.
 pub(super) fn mount_point(root: impl AsFd, path: &str, directory: bool) -> Result<OwnedFd, Errno> {
     let root = root.as_fd();
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
@@ -60,8 +60,8 @@ fn make(parent: impl AsFd, name: &str, directory: bool) -> Result<(), Errno> {
     rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o644)).map(drop)
 }
 
-/// The kernel gives up on a path with `..` in it, in a link of a template, whenever something is renamed or mounted elsewhere on
-/// the machine meanwhile; it wants to be asked again.
+/// The kernel gives up on a path with `..` in it, in a link of a template, whenever something is
+/// renamed or mounted elsewhere on the machine meanwhile; it wants to be asked again.
 fn open_in_root(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
@@ -74,7 +74,8 @@ fn open_in_root(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, E
     }
 }
 
-/// Whether the path, which the caller made up and no tenant can influence, exists below `directory`.
+/// True if the path exists below `directory`. The caller made it up, and no tenant can influence
+/// it.
 pub(super) fn exists(directory: impl AsFd, path: &str) -> bool {
     rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }

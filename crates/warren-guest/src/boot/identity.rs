@@ -1,4 +1,4 @@
-//! Whose rights the process has, step by step from the host's root to the sandbox's root.
+//! The rights of the process, step by step from the host's root to the sandbox's root.
 
 use rustix::io::Errno;
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets, Gid, Uid};
@@ -7,17 +7,19 @@ use warren_wire::guest::{BootPlan, STRANGER};
 use super::report::{Refusal, StepResult};
 use super::sys;
 
-/// Makes files created from here on belong to the sandbox's root, with all capabilities kept: an overlay on
-/// id-mapped layers acts with the ids of whoever mounts it, and the host's root has none inside the mapping.
+/// Makes files created from here on belong to the sandbox's root, with all capabilities kept: an
+/// overlay on id-mapped layers acts with the ids of its mounter, and the host's root has none
+/// inside the mapping.
 pub(super) fn assume_file_ids(base: u32) -> Result<(), Errno> {
     rustix::thread::set_capabilities_secure_bits(CapabilitiesSecureBits::NO_SETUID_FIXUP)?;
-    // The overlay keeps the mounter's capabilities for good, and this one would let it ignore disk quotas.
+    // The overlay keeps the mounter's capabilities for good, and this one would let it ignore disk
+    // quotas.
     sys::drop_quota_override()?;
     sys::set_file_ids(base)
 }
 
-/// Mounts something with the rights of one who owns nothing, is in no group and may overrule nothing. Afterwards the rights are
-/// those of the sandbox whose ids begin at `base`, as before.
+/// Mounts something with the rights of a user who owns nothing, is in no group and may overrule
+/// nothing. Afterwards the rights are those of the sandbox whose ids begin at `base`, as before.
 pub(super) fn as_a_stranger<T>(base: u32, mount: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let sets = rustix::thread::capabilities(None)?;
     rustix::thread::set_thread_groups(&[])?;
@@ -30,12 +32,13 @@ pub(super) fn as_a_stranger<T>(base: u32, mount: impl FnOnce() -> Result<T, Errn
     mounted
 }
 
-/// The last id of a sandbox's range is the agent's own. The sandbox's user namespace does not map it, so nobody inside can ever
-/// have it: to set limits, priorities or processors of another process takes its user, or capabilities that no sandbox has.
+/// The last id of a sandbox's range is the agent's own. The sandbox's user namespace does not map
+/// it, so nobody inside can ever have it: to set limits, priorities or processors of another
+/// process takes its user, or capabilities that no sandbox has.
 const AGENT: u32 = 65_535;
 
-/// Enters the sandbox's user namespace with all rights in it, as a user that does not exist there. For files it is the sandbox's
-/// root.
+/// Enters the sandbox's user namespace with all rights in it, as a user that does not exist there.
+/// For files it is the sandbox's root.
 pub(super) fn enter(plan: &BootPlan) -> Result<(), Refusal> {
     let namespace = sys::inherit(plan.user_namespace).step("user namespace", "take it")?;
     let agent = plan.id_base.saturating_add(AGENT);

@@ -1,5 +1,5 @@
-//! The sandbox's own machine, in front of the host's: clocks that begin with it, and covers for what `/proc` and `/sys` say
-//! about size and use.
+//! The sandbox's own machine, in front of the host's: clocks that begin with it, and covers for
+//! what `/proc` and `/sys` say about size and use.
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -23,17 +23,18 @@ const NEW_ID: &str = "sys/kernel/random/uuid";
 /// In the old root, which the process still has as its own.
 const OLD_DEV: &str = "/dev";
 
-/// Sets the clocks that count from the start of the machine to when the sandbox began, for this process and all to come: the
-/// kernel then shows the start of each process in the same terms as the uptime. Only used while the host's `/proc` is still in
-/// place. Returns when the machine was switched on, by this process's boot-time clock from now on.
+/// Sets the clocks that count from the start of the machine to when the sandbox began, for this
+/// process and all to come: the kernel then shows the start of each process in the same terms as
+/// the uptime. Only used while the host's `/proc` is still in place. Returns when the machine was
+/// switched on, by this process's boot-time clock from now on.
 pub(super) fn set_clocks(plan: &Plan) -> Result<Duration, Refusal> {
     let began = Duration::from_nanos(plan.began_ns);
     let up = boot_clock().saturating_sub(began);
     let monotonic = rustix::time::clock_gettime(ClockId::Monotonic);
     let monotonic = Duration::try_from(monotonic).unwrap_or_default();
     match sys::unshare_time() {
-        // A kernel without time namespaces: the uptime is right all the same, only the start of a process is told in
-        // host time.
+        // A kernel without time namespaces: the uptime is right all the same, only the start of a
+        // process is told in host time.
         Err(Errno::INVAL) => return Ok(began),
         answer => answer.step(STEP, "make a time namespace")?,
     }
@@ -58,7 +59,8 @@ fn minus(time: Duration) -> String {
     }
 }
 
-/// Covers the host's figures. `began` is what [`set_clocks`] returned. The working directory is the new root.
+/// Covers the host's figures. `began` is what [`set_clocks`] returned. The working directory is the
+/// new root.
 pub(super) fn mount(proc: &OwnedFd, plan: &Plan, began: Duration) -> Result<Machine, Refusal> {
     let take = |number: FdNumber| sys::inherit(number).step(STEP, "take a descriptor");
     let take_gauge = |number: Option<FdNumber>| number.map(take).transpose();
@@ -81,7 +83,7 @@ pub(super) fn mount(proc: &OwnedFd, plan: &Plan, began: Duration) -> Result<Mach
     let place = new_file_system("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOEXEC)
         .step(STEP, "mount a place for the covers")?;
     stow(&place).step(STEP, "attach the place of the covers")?;
-    // Whatever the backend was started with: modes here and below are meant as they are written.
+    // The backend's own mask must not count: modes here and below are meant as they are written.
     rustix::process::umask(Mode::empty());
     let cover =
         |name: &CStr| cover(&place, proc, name).step(STEP, format!("cover {}", name.to_string_lossy()));
@@ -96,8 +98,8 @@ pub(super) fn mount(proc: &OwnedFd, plan: &Plan, began: Duration) -> Result<Mach
     Ok(Machine::new(size, gauges, covers, began))
 }
 
-/// Gives a tree a path for as long as it takes to mount what is in it. The old root's `/dev` is not used any more, and leaves
-/// with it.
+/// Gives a tree a path for as long as it takes to mount what is in it. The old root's `/dev` is not
+/// used any more, and leaves with it.
 fn stow(tree: &OwnedFd) -> Result<(), Errno> {
     attach(tree, CWD, OLD_DEV)
 }
@@ -107,7 +109,8 @@ fn bind(name: &str, at: &str) -> Result<(), Errno> {
     mount_bind(format!("{OLD_DEV}/{name}"), at)
 }
 
-/// Only the descriptor returned can write: the mount that the sandbox sees is read-only, and nothing inside may change that.
+/// Only the descriptor returned can write: the mount that the sandbox sees is read-only, and
+/// nothing inside may change that.
 fn cover(place: &OwnedFd, proc: &OwnedFd, name: &CStr) -> Result<Cover, Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(place, name, flags, Mode::from_raw_mode(0o444))?;
@@ -117,7 +120,8 @@ fn cover(place: &OwnedFd, proc: &OwnedFd, name: &CStr) -> Result<Cover, Errno> {
     Ok(Cover::new(file))
 }
 
-/// A number of this start alone, where programs look for one that changes with every start of the machine.
+/// A number of this start alone, where programs look for one that changes with every start of the
+/// machine.
 fn cover_boot_id(place: &OwnedFd, proc: &OwnedFd) -> Result<(), Errno> {
     let random = rustix::fs::openat(proc, NEW_ID, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut text = [0; 64];

@@ -15,14 +15,15 @@ use super::root::attach;
 use super::shown::Shown;
 use super::{files, sys};
 
-/// Every layer of the plan, attached to the old root: Linux before 6.15 takes no others for an overlay, and a mount that was
-/// never attached costs the kernel a grace period of its own when it is let go. These all leave with the old root.
+/// Every layer of the plan, attached to the old root: Linux before 6.15 takes no others for an
+/// overlay, and a mount that was never attached costs the kernel a grace period of its own when it
+/// is let go. These all leave with the old root.
 pub(super) struct Layers {
     /// For each tree, the topmost first.
     lowers: Vec<Vec<OwnedFd>>,
     /// For each tree, what of the machine itself lies below these.
     shown: Vec<Option<Shown>>,
-    /// What has no writable layer, and where it is seen.
+    /// Trees without a writable layer, and where they are seen.
     read_only: Vec<(String, Shown)>,
     writable: OwnedFd,
     id_base: u32,
@@ -87,8 +88,9 @@ impl Layers {
     /// `lowest` are below the tree's own layers.
     fn create(&self, number: usize, lowest: &[&OwnedFd]) -> Result<OwnedFd, Errno> {
         let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        // Named by descriptor, because they have no path, and because the sandbox's own mountinfo shows these names. Relative
-        // to the working directory, because the kernel takes 255 bytes of each.
+        // Named by descriptor, because they have no path, and because the sandbox's own mountinfo
+        // shows these names. Relative to the working directory, because the kernel takes 255 bytes
+        // of each.
         let name = |layer: &OwnedFd| layer.as_raw_fd().to_string();
         let lowers = self.lowers.get(number).into_iter().flatten().chain(lowest.iter().copied());
         let lowers: Vec<String> = lowers.map(name).collect();
@@ -97,7 +99,8 @@ impl Layers {
         for (key, value) in overlay_options(&lowers, upper, work) {
             fsconfig_set_string(&context, key, value)?;
         }
-        // A power cut ends sandboxes anyway, and what is called durable is synced as such: no sync on unmount.
+        // A power cut ends sandboxes anyway, and what is called durable is synced as such: no sync
+        // on unmount.
         fsconfig_set_flag(&context, "volatile")?;
         fsconfig_create(&context)?;
         let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;

@@ -1,4 +1,5 @@
-//! What the sandbox's processes may use and do: limits, capabilities, seccomp. All inherited, none can be undone.
+//! The limits, capabilities and seccomp filter of the sandbox's processes. All are inherited, and
+//! none can be undone.
 
 use std::time::Duration;
 
@@ -45,13 +46,14 @@ pub(super) fn drop_for_good(plan: &BootPlan) -> Result<(), Refusal> {
     load_filter(&plan.seccomp).step("seccomp", "load the filter")
 }
 
-/// What the kernel answers when it has no memory left for compiled filters (`ENOTSUPP`).
+/// The kernel's answer when it has no memory left for compiled filters (`ENOTSUPP`).
 const NO_ROOM: Errno = Errno::from_raw_os_error(524);
 /// The first rest; each is twice as long as the one before, 1.3 s in all.
 const FIRST_REST: Duration = Duration::from_millis(10);
 const LAST_REST: Duration = Duration::from_millis(640);
 
-/// The memory for compiled filters is the whole machine's: what is used up may be free again in a moment.
+/// The memory for compiled filters is the whole machine's: what is used up may be free again in a
+/// moment.
 fn load_filter(program: &[u8]) -> Result<(), Errno> {
     let mut rest = FIRST_REST;
     loop {

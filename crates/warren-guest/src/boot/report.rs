@@ -45,7 +45,8 @@ pub(super) fn receive(control: &OwnedFd) -> Result<BootPlan, Refusal> {
     minicbor::decode(&packet).map_err(|error| Refusal::new("plan", format!("decode the boot plan: {error}")))
 }
 
-/// The backend waits for the report; if it is gone, the lifeline or the next reclaim ends this sandbox.
+/// The backend waits for the report; if it is gone, the lifeline or the next reclaim ends this
+/// sandbox.
 pub(super) fn send(control: &OwnedFd, refusal: Option<&Refusal>) {
     let report = refusal.map_or(BootReport::Ready, |refusal| BootReport::Failed(refusal.0.clone()));
     let Ok(packet) = minicbor::to_vec(&report) else { return };

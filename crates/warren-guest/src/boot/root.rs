@@ -1,4 +1,5 @@
-//! The sandbox's file systems: overlays, `/proc`, `/dev` and the rest, built by descriptor and then pivoted into.
+//! The sandbox's file systems: overlays, `/proc`, `/dev` and the rest, built by descriptor and then
+//! pivoted into.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -40,21 +41,21 @@ const COVERED_FILES: &[&str] = &[
 ];
 
 /// Directories of `/proc` that are covered by an empty one.
-/// Whoever opens a file of `pressure` for writing gets a thread of the kernel, and everybody may.
+/// Opening a file of `pressure` for writing starts a thread of the kernel, and everybody may do it.
 const COVERED_DIRECTORIES: &[&str] =
     &["acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi", "tty"];
 
-/// Root inside has no capability over its network namespace, so low ports and ping are opened this way. The namespace has
-/// no other user, so all groups will do. Written through the sandbox's own `/proc`: in the host's, every network namespace
-/// adds to the names that a lookup has to pass.
+/// Root inside has no capability over its network namespace, so low ports and ping are opened this
+/// way. The namespace has no other user, so all groups will do. Written through the sandbox's own
+/// `/proc`: in the host's, every network namespace adds to the names that a lookup has to pass.
 const SYSCTLS: [(&str, &str); 2] =
     [("sys/net/ipv4/ip_unprivileged_port_start", "0"), ("sys/net/ipv4/ping_group_range", "0 2147483647")];
 
 /// An empty directory of the prepared `/dev`, which serves as the cover.
 const EMPTY_DIRECTORY: &str = "dev/mqueue";
 
-/// Builds everything under a new root and makes it the root. `began` is when the sandbox's own machine was switched on.
-/// Answers that machine, and where its `sudo` knocks.
+/// Builds everything under a new root and makes it the root. `began` is when the sandbox's own
+/// machine was switched on. Answers that machine, and where its `sudo` knocks.
 pub(super) fn build(
     plan: &BootPlan,
     began: Option<Duration>,
@@ -90,8 +91,9 @@ fn mount_trees(plan: &BootPlan) -> Result<OwnedFd, Refusal> {
     Ok(root)
 }
 
-/// Leaves the working directory at the new root. From there `dev` and `proc` are mounts of the sandbox's own, so that covers
-/// are named by path, which takes the kernel half as many calls as by descriptor.
+/// Leaves the working directory at the new root. From there `dev` and `proc` are mounts of the
+/// sandbox's own, so that covers are named by path, which takes the kernel half as many calls as by
+/// descriptor.
 fn mount_proc(root: &OwnedFd) -> Result<OwnedFd, Refusal> {
     let proc = mount_own(root, "proc", "proc", &[])?;
     for (name, value) in SYSCTLS {
@@ -185,7 +187,8 @@ fn cover(with: &str, proc: &OwnedFd, name: &str) -> Result<(), Errno> {
     }
 }
 
-/// Attaches a detached mount at `path` below `directory`, or on `directory` itself if the path is empty.
+/// Attaches a detached mount at `path` below `directory`, or on `directory` itself if the path is
+/// empty.
 pub(super) fn attach(mount: &OwnedFd, directory: impl AsFd, path: &str) -> Result<(), Errno> {
     let target =
         if path.is_empty() { MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH } else { MoveMountFlags::empty() };

@@ -1,4 +1,5 @@
-//! Directories of the machine itself, shown by an overlay that a stranger mounts, see [`ShownMount`].
+//! Directories of the machine itself, shown by an overlay that a stranger mounts, see
+//! [`ShownMount`].
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -43,8 +44,9 @@ impl Shown {
         })
     }
 
-    /// Whether it may be mounted without a stranger where the kernel stacks no more overlays on one another, as in a container
-    /// within a container: root inside has no right over files of ids that are not mapped.
+    /// True if it may be mounted without a stranger where the kernel stacks no more overlays on one
+    /// another, as in a container within a container: root inside has no right over files of ids
+    /// that are not mapped.
     pub(super) fn is_safe_as_it_is(&self, errno: Errno) -> bool {
         errno == Errno::INVAL && !self.is_mapped
     }

@@ -1,5 +1,5 @@
-//! The door to the agent that `sudo` knocks at, and the program itself. Both lie in the sandbox's own `/run`, which only its
-//! root can write.
+//! The door to the agent that `sudo` knocks at, and the program itself. Both lie in the sandbox's
+//! own `/run`, which only its root can write.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -28,7 +28,7 @@ pub(super) fn make_place() -> Result<String, Refusal> {
     Ok(program)
 }
 
-/// Opens the door, to everybody: who may do what is asked of those who enter.
+/// Listens for everybody: each request is checked against the rights of its sender.
 pub(super) fn listen(root: impl AsFd) -> Result<OwnedFd, Refusal> {
     let path = SUDO_SOCKET.trim_start_matches('/');
     let open = || -> Result<OwnedFd, Errno> {

@@ -26,8 +26,8 @@ pub(super) fn inherit(number: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: the number is only asked about; a wrong one is answered with EBADF.
     let probe = unsafe { BorrowedFd::borrow_raw(number) };
     rustix::io::fcntl_getfd(probe)?;
-    // SAFETY: the descriptor is open, the plan names each number once, and nothing else in this single-threaded
-    // process owns it.
+    // SAFETY: the descriptor is open, the plan names each number once, and nothing else in this
+    // single-threaded process owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -60,11 +60,12 @@ pub(super) fn enter_user_namespace(namespace: &OwnedFd) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::User))
 }
 
-/// Makes new files belong to this id as user and group. Only this process has the ids, and only for files.
+/// Makes new files belong to this id as user and group. Only this process has the ids, and only for
+/// files.
 pub(super) fn set_file_ids(id: u32) -> Result<(), Errno> {
     for call in [libc::SYS_setfsgid, libc::SYS_setfsuid] {
-        // SAFETY: takes a number and touches no memory. The call answers the previous id and never an error,
-        // so a second call with an impossible id reads back what holds.
+        // SAFETY: takes a number and touches no memory. The call answers the previous id and never
+        // an error, so a second call with an impossible id reads back what holds.
         let held = unsafe {
             libc::syscall(call, id);
             libc::syscall(call, u32::MAX)
@@ -94,8 +95,8 @@ struct MountAttr {
 /// Makes the mount at `path` below `directory` read-only.
 pub(super) fn make_read_only(directory: &OwnedFd, path: &CStr) -> Result<(), Errno> {
     let attr = MountAttr { set: libc::MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, user_namespace: 0 };
-    // SAFETY: the path is a C string and the attribute struct has the kernel's layout, with its size beside it; both live
-    // across the call.
+    // SAFETY: the path is a C string and the attribute struct has the kernel's layout, with its
+    // size beside it; both live across the call.
     checked(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -145,7 +146,8 @@ pub(super) fn limit_bounding_set(kept: u64) -> Result<(), Errno> {
 
 pub(super) fn bounding_set_exceeds(kept: u64) -> bool {
     (0..64).any(|number| {
-        // SAFETY: takes numbers and touches no memory. A capability unknown to the kernel is answered by an error.
+        // SAFETY: takes numbers and touches no memory. A capability unknown to the kernel is
+        // answered by an error.
         let held = unsafe { libc::prctl(libc::PR_CAPBSET_READ, number, 0, 0, 0) } == 1;
         held && kept & (1 << number) == 0
     })
@@ -164,6 +166,7 @@ pub(super) fn load_seccomp(program: &[u8]) -> Result<(), Errno> {
         .collect();
     let length = u16::try_from(instructions.len()).map_err(|_| Errno::INVAL)?;
     let filter = libc::sock_fprog { len: length, filter: instructions.as_ptr().cast_mut() };
-    // SAFETY: the program points at `length` instructions that live across the call; the kernel copies them.
+    // SAFETY: the program points at `length` instructions that live across the call; the kernel
+    // copies them.
     checked(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) })
 }

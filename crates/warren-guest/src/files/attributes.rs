@@ -16,13 +16,13 @@ use super::place::Place;
 /// The kernel's own limits on a list of names and on one value.
 const KERNEL_BYTES: usize = 64 * 1024;
 
-/// What is told of one entry; a file with more has the rest left out, so that an entry fits a frame.
+/// The most bytes of attributes for one entry; the rest is left out, so that an entry fits a frame.
 const TOLD_BYTES: usize = 32 * 1024;
 
 const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Those of the file or directory `name`, itself no link, whose names begin with `prefix`. None where the file may not be
-/// read or its file system has none.
+/// The attributes of the file or directory `name`, itself no link, whose names begin with `prefix`.
+/// None where the file may not be read or its file system has none.
 pub(super) fn tell(directory: impl AsFd, name: impl Arg, prefix: &ByteString) -> Vec<Attribute> {
     let opened = rustix::fs::openat(directory, name, LOOK | OFlags::NOFOLLOW, Mode::empty());
     let Ok(file) = opened else { return Vec::new() };

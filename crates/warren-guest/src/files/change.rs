@@ -9,21 +9,21 @@ use super::failure::{denied, refused};
 use super::place::{
     DIRECTORY_PERMISSIONS, Place, check_permissions, give_at, make_directories, make_directory_at, open_path,
 };
-use super::rights::Heir;
+use super::rights::NewOwner;
 use crate::identity;
 
 pub(super) fn make_directory(
     place: &Place,
     permissions: Option<u32>,
     parents: bool,
-    heir: Option<Heir>,
+    new_owner: Option<NewOwner>,
 ) -> Result<(), Failure> {
     let action = "make directory";
     let bits = check_permissions(action, place, permissions.unwrap_or(DIRECTORY_PERMISSIONS))?;
     let made = match place.split() {
-        _ if parents => make_directories(place.path(), bits, heir),
+        _ if parents => make_directories(place.path(), bits, new_owner),
         Some((parent, name)) => {
-            open_path(parent).and_then(|parent| make_directory_at(&parent, name, bits, heir))
+            open_path(parent).and_then(|parent| make_directory_at(&parent, name, bits, new_owner))
         }
         None => Err(Errno::EXIST),
     };
@@ -48,7 +48,11 @@ pub(super) fn set_owner(place: &Place, owner: &ByteString) -> Result<(), Failure
         .map_err(|errno| refused("set owner of", place.path(), errno))
 }
 
-pub(super) fn make_symlink(place: &Place, target: &ByteString, heir: Option<Heir>) -> Result<(), Failure> {
+pub(super) fn make_symlink(
+    place: &Place,
+    target: &ByteString,
+    new_owner: Option<NewOwner>,
+) -> Result<(), Failure> {
     let action = "make symbolic link";
     if target.is_empty() || target.as_bytes().contains(&0) {
         return Err(denied(
@@ -59,6 +63,6 @@ pub(super) fn make_symlink(place: &Place, target: &ByteString, heir: Option<Heir
         ));
     }
     rustix::fs::symlinkat(target.as_path(), CWD, place.path())
-        .and_then(|()| give_at(CWD, place.path(), heir))
+        .and_then(|()| give_at(CWD, place.path(), new_owner))
         .map_err(|errno| refused(action, place.path(), errno))
 }

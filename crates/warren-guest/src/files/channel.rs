@@ -1,5 +1,5 @@
-//! The connection of one call, used with blocking calls: a host that does not read holds the thread, and
-//! that is the back-pressure.
+//! The connection of one call, used with blocking calls: a host that does not read holds the
+//! thread, and that is the back-pressure.
 
 use std::os::unix::net::UnixStream;
 
@@ -94,8 +94,8 @@ impl Channel {
         }
     }
 
-    /// Reads on until the host has sent all of its data. A socket closed with bytes unread would make the
-    /// host's next write fail before it has read why.
+    /// Reads on until the host has sent all of its data. A socket closed with bytes unread would
+    /// make the host's next write fail before it has read why.
     pub(super) fn drain(&mut self) {
         while self.receive().is_ok_and(|frame| frame.kind == FrameKind::Data) {}
     }

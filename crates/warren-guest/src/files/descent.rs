@@ -1,9 +1,9 @@
 //! A way down into a directory tree of any depth, with a bounded number of open directories.
 //!
-//! Paths cannot name what lies deeper than the kernel's path limit, and one descriptor per level would
-//! exhaust the agent's table. So only the lowest levels stay open; on the way up a closed one is opened
-//! again through `..`, and its identity is compared, since the tree may be moved while it is walked.
-//! Links are never followed.
+//! Paths cannot name what lies deeper than the kernel's path limit, and one descriptor per level
+//! would exhaust the agent's table. So only the lowest levels stay open; on the way up a closed one
+//! is opened again through `..`, and its identity is compared, since the tree may be moved while it
+//! is walked. Links are never followed.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,7 +39,8 @@ impl Descent {
         Self { top, levels: Vec::new() }
     }
 
-    /// The directory stood in. It is stale after a way up that failed; one can then only go further up.
+    /// The directory stood in. It is stale after a way up that failed; one can then only go further
+    /// up.
     pub(super) fn directory(&self) -> Result<BorrowedFd<'_>, Errno> {
         match self.levels.last() {
             Some(level) => level.fd.as_ref().map(AsFd::as_fd).ok_or(Errno::STALE),

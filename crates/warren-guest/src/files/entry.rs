@@ -27,8 +27,8 @@ impl Names {
     }
 }
 
-/// Describes `name` in the directory `dir`; `path` is what the entry will be called. A final symbolic
-/// link is described itself unless `flags` say otherwise.
+/// Describes `name` in the directory `dir`; `path` is what the entry will be called. A final
+/// symbolic link is described itself unless `flags` say otherwise.
 pub(super) fn describe(
     dir: impl AsFd,
     name: impl Arg + Copy,
@@ -58,7 +58,8 @@ pub(super) fn elaborate(entry: &mut FileEntry, dir: impl AsFd, name: impl Arg + 
     }
 }
 
-/// Where a link leads. The kernel follows it and then names what it found, so both are of the same moment.
+/// Where a link leads. The kernel follows it and then names what it found, so both are of the same
+/// moment.
 fn resolve(dir: impl AsFd, name: impl Arg) -> Result<Resolved, Errno> {
     let found = rustix::fs::openat(dir, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let stat = rustix::fs::fstat(&found)?;

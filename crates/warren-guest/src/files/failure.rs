@@ -61,7 +61,8 @@ fn code_of(errno: Errno) -> FailureCode {
     }
 }
 
-/// The system's own words, in the lower case of our messages and without its number, which has a field.
+/// The system's own words, in the lower case of our messages and without its number, which has a
+/// field.
 fn reason(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
     let words = text.split(" (os error").next().unwrap_or_default();

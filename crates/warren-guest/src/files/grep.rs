@@ -163,8 +163,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A compiled pattern. One without special characters is by far the most common and is found much faster
-/// by plain comparison.
+/// A compiled pattern. One without special characters is by far the most common and is found much
+/// faster by plain comparison.
 enum Matcher {
     Text(String),
     Expression(Regex),

@@ -13,7 +13,8 @@ use super::failure::{Stop, denied, refused};
 use super::place::Place;
 use super::walk::{Found, Walk};
 
-/// Payload at which a batch goes out. With the largest entry on top it stays under a quarter megabyte.
+/// Payload at which a batch goes out. With the largest entry on top it stays under a quarter
+/// megabyte.
 const BATCH_BYTES: usize = 96 * 1024;
 
 /// An entry's cost beside its path, target and names.

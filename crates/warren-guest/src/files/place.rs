@@ -12,7 +12,7 @@ use warren_wire::guest::{ByteString, Failure, FailureCode};
 
 use super::entry::file_type;
 use super::failure::{denied, invalid};
-use super::rights::Heir;
+use super::rights::NewOwner;
 
 /// The longest path the kernel takes, without the final NUL.
 const PATH_BYTES: usize = 4095;
@@ -96,9 +96,14 @@ pub(super) fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// As `mkdir -p`, component by component so that links and `..` mean what they mean to the kernel. The
-/// permissions are those of the last directory, if it is made. All that are made are the heir's.
-pub(super) fn make_directories(path: &Path, permissions: u32, heir: Option<Heir>) -> Result<(), Errno> {
+/// As `mkdir -p`, component by component so that links and `..` mean what they mean to the kernel.
+/// The permissions are those of the last directory, if it is made. All that are made are the
+/// new_owner's.
+pub(super) fn make_directories(
+    path: &Path,
+    permissions: u32,
+    new_owner: Option<NewOwner>,
+) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut directory = open_path(Path::new("/"))?;
     let mut components = path.components().filter(|part| *part != Component::RootDir).peekable();
@@ -107,7 +112,7 @@ pub(super) fn make_directories(path: &Path, permissions: u32, heir: Option<Heir>
         let bits = if components.peek().is_none() { permissions } else { DIRECTORY_PERMISSIONS };
         directory = match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
             Err(Errno::NOENT) => {
-                match make_directory_at(&directory, name, bits, heir) {
+                match make_directory_at(&directory, name, bits, new_owner) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(errno) => return Err(errno),
                 }
@@ -124,10 +129,10 @@ pub(super) fn make_directory_at(
     directory: &OwnedFd,
     name: &OsStr,
     permissions: u32,
-    heir: Option<Heir>,
+    new_owner: Option<NewOwner>,
 ) -> Result<(), Errno> {
     rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(permissions))?;
-    give_at(directory, name, heir)?;
+    give_at(directory, name, new_owner)?;
     let made = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     // The set-group-id bit of the parent is inherited and stays.
     let wanted = permissions | (made.st_mode & 0o2000);
@@ -137,9 +142,14 @@ pub(super) fn make_directory_at(
     rustix::fs::chmodat(directory, name, Mode::from_raw_mode(wanted), AtFlags::empty())
 }
 
-/// Gives what was just made to the heir, if there is one. A link that took its place meanwhile is given itself.
-pub(super) fn give_at(directory: impl AsFd, name: impl Arg, heir: Option<Heir>) -> Result<(), Errno> {
-    let Some(Heir { uid, gid }) = heir else { return Ok(()) };
+/// Gives what was just made to the new_owner, if there is one. A link that took its place meanwhile
+/// is given itself.
+pub(super) fn give_at(
+    directory: impl AsFd,
+    name: impl Arg,
+    new_owner: Option<NewOwner>,
+) -> Result<(), Errno> {
+    let Some(NewOwner { uid, gid }) = new_owner else { return Ok(()) };
     rustix::fs::chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
 }
 

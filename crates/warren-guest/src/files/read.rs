@@ -38,7 +38,8 @@ pub(super) fn read(task: &mut Task, place: &Place, offset: u64, length: Option<u
         let wanted = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
         let count = match rustix::io::pread(&file, &mut frame[HEADER_BYTES..HEADER_BYTES + wanted], position)
         {
-            // A file of the kernel's that has nothing more to tell for now ends here, rather than block.
+            // A file of the kernel's that has nothing more to tell for now ends here, rather than
+            // block.
             Ok(0) | Err(Errno::AGAIN) => break,
             Ok(count) => count,
             Err(Errno::INTR) => continue,
@@ -51,8 +52,8 @@ pub(super) fn read(task: &mut Task, place: &Place, offset: u64, length: Option<u
     task.channel.end()
 }
 
-/// Opens a regular file that exists. Anything else is refused before it is opened, since opening a device
-/// acts on it, and again after, since it may have been exchanged in between.
+/// Opens a regular file that exists. Anything else is refused before it is opened, since opening a
+/// device acts on it, and again after, since it may have been exchanged in between.
 pub(super) fn open_regular(action: &str, place: &Place, access: OFlags) -> Result<(OwnedFd, Stat), Failure> {
     let failed = |errno| refused(action, place.path(), errno);
     expect_regular(action, place, &rustix::fs::stat(place.path()).map_err(failed)?)?;

@@ -62,7 +62,8 @@ fn clear(descent: &mut Descent) -> Result<(), Errno> {
             if !remove_empty(descent.directory()?, &name)? {
                 match descent.enter(&name) {
                     Ok(()) => levels.push(Level::default()),
-                    // Removed or exchanged by someone else meanwhile: the next round sees what is there.
+                    // Removed or exchanged by someone else meanwhile: the next round sees what is
+                    // there.
                     Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                     Err(errno) => return Err(errno),
                 }
@@ -85,7 +86,8 @@ fn clear(descent: &mut Descent) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Unlinks what is not a directory and remembers some directories; tells whether anything was there.
+/// Unlinks what is not a directory and remembers some directories; tells whether anything was
+/// there.
 fn sweep(directory: BorrowedFd<'_>, subdirectories: &mut Vec<CString>) -> Result<bool, Errno> {
     rustix::fs::seek(directory, SeekFrom::Start(0))?;
     let mut any = false;

@@ -1,7 +1,7 @@
 //! The rights of the thread that serves a call.
 //!
-//! Only the thread changes: the agent's others keep theirs, and a file call needs no process of its own.
-//! There is no way back, so the thread must end with the call.
+//! Only the thread changes: the agent's others keep theirs, and a file call needs no process of its
+//! own. There is no way back, so the thread must end with the call.
 
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::{CapabilitySet, Gid, Uid};
@@ -10,18 +10,18 @@ use warren_wire::guest::{Failure, FailureCode};
 use super::sys;
 use crate::identity::Identity;
 
-/// Who gets what a call makes, where that is not whoever the thread acts as.
+/// The owner of new files, where that is not the user that the thread acts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Heir {
+pub(super) struct NewOwner {
     pub(super) uid: Uid,
     pub(super) gid: Gid,
 }
 
-/// Keeps root's rights to every file, on behalf of `identity`, to whom everything made belongs.
-pub(super) fn assume_root_for(identity: &Identity) -> Result<Heir, Failure> {
+/// Keeps root's rights to every file, on behalf of `identity`, which owns everything that is made.
+pub(super) fn assume_root_for(identity: &Identity) -> Result<NewOwner, Failure> {
     let root = Identity { uid: 0, gid: 0, groups: Vec::new(), ..identity.clone() };
     assume(&root)?;
-    Ok(Heir { uid: Uid::from_raw(identity.uid), gid: Gid::from_raw(identity.gid) })
+    Ok(NewOwner { uid: Uid::from_raw(identity.uid), gid: Gid::from_raw(identity.gid) })
 }
 
 /// Makes the kernel judge this thread's file access as it would judge `identity`'s.
@@ -39,15 +39,16 @@ pub(super) fn assume(identity: &Identity) -> Result<(), Failure> {
     Err(Failure::new(FailureCode::PermissionDenied, message))
 }
 
-/// An agent that may not change users can still serve the one it runs as, whose groups it must not exceed.
+/// An agent that may not change users can still serve the one it runs as, whose groups it must not
+/// exceed.
 fn is_own(identity: &Identity) -> bool {
     let same = (identity.uid, identity.gid) == (geteuid().as_raw(), getegid().as_raw());
     let groups = getgroups().unwrap_or_default();
     same && (identity.uid != 0 || groups.iter().all(|gid| identity.groups.contains(&gid.as_raw())))
 }
 
-/// The kernel drops the file capabilities with the user id, unless the process was set up to keep them.
-/// No other capability has a place in a user's file call either.
+/// The kernel drops the file capabilities with the user id, unless the process was set up to keep
+/// them. No other capability has a place in a user's file call either.
 fn drop_capabilities() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|mut sets| {
         sets.effective = CapabilitySet::empty();

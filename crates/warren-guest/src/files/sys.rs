@@ -7,8 +7,8 @@ const NO_ID: libc::c_long = -1;
 /// Sets the calling thread's user for file access. Leaving 0 takes the file capabilities with it.
 /// Tells whether the kernel did it; these calls report no error of their own.
 pub(super) fn set_fs_uid(uid: u32) -> bool {
-    // SAFETY: the system call takes a number and touches no memory of ours. It is made raw because it has
-    // to act on this thread alone.
+    // SAFETY: the system call takes a number and touches no memory of ours. It is made raw because
+    // it has to act on this thread alone.
     let current = unsafe {
         libc::syscall(libc::SYS_setfsuid, libc::c_long::from(uid));
         libc::syscall(libc::SYS_setfsuid, NO_ID)
@@ -16,7 +16,7 @@ pub(super) fn set_fs_uid(uid: u32) -> bool {
     current == libc::c_long::from(uid)
 }
 
-/// Whose rights to files the calling thread has.
+/// The user whose rights to files the calling thread has.
 pub(crate) fn user_for_files() -> Option<u32> {
     // SAFETY: as for `set_fs_uid`; nothing changes.
     u32::try_from(unsafe { libc::syscall(libc::SYS_setfsuid, NO_ID) }).ok()

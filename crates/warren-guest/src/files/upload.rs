@@ -12,10 +12,10 @@ use warren_wire::guest::{Failure, FailureCode};
 use super::failure::{denied, refused};
 use super::place::{Place, open_path};
 use super::read::{expect_regular, open_regular};
-use super::rights::Heir;
+use super::rights::NewOwner;
 
-/// What is held back of a file that can only be overwritten in place, so that a small upload that breaks
-/// off leaves the old content. More than this has to go straight to the file.
+/// The bytes that are held back for a file that can only be overwritten in place, so that a small
+/// upload that breaks off leaves the old content. A larger one goes straight to the file.
 const SPOOL_BYTES: usize = 4 * 1024 * 1024;
 
 /// Attempts at a name nobody has taken.
@@ -55,20 +55,21 @@ enum Plan {
     },
 }
 
-/// What becomes of a file that has to be made.
+/// The mode and owner of a file that has to be made.
 #[derive(Clone, Copy)]
 pub(super) struct New {
     pub(super) permissions: u32,
-    pub(super) heir: Option<Heir>,
+    pub(super) new_owner: Option<NewOwner>,
 }
 
 impl New {
     fn give(self, file: &OwnedFd) -> Result<(), Errno> {
-        let Some(Heir { uid, gid }) = self.heir else { return Ok(()) };
+        let Some(NewOwner { uid, gid }) = self.new_owner else { return Ok(()) };
         rustix::fs::fchown(file, Some(uid), Some(gid))
     }
 
-    /// Its final bits and owner; the bits are left alone where they are right, so that nobody sees them change.
+    /// Its final bits and owner; the bits are left alone where they are right, so that nobody sees
+    /// them change.
     fn settle(self, file: &OwnedFd) -> Result<(), Errno> {
         if rustix::fs::fstat(file)?.st_mode & 0o7777 != self.permissions {
             rustix::fs::fchmod(file, Mode::from_raw_mode(self.permissions))?;
@@ -94,7 +95,7 @@ impl Upload {
             Err(Errno::NOENT) => {
                 let (partial, file) = Partial::temporary(directory).map_err(failed)?;
                 let permissions = new.permissions;
-                let owner = new.heir.map(|heir| (heir.uid.as_raw(), heir.gid.as_raw()));
+                let owner = new.new_owner.map(|new_owner| (new_owner.uid.as_raw(), new_owner.gid.as_raw()));
                 return Ok(Self::new(place, file, Plan::Replace { partial, name, permissions, owner }));
             }
             Err(errno) => return Err(failed(errno)),
@@ -146,7 +147,8 @@ impl Upload {
         Ok(Self::new(place, file, Plan::At { position: offset }))
     }
 
-    /// Whoever watches a small new file sees it made, given away and written, each once.
+    /// Makes or empties the file. A watcher of a small new file sees it made, given away and
+    /// written, each once.
     pub(super) fn truncate(place: &Place, new: New) -> Result<Self, Failure> {
         let failed = |errno| refused("write", place.path(), errno);
         let (file, made) = open_or_create(place, new, OFlags::WRONLY)?;
@@ -261,8 +263,8 @@ fn parent(place: &Place) -> Result<(OwnedFd, OsString), Failure> {
     Ok((parent, name.to_owned()))
 }
 
-/// Whether a rename over the file must fail although its directory can be written: it is a mount of its
-/// own, or a sticky directory protects it.
+/// True if a rename over the file must fail although its directory can be written: it is a mount of
+/// its own, or a sticky directory protects it.
 fn is_fixed(directory: &OwnedFd, name: &OsStr, file: &Stat, uid: u32) -> bool {
     let attributes = rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
     if attributes.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {

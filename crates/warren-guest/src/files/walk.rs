@@ -1,5 +1,5 @@
-//! The walk over a directory tree that listing, searching and watching share: depth first, by name within
-//! a directory, links not followed, with memory bounded whatever the tree looks like.
+//! The walk over a directory tree that listing, searching and watching share: depth first, by name
+//! within a directory, links not followed, with memory bounded whatever the tree looks like.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -12,11 +12,12 @@ use rustix::io::Errno;
 use super::descent::Descent;
 use super::entry::file_type;
 
-/// Bytes of names one walk holds. A directory with more is read again for each further part: slower, but
-/// the order stays and the memory is bounded.
+/// Bytes of names one walk holds. A directory with more is read again for each further part:
+/// slower, but the order stays and the memory is bounded.
 const HELD_BYTES: usize = 8 * 1024 * 1024;
 
-/// Directories whose relative path is longer are told but not entered, so that an entry fits a frame.
+/// Directories whose relative path is longer are told but not entered, so that an entry fits a
+/// frame.
 const PATH_BYTES: usize = 64 * 1024;
 
 /// A name's cost beside its bytes, roughly.
@@ -47,7 +48,7 @@ pub(super) struct Found<'a> {
 struct Level {
     names: BTreeMap<CString, FileType>,
     current: CString,
-    /// Whether the directory holds names beyond the last of `names`.
+    /// Set if the directory holds names beyond the last of `names`.
     more: bool,
     path_length: usize,
 }
@@ -139,8 +140,8 @@ impl Walk {
     }
 }
 
-/// Fills a level with the names that follow its current one: the first in order that cost no more than
-/// `budget`, and one at least. Gives their cost.
+/// Fills a level with the names that follow its current one: the first in order that cost no more
+/// than `budget`, and one at least. Gives their cost.
 fn fill(directory: BorrowedFd<'_>, level: &mut Level, budget: usize) -> Result<usize, Errno> {
     rustix::fs::seek(directory, SeekFrom::Start(0))?;
     level.more = false;

@@ -1,8 +1,8 @@
 //! Watching a directory, or a whole tree, for changes.
 //!
-//! inotify watches single directories, so a tree is watched by watching each of its directories and by
-//! adding those that appear. A directory is watched first and read after: what is made in between shows up
-//! twice, once read and once as an event, and the event is left out.
+//! inotify watches single directories, so a tree is watched by watching each of its directories and
+//! by adding those that appear. A directory is watched first and read after: what is made in
+//! between shows up twice, once read and once as an event, and the event is left out.
 
 mod batch;
 mod tree;
@@ -21,8 +21,8 @@ use super::place::Place;
 use batch::Batch;
 use tree::Tree;
 
-/// How long the second half of a rename is waited for. The kernel queues both halves together; only a
-/// reader that is very quick sees the first alone.
+/// How long the second half of a rename is waited for. The kernel queues both halves together; only
+/// a reader that is very quick sees the first alone.
 const RENAME_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 pub(super) fn watch(task: &mut Task, place: &Place, recursive: bool) -> Result<(), Stop> {
@@ -108,7 +108,7 @@ fn collect(
     Ok(false)
 }
 
-/// What inotify says of an entry.
+/// An event of inotify about an entry.
 struct Change {
     wd: i32,
     what: ReadFlags,
@@ -146,8 +146,8 @@ enum Arrival {
     Moved,
 }
 
-/// Tells of an entry that has appeared; a directory is watched from now on, with what is in it already. What holds bytes in
-/// a directory just made was written before it was watched.
+/// Tells of an entry that has appeared; a directory is watched from now on, with what is in it
+/// already. What holds bytes in a directory just made was written before it was watched.
 fn on_created(tree: &mut Tree<'_>, batch: &mut Batch, path: Vec<u8>, directory: Option<Arrival>) {
     if tree.was_found(&path) {
         return;

@@ -5,7 +5,7 @@ use warren_wire::guest::{FrameKind, Reply, WriteMode};
 use super::Task;
 use super::failure::{Stop, invalid, refused};
 use super::place::{DIRECTORY_PERMISSIONS, Place, check_permissions, make_directories};
-use super::rights::Heir;
+use super::rights::NewOwner;
 use super::upload::{New, Upload};
 
 /// Permission bits of a new file.
@@ -17,7 +17,7 @@ pub(super) struct Options {
     pub(super) parents: bool,
     /// The user the thread acts as.
     pub(super) uid: u32,
-    pub(super) heir: Option<Heir>,
+    pub(super) new_owner: Option<NewOwner>,
 }
 
 pub(super) fn write(task: &mut Task, place: Place, options: Options) -> Result<(), Stop> {
@@ -38,13 +38,14 @@ fn open(place: Place, options: &Options) -> Result<Upload, Stop> {
     let permissions = check_permissions("write", &place, options.permissions.unwrap_or(FILE_PERMISSIONS))?;
     let named = place.clone();
     let failed = |errno| refused("write", named.path(), errno);
-    // A new file must not exist, not even as a link that leads nowhere; the other modes go where it leads.
+    // A new file must not exist, not even as a link that leads nowhere; the other modes go where it
+    // leads.
     let place = if options.mode == WriteMode::CreateNew { place } else { place.follow().map_err(failed)? };
     if let Some((parent, _)) = place.split().filter(|_| options.parents) {
-        make_directories(parent, DIRECTORY_PERMISSIONS, options.heir)
+        make_directories(parent, DIRECTORY_PERMISSIONS, options.new_owner)
             .map_err(|errno| refused("make directory", parent, errno))?;
     }
-    let new = New { permissions, heir: options.heir };
+    let new = New { permissions, new_owner: options.new_owner };
     Ok(match options.mode {
         WriteMode::Replace => Upload::replace(&place, new, options.uid)?,
         WriteMode::CreateNew => Upload::create_new(&place, new)?,

@@ -12,11 +12,11 @@ pub(super) struct LoadAverage {
 }
 
 impl LoadAverage {
-    /// Lets time pass. The kernel decays its averages every five seconds by a fixed factor; readings here are as far apart
-    /// as they happen to be, so the factor follows from the time.
+    /// Lets time pass. The kernel decays its averages every five seconds by a fixed factor;
+    /// readings here are as far apart as they happen to be, so the factor follows from the time.
     ///
-    /// `active` was counted at the end of that time and sees one thread of a process only. The processor time `worked`
-    /// meanwhile tells how many were at work at least.
+    /// `active` was counted at the end of that time and sees one thread of a process only. The
+    /// processor time `worked` meanwhile tells how many were at work at least.
     pub(super) fn pass(&mut self, elapsed: Duration, active: u32, worked: Duration) {
         let seconds = elapsed.as_secs_f64();
         if seconds <= 0.0 {

@@ -51,14 +51,16 @@ impl Memory {
         memory
     }
 
-    /// What a program could still get: free memory, and what the kernel gives up when asked.
+    /// The memory that a program could still get: free memory, and memory that the kernel gives up
+    /// when asked.
     fn available(&self, total: u64) -> u64 {
         let given_up =
             self.active_file.saturating_add(self.inactive_file).saturating_add(self.reclaimable_slab);
         total.saturating_sub(self.used.saturating_sub(given_up))
     }
 
-    /// `/proc/meminfo` in the kernel's order and columns. There is no swap: the limit covers memory and swap together.
+    /// `/proc/meminfo` in the kernel's order and columns. There is no swap: the limit covers memory
+    /// and swap together.
     pub(super) fn text(&self, total: u64) -> String {
         let slab = self.reclaimable_slab.saturating_add(self.other_slab);
         let lines = [

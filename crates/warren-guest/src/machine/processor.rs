@@ -14,7 +14,8 @@ pub(super) struct ProcessorTime {
 }
 
 impl ProcessorTime {
-    /// Reads `cpu.stat`, in microseconds, or `cpuacct.usage`, which is nanoseconds of both kinds together.
+    /// Reads `cpu.stat`, in microseconds, or `cpuacct.usage`, which is nanoseconds of both kinds
+    /// together.
     pub(super) fn parse(text: &str) -> Self {
         if let Ok(both) = text.trim().parse() {
             return Self { user: Duration::from_nanos(both), system: Duration::ZERO };
@@ -34,7 +35,7 @@ impl ProcessorTime {
     }
 }
 
-/// What `/proc/stat` is made from.
+/// The figures that make up `/proc/stat`.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) cpus: u32,
@@ -46,8 +47,9 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// `/proc/stat`. A control group does not say which processor did the work, so all did the same. The number of processes
-    /// ever made is the last process number, which holds until numbers are used again.
+    /// `/proc/stat`. A control group does not say which processor did the work, so all did the
+    /// same. The number of processes ever made is the last process number, which holds until
+    /// numbers are used again.
     pub(super) fn text(&self, tasks: &Tasks) -> String {
         let [user, system, idle] = [self.used.user, self.used.system, self.idle].map(ticks);
         let mut text = String::with_capacity(256);
@@ -79,7 +81,8 @@ fn part(all: u128, number: u128, parts: u32) -> u128 {
     until(number + 1) - until(number)
 }
 
-/// `/proc/uptime`: since the machine was switched on, and how long its processors had nothing to do.
+/// `/proc/uptime`: since the machine was switched on, and how long its processors had nothing to
+/// do.
 pub(super) fn uptime_text(up: Duration, idle: Duration) -> String {
     let hundredths = |time: Duration| format!("{}.{:02}", time.as_secs(), time.subsec_millis() / 10);
     format!("{} {}\n", hundredths(up), hundredths(idle))

@@ -54,12 +54,12 @@ impl Tasks {
         Self { last_pid: last_pid.unwrap_or(1), ..self }
     }
 
-    /// What counts towards the load.
+    /// The tasks that count towards the load.
     pub(super) fn active(&self) -> u32 {
         self.running + self.blocked
     }
 
-    /// Whoever reads a number of running tasks is one of them.
+    /// The running tasks. The reader of this number is one of them.
     pub(super) fn running_with_reader(&self) -> u32 {
         self.running + 1
     }
@@ -74,8 +74,8 @@ fn stat_of(proc: impl AsFd, pid: &[u8]) -> Vec<u8> {
     text
 }
 
-/// State and number of threads in `/proc/<pid>/stat`. The program's name comes before them, in brackets, and may itself
-/// contain anything.
+/// State and number of threads in `/proc/<pid>/stat`. The program's name comes before them, in
+/// brackets, and may itself contain anything.
 fn parse(stat: &[u8]) -> Option<(u8, u32)> {
     let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(&stat[end_of_name + 1..]).ok()?;

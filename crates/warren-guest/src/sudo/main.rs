@@ -1,5 +1,6 @@
-//! `sudo` inside a sandbox: asks the agent to start a program as another user, lends it this process's input and output,
-//! passes signals on, and ends as the program does. It has no rights of its own.
+//! `sudo` inside a sandbox: asks the agent to start a program as another user, lends it this
+//! process's input and output, passes signals on, and ends as the program does. It has no rights of
+//! its own.
 
 mod options;
 mod sys;
@@ -100,7 +101,7 @@ fn ask(agent: &UnixStream, request: &Elevate) -> Result<(), SudoError> {
     rest.write_all(&message[sent..]).map_err(SudoError::Reach)
 }
 
-/// Passes on what this process was sent. An agent that has hung up is noticed by whoever reads.
+/// Passes on the signals of this process. The reader notices an agent that has hung up.
 fn forward(signals: impl AsFd, agent: &UnixStream) {
     let mut records = [0; SIGNAL_RECORD * 8];
     let count = rustix::io::read(signals, &mut records).unwrap_or(0);

@@ -1,12 +1,13 @@
-//! What the command line asks for. The options that programs and people use are those of the well-known `sudo`; the rest are
-//! refused by name.
+//! The command line of `sudo`. Options that programs and people use are those of the well-known
+//! `sudo`; the rest are refused by name.
 
 use warren_wire::guest::{ByteString, Elevate, Runs};
 
 const USAGE: &str = "usage: sudo [-EHikns] [-u user] [VAR=value ...] [command [argument ...]]";
 const VERSION: &str = concat!("sudo of a Warren sandbox ", env!("CARGO_PKG_VERSION"));
 
-/// Variables of the caller that a program gets without being asked: they are about the terminal and the language.
+/// Variables of the caller that a program gets without being asked: they are about the terminal and
+/// the language.
 const KEPT: &[&str] =
     &["COLORTERM", "COLUMNS", "DISPLAY", "LANG", "LANGUAGE", "LINES", "LS_COLORS", "TERM", "TZ"];
 
@@ -96,7 +97,7 @@ impl Options {
                 let user = given.or_else(value).ok_or_else(|| OptionError::NoValue(format!("--{text}")))?;
                 self.user = Some(user);
             }
-            // Whatever variables are named: all of them are the caller's own.
+            // The names do not matter: all variables are the caller's own.
             b"preserve-env" => self.preserve = true,
             b"login" => self.login = true,
             b"shell" => self.shell = true,
@@ -109,7 +110,8 @@ impl Options {
         Ok(())
     }
 
-    /// Letters may share a dash; one that has a value takes the rest of the word, or else the next word.
+    /// Letters may share a dash; one that has a value takes the rest of the word, or else the next
+    /// word.
     fn take_short(
         &mut self,
         word: &[u8],
@@ -140,7 +142,7 @@ impl Options {
     }
 }
 
-/// What of the caller's variables goes along.
+/// The caller's variables that go along.
 fn kept(environment: Variables, options: &Options) -> impl Iterator<Item = ByteString> + use<> {
     let (preserve, login) = (options.preserve, options.login);
     let goes = move |key: &[u8]| {

@@ -9,7 +9,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
-/// What is passed on: all that others send to end, stop or tell something to a program, as far as it can be taken.
+/// The signals that are passed on: all that others send to end or stop a program or to tell it
+/// something, as far as they can be caught.
 const FORWARDED: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -25,7 +26,8 @@ const FORWARDED: [i32; 9] = [
 /// Takes the signals that are passed on, and makes a descriptor that tells of them.
 pub(crate) fn forwarded_signals() -> Result<OwnedFd, Errno> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set; all calls read that set only, and -1 makes a descriptor nobody else owns.
+    // SAFETY: `sigemptyset` initialises the set; all calls read that set only, and -1 makes a
+    // descriptor nobody else owns.
     let fd = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in FORWARDED {
@@ -41,10 +43,12 @@ pub(crate) fn forwarded_signals() -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Ends this process by a signal, so that whoever waits sees the same end. Returns if the signal does not end processes.
+/// Ends this process by a signal, so that its parent sees the same end. Returns if the signal
+/// does not end processes.
 pub(crate) fn die_by(signal: i32) {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set; a default disposition installs no handler; `raise` touches no memory of ours.
+    // SAFETY: `sigemptyset` initialises the set; a default disposition installs no handler; `raise`
+    // touches no memory of ours.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);

@@ -1,12 +1,12 @@
-//! Starts a program the quick way: the child borrows this process's memory until it executes (`CLONE_VM`), so
-//! nothing is copied whatever the agent's size, and a failure is simply written down where the parent reads it.
-//! In return the child may do nothing but raw system calls on prepared values: other threads may hold any lock,
-//! and libc's own id calls would reach for them.
+//! Starts a program the quick way: the child borrows this process's memory until it executes
+//! (`CLONE_VM`), so nothing is copied whatever the agent's size, and a failure is simply written
+//! down where the parent reads it. In return the child may do nothing but raw system calls on
+//! prepared values: other threads may hold any lock, and libc's own id calls would reach for them.
 //!
-//! The parent waits for a word that the kernel clears when the child lets go of the memory (`CLONE_VFORK` would
-//! wait as well, but for ever): whoever may send signals inside can stop a child on its way, and that must not
-//! stop the agent. Until then the parent does nothing that touches libc's error number, which it shares with
-//! the child.
+//! The parent waits for a word that the kernel clears when the child lets go of the memory
+//! (`CLONE_VFORK` would wait as well, but for ever): a process that may send signals inside can
+//! stop a child on its way, and that must not stop the agent. Until then the parent does nothing
+//! that touches libc's error number, which it shares with the child.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -51,7 +51,7 @@ pub(crate) struct Launch<'a> {
     /// Where to go when `cwd` is not there.
     pub(crate) other_cwd: Option<CString>,
     pub(crate) stdio: [BorrowedFd<'a>; 3],
-    /// Whether standard input is to become the controlling terminal.
+    /// Set if standard input is to become the controlling terminal.
     pub(crate) terminal: bool,
     pub(crate) ids: Ids<'a>,
     /// The soft and hard limit of open files for the child, where the agent's own differs.
@@ -73,7 +73,7 @@ pub(crate) struct Launched {
     pub(crate) elsewhere: bool,
 }
 
-/// What the child was doing when the kernel refused.
+/// The step of the child that the kernel refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LaunchStep {
     Clone,
@@ -95,7 +95,7 @@ pub(crate) struct LaunchError {
     pub(crate) errno: Errno,
 }
 
-/// What the child reads, and the two words it writes.
+/// The child's instructions, and the two words that it writes.
 struct Plan<'a> {
     launch: &'a Launch<'a>,
     programs: Vec<*const c_char>,
@@ -124,9 +124,10 @@ pub(crate) fn launch(launch: &Launch<'_>, stack: &mut Stack) -> Result<Launched,
     let flags = libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
     let held = Box::new(AtomicU32::new(1));
     let nowhere = ptr::null_mut::<c_void>();
-    // SAFETY: the stack is aligned to 16 bytes and used by this child alone, since this thread stays here until
-    // the child has executed, ended or been killed; for the same reason `plan` outlives its use. `held` is where
-    // the kernel says so. All signals are blocked, so no handler runs in the child, which makes system calls only.
+    // SAFETY: the stack is aligned to 16 bytes and used by this child alone, since this thread
+    // stays here until the child has executed, ended or been killed; for the same reason `plan`
+    // outlives its use. `held` is where the kernel says so. All signals are blocked, so no handler
+    // runs in the child, which makes system calls only.
     let pid = unsafe { libc::clone(child, top, flags, argument, nowhere, nowhere, held.as_ptr()) };
     if pid < 0 {
         return Err(LaunchError { step: LaunchStep::Clone, errno: super::last_error() });
@@ -176,8 +177,8 @@ fn is_stopped(pid: c_int) -> bool {
     waitid(WaitId::Pid(pid), options).is_ok_and(|status| status.is_some())
 }
 
-/// Kills a child that has not executed. One that was killed never runs again, so that the plan and the stack are its own no
-/// more; only the word is written once more, by the kernel.
+/// Kills a child that has not executed. One that was killed never runs again, so that the plan and
+/// the stack are its own no more; only the word is written once more, by the kernel.
 fn end(pid: c_int, held: Box<AtomicU32>) {
     if let Some(pid) = Pid::from_raw(pid) {
         kill_process(pid, Signal::KILL).ok();
@@ -197,7 +198,8 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 
 /// Runs in the child, on its own stack in the parent's memory.
 extern "C" fn child(argument: *mut c_void) -> c_int {
-    // SAFETY: `argument` is the plan that `launch` passes, alive and untouched by others while the child runs.
+    // SAFETY: `argument` is the plan that `launch` passes, alive and untouched by others while the
+    // child runs.
     let plan = unsafe { &mut *argument.cast::<Plan<'_>>() };
     if let Err((step, errno)) = become_program(plan) {
         plan.step = step;
@@ -209,8 +211,8 @@ extern "C" fn child(argument: *mut c_void) -> c_int {
 
 type ChildError = (LaunchStep, c_int);
 
-/// The recipe: session, terminal, descriptors, limits, identity, directory, signals, program. Returns only
-/// when a step failed.
+/// The recipe: session, terminal, descriptors, limits, identity, directory, signals, program.
+/// Returns only when a step failed.
 fn become_program(plan: &mut Plan<'_>) -> Result<(), ChildError> {
     let launch = plan.launch;
     call(LaunchStep::Session, libc::SYS_setsid, [0; 4])?;
@@ -221,7 +223,8 @@ fn become_program(plan: &mut Plan<'_>) -> Result<(), ChildError> {
         // `TIOCSCTTY` fits a signed word on Linux.
         call(LaunchStep::Terminal, libc::SYS_ioctl, [0, libc::TIOCSCTTY as c_long, 0, 0])?;
     }
-    // A second lock on a closed door, since every descriptor of the agent is close-on-exec by itself.
+    // A second lock on a closed door, since every descriptor of the agent is close-on-exec by
+    // itself.
     let rest = [3, c_long::from(u32::MAX), c_long::from(libc::CLOSE_RANGE_CLOEXEC), 0];
     call(LaunchStep::Stdio, libc::SYS_close_range, rest).ok();
     call(LaunchStep::Session, libc::SYS_umask, [0o022, 0, 0, 0])?;
@@ -259,17 +262,18 @@ fn change_ids(ids: Ids<'_>) -> Result<(), ChildError> {
     Ok(())
 }
 
-/// The kernel does so only for those who were root before, and the agent's own user is not.
+/// The kernel does so only for processes that were root before, and the agent's own user is not.
 fn drop_capabilities() -> Result<(), ChildError> {
-    /// The third version of the kernel's layout, for this very thread, and three empty sets in two halves.
+    /// The third version of the kernel's layout, for this very thread, and three empty sets in two
+    /// halves.
     const VERSION: u32 = 0x2008_0522;
     let (header, none) = ([VERSION, 0], [0u32; 6]);
     let sets = [header.as_ptr() as c_long, none.as_ptr() as c_long, 0, 0];
     call(LaunchStep::Identity, libc::SYS_capset, sets).map(drop)
 }
 
-/// Enters the working directory as the user, and makes sure that it lies below the root: a directory that
-/// was opened before the root changed would be a way out.
+/// Enters the working directory as the user, and makes sure that it lies below the root: a
+/// directory that was opened before the root changed would be a way out.
 fn enter_directory(launch: &Launch<'_>) -> Result<bool, ChildError> {
     let enter =
         |path: &CStr| call(LaunchStep::Directory, libc::SYS_chdir, [path.as_ptr() as c_long, 0, 0, 0]);
@@ -281,7 +285,8 @@ fn enter_directory(launch: &Launch<'_>) -> Result<bool, ChildError> {
     let mut path = [0u8; libc::PATH_MAX as usize];
     let buffer = [path.as_mut_ptr() as c_long, path.len() as c_long, 0, 0];
     call(LaunchStep::Unreachable, libc::SYS_getcwd, buffer)?;
-    // SAFETY: reads a byte of a live local array; volatile because the kernel wrote it behind the compiler.
+    // SAFETY: reads a byte of a live local array; volatile because the kernel wrote it behind the
+    // compiler.
     let first = unsafe { ptr::read_volatile(path.as_ptr()) };
     if first == b'/' { Ok(elsewhere) } else { Err((LaunchStep::Unreachable, libc::ENOENT)) }
 }
@@ -293,8 +298,8 @@ fn unblock_signals() -> Result<(), ChildError> {
     call(LaunchStep::Session, libc::SYS_rt_sigprocmask, mask).map(drop)
 }
 
-/// Tries each place in turn. A place that may not be entered does not end the search, but is what is told
-/// when no other place has the program.
+/// Tries each place in turn. A place that may not be entered does not end the search, but is what
+/// is told when no other place has the program.
 fn execute(plan: &Plan<'_>) -> Result<(), ChildError> {
     let mut worst = libc::ENOENT;
     for program in plan.programs.iter().take_while(|program| !program.is_null()) {
@@ -311,8 +316,8 @@ fn execute(plan: &Plan<'_>) -> Result<(), ChildError> {
 
 /// One raw system call with up to four arguments.
 fn call(step: LaunchStep, number: c_long, [a, b, c, d]: [c_long; 4]) -> Result<c_long, ChildError> {
-    // SAFETY: every caller in this file passes either plain numbers or pointers to values that live for the
-    // length of the call. The error number goes to the suspended parent thread's own slot.
+    // SAFETY: every caller in this file passes either plain numbers or pointers to values that live
+    // for the length of the call. The error number goes to the suspended parent thread's own slot.
     let result = unsafe { libc::syscall(number, a, b, c, d) };
     if result >= 0 {
         return Ok(result);

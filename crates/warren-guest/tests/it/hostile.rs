@@ -64,7 +64,7 @@ fn truncated_requests_and_silence_harm_nobody() -> Result<()> {
         }
     }
     agent.ping()?;
-    // Those who never finish their request are sent away.
+    // Clients that never finish their request are sent away.
     for mut stream in silent {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
@@ -113,7 +113,8 @@ impl Noise {
 fn valid_requests() -> Vec<Request> {
     let process = ProcessSelector::Id(ProcessId(1));
     let size = TerminalSize { columns: 80, rows: 24 };
-    // Harmless whatever becomes of them: nothing here writes, and the process signalled is one of ours.
+    // Harmless whatever becomes of them: nothing here writes, and the process signalled is one of
+    // ours.
     let stat = FileOperation::Stat { path: "/etc/passwd".into(), follow: true, detail: None };
     vec![
         Request::Ping,

@@ -55,7 +55,7 @@ fn stopping_the_agent_takes_its_processes_along() -> Result<()> {
     assert!(std::fs::exists(&proc)?);
     drop(agent);
     for _ in 0..12_000 {
-        // Reaped by whoever inherits it, which may take a moment; a zombie counts as gone.
+        // Reaped by its new parent, which may take a moment; a zombie counts as gone.
         let status = std::fs::read_to_string(format!("{proc}/stat")).unwrap_or_default();
         if status.is_empty() || status.contains(") Z ") {
             return Ok(());

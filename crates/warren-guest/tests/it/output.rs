@@ -121,7 +121,8 @@ fn a_reader_of_one_process_does_not_hold_up_another() -> Result<()> {
 #[test]
 fn streams_that_alternate_with_every_write_keep_flowing() -> Result<()> {
     let agent = Agent::start()?;
-    // Written by one program without pause, so that runs of a few bytes fill the ring with changes of stream.
+    // Written by one program without pause, so that runs of a few bytes fill the ring with changes
+    // of stream.
     let script = "n=0; while [ $n -lt 60000 ]; do echo a; echo b >&2; n=$((n+1)); done";
     let mut follower = agent.follow(shell(script))?;
     let (mut out, mut err) = (0, 0);
@@ -137,7 +138,8 @@ fn streams_that_alternate_with_every_write_keep_flowing() -> Result<()> {
     Ok(())
 }
 
-/// A process that ends at once, with a child that holds its output until somebody writes to the FIFO `go`.
+/// A process that ends at once, with a child that holds its output until somebody writes to the
+/// FIFO `go`.
 fn leaves_a_child(agent: &Agent) -> Result<Start> {
     let go = agent.directory.path().join("go");
     rustix::fs::mknodat(rustix::fs::CWD, &go, rustix::fs::FileType::Fifo, 0o600.into(), 0)?;

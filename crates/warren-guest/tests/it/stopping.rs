@@ -35,7 +35,8 @@ fn a_child_that_is_stopped_before_it_executes_is_told_of_and_stops_nobody_else()
     Ok(())
 }
 
-/// Every start is answered: the child executed and was stopped then, or it is said that it could not.
+/// Every start is answered: the child executed and was stopped then, or it is said that it could
+/// not.
 fn start_until_refused(agent: &Agent) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(50);
     while Instant::now() < until {

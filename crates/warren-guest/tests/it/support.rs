@@ -128,7 +128,8 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // SIGTERM lets the agent take its processes along; a test that failed may have stopped it for good.
+        // SIGTERM lets the agent take its processes along; a test that failed may have stopped it
+        // for good.
         if let Some(pid) = rustix::process::Pid::from_raw(self.child.id().cast_signed()) {
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
         }

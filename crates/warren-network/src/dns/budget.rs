@@ -7,7 +7,8 @@ const QUESTIONS_PER_SECOND: u32 = 200;
 /// Questions that may come at once before the rate holds.
 const BURST: u32 = 400;
 const INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / QUESTIONS_PER_SECOND as u64);
-/// A question over the rate waits for its turn, but not longer: then it is lost, as in any network that is too full.
+/// A question over the rate waits for its turn, but not longer: then it is lost, as in any network
+/// that is too full.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Questions of one sandbox that are being answered or wait for it.
 const MOST_WAITING: usize = 512;

@@ -65,7 +65,8 @@ async fn exchange_in(
     over_stream(server, &request(dialect, query, wants)?).await
 }
 
-/// A question of our own making: nothing of it but the name, the type and three flags comes from a sandbox.
+/// A question of our own making: nothing of it but the name, the type and three flags comes from a
+/// sandbox.
 fn request(dialect: Dialect, query: &Query, wants: Wants) -> Result<Message, ExchangeError> {
     let [low, high, ..] = getrandom::u32().map_err(ExchangeError::Random)?.to_ne_bytes();
     let mut request = Message::new(u16::from_ne_bytes([low, high]), MessageType::Query, OpCode::Query);
@@ -81,7 +82,8 @@ fn request(dialect: Dialect, query: &Query, wants: Wants) -> Result<Message, Exc
     Ok(request)
 }
 
-/// The socket is connected: the kernel drops what others send, and tells at once that nobody listens there.
+/// The socket is connected: the kernel drops what others send, and tells at once that nobody
+/// listens there.
 async fn over_packets(server: SocketAddr, request: &Message) -> Result<Message, ExchangeError> {
     let bytes = request.to_vec().map_err(ExchangeError::Write)?;
     let any =
@@ -112,13 +114,15 @@ async fn over_stream(server: SocketAddr, request: &Message) -> Result<Message, E
     if answer.truncation { Err(ExchangeError::Unreadable) } else { Ok(answer) }
 }
 
-/// A message as streams carry it, with its length before it. One that is too long for that has none.
+/// A message as streams carry it, with its length before it. One that is too long for that has
+/// none.
 pub(super) fn framed(bytes: &[u8]) -> Vec<u8> {
     let length = u16::try_from(bytes.len()).unwrap_or(0);
     [&length.to_be_bytes(), bytes].concat()
 }
 
-/// The answer in the bytes, if they are one to this request. A server that fails may leave the question out.
+/// The answer in the bytes, if they are one to this request. A server that fails may leave the
+/// question out.
 pub(super) fn answer_to(request: &Message, bytes: &[u8]) -> Result<Message, ExchangeError> {
     let mut decoder = BinDecoder::new(bytes);
     let header = Header::read(&mut decoder).map_err(|_| ExchangeError::Stranger)?;

@@ -5,8 +5,8 @@ use hickory_proto::rr::Name;
 use warren_core::network::NetworkPolicy;
 use warren_core::{HostName, Owner, SandboxId};
 
-use super::course::{Course, Step};
 use super::exchange::answer_to;
+use super::plan::{Plan, Step};
 use super::question::{Carrier, Malformed, Question, read_message, wire_name};
 use super::servers::Servers;
 use super::sift::Sifted;
@@ -15,13 +15,13 @@ use super::{Names, answer_here, reply_with};
 use crate::book::{Book, Guest};
 use crate::egress::Reporter;
 
-/// What a sandbox hears.
+/// The answer that a sandbox gets.
 #[derive(Debug)]
 pub struct Answered {
     pub bytes: Vec<u8>,
-    /// What a server was asked for; empty for the root.
+    /// The name that a server was asked for; empty for the root.
     pub asked: Option<String>,
-    /// Whether each of these addresses is pinned to the asked name.
+    /// The guest and the name to which addresses of the answer are pinned.
     pins: Option<(Arc<Guest>, HostName)>,
 }
 
@@ -31,8 +31,9 @@ impl Answered {
     }
 }
 
-/// Answers a question as the proxy does when its server sends `upstream`. `strictly` has that checked against what was asked;
-/// otherwise it is taken for an answer, as far as it can be read, which leaves more to try.
+/// Answers a question as the proxy does when its server sends `upstream`. `strictly` has that
+/// checked against what was asked; otherwise it is taken for an answer, as far as it can be read,
+/// which leaves more to try.
 pub fn answer(
     question: &[u8],
     upstream: &[u8],
@@ -51,7 +52,7 @@ pub fn answer(
     let book = Arc::new(Book::new(Vec::new()));
     let id = SandboxId::from_random([1; 16]);
     let guest = book.enter(Guest::new(id, Owner::first(), vec![[192, 0, 2, 200].into()], &[policy]));
-    let name = match Course::of(&book, &guest, &question.query).step {
+    let name = match Plan::of(&book, &guest, &question.query).step {
         Step::Ask(name) => name,
         here => {
             let bytes = question.encode(&answer_here(&question, &here), carrier)?;

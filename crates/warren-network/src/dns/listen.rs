@@ -22,8 +22,8 @@ const IDLE: Duration = Duration::from_secs(10);
 /// After a failure of the machine, such as no descriptor to be had.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Answers what arrives on two sockets, until it is dropped. A packet's source says which sandbox asks: the kernel has made sure of it.
-/// What comes from anybody else is not answered.
+/// Answers what arrives on two sockets, until it is dropped. A packet's source says which sandbox
+/// asks: the kernel has made sure of it. What comes from anybody else is not answered.
 pub(crate) async fn serve(
     packets: std::net::UdpSocket,
     streams: std::net::TcpListener,
@@ -64,7 +64,7 @@ async fn serve_packets(socket: Arc<UdpSocket>, names: Arc<Names>) {
     }
 }
 
-/// Who asks, a place among those who wait, and how long.
+/// The sandbox that asks, and a place in the queue with the time that it may wait.
 fn admit(names: &Names, from: SocketAddr) -> Option<(Arc<Guest>, OwnedSemaphorePermit, Duration)> {
     let guest = guest_at(names, from)?;
     let place = Arc::clone(&guest.questions.waiting).try_acquire_owned().ok()?;
@@ -84,7 +84,8 @@ fn guest_at(names: &Names, from: SocketAddr) -> Option<Arc<Guest>> {
     names.book.by_address(address)
 }
 
-/// From the address that was asked, and over the same link: otherwise it would not be known as the answer.
+/// From the address that was asked, and over the same link: otherwise it would not be known as the
+/// answer.
 async fn send(socket: &UdpSocket, answer: &[u8], question: &Packet) {
     let sent = socket.async_io(Interest::WRITABLE, || sys::send(socket.as_fd(), answer, question)).await;
     if let Err(error) = sent {
@@ -115,7 +116,7 @@ async fn serve_streams(listener: TcpListener, names: Arc<Names>) {
     }
 }
 
-/// One question after another, each of whoever has the address then.
+/// One question after another, each from the sandbox that has the address then.
 async fn converse(mut stream: TcpStream, from: SocketAddr, names: &Names) -> io::Result<()> {
     stream.set_nodelay(true)?;
     loop {

@@ -3,9 +3,10 @@ use hickory_proto::rr::Name;
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, DecodeError};
 use warren_core::HostName;
 
-/// What we take in one packet, and tell others that we do: it passes every path unbroken.
+/// The most bytes that we take in one packet, and announce: packets of this size pass every path
+/// unbroken.
 pub(super) const PAYLOAD: u16 = 1232;
-/// What a client takes in one packet that does not say how much it takes.
+/// The most bytes in one packet for a client that does not say how much it takes.
 const LEAST_PAYLOAD: u16 = 512;
 const HEADER_BYTES: usize = 12;
 /// One for EDNS, one for a signature, which is not looked at.
@@ -27,14 +28,14 @@ pub(super) struct Question {
     extended: Option<Extended>,
 }
 
-/// What the client says of itself by EDNS. Its options are not for us, nor for others.
+/// The client's EDNS record. Its options are passed on to nobody.
 #[derive(Debug, Clone, Copy)]
 struct Extended {
     payload: u16,
     dnssec_ok: bool,
 }
 
-/// What a client wants besides the records.
+/// Flags that a client sets besides the question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Wants {
     /// Signatures, to check them itself.
@@ -48,7 +49,7 @@ pub(super) struct Wants {
 /// Bytes that hold no question.
 #[derive(Debug)]
 pub(super) enum Malformed {
-    /// Whoever sent them expects no answer.
+    /// The sender expects no answer.
     Unanswerable,
     Answered(Box<Message>),
 }
@@ -106,7 +107,8 @@ impl Question {
         reply
     }
 
-    /// The bytes of an answer. One that the client cannot take in a packet says so, and the client asks again over a stream.
+    /// The bytes of an answer. One that the client cannot take in a packet says so, and the client
+    /// asks again over a stream.
     pub(super) fn encode(&self, reply: &Message, carrier: Carrier) -> Option<Vec<u8>> {
         let most = match carrier {
             Carrier::Packet => self.extended.map_or(LEAST_PAYLOAD, |extended| extended.payload),
@@ -126,19 +128,22 @@ impl Extended {
     }
 }
 
-/// Reads a message without a word to the log: the library warns of what it finds odd, and strangers could fill the log with it.
+/// Reads a message without a word to the log: the library warns of what it finds odd, and strangers
+/// could fill the log with it.
 pub(super) fn read_message(bytes: &[u8]) -> Result<Message, DecodeError> {
     tracing::dispatcher::with_default(&tracing::Dispatch::none(), || Message::from_vec(bytes))
 }
 
-/// A name of the protocol as the host name it is, if it is one. A label of the protocol may hold any byte, even a dot.
+/// A name of the protocol as the host name it is, if it is one. A label of the protocol may hold
+/// any byte, even a dot.
 pub(super) fn host_name(name: &Name) -> Option<HostName> {
     let labels: Option<Vec<&str>> =
         name.iter().map(|label| std::str::from_utf8(label).ok().filter(|text| !text.contains('.'))).collect();
     labels?.join(".").parse().ok()
 }
 
-/// A host name as the protocol has it: in lower case, so that not even the choice of case leaves the machine.
+/// A host name as the protocol has it: in lower case, so that not even the choice of case leaves
+/// the machine.
 pub(super) fn wire_name(name: &HostName) -> Option<Name> {
     Name::from_labels(name.as_str().split('.').map(str::as_bytes)).ok()
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 const PORT: u16 = 53;
 const MOST_SERVERS: usize = 8;
-/// How long a look at the file counts: the host changes its servers seldom, and questions come by the hundred.
+/// How long a look at the file counts: the host changes its servers seldom, and questions come by
+/// the hundred.
 const FRESH: Duration = Duration::from_secs(1);
 const MOST_FILE_BYTES: u64 = 64 << 10;
 
@@ -28,7 +29,7 @@ struct Known {
     looked: Option<Instant>,
 }
 
-/// What changes with a file's contents, also when another file takes its place.
+/// Changes with a file's contents, and also when another file takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -38,7 +39,7 @@ struct Stamp {
 }
 
 impl Servers {
-    /// Those that the operator has named; without any, those that the machine itself asks.
+    /// The servers that the operator has named; if there are none, the machine's own.
     pub(crate) fn new(named: &[SocketAddr]) -> Self {
         if named.is_empty() { Self::of_file(Path::new("/etc/resolv.conf")) } else { Self::fixed(named) }
     }
@@ -49,7 +50,7 @@ impl Servers {
         Self { file: None, known: Mutex::new(known) }
     }
 
-    /// Those of a file in the form of `resolv.conf`, followed when it changes.
+    /// The servers of a file in the form of `resolv.conf`, read again when it changes.
     pub(super) fn of_file(path: &Path) -> Self {
         let known = Known { servers: Arc::new([]), stamp: None, looked: None };
         Self { file: Some(path.to_owned()), known: Mutex::new(known) }
@@ -67,7 +68,8 @@ impl Servers {
 }
 
 impl Known {
-    /// While the file cannot be read, as in the moment of its replacement, the servers stay what they were.
+    /// While the file cannot be read, as in the moment of its replacement, the servers stay what
+    /// they were.
     fn follow(&mut self, path: &Path) {
         self.looked = Some(Instant::now());
         let stamp = match Stamp::of(path) {

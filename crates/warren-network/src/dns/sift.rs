@@ -14,7 +14,8 @@ const MOST_ALIASES: usize = 16;
 /// Records of the wanted type that are passed on.
 const MOST_RECORDS: usize = 64;
 
-/// What is left of a server's answer: only records that answer the question, and no closed address.
+/// The safe part of a server's answer: only records that answer the question, and no closed
+/// address.
 #[derive(Debug)]
 pub(super) struct Sifted {
     pub(super) code: ResponseCode,
@@ -27,8 +28,8 @@ pub(super) struct Sifted {
 }
 
 impl Sifted {
-    /// The answer to a question, whatever a server has sent. Takes nothing from it but the answer and the reason of its absence:
-    /// what servers add of their own accord could hold anything.
+    /// The answer to a question, whatever a server has sent. Takes nothing from it but the answer
+    /// and the reason of its absence: what servers add of their own accord could hold anything.
     pub(super) fn of(query: &Query, answer: Message, wants: Wants) -> Self {
         let (code, verified) = (answer.response_code, answer.authentic_data);
         let mut sifted = Self { code, answers: Vec::new(), authorities: Vec::new(), verified, removed: None };
@@ -117,7 +118,8 @@ impl Chain {
         Self(names)
     }
 
-    /// Whether a record belongs to the answer: what was asked for, or how it came to stand under another name.
+    /// True if a record belongs to the answer: it is of the wanted type, or leads from one name to
+    /// another.
     fn holds(&self, record: &Record, query: &Query, wants: Wants) -> bool {
         let kind = record.record_type();
         let fits = kind == query.query_type
@@ -127,7 +129,7 @@ impl Chain {
     }
 }
 
-/// Whether a record tells why there is no answer, and for how long there will be none.
+/// True if a record says why there is no answer, and for how long there will be none.
 fn is_reason(record: &Record, wants: Wants) -> bool {
     let proof = [RecordType::NSEC, RecordType::NSEC3, RecordType::RRSIG];
     let kind = record.record_type();
@@ -159,7 +161,8 @@ fn alias(data: &RData) -> Option<&Name> {
     }
 }
 
-/// The range that closes an address. Nobody knows yet which port is meant: one that is excepted is enough to tell the address.
+/// The range that closes an address. Nobody knows yet which port is meant: one that is excepted is
+/// enough to tell the address.
 fn closed_at_every_port(address: IpAddr, exceptions: &[NetworkRule]) -> Option<ClosedRange> {
     if exceptions.iter().any(|rule| rule.holds(address)) { None } else { closed(address, 0, &[]) }
 }

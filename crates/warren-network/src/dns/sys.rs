@@ -34,7 +34,8 @@ union Peer {
     v6: libc::sockaddr_in6,
 }
 
-/// Has the kernel say of every packet what it was sent to. A socket for IPv6 says it of IPv4 packets too.
+/// Has the kernel say of every packet what it was sent to. A socket for IPv6 says it of IPv4
+/// packets too.
 pub(super) fn ask_for_destinations(socket: BorrowedFd<'_>, is_ipv4: bool) -> io::Result<()> {
     let (level, option) = if is_ipv4 {
         (libc::IPPROTO_IP, libc::IP_PKTINFO)
@@ -55,7 +56,8 @@ pub(super) fn ask_for_destinations(socket: BorrowedFd<'_>, is_ipv4: bool) -> io:
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes one packet, without waiting for it. One that is longer than the buffer has the length zero: nobody can read it.
+/// Takes one packet, without waiting for it. One that is longer than the buffer has the length
+/// zero: nobody can read it.
 pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Packet> {
     let mut peer = Peer { v6: zeroed_v6() };
     let mut control = Control { bytes: [0; 128] };
@@ -63,7 +65,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<P
     let mut message = message(&mut peer, &mut part);
     message.msg_control = (&raw mut control).cast();
     message.msg_controllen = size_of::<Control>();
-    // SAFETY: every pointer in `message` is to a local or to `buffer`, alive and as long as said next to it.
+    // SAFETY: every pointer in `message` is to a local or to `buffer`, alive and as long as said
+    // next to it.
     let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
     let length = if message.msg_flags & libc::MSG_TRUNC == 0 { length } else { 0 };
@@ -71,7 +74,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<P
     Ok(Packet { from, length, to: destination(&message) })
 }
 
-/// Sends an answer to where a packet came from, from where it was sent to, without waiting for room.
+/// Sends an answer to where a packet came from, from where it was sent to, without waiting for
+/// room.
 pub(super) fn send(socket: BorrowedFd<'_>, answer: &[u8], packet: &Packet) -> io::Result<()> {
     let mut peer = peer_of(packet.from);
     let mut control = Control { bytes: [0; 128] };
@@ -90,7 +94,8 @@ pub(super) fn send(socket: BorrowedFd<'_>, answer: &[u8], packet: &Packet) -> io
         }
         None => {}
     }
-    // SAFETY: every pointer in `message` is to a local or to `answer`, alive and as long as said next to it; the kernel writes to none.
+    // SAFETY: every pointer in `message` is to a local or to `answer`, alive and as long as said
+    // next to it; the kernel writes to none.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
     if sent >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -105,9 +110,10 @@ fn message(peer: &mut Peer, part: &mut libc::iovec) -> libc::msghdr {
     message
 }
 
-/// What the kernel said that a packet was sent to.
+/// The address that a packet was sent to, as the kernel tells it.
 fn destination(message: &libc::msghdr) -> Option<Destination> {
-    // SAFETY: the kernel has filled in the header, and its control buffer is the caller's, still borrowed.
+    // SAFETY: the kernel has filled in the header, and its control buffer is the caller's, still
+    // borrowed.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !next.is_null() {
         // SAFETY: the macros return pointers to whole headers inside the control buffer only.
@@ -117,7 +123,8 @@ fn destination(message: &libc::msghdr) -> Option<Destination> {
         let room = header.cmsg_len.saturating_sub(data as usize - next as usize);
         match (header.cmsg_level, header.cmsg_type) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) if room >= size_of::<libc::in_pktinfo>() => {
-                // SAFETY: the data is as long as the type, and every pattern of bits is a value of it.
+                // SAFETY: the data is as long as the type, and every pattern of bits is a value of
+                // it.
                 return Some(Destination::V4(unsafe { data.cast::<libc::in_pktinfo>().read_unaligned() }));
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if room >= size_of::<libc::in6_pktinfo>() => {
@@ -145,7 +152,8 @@ fn attach<T: Copy>(
     assert!(space as usize <= size_of::<Control>(), "one destination fits");
     message.msg_control = std::ptr::from_mut(control).cast();
     message.msg_controllen = space as usize;
-    // SAFETY: the control buffer is aligned for a header and long enough for it and the value, by the assertion above.
+    // SAFETY: the control buffer is aligned for a header and long enough for it and the value, by
+    // the assertion above.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(message);
         (*header).cmsg_level = level;

@@ -1,7 +1,7 @@
 mod answers;
-mod courses;
 mod fuzz;
 mod listening;
 mod load;
+mod plans;
 mod servers;
 mod support;

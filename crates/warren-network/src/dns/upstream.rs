@@ -1,8 +1,9 @@
 //! Asks the machine's name servers.
 //!
-//! Every try has its own socket, with a port and an id that nobody can guess, and hears one server only. A try that is not answered for a
-//! while gets company by the next one and may still win; one that fails makes way at once. So a dead server costs a moment and a slow
-//! one nothing but its slowness.
+//! Every try has its own socket, with a port and an id that nobody can guess, and hears one server
+//! only. A try that is not answered for a while gets company by the next one and may still win; one
+//! that fails makes way at once. So a dead server costs a moment and a slow one nothing but its
+//! slowness.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,10 +40,10 @@ pub(crate) struct Upstream {
     places: Semaphore,
 }
 
-/// What a name stands for.
+/// The addresses of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resolved {
-    /// As the servers say, closed ones among them: whoever dials one judges it first.
+    /// As the servers say, closed ones among them: a caller judges an address before it dials it.
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) ttl: Duration,
     /// The names that it is an alias of, for [`super::denied_alias`].
@@ -140,7 +141,7 @@ impl Upstream {
     }
 }
 
-/// Whether another server would say nothing else.
+/// True if another server would say the same.
 fn is_final(answer: &Message) -> bool {
     matches!(answer.response_code, ResponseCode::NoError | ResponseCode::NXDomain)
 }

@@ -1,4 +1,4 @@
-//! What a client is told instead of an answer from the host.
+//! Answers to a client that do not come from the host.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -29,7 +29,7 @@ pub(super) fn refusal(
     response
 }
 
-/// What plain HTTP gets.
+/// The answer to plain HTTP.
 pub(super) fn plain(host: &HostName, as_json: bool) -> Response<Full<Bytes>> {
     let message = format!(
         "a secret of this sandbox is for {host}, and goes over TLS only: use https://{host} instead of plain HTTP"
@@ -37,7 +37,7 @@ pub(super) fn plain(host: &HostName, as_json: bool) -> Response<Full<Bytes>> {
     refusal(StatusCode::FORBIDDEN, "secret_needs_tls", &message, host, as_json)
 }
 
-/// Whether a client would rather have JSON.
+/// True if a client would rather have JSON.
 pub(super) fn wants_json(headers: &http::HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     accepted.is_some_and(|accepted| accepted.contains("application/json"))

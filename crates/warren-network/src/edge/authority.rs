@@ -2,7 +2,8 @@ use http::uri::Authority;
 use http::{HeaderMap, Uri, Version, header};
 use warren_core::HostName;
 
-/// Whether all that a request says of where it goes is this host at this port. It has to say so at least once, and one `Host` is all it may have.
+/// True if every name in a request is this host at this port. There has to be at least one, and at
+/// most one `Host` header.
 pub(super) fn names_only(
     uri: &Uri,
     headers: &HeaderMap,

@@ -1,4 +1,5 @@
-//! Which secrets are for which hosts, also those that are gone: a policy that still names one means the hosts that it was for.
+//! Which secrets are for which hosts, also those that are gone: a policy that still names one means
+//! the hosts that it was for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -18,8 +19,8 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// Of the secrets that are named, those that are for this host and port, or were before they were removed. One that was never
-    /// seen may be for any host.
+    /// Of the secrets that are named, those that are for this host and port, or were before they
+    /// were removed. One that was never seen may be for any host.
     pub(super) fn of(
         &self,
         owner: &Owner,

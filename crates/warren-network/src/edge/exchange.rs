@@ -157,7 +157,8 @@ impl Exchange {
         let is_two = request.version() == Version::HTTP_2;
         let mut uri = Uri::builder();
         if is_two {
-            // Of HTTP/1 it says how the client wrote the names of its headers, which the host is to see.
+            // Of HTTP/1 it says how the client wrote the names of its headers, which the host is to
+            // see.
             request.extensions_mut().clear();
             uri = uri.scheme("https").authority(named.clone());
         } else {

@@ -22,18 +22,18 @@ const CREDENTIALS: [&str; 10] = [
     "job-token",
 ];
 
-/// What a request's headers may have in bytes, with the secrets in them.
+/// The most bytes of a request's headers, with the secrets in them.
 const MOST_BYTES: usize = 64 << 10;
 
 /// The secrets of one request.
 pub(super) struct Injections {
     /// Headers that are set, with their values.
     set: Vec<(String, String)>,
-    /// What is replaced, and with what.
+    /// Pairs of a placeholder and the secret that takes its place.
     replaced: Vec<(String, String)>,
-    /// What must not come back.
+    /// Secrets that must not come back in an answer.
     blotted: Vec<String>,
-    /// Whether we say who the client is, so that it does not say so itself.
+    /// Set if we name the client ourselves, so that it cannot.
     identify: bool,
 }
 
@@ -70,8 +70,8 @@ impl Injections {
         self.blotted.push(value);
     }
 
-    /// Of headers that somebody has set, those that say who the client is are no more to come back than other secrets. The rest may well
-    /// be words that stand in answers anyway.
+    /// Of headers that somebody has set, those that say who the client is are no more to come back
+    /// than other secrets. The rest may well be words that stand in answers anyway.
     fn transform(&mut self, headers: Vec<String>, values: &str) {
         for (header, value) in headers.into_iter().zip(values.split('\n')) {
             if CREDENTIALS.contains(&dashed(&header).as_str()) {
@@ -92,7 +92,8 @@ impl Injections {
         if bytes > MOST_BYTES { Err(InjectError::TooLong) } else { Ok(()) }
     }
 
-    /// Every header without a placeholder that says who the client is goes, and so does whatever a secret is set in.
+    /// Every header without a placeholder that says who the client is goes, and so does whatever a
+    /// secret is set in.
     fn replace_placeholders(&self, headers: &mut HeaderMap) -> Result<(), InjectError> {
         let mut kept = HeaderMap::with_capacity(headers.len());
         for (name, value) in headers.iter() {
@@ -143,7 +144,7 @@ impl Injections {
         Ok(replaced)
     }
 
-    /// Whether a secret is set in this header, or in one that some servers do not tell from it.
+    /// True if a secret is set in this header, or in one that some servers take for the same.
     fn is_set(&self, name: &HeaderName) -> bool {
         self.set.iter().any(|(header, _)| dashed(header) == dashed(name.as_str()))
     }
@@ -159,13 +160,14 @@ impl Injections {
         }
     }
 
-    /// What is blotted out of answers.
+    /// The texts that are removed from answers.
     pub(super) fn blotted(&self) -> impl Iterator<Item = &[u8]> {
         self.blotted.iter().map(String::as_bytes).filter(|value| is_long_enough(value))
     }
 }
 
-/// Of transforms only those stay that name the host most closely: by its own name, or else by the longest that it is below.
+/// Of transforms only those stay that name the host most closely: by its own name, or else by the
+/// longest that it is below.
 pub(super) fn keep_closest(secrets: &mut Vec<Secret>, host: &HostName) {
     let closeness = |secret: &Secret| {
         let rules = secret.record.hosts.iter().filter(|rule| rule.names(host));
@@ -191,7 +193,7 @@ fn dashed(name: &str) -> String {
     name.to_ascii_lowercase().replace('_', "-")
 }
 
-/// Never shown by whoever prints headers.
+/// Never shown when headers are printed.
 fn sensitive(text: &str) -> Result<HeaderValue, InjectError> {
     let mut value = HeaderValue::from_str(text).map_err(|_| InjectError::NotAHeader)?;
     value.set_sensitive(true);

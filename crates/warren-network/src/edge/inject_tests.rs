@@ -149,7 +149,7 @@ fn of_transforms_the_closest_counts() {
         let host = host.parse().unwrap();
         let mut secrets: Vec<Secret> = all.iter().map(|host| transform(host)).collect();
         secrets.retain(|secret| secret.record.hosts[0].names(&host));
-        // One that somebody has named is put in whatever else is.
+        // A secret that is named is put in, besides all others.
         secrets.push(secret(Injection::Placeholder { placeholder: "placeholder".to_owned() }));
         keep_closest(&mut secrets, &host);
         let hosts = secrets.iter().map(|secret| secret.record.hosts[0].to_string());

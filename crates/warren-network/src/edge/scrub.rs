@@ -1,7 +1,9 @@
-//! Blotting secrets out of what comes back. The length stays, so nothing else about an answer changes.
+//! Blotting secrets out of what comes back. The length stays, so nothing else about an answer
+//! changes.
 //!
-//! This is for servers that repeat what they were sent, in an error or an echo. It finds a value as it was sent; not one that the
-//! server has compressed, encoded or taken apart. A secret is safe with the hosts it is for, or with nobody.
+//! This is for servers that repeat what they were sent, in an error or an echo. It finds a value as
+//! it was sent; not one that the server has compressed, encoded or taken apart. A secret is safe
+//! with the hosts it is for, or with nobody.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -47,7 +49,8 @@ fn position(bytes: &[u8], secret: &[u8]) -> Option<usize> {
     None
 }
 
-/// Blots secrets out of bytes that come in pieces. What may be the beginning of one is held back until more is there.
+/// Blots secrets out of bytes that come in pieces. What may be the beginning of one is held back
+/// until more is there.
 #[derive(Clone)]
 pub(super) struct Scrubber {
     secrets: Vec<Bytes>,
@@ -62,7 +65,7 @@ impl Scrubber {
         Self { secrets, held: BytesMut::new(), shown: 0 }
     }
 
-    /// What may go on.
+    /// Takes the next piece, and returns the part that may go on.
     pub(super) fn feed(&mut self, piece: Bytes) -> Bytes {
         if self.secrets.is_empty() {
             return piece;
@@ -78,8 +81,9 @@ impl Scrubber {
         going.split_off(shown).freeze()
     }
 
-    /// Whether something waits that may be shown when nothing follows for a while: a message must not wait for the next one because it
-    /// ends as a secret begins. A server that sends one letter at a time shows so much of a secret and no more.
+    /// True if something is held back that may be shown when nothing follows for a while: a message
+    /// that ends as a secret begins must not wait for the next one. A server that sends one letter
+    /// at a time shows only so much of a secret.
     pub(super) fn may_show(&self) -> bool {
         self.shown < self.held.len() && self.held.len() <= MOST_SHOWN
     }
@@ -90,7 +94,7 @@ impl Scrubber {
         going
     }
 
-    /// What was held back and is no secret, at the end.
+    /// The rest at the end, which was held back and is no secret.
     pub(super) fn rest(&mut self) -> Bytes {
         let shown = std::mem::take(&mut self.shown);
         self.held.split().split_off(shown).freeze()
@@ -108,7 +112,7 @@ pub(super) struct Scrubbed<B> {
     body: B,
     injections: Injections,
     scrubber: Scrubber,
-    /// What follows once nothing is held back.
+    /// The frame that follows once nothing is held back.
     last: Option<Frame<Bytes>>,
     ended: bool,
     /// Runs while something is held back that may be shown.

@@ -3,11 +3,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hyper::rt::Executor;
 use tokio::task::JoinSet;
 
-/// What goes on for one connection besides its own future, to be ended with it.
+/// Tasks that run for one connection besides its own future, and end with it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tasks(Arc<Mutex<JoinSet<()>>>);
 
-/// Ends all of a connection's tasks when it is dropped. They hold the set that they are in, so the set alone would not.
+/// Ends all of a connection's tasks when it is dropped. They hold the set that they are in, so the
+/// set alone would not.
 #[derive(Debug)]
 pub(super) struct Cut(Tasks);
 

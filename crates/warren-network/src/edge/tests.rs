@@ -22,7 +22,7 @@ use origin::Origin;
 pub(super) const VALUE: &str = "real-secret-4f9d2c61";
 pub(super) const HOST: &str = "api.example";
 
-/// A sandbox's way to one host: whoever connects to `address` is intercepted.
+/// A sandbox's way to one host: connections to `address` are intercepted.
 struct World {
     data: TempDir,
     origin: Origin,
@@ -74,7 +74,7 @@ impl World {
         Self { data, origin, edge, catalog, guest, address, serving }
     }
 
-    /// What a program in the sandbox has to trust.
+    /// The certificates that a program in the sandbox has to trust.
     fn trusted(&self) -> PathBuf {
         self.data.path().join("ca/ca.pem")
     }

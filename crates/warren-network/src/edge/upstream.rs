@@ -1,4 +1,5 @@
-//! The connection to the host: dialled by us, and believed only with a certificate that the machine trusts.
+//! The connection to the host: dialled by us, and believed only with a certificate that the machine
+//! trusts.
 
 use std::fmt;
 use std::fs;
@@ -28,7 +29,7 @@ pub(super) const H2: &[u8] = b"h2";
 /// How long a host may take over its part of the greeting.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// Whom to believe: the machine's own certificates and the operator's.
+/// Trusted authorities: the machine's own and the operator's.
 pub(super) struct Roots {
     extra: Vec<CertificateDer<'static>>,
     all: OnceLock<Arc<RootCertStore>>,
@@ -66,7 +67,7 @@ pub(super) struct Upstream<B> {
     host: HostName,
     dial: Dial,
     tasks: Tasks,
-    /// What was agreed on, once and for all.
+    /// The protocol that was agreed on, once and for all.
     protocol: OnceLock<&'static [u8]>,
     line: Mutex<Option<Line<B>>>,
 }
@@ -111,7 +112,7 @@ where
         Self { roots, host, dial, tasks, protocol: OnceLock::new(), line: Mutex::new(None) }
     }
 
-    /// What was agreed on when it was first connected.
+    /// The protocol that was agreed on at the first connection.
     pub(super) fn protocol(&self) -> Option<&'static [u8]> {
         self.protocol.get().copied()
     }
@@ -123,7 +124,8 @@ where
         Ok(())
     }
 
-    /// Sends a request, over a new connection if the host has closed the one there was before anything was sent on it.
+    /// Sends a request, over a new connection if the host has closed the one there was before
+    /// anything was sent on it.
     pub(super) async fn send(&self, request: Request<B>) -> Result<Response<Incoming>, UpstreamError> {
         let unsent = match self.send_once(request).await {
             Ok(answer) => return Ok(answer),
@@ -148,7 +150,8 @@ where
             },
         };
         let sent = match &mut open {
-            // The lock is held until the answer begins: on such a connection there is one request at a time.
+            // The lock is held until the answer begins: on such a connection there is one request
+            // at a time.
             Line::One(sender) => {
                 let ready = sender.ready().await;
                 let sent = match ready {
@@ -195,7 +198,7 @@ where
         builder.preserve_header_case(true).title_case_headers(true);
         let shaken = builder.handshake(TokioIo::new(stream)).await;
         let (sender, connection) = shaken.map_err(UpstreamError::Http)?;
-        // How a connection ends is told to whoever has a request on it.
+        // Every request on a connection learns how it ends.
         self.tasks.spawn(async move { drop(connection.with_upgrades().await) });
         Ok(Line::One(sender))
     }

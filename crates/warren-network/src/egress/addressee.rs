@@ -8,7 +8,7 @@ use warren_core::network::Host;
 use super::hello::odd;
 use super::visit::Asked;
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Addressee {
     pub(crate) asked: Asked,
@@ -20,7 +20,7 @@ pub(crate) struct Addressee {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unclear {
     pub(crate) what: &'static str,
-    /// What was said, fit to be shown.
+    /// The target as the client wrote it, safe to show.
     pub(crate) shown: Option<String>,
 }
 

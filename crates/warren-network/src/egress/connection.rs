@@ -1,14 +1,15 @@
-//! What happens to one connection, from its first byte.
+//! Serves one connection, from its first byte.
 //!
 //! ```text
-//!   stance ──► nothing a name could change ──────────────► passed on unread
+//!   the address ──► nothing a name could change ─────────────► passed on unread
 //!      └ listen: who speaks first, and what
 //!          ├ TLS ─────► by the name in the greeting ─────► passed on, or intercepted for a secret
 //!          ├ HTTP ────► each request by its host ────────► `http`
 //!          └ else ────► by the address and its names ────► passed on
 //! ```
 //!
-//! Where something without a name would be let through, the server is dialled before anybody has spoken: some speak first.
+//! Where something without a name would be let through, the server is dialled before anybody has
+//! spoken: some speak first.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,20 +22,20 @@ use tokio::time::{Instant, sleep_until};
 use warren_core::network::Why;
 
 use super::hello::Hello;
-use super::judge::{Basis, Goal, Stance, Verdict};
+use super::judge::{AddressVerdict, Basis, Goal, Verdict};
 use super::refusal::{ACCESS_DENIED, Reason};
 use super::rewound::Rewound;
-use super::speech::{self, MOST_HEARD, Speech};
+use super::sniff::{self, MOST_HEARD, Sniffed};
 use super::splice::{bid_farewell, reset, splice, write_all};
 use super::visit::{Admission, Asked, Changes, Visit};
-use super::{glance, http};
+use super::{http, peek};
 use crate::dial::DialError;
 use crate::edge::Dial;
 
-/// Who is going to be refused has this long to say in which language.
-const HESITATION: Duration = Duration::from_millis(300);
-/// Who has begun to speak has this long to make clear what.
-const STAMMER: Duration = Duration::from_secs(5);
+/// A client that is going to be refused has this long to show its protocol.
+const SILENCE_PATIENCE: Duration = Duration::from_millis(300);
+/// A client that has begun to speak has this long to make its protocol clear.
+const UNCLEAR_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection to the server, made before it is known what for.
 #[derive(Default)]
@@ -46,9 +47,9 @@ pub(super) enum Early {
     Failed(DialError),
 }
 
-/// What was heard first.
+/// The first thing that happened on a connection.
 enum Heard {
-    Client(Speech),
+    Client(Sniffed),
     Server,
     /// Nothing, or nothing clear, for too long.
     Nothing,
@@ -59,48 +60,51 @@ enum Heard {
 }
 
 /// A client before it is known what it wants.
-struct Newcomer {
+struct NewClient {
     stream: TcpStream,
     heard: Vec<u8>,
     since: Option<Instant>,
 }
 
-/// Serves a connection to its end. What it turns out to be has room of its own, so that the many that say nothing take little.
+/// Serves a connection to its end. What it turns out to be has room of its own, so that the many
+/// that say nothing take little.
 pub(super) async fn serve(visit: Visit, stream: TcpStream) {
     let visit = Arc::new(visit);
-    let mut newcomer = Newcomer { stream, heard: Vec::new(), since: None };
+    let mut client = NewClient { stream, heard: Vec::new(), since: None };
     let mut early = Early::Not;
     let heard = loop {
         let mut changes = visit.changes();
-        let stance = visit.judge().stance(visit.goal);
-        if let Stance::Open(why) = stance {
-            return Box::pin(pass_open(&visit, newcomer, early, &why)).await;
+        let by_address = visit.judge().address_only(visit.goal);
+        if let AddressVerdict::Open(why) = by_address {
+            return Box::pin(pass_open(&visit, client, early, &why)).await;
         }
-        early.prepare(&visit, &stance);
-        match newcomer.listen(&visit, &mut early, &mut changes).await {
+        early.prepare(&visit, &by_address);
+        match client.listen(&visit, &mut early, &mut changes).await {
             Ok(Heard::Change) => {}
             Ok(heard) => break heard,
             Err(_) => return,
         }
     };
     match heard {
-        Heard::Client(Speech::Tls(hello)) => Box::pin(pass_tls(&visit, newcomer, early, &hello)).await,
-        Heard::Client(Speech::Http1) => Box::pin(pass_http(&visit, newcomer, early, http::Kind::One)).await,
-        Heard::Client(Speech::Http2) => Box::pin(pass_http(&visit, newcomer, early, http::Kind::Two)).await,
-        Heard::Nothing if !newcomer.heard.is_empty() => {
-            turn_away(&visit, newcomer.stream, &Asked::Unnamed(None), Reason::Denied(Why::NoName)).await;
+        Heard::Client(Sniffed::Tls(hello)) => Box::pin(pass_tls(&visit, client, early, &hello)).await,
+        Heard::Client(Sniffed::Http1) => Box::pin(pass_http(&visit, client, early, http::Kind::One)).await,
+        Heard::Client(Sniffed::Http2) => Box::pin(pass_http(&visit, client, early, http::Kind::Two)).await,
+        Heard::Nothing if !client.heard.is_empty() => {
+            turn_away(&visit, client.stream, &Asked::Unnamed(None), Reason::Denied(Why::NoName)).await;
         }
-        Heard::Client(Speech::Other | Speech::Unclear) | Heard::Server | Heard::Nothing => {
-            Box::pin(pass_raw(&visit, newcomer, early)).await;
+        Heard::Client(Sniffed::Other | Sniffed::Unclear) | Heard::Server | Heard::Nothing => {
+            Box::pin(pass_raw(&visit, client, early)).await;
         }
         Heard::Farewell | Heard::Change => {}
     }
 }
 
 impl Early {
-    /// Dials where a connection without a name would be let through, and hangs up where it no longer would.
-    fn prepare(&mut self, visit: &Visit, stance: &Stance) {
-        let (Stance::ByName(Verdict::Allowed(_)), Goal::Address(address)) = (stance, visit.goal) else {
+    /// Dials where a connection without a name would be let through, and hangs up where it no
+    /// longer would.
+    fn prepare(&mut self, visit: &Visit, by_address: &AddressVerdict) {
+        let (AddressVerdict::ByName(Verdict::Allowed(_)), Goal::Address(address)) = (by_address, visit.goal)
+        else {
             *self = Self::Not;
             return;
         };
@@ -114,12 +118,13 @@ impl Early {
         Self::Dialling(Box::pin(async move { egress.dialer.dial(address).await }))
     }
 
-    /// Whether nobody will answer, so that the client need not be waited for.
+    /// True if no server will answer, so that there is no need to wait for the client.
     fn is_hopeless(&self) -> bool {
         matches!(self, Self::Not | Self::Failed(_))
     }
 
-    /// Ends when the server speaks, or hangs up. What begins like HTTP/2 leaves the first word to the client.
+    /// Ends when the server speaks, or hangs up. What begins like HTTP/2 leaves the first word to
+    /// the client.
     pub(super) async fn server_speaks(&mut self) {
         loop {
             match self {
@@ -134,7 +139,7 @@ impl Early {
                 Self::Connected(stream) => {
                     let mut first = [0; 16];
                     match stream.peek(&mut first).await {
-                        Ok(length) if speech::begins_http2(&first[..length]) => {
+                        Ok(length) if sniff::begins_http2(&first[..length]) => {
                             return std::future::pending().await;
                         }
                         Ok(_) | Err(_) => return,
@@ -155,18 +160,18 @@ impl Early {
     }
 }
 
-impl Newcomer {
+impl NewClient {
     async fn listen(&mut self, visit: &Visit, early: &mut Early, changes: &mut Changes) -> io::Result<Heard> {
-        let hesitation = Instant::now() + HESITATION;
+        let hesitation = Instant::now() + SILENCE_PATIENCE;
         loop {
             if !self.heard.is_empty() {
-                match speech::listen(&self.heard) {
-                    Speech::Unclear => {}
-                    speech => return Ok(Heard::Client(speech)),
+                match sniff::sniff(&self.heard) {
+                    Sniffed::Unclear => {}
+                    sniffed => return Ok(Heard::Client(sniffed)),
                 }
             }
             let deadline = match self.since {
-                Some(since) => Some(since + STAMMER),
+                Some(since) => Some(since + UNCLEAR_PATIENCE),
                 None => early.is_hopeless().then_some(hesitation),
             };
             tokio::select! {
@@ -176,7 +181,7 @@ impl Newcomer {
                     match self.hear()? {
                         Some(0) if self.heard.is_empty() => return Ok(Heard::Farewell),
                         // No more will come: what it is now it stays.
-                        Some(0) => return Ok(Heard::Client(Speech::Other)),
+                        Some(0) => return Ok(Heard::Client(Sniffed::Other)),
                         Some(_) | None => {}
                     }
                 }
@@ -213,36 +218,36 @@ async fn at(deadline: Option<Instant>) {
 }
 
 /// Nothing that it says can change what becomes of it.
-async fn pass_open(visit: &Arc<Visit>, mut newcomer: Newcomer, mut early: Early, why: &Why) {
-    let Goal::Address(address) = visit.goal else { return reset(newcomer.stream) };
+async fn pass_open(visit: &Arc<Visit>, mut client: NewClient, mut early: Early, why: &Why) {
+    let Goal::Address(address) = visit.goal else { return reset(client.stream) };
     if matches!(early, Early::Not) {
         early = Early::dialling(visit, SocketAddr::new(address, visit.port));
     }
     let mut asked = Asked::Raw;
     if visit.judge().learns() {
-        // Whatever is heard within a moment gives it a name; it goes on without one, too.
-        glance::listen(&newcomer.stream, &mut newcomer.heard, &mut early).await;
-        asked = glance::asked(&newcomer.heard);
+        // The bytes of a short moment may give it a name; it goes on without one, too.
+        peek::listen(&client.stream, &mut client.heard, &mut early).await;
+        asked = peek::asked(&client.heard);
     }
     let admission = Admission::of(address, asked.clone());
     match early.connect(visit, &admission).await {
         Ok(upstream) => {
             visit.tell_allowed(&asked, why);
-            pass(visit, newcomer, upstream, Basis::Address(address, Vec::new())).await;
+            pass(visit, client, upstream, Basis::Address(address, Vec::new())).await;
         }
-        Err(error) => fail(visit, newcomer, &asked, error).await,
+        Err(error) => fail(visit, client, &asked, error).await,
     }
 }
 
-/// Nobody is reached: who speaks HTTP is told why.
-async fn fail(visit: &Arc<Visit>, mut newcomer: Newcomer, asked: &Asked, error: DialError) {
+/// No server is reached: a client that speaks HTTP is told why.
+async fn fail(visit: &Arc<Visit>, mut client: NewClient, asked: &Asked, error: DialError) {
     let mut changes = visit.changes();
-    let heard = newcomer.listen(visit, &mut Early::Not, &mut changes).await;
+    let heard = client.listen(visit, &mut Early::Not, &mut changes).await;
     let early = Early::Failed(error);
     match heard {
-        Ok(Heard::Client(Speech::Http1)) => pass_http(visit, newcomer, early, http::Kind::One).await,
-        Ok(Heard::Client(Speech::Http2)) => pass_http(visit, newcomer, early, http::Kind::Two).await,
-        Ok(_) => give_up(visit, newcomer.stream, asked, early).await,
+        Ok(Heard::Client(Sniffed::Http1)) => pass_http(visit, client, early, http::Kind::One).await,
+        Ok(Heard::Client(Sniffed::Http2)) => pass_http(visit, client, early, http::Kind::Two).await,
+        Ok(_) => give_up(visit, client.stream, asked, early).await,
         Err(_) => {}
     }
 }
@@ -258,32 +263,32 @@ async fn give_up(visit: &Visit, stream: TcpStream, asked: &Asked, early: Early) 
     reset(stream);
 }
 
-async fn pass_tls(visit: &Arc<Visit>, newcomer: Newcomer, early: Early, hello: &Hello) {
+async fn pass_tls(visit: &Arc<Visit>, client: NewClient, early: Early, hello: &Hello) {
     let asked = hello.asked();
-    let admission = match visit.admit_unless_gone(&asked, &newcomer.stream).await {
+    let admission = match visit.admit_unless_gone(&asked, &client.stream).await {
         Some(Ok(admission)) => admission,
-        Some(Err(reason)) => return alert(newcomer.stream, &reason).await,
+        Some(Err(reason)) => return alert(client.stream, &reason).await,
         None => return,
     };
     match visit.is_secret(&asked).await {
-        Ok(true) => return intercept(visit, newcomer, &asked, admission).await,
+        Ok(true) => return intercept(visit, client, &asked, admission).await,
         Ok(false) => {}
-        Err(reason) => return turn_away(visit, newcomer.stream, &asked, reason).await,
+        Err(reason) => return turn_away(visit, client.stream, &asked, reason).await,
     }
     match early.connect(visit, &admission).await {
-        Ok(upstream) => pass_on(visit, newcomer, upstream, &admission).await,
+        Ok(upstream) => pass_on(visit, client, upstream, &admission).await,
         Err(DialError::Closed(why)) => {
             visit.tell_denied(&asked, &Reason::Denied(why)).await;
-            bid_farewell(newcomer.stream, &ACCESS_DENIED).await;
+            bid_farewell(client.stream, &ACCESS_DENIED).await;
         }
-        Err(_) => reset(newcomer.stream),
+        Err(_) => reset(client.stream),
     }
 }
 
 /// Hands a connection over to where secrets are put in.
-async fn intercept(visit: &Arc<Visit>, newcomer: Newcomer, asked: &Asked, admission: Admission) {
-    let (Asked::Name(name), Some(edge)) = (asked, &visit.egress.edge) else { return reset(newcomer.stream) };
-    let Some(address) = admission.addresses.first().copied() else { return reset(newcomer.stream) };
+async fn intercept(visit: &Arc<Visit>, client: NewClient, asked: &Asked, admission: Admission) {
+    let (Asked::Name(name), Some(edge)) = (asked, &visit.egress.edge) else { return reset(client.stream) };
+    let Some(address) = admission.addresses.first().copied() else { return reset(client.stream) };
     let basis = admission.basis(address);
     let dial: Dial = {
         let visit = Arc::clone(visit);
@@ -295,7 +300,7 @@ async fn intercept(visit: &Arc<Visit>, newcomer: Newcomer, asked: &Asked, admiss
             })
         })
     };
-    let client = Rewound::new(newcomer.heard, newcomer.stream);
+    let client = Rewound::new(client.heard, client.stream);
     let intercepted = edge.intercept(&visit.guest, name, visit.port, client, dial);
     tokio::select! {
         ended = intercepted => if let Err(error) = ended {
@@ -305,33 +310,34 @@ async fn intercept(visit: &Arc<Visit>, newcomer: Newcomer, asked: &Asked, admiss
     }
 }
 
-async fn pass_raw(visit: &Visit, newcomer: Newcomer, early: Early) {
+async fn pass_raw(visit: &Visit, client: NewClient, early: Early) {
     let asked = visit.asked_raw();
-    let admission = match visit.admit_unless_gone(&asked, &newcomer.stream).await {
+    let admission = match visit.admit_unless_gone(&asked, &client.stream).await {
         Some(Ok(admission)) => admission,
-        Some(Err(_)) => return reset(newcomer.stream),
+        Some(Err(_)) => return reset(client.stream),
         None => return,
     };
     match early.connect(visit, &admission).await {
-        Ok(upstream) => pass_on(visit, newcomer, upstream, &admission).await,
-        Err(error) => give_up(visit, newcomer.stream, &asked, Early::Failed(error)).await,
+        Ok(upstream) => pass_on(visit, client, upstream, &admission).await,
+        Err(error) => give_up(visit, client.stream, &asked, Early::Failed(error)).await,
     }
 }
 
-async fn pass_http(visit: &Arc<Visit>, newcomer: Newcomer, early: Early, kind: http::Kind) {
-    http::serve(visit, Rewound::new(newcomer.heard, newcomer.stream), early, kind).await;
+async fn pass_http(visit: &Arc<Visit>, client: NewClient, early: Early, kind: http::Kind) {
+    http::serve(visit, Rewound::new(client.heard, client.stream), early, kind).await;
 }
 
-async fn pass_on(visit: &Visit, newcomer: Newcomer, upstream: TcpStream, admission: &Admission) {
+async fn pass_on(visit: &Visit, client: NewClient, upstream: TcpStream, admission: &Admission) {
     match upstream.peer_addr() {
-        Ok(peer) => pass(visit, newcomer, upstream, admission.basis(peer.ip().to_canonical())).await,
-        Err(_) => reset(newcomer.stream),
+        Ok(peer) => pass(visit, client, upstream, admission.basis(peer.ip().to_canonical())).await,
+        Err(_) => reset(client.stream),
     }
 }
 
-/// Passes everything on for as long as that is allowed. What is cut, or breaks, ends with a reset on both sides.
-async fn pass(visit: &Visit, newcomer: Newcomer, upstream: TcpStream, basis: Basis) {
-    let Newcomer { stream, heard, .. } = newcomer;
+/// Passes everything on for as long as that is allowed. What is cut, or breaks, ends with a reset
+/// on both sides.
+async fn pass(visit: &Visit, client: NewClient, upstream: TcpStream, basis: Basis) {
+    let NewClient { stream, heard, .. } = client;
     let passing = async {
         write_all(&upstream, &heard).await?;
         drop(heard);

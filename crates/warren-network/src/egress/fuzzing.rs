@@ -4,7 +4,7 @@ use warren_core::HostName;
 use warren_core::network::Host;
 
 use super::visit::Asked;
-use super::{addressee as addressees, glance as glances, hello, http as plain, speech as speeches};
+use super::{addressee as addressees, hello, http as plain, peek as peeks, sniff as sniffs};
 
 /// How far a greeting could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,17 +12,17 @@ pub enum Greeting {
     Unfinished,
     Malformed,
     Whole {
-        /// What would be judged.
+        /// The name that would be judged.
         name: Option<HostName>,
-        /// What would be shown.
+        /// The name that would be shown.
         shown: Option<String>,
         is_encrypted: bool,
     },
 }
 
-/// What a connection was taken for.
+/// The protocol that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Speech {
+pub enum Sniffed {
     Unclear,
     Tls(Option<HostName>),
     Http1,
@@ -42,22 +42,23 @@ pub fn greeting(bytes: &[u8]) -> Greeting {
     }
 }
 
-pub fn speech(bytes: &[u8]) -> Speech {
-    match speeches::listen(bytes) {
-        speeches::Speech::Unclear => Speech::Unclear,
-        speeches::Speech::Tls(hello) => Speech::Tls(hello.name().cloned()),
-        speeches::Speech::Http1 => Speech::Http1,
-        speeches::Speech::Http2 => Speech::Http2,
-        speeches::Speech::Other => Speech::Other,
+pub fn sniff(bytes: &[u8]) -> Sniffed {
+    match sniffs::sniff(bytes) {
+        sniffs::Sniffed::Unclear => Sniffed::Unclear,
+        sniffs::Sniffed::Tls(hello) => Sniffed::Tls(hello.name().cloned()),
+        sniffs::Sniffed::Http1 => Sniffed::Http1,
+        sniffs::Sniffed::Http2 => Sniffed::Http2,
+        sniffs::Sniffed::Other => Sniffed::Other,
     }
 }
 
-/// What is told of a connection that is let through anyway.
-pub fn glance(bytes: &[u8]) -> Option<Host> {
-    host(glances::asked(bytes))
+/// The host that is reported for a connection that is let through anyway.
+pub fn peek(bytes: &[u8]) -> Option<Host> {
+    host(peeks::asked(bytes))
 }
 
-/// Where a request is judged to go, and to which port if it says so; `None` if it is refused. One of HTTP/1.0 may name nobody.
+/// Where a request is judged to go, and to which port if it says so; `None` if it is refused. One
+/// of HTTP/1.0 may name nobody.
 pub fn addressee(parts: &Parts) -> Option<(Option<Host>, Option<u16>)> {
     let addressee = addressees::of(parts).ok()?;
     Some((host(addressee.asked), addressee.port))

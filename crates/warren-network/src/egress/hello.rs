@@ -1,4 +1,5 @@
-//! The first message of a TLS connection, read as far as it says for whom it is. Bytes are a sandbox's: nothing here trusts a length.
+//! The first message of a TLS connection, read as far as it says for whom it is. Bytes are a
+//! sandbox's: nothing here trusts a length.
 
 use warren_core::HostName;
 
@@ -13,7 +14,7 @@ const MOST_RECORD: usize = 1 << 14;
 const SERVER_NAME: u16 = 0;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 
-/// What a client's greeting says.
+/// A client's greeting (ClientHello).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) server: ServerName,
@@ -49,7 +50,7 @@ impl Hello {
         }
     }
 
-    /// What it asks for.
+    /// The target that it asks for.
     pub(crate) fn asked(&self) -> Asked {
         match self.name() {
             Some(name) => Asked::Name(name.clone()),
@@ -58,7 +59,7 @@ impl Hello {
         }
     }
 
-    /// What it says, for people.
+    /// The name in it, for people.
     fn shown(&self) -> Option<String> {
         match &self.server {
             ServerName::Absent => None,
@@ -80,7 +81,8 @@ pub(crate) fn read(bytes: &[u8]) -> Greeting {
 
 struct Malformed;
 
-/// The first handshake message, put together from the records it was cut into; `None` while some of it is missing.
+/// The first handshake message, put together from the records it was cut into; `None` while some of
+/// it is missing.
 fn handshake(bytes: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
     let mut rest = bytes;
     let mut message = Vec::new();
@@ -185,7 +187,7 @@ impl<'a> Reader<'a> {
         self.take(2).map(|taken| u16::from_be_bytes([taken[0], taken[1]]))
     }
 
-    /// What follows its own length in two bytes.
+    /// Reads a field that follows its own length in two bytes.
     fn vector(&mut self) -> Option<&'a [u8]> {
         let length = self.number()?;
         self.take(length.into())

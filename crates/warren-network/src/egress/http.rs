@@ -1,4 +1,5 @@
-//! Requests over plain HTTP: each is judged by its own host, whatever the ones before it on the same connection were for.
+//! Requests over plain HTTP: each is judged by its own host, whatever the ones before it on the
+//! same connection were for.
 
 mod body;
 mod headers;
@@ -36,9 +37,10 @@ const MOST_HEAD: usize = 64 << 10;
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 /// Requests at a time on one connection of HTTP/2.
 const MOST_STREAMS: u32 = 128;
-/// What may be under way to the client on each of them, and on all.
+/// The most bytes under way to the client on each stream, and on all of them.
 const WINDOW: u32 = 256 << 10;
-/// Of a refused request's body so much is read and thrown away: a client that still sends does not hear the answer.
+/// Of a refused request's body so much is read and thrown away: a client that still sends does not
+/// hear the answer.
 const MOST_DRAINED: usize = 256 << 10;
 const DRAIN_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -138,7 +140,7 @@ impl Requests {
         self.told(&refusal, &accepted)
     }
 
-    /// Whether the request may go where it wants to.
+    /// Decides if the request may go on.
     async fn admit(&self, parts: &Parts) -> Result<(Asked, Admission), Stop> {
         let Addressee { asked, port } = match addressee::of(parts) {
             Ok(addressee) => addressee,
@@ -160,7 +162,7 @@ impl Requests {
         }
     }
 
-    /// What a tunnel through another proxy leads to must not be denied either.
+    /// The reason to refuse a tunnel through another proxy: its target is denied.
     fn closes_tunnel(&self, asked: &Asked, port: Option<u16>) -> Option<Why> {
         let judge = Judge { port: port.unwrap_or(self.visit.port), ..self.visit.judge() };
         let verdict = match asked {
@@ -216,7 +218,8 @@ impl Requests {
     }
 }
 
-/// Takes out of a request what is not for the other side. Answers what it wants to speak from now on, if it may.
+/// Takes out of a request what is not for the other side. Answers what it wants to speak from now
+/// on, if it may.
 pub(super) fn pass_on(headers: &mut http::HeaderMap) -> Option<HeaderValue> {
     let upgrade = headers::upgrade(headers);
     headers::strip(headers, upgrade.as_ref());

@@ -1,4 +1,4 @@
-//! What becomes of a connection, by what is known of it. Looks things up, waits for nothing.
+//! Decides about a connection by what is known of it. Looks things up, and waits for nothing.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +16,7 @@ pub(crate) enum Goal {
     Address(IpAddr),
 }
 
-/// What a name, or the want of one, leads to.
+/// The decision about a connection with a name, or without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Allowed(Why),
@@ -26,9 +26,9 @@ pub(crate) enum Verdict {
     Ask,
 }
 
-/// What is known before a byte is read.
+/// The decision by address alone, before a byte is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stance {
+pub(crate) enum AddressVerdict {
     /// No name can make it better.
     Closed(Why),
     /// No name can make it worse.
@@ -70,21 +70,23 @@ impl Goal {
 }
 
 impl Judge<'_> {
-    /// What is known by where it goes alone.
-    pub(crate) fn stance(self, goal: Goal) -> Stance {
+    /// Decides by the address alone.
+    pub(crate) fn address_only(self, goal: Goal) -> AddressVerdict {
         let Goal::Address(address) = goal else {
-            return Stance::ByName(self.nameless(goal));
+            return AddressVerdict::ByName(self.nameless(goal));
         };
         match self.decide(None, Some(address)) {
-            Decision::Allowed(why) if !self.names_matter() => Stance::Open(why),
+            Decision::Allowed(why) if !self.names_matter() => AddressVerdict::Open(why),
             Decision::Denied(why @ (Why::Closed(_) | Why::Host | Why::Deny(_) | Why::Mode(_))) => {
-                Stance::Closed(why)
+                AddressVerdict::Closed(why)
             }
-            Decision::Allowed(_) | Decision::Denied(_) | Decision::Ask => Stance::ByName(self.nameless(goal)),
+            Decision::Allowed(_) | Decision::Denied(_) | Decision::Ask => {
+                AddressVerdict::ByName(self.nameless(goal))
+            }
         }
     }
 
-    /// What becomes of a connection that says this name.
+    /// Decides about a connection that says this name.
     pub(crate) fn named(self, goal: Goal, name: &HostName) -> Verdict {
         let verdict = match self.decide(Some(name), goal.address()) {
             Decision::Denied(why) => return Verdict::Denied(why),
@@ -101,14 +103,14 @@ impl Judge<'_> {
         }
     }
 
-    /// What becomes of a connection that says no name, as most do that are neither HTTP nor TLS: one of the names that its
-    /// address was answered for must be allowed, and none denied.
+    /// Decides about a connection that says no name, as most do that are neither HTTP nor TLS: one
+    /// of the names that its address was answered for must be allowed, and none denied.
     pub(crate) fn nameless(self, goal: Goal) -> Verdict {
         let Goal::Address(address) = goal else { return Verdict::Denied(Why::NoName) };
         self.by_names(address, &self.guest.pins.names(address))
     }
 
-    /// What becomes of one that should say a name and does not.
+    /// Decides about a connection that should say a name and does not.
     pub(crate) fn unnamed(self, goal: Goal) -> Verdict {
         match self.by_address(goal) {
             Some(Decision::Allowed(why)) => Verdict::Allowed(why),
@@ -118,7 +120,8 @@ impl Judge<'_> {
         }
     }
 
-    /// What becomes of one that says an address in place of a name. Another than it goes to is only as good as none.
+    /// Decides about a connection that says an address in place of a name. If it goes to another
+    /// address, that counts as no name.
     pub(crate) fn literal(self, goal: Goal, said: IpAddr) -> Verdict {
         match self.decide(None, Some(said)) {
             Decision::Denied(why @ (Why::Closed(_) | Why::Deny(_))) => Verdict::Denied(why),
@@ -127,7 +130,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether what was let through once would be let through now.
+    /// True if a connection that was let through once would be let through now.
     pub(crate) fn still_allows(self, basis: &Basis) -> bool {
         match basis {
             Basis::Name(name, address) => {
@@ -137,17 +140,17 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether connections that were allowed are told, too.
+    /// True if allowed connections are reported too.
     pub(crate) fn tells_all(self) -> bool {
         self.policies(|policy| !matches!(policy.mode, NetworkMode::None | NetworkMode::Public))
     }
 
-    /// Whether nothing is open any more, not even to be judged.
+    /// True if nothing is open any more, not even to be judged.
     pub(crate) fn is_shut(self) -> bool {
         self.policies(NetworkPolicy::is_none)
     }
 
-    /// Whether somebody wants to know the names of what is open anyway.
+    /// True if the names of open targets are wanted.
     pub(crate) fn learns(self) -> bool {
         self.policies(|policy| policy.mode == NetworkMode::Learn)
     }
@@ -187,7 +190,7 @@ impl Judge<'_> {
         goal.address().map(|address| self.decide(None, Some(address)))
     }
 
-    /// Whether a name could close what the address opens, or has to be known for another reason.
+    /// True if a name could close what the address opens, or has to be known for another reason.
     fn names_matter(self) -> bool {
         let closes = |policy: &NetworkPolicy| policy.denials().any(NetworkRule::is_by_name);
         self.policies(|policy| closes(policy) || !policy.secrets.is_empty())

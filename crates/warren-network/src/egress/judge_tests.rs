@@ -110,26 +110,32 @@ fn the_gateway_is_nobody_until_a_name_is_said() {
 
 #[test]
 fn a_stance_is_taken_only_where_no_name_could_change_it() {
-    let stance = |policy: &str, address: [u8; 4]| {
-        with(&[policy], &[], |judge| judge.stance(Goal::Address(address.into())))
+    let by_address = |policy: &str, address: [u8; 4]| {
+        with(&[policy], &[], |judge| judge.address_only(Goal::Address(address.into())))
     };
-    assert!(matches!(stance(r#""learn""#, ADDRESS), Stance::Open(_)));
+    assert!(matches!(by_address(r#""learn""#, ADDRESS), AddressVerdict::Open(_)));
     assert!(matches!(
-        stance(r#"{"mode": "public", "deny": ["evil.com"]}"#, ADDRESS),
-        Stance::ByName(Verdict::Allowed(_))
+        by_address(r#"{"mode": "public", "deny": ["evil.com"]}"#, ADDRESS),
+        AddressVerdict::ByName(Verdict::Allowed(_))
     ));
-    assert!(matches!(stance(r#"{"mode": "public", "secrets": ["key"]}"#, ADDRESS), Stance::ByName(_)));
-    assert!(matches!(stance(r#"{"mode": "allow", "allow": ["192.0.2.0/24"]}"#, ADDRESS), Stance::Open(_)));
-    assert!(matches!(stance(LIST, ADDRESS), Stance::ByName(Verdict::Denied(_))));
+    assert!(matches!(
+        by_address(r#"{"mode": "public", "secrets": ["key"]}"#, ADDRESS),
+        AddressVerdict::ByName(_)
+    ));
+    assert!(matches!(
+        by_address(r#"{"mode": "allow", "allow": ["192.0.2.0/24"]}"#, ADDRESS),
+        AddressVerdict::Open(_)
+    ));
+    assert!(matches!(by_address(LIST, ADDRESS), AddressVerdict::ByName(Verdict::Denied(_))));
     for address in [[10, 0, 0, 1], [169, 254, 169, 254], [127, 0, 0, 1]] {
         assert!(matches!(
-            stance(r#"{"mode": "allow", "allow": ["*"]}"#, address),
-            Stance::Closed(Why::Closed(_))
+            by_address(r#"{"mode": "allow", "allow": ["*"]}"#, address),
+            AddressVerdict::Closed(Why::Closed(_))
         ));
     }
     assert!(matches!(
-        stance(r#"{"mode": "learn", "deny": ["192.0.2.1"]}"#, ADDRESS),
-        Stance::Closed(Why::Deny(_))
+        by_address(r#"{"mode": "learn", "deny": ["192.0.2.1"]}"#, ADDRESS),
+        AddressVerdict::Closed(Why::Deny(_))
     ));
 }
 

@@ -1,4 +1,5 @@
-//! How many connections each sandbox has, and how fast it makes new ones: the second line behind the kernel's limits.
+//! How many connections each sandbox has, and how fast it makes new ones: the second line behind
+//! the kernel's limits.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -18,7 +18,7 @@ pub(crate) const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) reason: Reason,
-    /// What the client calls it, as far as it says so.
+    /// The target as the client calls it, if it does.
     pub(crate) host: Option<String>,
     pub(crate) address: Option<IpAddr>,
     pub(crate) port: u16,
@@ -60,12 +60,12 @@ impl From<DialError> for Reason {
 }
 
 impl Reason {
-    /// Whether it was decided here, and is not a failure of the world.
+    /// True if it was decided here, and is not a failure elsewhere.
     pub(crate) fn is_denial(&self) -> bool {
         matches!(self, Self::Denied(_) | Self::Hidden | Self::Unanswered(_))
     }
 
-    /// What decided, for the log.
+    /// The rule that decided, for the log.
     pub(crate) fn rule(&self) -> String {
         match self {
             Self::Denied(why) => why.to_string(),
@@ -108,7 +108,7 @@ impl Reason {
 }
 
 impl Refusal {
-    /// What it wanted, as people write it.
+    /// The target, as people write it.
     pub(crate) fn wanted(&self) -> String {
         match (&self.host, self.address) {
             (Some(host), _) => format!("{host}:{}", self.port),
@@ -118,7 +118,7 @@ impl Refusal {
         }
     }
 
-    /// What would open it.
+    /// The command that would open it.
     fn remedy(&self, id: &SandboxId) -> Option<String> {
         match &self.reason {
             Reason::Denied(Why::Closed(_) | Why::Host) => Some(
@@ -187,7 +187,7 @@ impl Refusal {
     }
 }
 
-/// Whether the client likes JSON better than text.
+/// True if the client likes JSON better than text.
 pub(super) fn wants_json(headers: &HeaderMap) -> bool {
     let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.any(|value| {

@@ -1,4 +1,5 @@
-//! What is told of connections and questions: the first of its kind at once, those like it within a second as one with their count.
+//! Reports of connections and questions: the first of its kind at once, and all like it within a
+//! second as one, with their count.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,10 +24,10 @@ const MOST_KINDS: usize = 128;
 /// How many programs are looked for at the same time; for the others nobody looks.
 const MOST_SEARCHES: usize = 4;
 
-/// What happened is told no later than this, with the program's name or without.
+/// A report waits no longer than this for the program's name.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// What happened to a connection, or a question.
+/// An event on a connection, or a question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Incident {
     pub(crate) verdict: NetworkVerdict,
@@ -67,8 +68,8 @@ impl Reporter {
         }
     }
 
-    /// Tells it, or counts it. Where a program is looked for, the answer says when that is over, for as long as the caller likes to
-    /// keep the connection open meanwhile.
+    /// Tells it, or counts it. Where a program is looked for, the answer says when that is over,
+    /// for as long as the caller likes to keep the connection open meanwhile.
     pub(crate) fn saw(
         self: &Arc<Self>,
         guest: &Arc<Guest>,
@@ -109,7 +110,7 @@ impl Reporter {
         }
     }
 
-    /// Whether nothing like it was told just now. If so, those that follow are gathered.
+    /// True if nothing like it was reported just now. If so, those that follow are counted.
     fn is_first(&self, guest: &Arc<Guest>, incident: &Incident) -> bool {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let own = windows
@@ -163,7 +164,7 @@ impl Reporter {
 }
 
 impl Incident {
-    /// What is left of it when there are too many to tell apart.
+    /// A shorter form, for when there are too many to tell apart.
     fn as_one_of_many(&self) -> Self {
         let what = if self.protocol == Protocol::Dns { "questions" } else { "connections" };
         let rule = format!("many different {what} at once");

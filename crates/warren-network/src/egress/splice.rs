@@ -1,4 +1,5 @@
-//! Bytes from one connection to another, both ways, each way ending on its own. A connection that is silent holds no buffer.
+//! Bytes from one connection to another, both ways, each way ending on its own. A connection that
+//! is silent holds no buffer.
 
 use std::cell::RefCell;
 use std::io;
@@ -9,17 +10,19 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
 
-/// Read at a time. What the other side does not take at once is kept until it does, and no more is read meanwhile.
+/// Read at a time. What the other side does not take at once is kept until it does, and no more is
+/// read meanwhile.
 const CHUNK: usize = 64 << 10;
 /// A connection that was told something may take this long to hear it.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// One for all connections of a thread: it is full only between a read and the write that follows.
+    /// One for all connections of a thread: it is full only between a read and the write that
+    /// follows.
     static CHUNK_OF_THREAD: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK].into_boxed_slice());
 }
 
-/// What one look at a connection brought.
+/// The result of one read from a connection.
 enum Taken {
     Nothing,
     /// Passed on, but for this.
@@ -40,7 +43,8 @@ pub(crate) fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// Says a last thing and gives the other side time to read it: closing with bytes unread would take it back.
+/// Says a last thing and gives the other side time to read it: closing with bytes unread would take
+/// it back.
 pub(crate) async fn bid_farewell(mut stream: TcpStream, words: &[u8]) {
     let farewell = async {
         stream.write_all(words).await?;

@@ -1,4 +1,5 @@
-//! The proxy on loopback: sandboxes are addresses in 127.0.2.0/24, the world is 127.0.1.0/24, and where a connection was going is said by the test.
+//! The proxy on loopback: sandboxes are addresses in 127.0.2.0/24, the world is 127.0.1.0/24, and
+//! where a connection was going is said by the test.
 
 mod asking;
 mod changes;
@@ -137,7 +138,7 @@ impl Stage {
         self.names.lock().unwrap().insert(name.parse().unwrap(), addresses.to_vec());
     }
 
-    /// What was told, once all of it must have been.
+    /// The reports, once all of them must have been made.
     async fn told(&self) -> Vec<(NetworkVerdict, Option<String>, String)> {
         tokio::time::sleep(Duration::from_millis(400)).await;
         self.told_yet()
@@ -228,7 +229,7 @@ async fn read_all(stream: &mut TcpStream) -> (Vec<u8>, bool) {
     (bytes, ended.is_ok())
 }
 
-/// Whether it ended with a reset, and nothing was said before.
+/// True if it ended with a reset, and nothing was said before.
 async fn is_reset(stream: &mut TcpStream) -> bool {
     let (bytes, ended_well) = read_all(stream).await;
     bytes.is_empty() && !ended_well

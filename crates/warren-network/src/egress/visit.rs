@@ -21,7 +21,8 @@ use crate::book::{Guest, unix_ms};
 use crate::dial::DialError;
 use crate::dns::denied_alias;
 
-/// A refused connection stays open at most this much longer while the program behind it is looked for.
+/// A refused connection stays open at most this much longer while the program behind it is looked
+/// for.
 const SEARCH: Duration = Duration::from_millis(100);
 
 /// How often a client that has sent something is looked after while it waits.
@@ -39,7 +40,7 @@ pub(crate) struct Visit {
     pub(super) _slot: Slot,
 }
 
-/// What a client asks for.
+/// The target that a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asked {
     Name(HostName),
@@ -82,7 +83,7 @@ impl Admission {
         Self { addresses: vec![address], asked, names: Vec::new() }
     }
 
-    /// What it stands on, for a connection to one of its addresses.
+    /// The reason to let a connection to one of its addresses through.
     pub(crate) fn basis(&self, address: IpAddr) -> Basis {
         match &self.asked {
             Asked::Name(name) => Basis::Name(name.clone(), address),
@@ -117,7 +118,8 @@ impl Visit {
         Refusal { reason, host: asked.shown(), address: self.goal.address(), port: self.port }
     }
 
-    /// As [`Self::admit`], for a connection that is closed when it is refused. `None` when the client did not wait.
+    /// As [`Self::admit`], for a connection that is closed when it is refused. `None` when the
+    /// client did not wait.
     pub(crate) async fn admit_unless_gone(
         &self,
         asked: &Asked,
@@ -142,7 +144,8 @@ impl Visit {
         })
     }
 
-    /// Whether a secret is for what is asked. A failure means that nobody can tell, and that it goes nowhere.
+    /// True if a secret is for this target. A failure means that this is not known, and that the
+    /// connection goes nowhere.
     pub(crate) async fn is_secret(&self, asked: &Asked) -> Result<bool, Reason> {
         let Asked::Name(name) = asked else { return Ok(false) };
         if self.guest.policies.borrow().iter().all(|policy| policy.secrets.is_empty()) {
@@ -155,7 +158,8 @@ impl Visit {
         })
     }
 
-    /// Tells a refusal. The first of its kind waits a moment for its program to be found, which is gone when it has heard the answer.
+    /// Tells a refusal. The first of its kind waits a moment for its program to be found, which is
+    /// gone when it has heard the answer.
     pub(crate) async fn tell_denied(&self, asked: &Asked, reason: &Reason) {
         if let Some(search) = self.tell(NetworkVerdict::Denied, asked, reason.rule()) {
             drop(timeout(SEARCH, search).await);
@@ -175,7 +179,8 @@ impl Visit {
         }
     }
 
-    /// What a connection asks for that speaks something without names. To the gateway it came by a name.
+    /// The target of a connection in a protocol without names. A connection to the gateway came
+    /// there by a name.
     pub(crate) fn asked_raw(&self) -> Asked {
         match self.goal {
             Goal::Gateway => self.guest.pins.stood_in().map_or(Asked::Raw, Asked::Name),
@@ -187,7 +192,8 @@ impl Visit {
         self.guest.policies.subscribe()
     }
 
-    /// Ends when another answer is possible than before: somebody changed the policy, or a grant is over.
+    /// Ends when another answer is possible than before: somebody changed the policy, or a grant is
+    /// over.
     pub(crate) async fn change(&self, changes: &mut Changes) {
         let now = unix_ms();
         match self.judge().next_change(now) {
@@ -249,7 +255,8 @@ impl Visit {
         Ok(Admission { addresses: vec![address], asked: asked.clone(), names })
     }
 
-    /// Finds out a name's addresses. A client that was sent to one of its own choice must have chosen one of them.
+    /// Finds out a name's addresses. A client that was sent to one of its own choice must have
+    /// chosen one of them.
     async fn resolve(&self, asked: &Asked, why: Why) -> Result<(Admission, Why), Reason> {
         let Asked::Name(name) = asked else { return Err(Reason::Denied(Why::NoName)) };
         let resolved = (self.egress.resolve)(name.clone()).await.map_err(Reason::Unresolved)?;

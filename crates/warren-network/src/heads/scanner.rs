@@ -12,12 +12,12 @@ const VERSION: usize = 8;
 pub struct Flaw {
     /// Counted from the beginning of what was fed last. What stands before it may be passed on.
     pub at: usize,
-    pub wrong: Wrong,
+    pub wrong: FlawKind,
 }
 
-/// What is wrong with a message.
+/// A mistake in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum FlawKind {
     #[error("a line must end with CR LF")]
     LineEnd,
     #[error("a control character")]
@@ -45,7 +45,7 @@ pub enum Wrong {
 pub struct Scanner {
     place: Place,
     message: Message,
-    /// Whether somebody else says what is wrong with a host, and to whom.
+    /// Set if other code checks the `Host` header, and reports mistakes in it.
     leaves_hosts: bool,
 }
 
@@ -82,7 +82,7 @@ enum Section {
     Trailer,
 }
 
-/// What is known of the message so far.
+/// The facts about the message so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Message {
     /// The last bytes of the request line.
@@ -132,12 +132,12 @@ impl Scanner {
         Self { leaves_hosts: true, ..Self::new() }
     }
 
-    /// Whatever comes from now on is not HTTP/1.
+    /// Stops scanning: the rest of the connection is not HTTP/1.
     pub fn stop(&mut self) {
         self.place = Place::Over;
     }
 
-    /// Whether it has stopped looking.
+    /// True if it has stopped scanning.
     pub fn is_over(&self) -> bool {
         self.place == Place::Over
     }
@@ -167,12 +167,12 @@ impl Scanner {
         Ok(())
     }
 
-    fn byte(&mut self, byte: u8) -> Result<(), Wrong> {
+    fn byte(&mut self, byte: u8) -> Result<(), FlawKind> {
         self.place = match (self.place, byte) {
             (Place::Preface(matched), _) => return self.preface(matched, byte),
             (Place::Start, b'\r') => Place::StartLf,
             (Place::StartLf, b'\n') => Place::Start,
-            (Place::Start, b'\n') | (Place::RequestLine, b'\n') => return Err(Wrong::LineEnd),
+            (Place::Start, b'\n') | (Place::RequestLine, b'\n') => return Err(FlawKind::LineEnd),
             (Place::Start, _) => {
                 self.message = Message::default();
                 self.message.line(byte)?;
@@ -188,8 +188,8 @@ impl Scanner {
             }
             (Place::RequestLf, b'\n') => Place::LineStart(Section::Head),
             (Place::LineStart(section), b'\r') => Place::LastLf(section),
-            (Place::LineStart(_), b'\n') => return Err(Wrong::LineEnd),
-            (Place::LineStart(_), b' ' | b'\t') => return Err(Wrong::Fold),
+            (Place::LineStart(_), b'\n') => return Err(FlawKind::LineEnd),
+            (Place::LineStart(_), b' ' | b'\t') => return Err(FlawKind::Fold),
             (Place::LineStart(section), _) => {
                 self.message.name_length = 0;
                 self.message.name(byte)?;
@@ -211,7 +211,7 @@ impl Scanner {
                 Place::Name(section)
             }
             (Place::Value(section), b'\r') => Place::ValueLf(section),
-            (Place::Value(_), b'\n') => return Err(Wrong::LineEnd),
+            (Place::Value(_), b'\n') => return Err(FlawKind::LineEnd),
             (Place::Value(section), _) => {
                 self.message.value(byte)?;
                 Place::Value(section)
@@ -223,7 +223,7 @@ impl Scanner {
             (Place::ChunkFirst, _) => Place::ChunkSize(digit(byte)?),
             (Place::ChunkSize(size), b'\r') => Place::ChunkLf(size),
             (Place::ChunkSize(size), _) => {
-                let more = size.checked_mul(16).ok_or(Wrong::Chunk)?;
+                let more = size.checked_mul(16).ok_or(FlawKind::Chunk)?;
                 Place::ChunkSize(more | digit(byte)?)
             }
             (Place::ChunkLf(0), b'\n') => Place::LineStart(Section::Trailer),
@@ -231,7 +231,7 @@ impl Scanner {
             (Place::ChunkEnd, b'\r') => Place::ChunkEndLf,
             (Place::ChunkEndLf, b'\n') => Place::ChunkFirst,
             (Place::Body(_) | Place::ChunkData(_) | Place::Over, _) => return Ok(()),
-            (Place::ChunkEnd, _) => return Err(Wrong::Chunk),
+            (Place::ChunkEnd, _) => return Err(FlawKind::Chunk),
             (
                 Place::StartLf
                 | Place::RequestLf
@@ -240,13 +240,14 @@ impl Scanner {
                 | Place::ChunkLf(_)
                 | Place::ChunkEndLf,
                 _,
-            ) => return Err(Wrong::LineEnd),
+            ) => return Err(FlawKind::LineEnd),
         };
         Ok(())
     }
 
-    /// Until a byte is another's, it may be either protocol. Then those before it are read as what they are.
-    fn preface(&mut self, matched: usize, byte: u8) -> Result<(), Wrong> {
+    /// Until a byte is another's, it may be either protocol. Then those before it are read as what
+    /// they are.
+    fn preface(&mut self, matched: usize, byte: u8) -> Result<(), FlawKind> {
         if PREFACE.get(matched) == Some(&byte) {
             let whole = matched + 1 == PREFACE.len();
             self.place = if whole { Place::Over } else { Place::Preface(matched + 1) };
@@ -263,8 +264,8 @@ fn skip(rest: &[u8], left: u64) -> (usize, u64) {
     (step, left - step as u64)
 }
 
-fn digit(byte: u8) -> Result<u64, Wrong> {
-    char::from(byte).to_digit(16).map(u64::from).ok_or(Wrong::Chunk)
+fn digit(byte: u8) -> Result<u64, FlawKind> {
+    char::from(byte).to_digit(16).map(u64::from).ok_or(FlawKind::Chunk)
 }
 
 fn is_control(byte: u8) -> bool {
@@ -277,19 +278,19 @@ fn is_token(byte: u8) -> bool {
 }
 
 impl Message {
-    fn line(&mut self, byte: u8) -> Result<(), Wrong> {
+    fn line(&mut self, byte: u8) -> Result<(), FlawKind> {
         if byte.is_ascii_control() {
-            return Err(Wrong::Control);
+            return Err(FlawKind::Control);
         }
         self.tail.rotate_left(1);
         self.tail[VERSION - 1] = byte;
         Ok(())
     }
 
-    fn check_version(&self) -> Result<(), Wrong> {
+    fn check_version(&self) -> Result<(), FlawKind> {
         match &self.tail {
             b"HTTP/1.1" | b"HTTP/1.0" => Ok(()),
-            _ => Err(Wrong::RequestLine),
+            _ => Err(FlawKind::RequestLine),
         }
     }
 
@@ -297,9 +298,9 @@ impl Message {
         self.tail == *b"HTTP/1.1"
     }
 
-    fn name(&mut self, byte: u8) -> Result<(), Wrong> {
+    fn name(&mut self, byte: u8) -> Result<(), FlawKind> {
         if !is_token(byte) {
-            return Err(Wrong::Name);
+            return Err(FlawKind::Name);
         }
         if let Some(place) = self.name.get_mut(self.name_length) {
             *place = byte.to_ascii_lowercase();
@@ -318,9 +319,9 @@ impl Message {
         };
     }
 
-    fn value(&mut self, byte: u8) -> Result<(), Wrong> {
+    fn value(&mut self, byte: u8) -> Result<(), FlawKind> {
         if is_control(byte) {
-            return Err(Wrong::Control);
+            return Err(FlawKind::Control);
         }
         let space = matches!(byte, b' ' | b'\t');
         match &mut self.value {
@@ -331,21 +332,21 @@ impl Message {
                 let digit = char::from(byte).to_digit(10).map(u64::from);
                 let more = digits.unwrap_or_default().checked_mul(10);
                 let sum = more.zip(digit).and_then(|(more, digit)| more.checked_add(digit));
-                *digits = Some(sum.ok_or(Wrong::Length)?);
+                *digits = Some(sum.ok_or(FlawKind::Length)?);
             }
-            Value::Length { ended: true, .. } => return Err(Wrong::Length),
+            Value::Length { ended: true, .. } => return Err(FlawKind::Length),
             Value::Encoding { matched, ended } if space => *ended = *matched > 0,
             Value::Encoding { matched, ended: false }
                 if b"chunked".get(*matched) == Some(&byte.to_ascii_lowercase()) =>
             {
                 *matched += 1;
             }
-            Value::Encoding { .. } => return Err(Wrong::Encoding),
+            Value::Encoding { .. } => return Err(FlawKind::Encoding),
         }
         Ok(())
     }
 
-    fn end_value(&mut self) -> Result<(), Wrong> {
+    fn end_value(&mut self) -> Result<(), FlawKind> {
         match self.value {
             Value::Any => {}
             Value::Host { empty } => {
@@ -353,14 +354,14 @@ impl Message {
                 self.host_is_empty = empty;
             }
             Value::Length { digits, .. } => {
-                let length = digits.ok_or(Wrong::Length)?;
+                let length = digits.ok_or(FlawKind::Length)?;
                 if self.length.replace(length).is_some() {
-                    return Err(Wrong::Length);
+                    return Err(FlawKind::Length);
                 }
             }
             Value::Encoding { matched, .. } => {
                 if matched != b"chunked".len() || self.chunked || !self.is_new() {
-                    return Err(Wrong::Encoding);
+                    return Err(FlawKind::Encoding);
                 }
                 self.chunked = true;
             }
@@ -369,18 +370,18 @@ impl Message {
     }
 
     /// HTTP/1.0 knows no hosts; who names one all the same names one.
-    fn check_host(&self) -> Result<(), Wrong> {
+    fn check_host(&self) -> Result<(), FlawKind> {
         match self.hosts {
             0 if !self.is_new() => Ok(()),
             1 if !self.host_is_empty || !self.is_new() => Ok(()),
-            _ => Err(Wrong::Host),
+            _ => Err(FlawKind::Host),
         }
     }
 
-    /// What comes after the head.
-    fn body(&self) -> Result<Place, Wrong> {
+    /// The place in the message after the head.
+    fn body(&self) -> Result<Place, FlawKind> {
         match (self.chunked, self.length) {
-            (true, Some(_)) => Err(Wrong::Both),
+            (true, Some(_)) => Err(FlawKind::Both),
             (true, None) => Ok(Place::ChunkFirst),
             (false, Some(length)) if length > 0 => Ok(Place::Body(length)),
             (false, _) => Ok(Place::Start),

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Reads all of it, whole and byte by byte, which must find the same.
-fn scan(text: &[u8]) -> Result<Scanner, (usize, Wrong)> {
+fn scan(text: &[u8]) -> Result<Scanner, (usize, FlawKind)> {
     let mut whole = Scanner::new();
     let found = whole.feed(text).map_err(|flaw| (flaw.at, flaw.wrong));
     let mut slow = Scanner::new();
@@ -19,7 +19,7 @@ fn scan(text: &[u8]) -> Result<Scanner, (usize, Wrong)> {
     found.map(|()| whole)
 }
 
-fn wrong(text: &str) -> Option<Wrong> {
+fn wrong(text: &str) -> Option<FlawKind> {
     scan(text.as_bytes()).err().map(|(_, wrong)| wrong)
 }
 
@@ -41,38 +41,44 @@ fn requests_follow_one_another() {
 #[test]
 fn each_flaw_is_found_where_it_is() {
     let cases = [
-        ("GET / HTTP/1.1\nHost: x\r\n\r\n", Wrong::LineEnd),
-        ("GET / HTTP/1.1\r\nHost: x\n\r\n", Wrong::LineEnd),
-        ("GET / HTTP/1.1\r\nHost: x\r\n\n", Wrong::LineEnd),
-        ("GET / HTTP/1.1\r\nHost: x\r\r\n", Wrong::LineEnd),
-        ("\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", Wrong::LineEnd),
-        ("GET / HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n", Wrong::Control),
-        ("GET / HTTP/1.1\r\nHost: x\r\nX: a\x7fb\r\n\r\n", Wrong::Control),
-        ("GET /\t HTTP/1.1\r\n", Wrong::Control),
-        ("GET / HTTP/1.2\r\n", Wrong::RequestLine),
-        ("GET /\r\n", Wrong::RequestLine),
-        ("GET / HTTP/1.1\r\nHost: x\r\n y\r\n\r\n", Wrong::Fold),
-        ("GET / HTTP/1.1\r\n Host: x\r\n\r\n", Wrong::Fold),
-        ("GET / HTTP/1.1\r\nHost : x\r\n\r\n", Wrong::Name),
-        ("GET / HTTP/1.1\r\n: x\r\n\r\n", Wrong::Name),
-        ("GET / HTTP/1.1\r\nHost\r\n\r\n", Wrong::Name),
-        ("GET / HTTP/1.1\r\n\r\n", Wrong::Host),
-        ("GET / HTTP/1.1\r\nHost: \r\n\r\n", Wrong::Host),
-        ("GET / HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n", Wrong::Host),
-        ("GET / HTTP/1.0\r\nHost: x\r\nhost: y\r\n\r\n", Wrong::Host),
-        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\n", Wrong::Length),
-        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n", Wrong::Length),
-        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\n", Wrong::Length),
-        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1 1\r\n\r\n", Wrong::Length),
-        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551616\r\n\r\n", Wrong::Length),
-        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", Wrong::Length),
-        ("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Wrong::Encoding),
-        ("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunk\r\n\r\n", Wrong::Encoding),
-        ("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunkedx\r\n\r\n", Wrong::Encoding),
-        ("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n\r\n", Wrong::Encoding),
-        ("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Wrong::Encoding),
-        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n", Wrong::Both),
-        ("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", Wrong::Both),
+        ("GET / HTTP/1.1\nHost: x\r\n\r\n", FlawKind::LineEnd),
+        ("GET / HTTP/1.1\r\nHost: x\n\r\n", FlawKind::LineEnd),
+        ("GET / HTTP/1.1\r\nHost: x\r\n\n", FlawKind::LineEnd),
+        ("GET / HTTP/1.1\r\nHost: x\r\r\n", FlawKind::LineEnd),
+        ("\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", FlawKind::LineEnd),
+        ("GET / HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n", FlawKind::Control),
+        ("GET / HTTP/1.1\r\nHost: x\r\nX: a\x7fb\r\n\r\n", FlawKind::Control),
+        ("GET /\t HTTP/1.1\r\n", FlawKind::Control),
+        ("GET / HTTP/1.2\r\n", FlawKind::RequestLine),
+        ("GET /\r\n", FlawKind::RequestLine),
+        ("GET / HTTP/1.1\r\nHost: x\r\n y\r\n\r\n", FlawKind::Fold),
+        ("GET / HTTP/1.1\r\n Host: x\r\n\r\n", FlawKind::Fold),
+        ("GET / HTTP/1.1\r\nHost : x\r\n\r\n", FlawKind::Name),
+        ("GET / HTTP/1.1\r\n: x\r\n\r\n", FlawKind::Name),
+        ("GET / HTTP/1.1\r\nHost\r\n\r\n", FlawKind::Name),
+        ("GET / HTTP/1.1\r\n\r\n", FlawKind::Host),
+        ("GET / HTTP/1.1\r\nHost: \r\n\r\n", FlawKind::Host),
+        ("GET / HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n", FlawKind::Host),
+        ("GET / HTTP/1.0\r\nHost: x\r\nhost: y\r\n\r\n", FlawKind::Host),
+        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\n", FlawKind::Length),
+        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n", FlawKind::Length),
+        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\n", FlawKind::Length),
+        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1 1\r\n\r\n", FlawKind::Length),
+        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551616\r\n\r\n", FlawKind::Length),
+        ("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", FlawKind::Length),
+        ("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", FlawKind::Encoding),
+        ("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunk\r\n\r\n", FlawKind::Encoding),
+        ("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunkedx\r\n\r\n", FlawKind::Encoding),
+        ("GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n\r\n", FlawKind::Encoding),
+        ("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", FlawKind::Encoding),
+        (
+            "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            FlawKind::Both,
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
+            FlawKind::Both,
+        ),
     ];
     for (text, expected) in cases {
         assert_eq!(wrong(text), Some(expected), "{text:?}");
@@ -85,19 +91,19 @@ fn each_flaw_is_found_where_it_is() {
 fn chunks_are_framed_in_one_way_only() {
     let head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (chunks, expected) in [
-        ("\r\n", Wrong::Chunk),
-        ("5;a=b\r\nhello\r\n", Wrong::Chunk),
-        ("5 \r\nhello\r\n", Wrong::Chunk),
-        ("0x5\r\nhello\r\n", Wrong::Chunk),
-        ("5\nhello\r\n", Wrong::Chunk),
-        ("5\rhello", Wrong::LineEnd),
-        ("5\r\nhello!", Wrong::Chunk),
-        ("5\r\nhello\n", Wrong::Chunk),
-        ("5\r\nhello\r0", Wrong::LineEnd),
-        ("ffffffffffffffff0\r\n", Wrong::Chunk),
-        ("0\r\nX: y\n", Wrong::LineEnd),
-        ("0\r\n\n", Wrong::LineEnd),
-        ("0\r\nContent Length: 5\r\n", Wrong::Name),
+        ("\r\n", FlawKind::Chunk),
+        ("5;a=b\r\nhello\r\n", FlawKind::Chunk),
+        ("5 \r\nhello\r\n", FlawKind::Chunk),
+        ("0x5\r\nhello\r\n", FlawKind::Chunk),
+        ("5\nhello\r\n", FlawKind::Chunk),
+        ("5\rhello", FlawKind::LineEnd),
+        ("5\r\nhello!", FlawKind::Chunk),
+        ("5\r\nhello\n", FlawKind::Chunk),
+        ("5\r\nhello\r0", FlawKind::LineEnd),
+        ("ffffffffffffffff0\r\n", FlawKind::Chunk),
+        ("0\r\nX: y\n", FlawKind::LineEnd),
+        ("0\r\n\n", FlawKind::LineEnd),
+        ("0\r\nContent Length: 5\r\n", FlawKind::Name),
     ] {
         assert_eq!(wrong(&format!("{head}{chunks}")), Some(expected), "{chunks:?}");
     }
@@ -107,7 +113,7 @@ fn chunks_are_framed_in_one_way_only() {
 fn http2_is_none_of_its_business() {
     let bytes = [PREFACE, b"\0\0\0\x04\0\0\0\0\0\n"].concat();
     assert!(scan(&bytes).unwrap().is_over());
-    assert_eq!(wrong("PRI * HTTP/2.0\r\n\r\nSM\n"), Some(Wrong::RequestLine));
+    assert_eq!(wrong("PRI * HTTP/2.0\r\n\r\nSM\n"), Some(FlawKind::RequestLine));
     assert!(ends_between_requests(b"PRI / HTTP/1.1\r\nHost: x\r\n\r\n"));
     assert!(ends_between_requests(b"PUT / HTTP/1.1\r\nHost: x\r\n\r\n"));
 }
@@ -135,7 +141,7 @@ proptest! {
         let text: String = lines.iter().enumerate()
             .map(|(line, text)| format!("{text}{}", if line == at { "\n" } else { "\r\n" })).collect();
         let flaw = scan(text.as_bytes()).err();
-        prop_assert_eq!(flaw, Some((text.find('\n').filter(|_| at == 0).unwrap_or_else(|| bare(&text)), Wrong::LineEnd)));
+        prop_assert_eq!(flaw, Some((text.find('\n').filter(|_| at == 0).unwrap_or_else(|| bare(&text)), FlawKind::LineEnd)));
     }
 }
 

@@ -14,7 +14,8 @@ const STOP: u8 = 0;
 /// Comes after it: a parser may wait for the end of a head before it looks.
 const END: &[u8] = b"\r\n\r\n";
 
-/// Says that a connection has become something else, from a place where that is known. A clone is the same.
+/// Says that a connection has become something else, from a place where that is known. A clone is
+/// the same.
 #[derive(Debug, Clone, Default)]
 pub struct Switch(Arc<AtomicBool>);
 

@@ -1,4 +1,5 @@
-//! Opening: from an empty machine, or from what an earlier process has left, to a network that is ready.
+//! Opening: from an empty machine, or from what an earlier process has left, to a network that is
+//! ready.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -12,11 +13,11 @@ use warren_core::network::Cidr;
 use super::proxies::{self, Sockets};
 use super::reaper::Reaper;
 use super::watcher::Watcher;
-use super::{HostNetwork, NetworkOptions, Shared, lock};
+use super::{HostNetwork, NetworkOptions, NetworkState, lock};
 use crate::book::Book;
 use crate::ca::{self, Authority, AuthorityError};
 use crate::claims::{Claim, ClaimError, DomainKind};
-use crate::domain::{self, Estate};
+use crate::domain::{self, TakenBlock};
 use crate::edge::{Edge, EdgeParts};
 use crate::ledger::Ledger;
 use crate::links::{self, Guard};
@@ -59,8 +60,9 @@ impl OpenError {
 }
 
 impl HostNetwork {
-    /// Takes over what this domain had before, and removes what dead commands of the data directory have left. Sandboxes that were
-    /// attached stay closed or open as they were until they are adopted.
+    /// Takes over what this domain had before, and removes what dead commands of the data directory
+    /// have left. Sandboxes that were attached stay closed or open as they were until they are
+    /// adopted.
     pub fn open(options: NetworkOptions) -> Result<Self, OpenError> {
         if !options.subnet.address().is_ipv4() || options.subnet.prefix() != 16 {
             return Err(OpenError::Subnet(options.subnet));
@@ -78,7 +80,7 @@ impl HostNetwork {
             .map_err(OpenError::host("remove what dead processes have left"))?;
         managers::tell();
         forward().map_err(OpenError::host("switch forwarding on"))?;
-        let Estate { table, links } = domain::settle(&claim, &ledger, &mut socket)
+        let TakenBlock { table, links } = domain::settle(&claim, &ledger, &mut socket)
             .map_err(OpenError::host("have a block of addresses and a table of nftables"))?;
 
         let (block, v6) = (table.block(), has_v6());
@@ -97,8 +99,8 @@ impl HostNetwork {
 
         let refusals = refusals(block, &book);
         let maker = Arc::new(maker(&claim, block, options.subnet, v6, &links));
-        let found = links.into_iter().filter_map(|(link, deed)| Some((deed.sandbox?, link.place)));
-        let shared = Arc::new(Shared {
+        let found = links.into_iter().filter_map(|(link, owner)| Some((owner.sandbox?, link.place)));
+        let shared = Arc::new(NetworkState {
             book,
             table,
             guard,
@@ -126,7 +128,8 @@ impl HostNetwork {
         })
     }
 
-    /// Takes away what nobody will come back to. What cannot be taken away now, the next to open the data directory does.
+    /// Takes away what nobody will come back to. What cannot be taken away now, the next to open
+    /// the data directory does.
     pub(super) fn close(&mut self) {
         if self.kind == DomainKind::Run {
             drop(self.retain(&HashSet::new()));
@@ -145,7 +148,8 @@ impl HostNetwork {
     }
 }
 
-/// What is prohibited to sandboxes' addresses would be prohibited to the host itself.
+/// An error if the block has an address of the host: rules against sandboxes would then hit the
+/// host itself.
 fn keep_apart(socket: &mut Socket, subnet: Cidr) -> Result<(), OpenError> {
     let own = links::own_addresses(socket).map_err(OpenError::host("list the addresses of this machine"))?;
     match own.into_iter().find(|address| subnet.contains(*address)) {
@@ -189,7 +193,7 @@ fn maker(
     block: u8,
     subnet: Cidr,
     v6: bool,
-    links: &[(links::FoundLink, crate::claims::Deed)],
+    links: &[(links::FoundLink, crate::claims::LinkOwner)],
 ) -> Maker {
     let taken: HashSet<u16> = links.iter().map(|(link, _)| link.place.number).collect();
     // Without chance, the beginning: then numbers of before are given a little sooner.

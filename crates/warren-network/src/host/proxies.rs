@@ -1,7 +1,8 @@
 //! The proxies of this process, and the sockets they listen on.
 //!
-//! They listen on the gateway's address, which is on sandboxes' links only and which may not be there yet. What reaches it over
-//! another link is dropped by the table, and what comes from no sandbox's address is not answered.
+//! They listen on the gateway's address, which is on sandboxes' links only and which may not be
+//! there yet. What reaches it over another link is dropped by the table, and what comes from no
+//! sandbox's address is not answered.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, TcpListener, UdpSocket};
@@ -33,7 +34,7 @@ pub(super) struct Sockets {
     v6: Option<Front>,
 }
 
-/// Those of one protocol family.
+/// The proxies of one protocol family.
 #[derive(Debug)]
 struct Front {
     packets: UdpSocket,
@@ -151,7 +152,7 @@ pub(super) fn start(
     Ok(runtime)
 }
 
-/// What is no other machine in particular is closed as the host itself is.
+/// True for the host's own addresses, and for those that name no machine in particular.
 fn is_own(address: IpAddr) -> io::Result<bool> {
     Ok(matches!(route_kind(address)?, RouteKind::Local | RouteKind::Other))
 }

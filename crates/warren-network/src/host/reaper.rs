@@ -1,5 +1,6 @@
-//! Does what nobody has to wait for: writes on links whose they are, and removes them after those who had them are done. The kernel takes tens
-//! of milliseconds to remove one, and hardly longer for many.
+//! Does what nobody has to wait for: writes on links whose they are, and removes them after those
+//! who had them are done. The kernel takes tens of milliseconds to remove one, and hardly longer
+//! for many.
 
 use std::io;
 use std::net::IpAddr;
@@ -7,23 +8,23 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use crate::claims::Deed;
+use crate::claims::LinkOwner;
 use crate::links;
 use crate::netlink::{Protocol, Socket};
 use crate::place::{Place, doomed};
 use crate::stock::Maker;
 
-/// What is to be done with a link.
+/// A job that concerns one link.
 #[derive(Debug)]
-enum Errand {
-    Describe(Place, Deed),
+enum Job {
+    Describe(Place, LinkOwner),
     Remove(Place),
 }
 
 /// A thread that removes. Dropping it waits until all is removed.
 #[derive(Debug)]
 pub(super) struct Reaper {
-    sender: Option<Sender<Errand>>,
+    sender: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -38,17 +39,17 @@ impl Reaper {
 
     /// The link goes, and then its number rests.
     pub(super) fn remove(&self, place: Place) {
-        self.send(Errand::Remove(place));
+        self.send(Job::Remove(place));
     }
 
     /// Says on the link itself whose it is, for people who look.
-    pub(super) fn describe(&self, place: Place, deed: Deed) {
-        self.send(Errand::Describe(place, deed));
+    pub(super) fn describe(&self, place: Place, owner: LinkOwner) {
+        self.send(Job::Describe(place, owner));
     }
 
-    fn send(&self, errand: Errand) {
+    fn send(&self, job: Job) {
         if let Some(sender) = &self.sender {
-            let sent = sender.send(errand);
+            let sent = sender.send(job);
             debug_assert!(sent.is_ok(), "the thread ends after this sender");
         }
     }
@@ -63,14 +64,14 @@ impl Drop for Reaper {
     }
 }
 
-fn reap(errands: &Receiver<Errand>, (mut route, mut netfilter): (Socket, Socket), maker: &Maker) {
+fn reap(errands: &Receiver<Job>, (mut route, mut netfilter): (Socket, Socket), maker: &Maker) {
     while let Ok(first) = errands.recv() {
         let mut doomed = Vec::new();
-        for errand in [first].into_iter().chain(errands.try_iter()) {
-            match errand {
-                Errand::Remove(place) => doomed.push(place),
+        for job in [first].into_iter().chain(errands.try_iter()) {
+            match job {
+                Job::Remove(place) => doomed.push(place),
                 // It may be gone already, and the ledger says the same.
-                Errand::Describe(place, deed) => drop(links::describe(&mut route, place, &deed.to_string())),
+                Job::Describe(place, owner) => drop(links::describe(&mut route, place, &owner.to_string())),
             }
         }
         remove(doomed, &mut route, &mut netfilter, maker);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use warren_core::network::{NetworkErrorKind, NetworkLimits, SecretName};
 use warren_core::{Attachment, NetworkError, NetworkPolicy, NetworkUsage, Owner, SandboxId};
 
-use super::{HostNetwork, Shared, lock};
+use super::{HostNetwork, NetworkState, lock};
 use crate::book::{Guest, unix_ms};
 use crate::links;
 use crate::netlink::{NetlinkError, Protocol, Socket};
@@ -29,7 +29,7 @@ pub(super) struct Linked {
     applied: Mutex<Applied>,
 }
 
-/// What the kernel was told of it last.
+/// The state that the kernel was given last.
 #[derive(Debug, Clone, Copy)]
 struct Applied {
     limits: NetworkLimits,
@@ -55,7 +55,7 @@ impl HostNetwork {
         match linked {
             Ok(addresses) => {
                 if let Some(reaper) = &self.reaper {
-                    reaper.describe(place, self.shared.maker.domain.deed(Some(id)));
+                    reaper.describe(place, self.shared.maker.domain.link_owner(Some(id)));
                 }
                 let env = self.shared.environment_of(policy);
                 Ok(Attachment { namespace: Some(namespace), addresses, env })
@@ -116,8 +116,9 @@ impl HostNetwork {
     }
 }
 
-impl Shared {
-    /// Whom to trust is said where secrets are put in: elsewhere a template's own list holds.
+impl NetworkState {
+    /// Variables for a sandbox. The authority is named only where secrets are put in: elsewhere the
+    /// template's own list holds.
     fn environment_of(&self, policy: &NetworkPolicy) -> Vec<String> {
         if policy.secrets.is_empty() { Vec::new() } else { self.environment.clone() }
     }
@@ -205,7 +206,8 @@ impl Shared {
         self.table.put(&LinkRules { link: place.link(), mac: place.mac(), addresses, rules })
     }
 
-    /// Limits both directions: at the host's end what goes to the sandbox, at the sandbox's what comes from it.
+    /// Limits both directions: at the host's end what goes to the sandbox, at the sandbox's what
+    /// comes from it.
     fn shape(
         &self,
         place: Place,

@@ -1,4 +1,5 @@
-//! The whole of it, in namespaces of the tests' own: links, rules and proxies, with a real Internet at the other end.
+//! The whole of it, in namespaces of the tests' own: links, rules and proxies, with a real Internet
+//! at the other end.
 
 mod domains;
 mod life;
@@ -57,7 +58,7 @@ fn inside<T: Send>(sandbox: &OwnedFd, work: impl FnOnce() -> T + Send) -> T {
     namespace::visit(sandbox.as_fd(), || Ok(work())).unwrap()
 }
 
-/// Says on every connection whom it sees, and then repeats what it hears. Counts them.
+/// Says on every connection which peer it sees, then repeats what it gets. Counts them.
 fn greeter(listener: TcpListener) -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -88,7 +89,7 @@ fn echo(socket: UdpSocket) -> Arc<AtomicUsize> {
     count
 }
 
-/// What the greeter says, if it is reached.
+/// The greeter's words, if it is reached.
 fn greeting(address: &str) -> Option<String> {
     let address: SocketAddr = address.parse().unwrap();
     let stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
@@ -98,7 +99,7 @@ fn greeting(address: &str) -> Option<String> {
     Some(said[..length].trim().to_owned())
 }
 
-/// Whether a packet comes back.
+/// True if a packet comes back.
 fn echoes(address: &str) -> bool {
     echoes_from(Ipv4Addr::UNSPECIFIED, address)
 }

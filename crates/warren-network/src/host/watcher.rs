@@ -1,4 +1,5 @@
-//! Sees to it that the kernel keeps what it was told, and that what is allowed for a while is not allowed for longer.
+//! Sees to it that the kernel keeps what it was told, and that what is allowed for a while is not
+//! allowed for longer.
 
 use std::io;
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::Shared;
+use super::NetworkState;
 use crate::book::unix_ms;
 use crate::netlink::{Protocol, Socket};
 
 /// How often everything is looked at, if nobody says that there is reason to.
 const ROUND: Duration = Duration::from_secs(1);
-/// What the kernel tells about nftables (`NFNLGRP_NFTABLES`).
+/// The group for changes of nftables (`NFNLGRP_NFTABLES`).
 const NFTABLES: u32 = 7;
 /// Looking takes time too: not again at once.
 const BREATH: Duration = Duration::from_millis(10);
@@ -27,7 +28,7 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+    pub(super) fn start(shared: Arc<NetworkState>) -> io::Result<Self> {
         let mut socket = Socket::open(Protocol::Netfilter)?;
         // Nobody but this process changes a table that is its own: there is nothing to hear.
         if !shared.table.is_held() {
@@ -51,7 +52,7 @@ impl Drop for Watcher {
     }
 }
 
-fn watch(shared: &Shared, mut socket: Socket, over: &AtomicBool) {
+fn watch(shared: &NetworkState, mut socket: Socket, over: &AtomicBool) {
     let mut complained = false;
     while !over.load(Ordering::Acquire) {
         match shared.mend() {
@@ -85,7 +86,7 @@ fn wait(socket: &mut Socket, patience: Duration, is_held: bool) {
     }
 }
 
-impl Shared {
+impl NetworkState {
     /// Puts back what somebody else has removed.
     fn mend(&self) -> io::Result<()> {
         self.guard.hold()?;

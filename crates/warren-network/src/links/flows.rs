@@ -1,4 +1,5 @@
-//! Connections that the kernel remembers. Those of a sandbox that is gone would be remembered for days, and would take the room of others'.
+//! Connections that the kernel remembers. Those of a sandbox that is gone would be remembered for
+//! days, and would take the room of others'.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -50,7 +51,8 @@ fn forget_v4(socket: &mut Socket, address: Ipv4Addr) -> Result<(), NetlinkError>
     }
 }
 
-/// One by one: the kernel's filter has long taken different addresses of IPv6 for equal ones, and equal ones for different.
+/// One by one: the kernel's filter has long taken different addresses of IPv6 for equal ones, and
+/// equal ones for different.
 fn forget_v6(socket: &mut Socket, addresses: &[Ipv6Addr]) -> Result<(), NetlinkError> {
     let begun = socket.list(|| Request::new(GET, 0, &V6), |message| begun_by(message, addresses))?;
     for tuple in begun {
@@ -66,7 +68,7 @@ fn forget_v6(socket: &mut Socket, addresses: &[Ipv6Addr]) -> Result<(), NetlinkE
     Ok(())
 }
 
-/// What names a connection, if one of these addresses began it.
+/// The attributes that name a connection, if one of these addresses began it.
 fn begun_by(message: Message<'_>, addresses: &[Ipv6Addr]) -> Option<Vec<u8>> {
     let tuple = attribute(&message.attributes(V6.len()), TUPLE_ORIG)?;
     let ends = attribute(&Attributes::of(tuple), TUPLE_IP)?;

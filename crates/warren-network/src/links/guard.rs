@@ -1,5 +1,6 @@
-//! What keeps sandboxes' packets from being routed when nobody has judged them: the host's routing rules prohibit packets from
-//! sandboxes' addresses that have no mark of ours. Only our table gives marks, so without it nothing is forwarded.
+//! Keeps packets of sandboxes from being routed before they are judged: the host's routing rules
+//! prohibit packets from sandboxes' addresses that have no mark of ours. Only our table gives
+//! marks, so without it nothing is forwarded.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +19,8 @@ const FRA_SRC: u16 = 2;
 const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
 const FRA_FWMASK: u16 = 16;
-/// In a rule's header, after the family and the lengths of its networks: what becomes of the packet.
+/// In a rule's header, after the family and the lengths of its networks: what becomes of the
+/// packet.
 const ACTION_AT: usize = 7;
 const PROHIBIT: u8 = 8;
 const HEADER: usize = 12;
@@ -73,7 +75,7 @@ pub(crate) fn lift(socket: &mut Socket, block: u8) -> Result<(), NetlinkError> {
     Ok(())
 }
 
-/// Whose packets a rule prohibits, if it is one of the block's.
+/// The network whose packets a rule prohibits, if it is one of the block's.
 fn network_of(message: Message<'_>, block: u8) -> Option<Cidr> {
     let attributes = message.attributes(HEADER);
     let number = |kind| Some(u32::from_ne_bytes(attribute(&attributes, kind)?.try_into().ok()?));

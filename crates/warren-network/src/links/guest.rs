@@ -18,7 +18,8 @@ const NETNSA_NSID: u16 = 1;
 const NETNSA_FD: u16 = 3;
 const RTM_GETNSID: u16 = 90;
 
-/// What one socket's options may take. Memberships of groups are counted by it alone, and take ten times as much.
+/// The most bytes that one socket's options may take. Memberships of groups are counted by it
+/// alone, and take ten times as much.
 const OPTION_BYTES: &str = "20480";
 
 /// A new namespace, with a socket into it. Its settings are those that links made in it begin with.

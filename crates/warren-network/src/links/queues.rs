@@ -9,9 +9,10 @@ const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
 const ETHERNET: u8 = 1;
-/// What goes at once: a few of the largest packets that the host makes, or ten milliseconds' worth.
+/// The bytes that go at once: a few of the largest packets that the host makes, or ten
+/// milliseconds' worth.
 const LEAST_BURST: u64 = 160 << 10;
-/// What waits: fifty milliseconds' worth. More would only be delay.
+/// The bytes that wait: fifty milliseconds' worth. More would only be delay.
 const LEAST_QUEUE: u64 = 320 << 10;
 
 /// Limits what leaves by this link to so many bytes a second, or to nothing less than it can do.
@@ -35,7 +36,8 @@ pub(crate) fn shape(socket: &mut Socket, link: &str, bytes_per_s: Option<u64>) -
     socket.act(request)
 }
 
-/// Two rates, of which the second is not used, then queue, bucket and largest packet. The bucket's size is told in bytes besides.
+/// Two rates, of which the second is not used, then queue, bucket and largest packet. The bucket's
+/// size is told in bytes besides.
 fn parameters(rate: u64) -> [u8; 36] {
     let mut bytes = [0; 36];
     bytes[1] = ETHERNET;

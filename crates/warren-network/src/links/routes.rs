@@ -15,7 +15,7 @@ const TABLE_AT: usize = 4;
 /// An address's header.
 const IFADDR: usize = 8;
 
-/// What the host's routes make of an address.
+/// The host's route for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteKind {
     /// One of the host's own.
@@ -46,7 +46,7 @@ pub(crate) fn route_kind(address: IpAddr) -> io::Result<RouteKind> {
     }
 }
 
-/// Whether there is a way to all of IPv6.
+/// True if there is a route to all of IPv6.
 pub(crate) fn has_default_v6() -> io::Result<bool> {
     let mut socket = Socket::open(Protocol::Route)?;
     let way_out = |message: Message<'_>| {

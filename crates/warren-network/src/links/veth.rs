@@ -13,7 +13,7 @@ use crate::place::{self, GATEWAY, GATEWAY_V6, Place};
 
 /// A link's header: family, type, number, flags and which of them to change.
 pub(super) const IFINFO: usize = 16;
-/// What a sandbox calls its end.
+/// The name of a link's end in the sandbox.
 pub(super) const INSIDE: &str = "eth0";
 const UP: u32 = 1;
 const VETH_INFO_PEER: u16 = 1;
@@ -23,7 +23,8 @@ const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
 const ADDR_GEN_NONE: u8 = 1;
 /// Lists without counters.
 const SKIP_STATS: u32 = 1 << 3;
-/// `/proc/sys/net/ipv4/conf/*`, as netlink numbers them: forwarding on, the source checked, nobody told of other ways.
+/// `/proc/sys/net/ipv4/conf/*`, as netlink numbers them: forwarding on, the source checked, nobody
+/// told of other ways.
 const CONF: [(u16, u32); 7] = [(1, 1), (3, 0), (4, 0), (5, 0), (6, 0), (8, 1), (9, 0)];
 
 /// A link of ours that is there.
@@ -36,7 +37,7 @@ pub(crate) struct FoundLink {
     pub(crate) namespace: Option<i32>,
 }
 
-/// What went through a link, from the host's side.
+/// The traffic of a link, seen from the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) received_packets: u64,
@@ -109,7 +110,8 @@ fn ours(message: Message<'_>) -> Option<FoundLink> {
     Some(FoundLink { place, index: number(message.body, 4)?, alias, namespace })
 }
 
-/// One link, if it is there. One whose other end has just come up sends from then on: looking makes the kernel notice.
+/// One link, if it is there. One whose other end has just come up sends from then on: looking makes
+/// the kernel notice.
 pub(crate) fn find(socket: &mut Socket, place: Place) -> Result<Option<FoundLink>, NetlinkError> {
     let mut request = Request::new(libc::RTM_GETLINK, 0, &header(0, 0));
     request.text(libc::IFLA_IFNAME, &place.link()).u32(libc::IFLA_EXT_MASK, SKIP_STATS);
@@ -150,8 +152,9 @@ pub(crate) fn describe(socket: &mut Socket, place: Place, alias: &str) -> Result
     socket.act(request)
 }
 
-/// Removes links, all at once: the kernel waits for all its readers once, and not for each link. Those that are gone already
-/// are no failure. The group is a number that nobody else gives to links.
+/// Removes links, all at once: the kernel waits for all its readers once, and not for each link.
+/// Those that are gone already are no failure. The group is a number that nobody else gives to
+/// links.
 pub(crate) fn remove(socket: &mut Socket, places: &[Place], group: u32) -> Result<(), NetlinkError> {
     for place in places {
         let mut request = Request::new(libc::RTM_SETLINK, 0, &header(0, 0));
@@ -196,7 +199,8 @@ pub(super) fn up(index: u32) -> Request {
     Request::new(libc::RTM_SETLINK, 0, &header(index, UP))
 }
 
-/// An address for itself alone, there at once. Nothing ever chooses it for talking to the world, unless it is the world's.
+/// An address for itself alone, there at once. Nothing ever chooses it for talking to the world,
+/// unless it is the world's.
 pub(super) fn address(index: u32, address: IpAddr) -> Request {
     let scope = match address {
         IpAddr::V4(v4) if v4.is_link_local() => libc::RT_SCOPE_LINK,
@@ -215,7 +219,8 @@ fn is_link_local(address: Ipv6Addr) -> bool {
     address.segments()[0] & 0xffc0 == 0xfe80
 }
 
-/// Whose hardware address never has to be asked for, and cannot be lied about.
+/// Sets the hardware address of a neighbour, which then never has to be asked for and cannot be
+/// forged.
 pub(super) fn neighbour(index: u32, address: IpAddr, mac: [u8; 6]) -> Request {
     let mut header = vec![family(address), 0, 0, 0];
     header.extend(index.to_ne_bytes());

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-/// What precedes every message: length, kind, flags, number, sender.
+/// The header of every message: length, kind, flags, number, sender.
 pub(super) const HEADER: usize = 16;
-/// What precedes every attribute: length and kind.
+/// The header of every attribute: length and kind.
 const ATTRIBUTE: usize = 4;
 /// The two highest bits of an attribute's kind are flags.
 const KIND: u16 = 0x3fff;
@@ -17,7 +17,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A request of this kind, `NLM_F_REQUEST` and these flags set, followed by the family's own header.
+    /// A request of this kind, `NLM_F_REQUEST` and these flags set, followed by the family's own
+    /// header.
     pub(crate) fn new(kind: u16, flags: libc::c_int, header: &[u8]) -> Self {
         let flags = u16::try_from(libc::NLM_F_REQUEST | flags).unwrap_or(u16::MAX);
         let mut bytes = vec![0; HEADER];
@@ -90,7 +91,8 @@ impl Request {
         self
     }
 
-    /// How long it is so far. A nest longer than 65 535 bytes cannot be written down: whoever fills one counts.
+    /// How long it is so far. A nest longer than 65 535 bytes cannot be written down: whoever fills
+    /// one counts.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }

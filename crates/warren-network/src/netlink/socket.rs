@@ -1,4 +1,5 @@
-//! A socket to the kernel: requests and their answers, lists, batches, and what it tells of its own accord.
+//! A socket to the kernel: requests and their answers, lists, batches, and what it tells of its own
+//! accord.
 
 use std::fmt;
 use std::io;
@@ -16,7 +17,7 @@ use crate::namespace;
 
 /// How often a list is read that changes all the time: sandboxes come and go.
 const LIST_TRIES: u32 = 50;
-/// The kernel answers while it is asked. Whoever waits longer than this has lost an answer.
+/// The kernel answers while it is asked. A wait that takes longer than this has lost an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// No datagram of the kernel is longer.
 const LONGEST: usize = 64 << 10;
@@ -31,7 +32,7 @@ const BATCH_HEADER: [u8; 4] = [0, 0, 0, 10];
 /// In an answer that refuses: the attribute with the kernel's words (`NLMSGERR_ATTR_MSG`).
 const WORDS: u16 = 1;
 
-/// Whom to talk to.
+/// The part of the kernel to talk to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// Links, addresses, routes, rules, queues.
@@ -70,7 +71,8 @@ impl Socket {
         let descriptor = rustix::net::socket_with(AddressFamily::NETLINK, kind, flags, protocol)?;
         rustix::net::bind(&descriptor, &SocketAddrNetlink::new(0, 0))?;
         sockopt::set_socket_timeout(&descriptor, Timeout::Recv, Some(PATIENCE))?;
-        // More room than an ordinary user may have; without the right to it, what there is has to do.
+        // More room than an ordinary user may have; without the right to it, what there is has to
+        // do.
         let _ = sockopt::set_socket_send_buffer_size_force(&descriptor, ROOM);
         let _ = sockopt::set_socket_recv_buffer_size_force(&descriptor, ROOM);
         let _ = sys::set_option(descriptor.as_fd(), libc::NETLINK_EXT_ACK, 1);
@@ -88,7 +90,8 @@ impl Socket {
         self.act_all(vec![request])
     }
 
-    /// Several requests in one system call, each done or refused by itself; the first refusal is told.
+    /// Several requests in one system call, each done or refused by itself; the first refusal is
+    /// told.
     pub(crate) fn act_all(&mut self, requests: Vec<Request>) -> Result<(), NetlinkError> {
         let (first, count) = (self.number.wrapping_add(1), requests.len());
         let mut bytes = Vec::new();
@@ -215,7 +218,8 @@ impl Socket {
         Ok(sys::set_option(self.descriptor.as_fd(), libc::NETLINK_ADD_MEMBERSHIP, group)?)
     }
 
-    /// Waits for what the kernel tells, at most so long. False when nothing came. `ENOBUFS`: something was missed.
+    /// Waits for what the kernel tells, at most so long. False when nothing came. `ENOBUFS`:
+    /// something was missed.
     pub(crate) fn hear(
         &mut self,
         patience: Duration,
@@ -266,7 +270,7 @@ impl AsFd for Socket {
     }
 }
 
-/// What an answer says: a negative error number, or zero; after it, perhaps, the request's header and words.
+/// Reads an answer: a negative error number, or zero, and perhaps the request's header and a text.
 fn verdict(message: Message<'_>) -> Result<(), NetlinkError> {
     let code = message.body.get(..4).and_then(|code| code.try_into().ok()).map_or(0, i32::from_ne_bytes);
     if code >= 0 {
@@ -298,7 +302,7 @@ impl NetlinkError {
         Self { request: Some(request), ..self }
     }
 
-    /// What was to be removed or read is not there.
+    /// True if the thing to remove or to read does not exist.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self.errno, Errno::NOENT | Errno::NODEV | Errno::SRCH | Errno::ADDRNOTAVAIL)
     }

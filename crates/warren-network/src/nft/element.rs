@@ -31,7 +31,7 @@ pub(super) struct Element {
     pub(super) value: Value,
 }
 
-/// What an element has besides its key.
+/// The data of an element, besides its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Nothing,
@@ -68,7 +68,8 @@ pub(super) fn link_key(link: &str) -> Vec<u8> {
     key
 }
 
-/// What a link can be: sets of links, and chains of the same name for their packets. The first are found fastest.
+/// The classes of links: sets of links, and chains of the same name for their packets. The first
+/// ones are found fastest.
 pub(super) const CLASSES: [&str; 4] = ["direct", "direct_but", "watched_open", "watched_closed"];
 
 /// The class that treats packets as these rules say.
@@ -173,7 +174,8 @@ fn last(network: Cidr) -> IpAddr {
     }
 }
 
-/// What is reached, from a source or from anywhere, in sets of ranges of several fields.
+/// Elements of sets of ranges of several fields, for the targets that a source, or anyone, may
+/// reach.
 fn ranges(sets: [&'static str; 2], source: Option<IpAddr>, reach: &Reach) -> Vec<Element> {
     let fits = |network: &Cidr| source.is_none_or(|source| same(source, network.address()));
     let range = |network: Cidr, transports: (u8, u8), ports: (u16, u16)| {
@@ -310,7 +312,8 @@ fn read_limit(bytes: &[u8]) -> Option<Value> {
 mod tests {
     use super::*;
 
-    /// Whether the ranges of a set hold an address, as the kernel looks it up: by the last boundary before it.
+    /// True if the ranges of a set hold an address, as the kernel looks it up: by the last boundary
+    /// before it.
     fn holds(elements: &[Element], set: &str, address: IpAddr) -> bool {
         let key = Key::default().with_address(address).0;
         let before = elements.iter().filter(|element| element.set == set && element.key <= key);

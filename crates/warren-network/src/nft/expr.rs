@@ -1,11 +1,12 @@
-//! What a rule is made of: loads into registers, comparisons, look-ups, and what is done in the end.
+//! The parts of a rule: loads into registers, comparisons, look-ups, and the verdict.
 
 use std::net::IpAddr;
 
 use super::wire::{LIST_ELEM, NFPROTO_IPV4, NFPROTO_IPV6, data, rule};
 use crate::netlink::Request;
 
-/// A register of four bytes; longer values go on into the next ones. The first comes after the verdict's.
+/// A register of four bytes; longer values go on into the next ones. The first comes after the
+/// verdict's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Register(pub(super) u8);
 
@@ -23,9 +24,9 @@ pub(super) enum Expr {
         to: Register,
     },
     Ct(Ct, Register),
-    /// Whom routing hands the packet to on the link.
+    /// The neighbour on the link that routing hands the packet to.
     NextHop(Family, Register),
-    /// What kind of address the destination is, as routing sees it.
+    /// The kind of the destination's address, as routing sees it.
     FibDestination(Register),
     Cmp {
         register: Register,

@@ -1,9 +1,11 @@
-//! The rules of a sandbox's own namespace, which belongs to the host: nothing inside can change them.
+//! The rules of a sandbox's own namespace, which belongs to the host: nothing inside can change
+//! them.
 //!
-//! Every address that a packet is handed to on a link becomes an entry of the machine's table of neighbours, one for all
-//! namespaces, and whoever fills it cuts off everybody. A program reaches any address "on the link" by not routing
-//! (`SO_DONTROUTE`, `MSG_DONTROUTE`), and every group and broadcast address without asking. So whatever leaves goes to the
-//! gateway, whose entry is there for good, or not at all. Packets come here before their neighbour is looked up.
+//! Every address that a packet is handed to on a link becomes an entry of the machine's table of
+//! neighbours, one for all namespaces, and a full table cuts off everybody. A program reaches
+//! any address "on the link" by not routing (`SO_DONTROUTE`, `MSG_DONTROUTE`), and every group and
+//! broadcast address without asking. So every packet goes to the gateway, whose entry is there
+//! for good, or not at all. Packets come here before their neighbour is looked up.
 
 use super::expr::{Base, Expr, FIRST, Family};
 use super::phrase::{accept, compare, discard, is, steps, towards};
@@ -16,7 +18,7 @@ const CHAIN: &str = "leave";
 const POSTROUTING: u32 = 4;
 const PRIORITY: i32 = 0;
 const DROP: u32 = 0;
-/// What every group's address of IPv6 begins with.
+/// The first byte of every group address of IPv6.
 const GROUPS_V6: u8 = 0xff;
 const DESTINATION_V6: u32 = 24;
 
@@ -27,7 +29,7 @@ pub(crate) fn confine() -> Result<(), NetlinkError> {
     Socket::open(Protocol::Netfilter)?.batch(requests)
 }
 
-/// What is not accepted is dropped.
+/// The rules. Packets that none of them accepts are dropped.
 fn rules() -> [Vec<Expr>; 4] {
     let first_byte = Expr::Payload { base: Base::Network, offset: DESTINATION_V6, length: 1, to: FIRST };
     let via = |family, gateway: &[u8]| {

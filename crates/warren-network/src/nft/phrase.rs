@@ -1,4 +1,5 @@
-//! The words that rules are put together from: each gives the steps for one condition or one consequence.
+//! The words that rules are put together from: each gives the steps for one condition or one
+//! consequence.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -72,7 +73,8 @@ pub(super) fn key<const N: usize>(parts: [Part; N]) -> Vec<Expr> {
     parts.into_iter().map(load).collect()
 }
 
-/// Who wants to reach what, as the sandbox's packets say it, and as the answers to them do.
+/// Loads the source and the target, as the sandbox's packets have them. Answers have them the other
+/// way round.
 pub(super) fn there(family: Family) -> Vec<Expr> {
     key([Part::Source(family), Part::Destination(family), Part::Transport, Part::DestinationPort])
 }
@@ -93,7 +95,7 @@ pub(super) fn compare(equal: bool, value: &[u8]) -> Expr {
     Expr::Cmp { register: FIRST, equal, value: value.to_vec() }
 }
 
-/// Whether a packet comes from a link whose name begins like this.
+/// Matches packets from a link whose name begins like this.
 pub(super) fn from(prefix: &str, comes: bool) -> Vec<Expr> {
     vec![Part::InLink.load(FIRST), compare(comes, prefix.as_bytes())]
 }
@@ -118,7 +120,7 @@ pub(super) fn port_is(part: Part, port: u16) -> Vec<Expr> {
     vec![part.load(FIRST), compare(true, &port.to_be_bytes())]
 }
 
-/// Whether the flow is in one of these states.
+/// Matches flows in one of these states.
 pub(super) fn ct_state(bits: u32) -> Vec<Expr> {
     vec![Expr::Ct(Ct::State, FIRST), masked(bits), compare(false, &0_u32.to_ne_bytes())]
 }
@@ -172,7 +174,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Whether a packet is for this address.
+/// Matches packets for this address.
 pub(super) fn to_address(address: IpAddr) -> Vec<Expr> {
     let family = Family::of(address);
     steps([is(family), vec![Part::Destination(family).load(FIRST), compare(true, &octets(address))]])

@@ -1,4 +1,4 @@
-//! What the kernel has: tables, and a table's rules and elements, read back.
+//! Reads the kernel's tables, and the rules and elements of one.
 
 use super::element::{Element, be32};
 use super::set::{SETS, Set};

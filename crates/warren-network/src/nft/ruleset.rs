@@ -3,23 +3,25 @@
 //! ```text
 //!   a sandbox's packet
 //!     spoofed   not from its own link, hardware address and address: dropped
-//!     arrive    what belongs to no flow, or answers one that others began: dropped
-//!     fresh     the first of a flow. Too many: refused; a protocol that policies do not speak of: refused
+//!     arrive    packets of no flow, or of one that others began: dropped
+//!     fresh     the first of a flow. Refused if there are too many, or no policy can open
+//!               the protocol
 //!     course    questions (port 53): to the DNS proxy
-//!     inside    other sandboxes, closed ranges, the host itself: refused, unless the operator has excepted it
+//!     inside    other sandboxes, closed ranges, the host itself: refused, unless the
+//!               operator has excepted it
 //!     judge     by the link's class; no class: dropped
 //!       direct, direct_but  forwarded, but for what is denied
 //!       watched_open        TCP, QUIC and what is denied refused, the rest forwarded
 //!       watched_closed      refused, but for what is opened and neither TCP nor denied
-//!     refuse    TCP goes to the egress proxy, which allows or explains; one that was forwarded so far is reset;
-//!               the rest is told, and answered that it is prohibited
-//!     outwards  only what was marked is forwarded, and not to where somebody else's NAT leads inside
+//!     refuse    TCP goes to the egress proxy, which allows or explains; a connection that was
+//!               forwarded so far is reset; the rest is reported and answered as prohibited
+//!     outwards  only marked packets are forwarded, and not where another NAT leads inside
 //! ```
 //!
-//! Every packet is judged, not only the first of a flow, so that a change holds for what is under way. What may be forwarded
-//! gets a mark; routing prohibits packets of sandboxes without any, so that nothing is open when the table is gone. Answers
-//! to a sandbox are judged by the same elements, the other way round. The host's other traffic leaves every chain at its
-//! first rule.
+//! Every packet is judged, not only the first of a flow, so that a change holds for what is under
+//! way. What may be forwarded gets a mark; routing prohibits packets of sandboxes without any, so
+//! that nothing is open when the table is gone. Answers to a sandbox are judged by the same
+//! elements, the other way round. The host's other traffic leaves every chain at its first rule.
 
 use super::element::CLASSES;
 use super::expr::{Expr, FIRST, Family, Limit};
@@ -33,7 +35,7 @@ use super::{Skeleton, log_group};
 use crate::netlink::Request;
 use crate::place::link_prefix;
 
-/// What the bits of our mark say: may be forwarded, is a question, is for the egress proxy.
+/// The bits of our mark: may be forwarded, is a question, is for the egress proxy.
 const FORWARDED: u32 = 0x1000;
 const QUESTION: u32 = 0x2000;
 const PROXIED: u32 = 0x3000;
@@ -48,12 +50,12 @@ const CT_DESTINATION_NAT: u32 = 32;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// What is copied of a packet that is told: enough for its addresses and ports.
+/// The bytes that are copied of a reported packet: enough for its addresses and ports.
 const TOLD_BYTES: u32 = 96;
 /// So many packets of one link are told.
 const TOLD: Limit = Limit { per_second: 20, burst: 60 };
 
-/// What a told packet was refused for.
+/// The reasons for which a reported packet was refused.
 const TOLD_POLICY: &str = "policy";
 pub(crate) const TOLD_LIMIT: &str = "limit";
 
@@ -83,8 +85,9 @@ const fn inner(name: &'static str) -> Chain {
     Chain { name, hook: None }
 }
 
-/// Those that others go to come first. Priorities: `spoofed` is before connections are looked up, `divert` before
-/// anybody else's destination NAT, the filters before other tables' so that it is our answer that a sandbox gets.
+/// The chains; those that others jump to come first. Priorities: `spoofed` is before connections
+/// are looked up, `divert` before other tables' destination NAT, and the filters before other
+/// tables' filters, so that a sandbox gets our answer.
 const CHAINS: [Chain; 25] = [
     inner("turned_away"),
     inner("refused"),
@@ -162,7 +165,7 @@ pub(super) fn rules(table: &str, block: u8, skeleton: &Skeleton) -> Vec<Request>
     groups.into_iter().flatten().map(request).collect()
 }
 
-/// What every packet of a sandbox passes first.
+/// The first rules for every packet of a sandbox.
 fn entrance(prefix: &str) -> Vec<Rule> {
     let mut rules = vec![("spoofed", steps([from(prefix, false), accept()]))];
     for (family, set) in both("pinned4", "pinned6") {
@@ -200,13 +203,13 @@ fn entrance(prefix: &str) -> Vec<Rule> {
     rules
 }
 
-/// Whether the operator has opened where a packet goes.
+/// Matches packets for a target that the operator has opened.
 fn excepted((family, set): (Family, &'static str)) -> Vec<Expr> {
     let there = key([Part::Destination(family), Part::Transport, Part::DestinationPort]);
     steps([is(family), there, found(set)])
 }
 
-/// What is open to whom.
+/// The rules that open targets.
 fn judgement() -> Vec<Rule> {
     let mut rules = Vec::new();
     for (chain, link) in [("judge", Part::InLink), ("back", Part::OutLink)] {
@@ -239,7 +242,7 @@ fn judgement() -> Vec<Rule> {
     rules
 }
 
-/// What becomes of the rest.
+/// The rules for all other packets.
 fn refusal(block: u8) -> Vec<Rule> {
     let told = |prefix| {
         let update = Expr::Update { set: "told", key: FIRST, limit: TOLD };

@@ -4,7 +4,7 @@ use super::expr::{Expr, Limit};
 use super::wire::{HEADER, LIST_ELEM, NEWSET, set};
 use crate::netlink::Request;
 
-/// What one part of a key is. Each takes whole words of four bytes.
+/// One part of a key. Each takes whole words of four bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Link,
@@ -13,7 +13,7 @@ pub(super) enum Field {
     V6,
     Transport,
     Port,
-    /// What kind an address is to routing.
+    /// The kind of an address, as routing sees it.
     Kind,
 }
 
@@ -21,7 +21,8 @@ pub(super) enum Field {
 pub(super) enum Holds {
     Values,
     Ranges,
-    /// Values with a limit each, which match when it is exceeded. This one is for those that bring none.
+    /// Values with a limit each, which match when it is exceeded. This one is for those that bring
+    /// none.
     Limits(Expr),
     /// Filled by packets, so many at most, each for so long.
     Recent {
@@ -35,7 +36,7 @@ pub(super) struct Set {
     pub(super) name: &'static str,
     pub(super) key: &'static [Field],
     pub(super) holds: Holds,
-    /// Whether its elements belong to links and stay when the rules are replaced.
+    /// Set if its elements belong to links and stay when the rules are replaced.
     pub(super) of_links: bool,
 }
 
@@ -66,8 +67,8 @@ pub(super) static SETS: [Set; 22] = [
     fixed("told", &[Link], Holds::Recent { most: 8192, ms: 10_000 }),
     of_links("pinned4", &[Link, Ether, V4], Holds::Values),
     of_links("pinned6", &[Link, Ether, V6], Holds::Values),
-    // One set for each class, and no map from links to chains: for each new element of such a map, the kernel walks
-    // all the others.
+    // One set for each class, and no map from links to chains: for each new element of such a map,
+    // the kernel walks all the others.
     of_links("direct", &[Link], Holds::Values),
     of_links("direct_but", &[Link], Holds::Values),
     of_links("watched_open", &[Link], Holds::Values),
@@ -96,7 +97,7 @@ impl Field {
         self.length().next_multiple_of(4)
     }
 
-    /// What `nft` calls it, so that it shows elements as people write them.
+    /// The number of the type that `nft` shows its elements as.
     fn shown_as(self) -> u32 {
         match self {
             Self::V4 => 7,

@@ -12,12 +12,12 @@ use super::{ClaimError, LinkRules, Skeleton, read, ruleset};
 use crate::netlink::{NetlinkError, Protocol, Request, Socket, text};
 use crate::place::BLOCKS;
 
-/// What the comment of every table of ours begins with. The number changes with the layout: elements of another layout mean
-/// something else, and such a table is made anew.
+/// The beginning of every comment of our tables. The number changes with the layout: elements of
+/// another layout mean something else, and such a table is made anew.
 const SIGNATURE: &str = "warren 1 ";
 const NAME: &str = "warren-";
 
-/// Whether others may change a table.
+/// A table's protection against changes by others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// Only this process, where the kernel knows such tables (Linux 6.9).
@@ -44,7 +44,7 @@ struct State {
     /// It was made by a version with another layout.
     is_foreign: bool,
     skeleton: Option<Skeleton>,
-    /// What the kernel has been told of each link.
+    /// The elements of each link that the kernel has.
     links: BTreeMap<String, Vec<Element>>,
     /// The chains and rules as they were after they were installed.
     fingerprint: Vec<Vec<u8>>,
@@ -71,7 +71,7 @@ fn name_of(block: u8) -> String {
     format!("{NAME}{block}")
 }
 
-/// Who a table says it belongs to, in whatever layout.
+/// The owner that a table's comment names, in any layout.
 fn owner(comment: Option<&str>) -> String {
     let mut words = comment.unwrap_or_default().splitn(3, ' ');
     match (words.next(), words.next(), words.next()) {
@@ -81,7 +81,7 @@ fn owner(comment: Option<&str>) -> String {
 }
 
 impl Table {
-    /// Makes the block's table, empty. Whoever makes it has the block.
+    /// Makes the block's table, empty. Its maker has the block.
     pub(crate) fn claim(block: u8, owner: &str, hold: Hold) -> Result<Self, ClaimError> {
         let mut socket = Socket::open(Protocol::Netfilter).map_err(ClaimError::Kernel)?;
         let name = name_of(block);
@@ -149,7 +149,7 @@ impl Table {
         &self.owner
     }
 
-    /// Whether nobody else can change it.
+    /// True if nobody else can change it.
     pub(crate) fn is_held(&self) -> bool {
         self.state().flags != 0
     }
@@ -195,7 +195,8 @@ impl Table {
         self.state().links.keys().cloned().collect()
     }
 
-    /// Whether the kernel has what it was told. Cheap as long as nobody has changed any table.
+    /// True if the kernel still has what it was given. Cheap as long as nobody has changed any
+    /// table.
     pub(crate) fn is_intact(&self) -> Result<bool, NetlinkError> {
         let state = &mut *self.state();
         let now = read::generation(&mut state.socket)?;
@@ -210,7 +211,8 @@ impl Table {
         Ok(is_sound)
     }
 
-    /// Makes the table anew with all that the kernel was told, whatever is there now. Until then, nothing is forwarded.
+    /// Makes the table anew with all that the kernel was told, whatever is there now. Until then,
+    /// nothing is forwarded.
     pub(crate) fn restore(&self) -> Result<(), NetlinkError> {
         self.make_anew(&mut self.state())
     }
@@ -277,7 +279,8 @@ impl Table {
 }
 
 impl State {
-    /// One transaction. Whoever else has changed any table meanwhile makes the next check a thorough one.
+    /// One transaction. Whoever else has changed any table meanwhile makes the next check a
+    /// thorough one.
     fn commit(&mut self, requests: Vec<Request>) -> Result<(), NetlinkError> {
         if requests.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What the table does, asked of a real kernel in network namespaces that end with the test.
+//! The effects of the table, asked of a real kernel in network namespaces that end with the test.
 
 mod changes;
 mod exceptions;

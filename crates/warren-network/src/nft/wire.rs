@@ -1,6 +1,7 @@
-//! The numbers of nf_tables: kinds of messages, attributes and flags, as the kernel's `nf_tables.h` has them.
+//! The numbers of nf_tables: kinds of messages, attributes and flags, as the kernel's `nf_tables.h`
+//! has them.
 
-/// What precedes the attributes of every message: family, version, resource.
+/// The header before the attributes of every message: family, version, resource.
 pub(super) const HEADER: [u8; 4] = [NFPROTO_INET, 0, 0, 0];
 const NFPROTO_INET: u8 = 1;
 pub(super) const NFPROTO_IPV4: u8 = 2;

@@ -1,8 +1,9 @@
-//! Whether a program that looks after the machine's network takes links of sandboxes for its own: they lose their addresses then, and
-//! nothing works any more, without a word.
+//! Looks for programs that manage the machine's network and would take sandboxes' links for their
+//! own. The links would lose their addresses then, and nothing would work any more, without a word.
 //!
-//! systemd-networkd goes by the first file, in the order of names, that matches a link. Ours says that it is to be left alone, and is
-//! written when the first network is opened; a file that comes before it wins all the same.
+//! systemd-networkd goes by the first file, in the order of names, that matches a link. Ours says
+//! that it is to be left alone, and is written when the first network is opened; a file that comes
+//! before it wins all the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -43,7 +44,7 @@ fn judge(root: &Path, networkd: bool, network_manager: bool) -> Check {
             ),
         );
     }
-    // Where systemd runs, whoever opens a network writes a rule that marks them.
+    // Where systemd runs, opening a network writes a rule that marks them.
     if network_manager && !root.join("run/systemd/system").is_dir() && !is_marked(root) {
         return warning(
             name,
@@ -74,7 +75,7 @@ fn is_running(program: &str) -> bool {
 /// The file by which networkd would take a link of ours.
 fn captor(root: &Path) -> Option<PathBuf> {
     let mut files: BTreeMap<String, PathBuf> = BTreeMap::new();
-    // As if ours were there: whoever opens a network writes it.
+    // As if ours were there: opening a network writes it.
     let written = root.join(NETWORKD.trim_start_matches('/'));
     files.insert(ours().to_owned(), written.clone());
     for directory in DIRECTORIES.iter().rev() {
@@ -96,7 +97,7 @@ fn captor(root: &Path) -> Option<PathBuf> {
     None
 }
 
-/// What a file says of the links it is for, as far as it can be told without asking.
+/// The links that a file is for, as far as that can be told from the file alone.
 #[derive(Debug, Default)]
 struct Rule {
     names: Option<Vec<String>>,
@@ -162,7 +163,7 @@ impl Rule {
         }
     }
 
-    /// Whether a link of ours is meant. A file that names no links is for none.
+    /// True if it is for a link of ours. A file that names no links is for none.
     fn matches(&self) -> bool {
         let link = Place { block: 0, number: 1 }.link();
         let asked = [&self.names, &self.types, &self.kinds, &self.drivers];
@@ -220,8 +221,8 @@ fn is_in_set(set: &[u8], byte: u8) -> bool {
     found != inverted
 }
 
-/// Whether a rule of udev, or NetworkManager's own settings, have it leave alone what is like our links. Its own package has such a
-/// rule for every link of two ends.
+/// True if a rule of udev, or NetworkManager's own settings, have it leave links like ours alone.
+/// Its own package has such a rule for every veth link.
 fn is_marked(root: &Path) -> bool {
     let texts = |directory: &str| {
         let entries = fs::read_dir(root.join(directory)).into_iter().flatten().flatten();

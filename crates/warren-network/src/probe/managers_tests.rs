@@ -18,7 +18,7 @@ fn by(files: &[(&str, &str)]) -> Option<String> {
     captor(root.path()).map(|path| path.strip_prefix(root.path()).unwrap().display().to_string())
 }
 
-/// What Debian ships, and what people write to have every card configured.
+/// A file that Debian ships, and one that people write to have every card configured.
 const SHIPPED: (&str, &str) = (
     "usr/lib/systemd/network/80-container-ve.network",
     "[Match]\nKind=veth\nName=ve-*\n[Network]\nDHCPServer=yes\n",

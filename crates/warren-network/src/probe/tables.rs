@@ -7,13 +7,13 @@ use warren_core::Check;
 use super::{ok, warning};
 use crate::namespace;
 
-/// What a table of neighbours has by default: enough, as none of ours counts.
+/// The default size of a table of neighbours: enough, as none of ours counts.
 const USUAL_NEIGHBOURS: u64 = 1024;
-/// What a machine with a gigabyte remembers by default.
+/// The default size of the connection table on a machine with a gigabyte.
 const USUAL_CONNECTIONS: u64 = 65_536;
 
-/// Entries of ours are there for good, which the kernel neither counts nor throws away; but whatever else fills the table cuts
-/// off the host itself.
+/// Entries of ours are there for good, which the kernel neither counts nor throws away; but
+/// whatever else fills the table cuts off the host itself.
 pub(super) fn neighbours() -> Check {
     let name = "neighbours";
     let most = ["ipv4", "ipv6"]
@@ -40,7 +40,7 @@ fn judge_neighbours(name: &'static str, most: Option<u64>, known: u64) -> Check 
     }
 }
 
-/// Those of the host that are not there for good.
+/// The host's neighbours that are not permanent.
 fn known_neighbours() -> u64 {
     const PERMANENT: &str = "0x6";
     let text = fs::read_to_string("/proc/net/arp").unwrap_or_default();

@@ -12,7 +12,8 @@ const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 const V6_HEADER: usize = 40;
 
-/// Where a packet came from and was going. `None` for what is cut short, and for protocols that policies do not speak of.
+/// Where a packet came from and was going. `None` for what is cut short, and for protocols that
+/// policies do not speak of.
 pub(super) fn read(bytes: &[u8]) -> Option<Refusal> {
     let (source, destination, number, transport): (IpAddr, IpAddr, u8, &[u8]) = match bytes.first()? >> 4 {
         4 => {

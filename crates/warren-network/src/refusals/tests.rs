@@ -42,7 +42,7 @@ impl NetworkObserver for Heard {
     }
 }
 
-/// What is told of a refusal under a policy.
+/// The report of a refusal under a policy.
 fn entry(policy: &NetworkPolicy, exceptions: Vec<NetworkRule>, refusal: &Refusal) -> Option<NetworkEntry> {
     let book = Book::new(exceptions);
     let (sender, heard) = mpsc::channel();

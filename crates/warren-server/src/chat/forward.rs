@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
-use warren_core::{Owner, SandboxId, SandboxRecord, Status};
-use warren_engine::{Engine, EngineError};
+use warren_core::{SandboxId, SandboxRecord, Status};
+use warren_engine::{EngineError, Sandbox};
 
 /// Connections that one sandbox may have at a time.
 const MOST_CONNECTIONS: usize = 256;
@@ -28,7 +28,6 @@ const PATIENCE_MS: u64 = 60_000;
 
 /// The addresses that are open. Dropping it closes them all.
 pub(super) struct Forwarders {
-    engine: Engine,
     open: Mutex<HashMap<SandboxId, Forwarder>>,
     shutdown: CancellationToken,
 }
@@ -39,26 +38,20 @@ struct Forwarder {
 }
 
 impl Forwarders {
-    pub(super) fn new(engine: Engine, shutdown: CancellationToken) -> Self {
-        Self { engine, open: Mutex::default(), shutdown }
+    pub(super) fn new(shutdown: CancellationToken) -> Self {
+        Self { open: Mutex::default(), shutdown }
     }
 
     /// Where the service on this port of the sandbox answers, from now until the sandbox ends.
-    pub(super) async fn expose(
-        &self,
-        owner: &Owner,
-        sandbox: &SandboxId,
-        port: u16,
-    ) -> io::Result<SocketAddr> {
+    pub(super) async fn expose(&self, sandbox: &Sandbox, port: u16) -> io::Result<SocketAddr> {
         let mut open = self.open.lock().await;
         open.retain(|_, forwarder| !forwarder.task.is_finished());
-        if let Some(forwarder) = open.get(sandbox) {
+        if let Some(forwarder) = open.get(sandbox.id()) {
             return Ok(forwarder.address);
         }
-        let listener = listen(sandbox, port).await?;
+        let listener = listen(sandbox.id(), port).await?;
         let address = listener.local_addr()?;
-        let target =
-            Target { engine: self.engine.clone(), owner: owner.clone(), sandbox: sandbox.clone(), port };
+        let target = Target { sandbox: sandbox.clone(), port };
         let shutdown = self.shutdown.clone();
         let task = tokio::spawn(async move {
             tokio::select! {
@@ -67,7 +60,7 @@ impl Forwarders {
                 () = shutdown.cancelled() => {}
             }
         });
-        open.insert(sandbox.clone(), Forwarder { address, task });
+        open.insert(sandbox.id().clone(), Forwarder { address, task });
         Ok(address)
     }
 
@@ -90,9 +83,7 @@ impl Drop for Forwarder {
 /// What an address stands for.
 #[derive(Clone)]
 struct Target {
-    engine: Engine,
-    owner: Owner,
-    sandbox: SandboxId,
+    sandbox: Sandbox,
     port: u16,
 }
 
@@ -114,20 +105,20 @@ impl Target {
     }
 
     async fn carry(self, mut caller: TcpStream) {
-        let service = self.engine.connect(&self.owner, &self.sandbox, self.port).await;
+        let service = self.sandbox.connect(self.port).await;
         match service {
             Ok(mut service) => drop(tokio::io::copy_bidirectional(&mut caller, &mut service).await),
             Err(error) => {
-                tracing::debug!(sandbox.id = %self.sandbox, %error, "nothing answers in a chat's sandbox")
+                tracing::debug!(sandbox.id = %self.sandbox.id(), %error, "nothing answers in a chat's sandbox")
             }
         }
     }
 
     /// Returns once there is nothing more to forward to.
     async fn ended(&self) {
-        let mut seen = self.engine.sandbox(&self.owner, &self.sandbox).await;
+        let mut seen = self.sandbox.record().await;
         while let Some(generation) = generation_if_alive(&seen) {
-            seen = self.engine.changed(&self.owner, &self.sandbox, generation, PATIENCE_MS).await;
+            seen = self.sandbox.changed(generation, PATIENCE_MS).await;
         }
     }
 }

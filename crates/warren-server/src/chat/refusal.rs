@@ -4,11 +4,12 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::json;
+use warren_core::ErrorCode;
 use warren_engine::{ChatError, EngineError};
 use warren_wire::api::Problem;
 
-use crate::error::ApiError;
-use crate::limits::read_body;
+use crate::error::{ApiError, name_of, status_of};
+use warren_face::body::read_body;
 
 /// When a start that failed is worth another try.
 const RETRY_AFTER_S: u64 = 5;
@@ -19,8 +20,8 @@ const MOST_PROBLEM_BYTES: usize = 256 << 10;
 /// Why the chat service does not do what was asked.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    Conflict,
-    VolumeNotAllowed,
+    /// One that callers know by its name alone.
+    Named(ErrorCode),
     StartFailed(String),
     Invalid(Vec<Wrong>),
     /// Whatever every interface refuses alike; reworded on its way out.
@@ -74,10 +75,10 @@ impl From<ApiError> for Refusal {
 impl From<ChatError> for Refusal {
     fn from(error: ChatError) -> Self {
         match error {
-            ChatError::Conflict => Self::Conflict,
-            ChatError::VolumeNotAllowed => Self::VolumeNotAllowed,
-            ChatError::Engine(EngineError::Invalid { field, message }) => {
-                Self::Invalid(vec![Wrong::field("value_error", &field, message)])
+            ChatError::Conflict | ChatError::VolumeNotAllowed => Self::Named(error.code()),
+            ChatError::Engine(EngineError::Invalid { field, wording }) => {
+                let name = name_of(&field);
+                Self::Invalid(vec![Wrong::field("value_error", &name, wording.of(&name))])
             }
             ChatError::StartFailed(error) | ChatError::Engine(error) => {
                 let error = ApiError::from(error);
@@ -91,12 +92,11 @@ impl From<ChatError> for Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         match self {
-            Self::Conflict => detail(StatusCode::CONFLICT, json!("sandbox_conflict")),
-            Self::VolumeNotAllowed => detail(StatusCode::FORBIDDEN, json!("volume_not_allowed")),
-            Self::Invalid(wrong) => detail(StatusCode::UNPROCESSABLE_ENTITY, json!(wrong)),
+            Self::Named(code) => detail(status_at_start(code), json!(code.as_str())),
+            Self::Invalid(wrong) => detail(status_at_start(ErrorCode::InvalidValue), json!(wrong)),
             Self::StartFailed(reason) => {
-                let mut response =
-                    detail(StatusCode::SERVICE_UNAVAILABLE, json!(format!("sandbox_start_failed: {reason}")));
+                let status = status_at_start(ErrorCode::StartFailed);
+                let mut response = detail(status, json!(format!("sandbox_start_failed: {reason}")));
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
                 response
             }
@@ -121,4 +121,24 @@ pub(super) async fn reworded(response: Response) -> Response {
 
 fn detail(status: StatusCode, detail: serde_json::Value) -> Response {
     (status, axum::Json(json!({"detail": detail}))).into_response()
+}
+
+/// The status for a code that kept a chat from its sandbox. Whatever else fails there is a start that failed.
+fn status_at_start(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::SandboxConflict | ErrorCode::VolumeNotAllowed | ErrorCode::InvalidValue => status_of(code),
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_testkit::assert_error_column;
+
+    use super::*;
+
+    #[test]
+    fn the_table_of_errors_has_the_statuses_of_chats() {
+        assert_error_column("chat", |code| status_at_start(code).as_u16().to_string());
+    }
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use warren_core::{CopyBound, Limits, RunLimits, Timeouts};
 use warren_engine::{DiskThresholds, LabourLimits, Settings, Share};
+use warren_face::{AuthSettings, HttpSettings, PortSettings};
 
 use super::sections::{Config, LimitSettings};
 
@@ -54,6 +55,26 @@ impl Config {
             pause_drain_ms: self.snapshots.pause_drain_s.saturating_mul(1000),
             network: self.network.settings(network),
             labour: self.limits.labour(),
+        }
+    }
+}
+
+impl Config {
+    /// What faces take of it.
+    pub(crate) fn of_faces(&self) -> warren_face::Settings {
+        warren_face::Settings {
+            auth: AuthSettings {
+                enabled: self.auth.enabled,
+                max_failures: self.auth.max_failures,
+                failure_window: self.auth.failure_window,
+            },
+            http: HttpSettings {
+                max_body: self.http.max_body.0,
+                max_upload: self.http.max_upload.0,
+                read_timeout: self.http.read_timeout,
+                request_timeout: self.http.request_timeout,
+            },
+            ports: PortSettings { domain: self.ports.domain.clone(), behind_tls: self.ports.behind_tls },
         }
     }
 }

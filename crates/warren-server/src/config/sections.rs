@@ -12,6 +12,7 @@ use warren_core::{
 };
 
 use super::assigned::Assigned;
+use super::backends::EnabledBackends;
 use super::error::ConfigError;
 use super::network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
 use super::value::{LogFormat, LogLevel, Setting};
@@ -99,6 +100,11 @@ sections! {
         prepared_networks: u32 = "16";
         /// How long requests may take to end when the server is told to.
         shutdown_grace: Duration = "10s";
+    }
+    /// What isolates sandboxes.
+    backends: Backends {
+        /// Which backends are on, in the order in which they are tried for a sandbox that names none. `native` is the kernel's own namespaces, and needs no other program.
+        enabled: EnabledBackends = "[native]";
     }
     /// API keys.
     auth: Auth {

@@ -2,8 +2,8 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use serde_norway::Value;
-use warren_core::network::{PolicyError, Target};
-use warren_core::{Limits, NetworkPolicy};
+use warren_core::network::{PolicyError, PolicyFault, Target};
+use warren_core::{Field, Limits, NetworkLimit, NetworkPolicy, PolicyField};
 
 use super::assigned::Assigned;
 use super::error::ConfigError;
@@ -167,14 +167,17 @@ impl Check<'_> {
 
     fn policy(&self, prefix: &str, policy: NetworkPolicy) -> Result<(), ConfigError> {
         policy.validate(&[]).map_err(|error| match error {
-            PolicyError::Limit { field: "down_bytes_per_s", least, .. } => {
-                self.wrong("network.download", &format!("must be 0 or at least {least}"))
-            }
-            PolicyError::Limit { field: "up_bytes_per_s", least, .. } => {
-                self.wrong("network.upload", &format!("must be 0 or at least {least}"))
-            }
-            PolicyError::Limit { field, least, most } => {
-                self.wrong(&format!("{prefix}{field}"), &format!("must be between {least} and {most}"))
+            PolicyError { field: PolicyField::Limit(limit), fault: PolicyFault::Range { least, most } } => {
+                match limit {
+                    NetworkLimit::Download => {
+                        self.wrong("network.download", &format!("must be 0 or at least {least}"))
+                    }
+                    NetworkLimit::Upload => {
+                        self.wrong("network.upload", &format!("must be 0 or at least {least}"))
+                    }
+                    NetworkLimit::Connections | NetworkLimit::NewConnections => self
+                        .wrong(&format!("{prefix}{limit}"), &format!("must be between {least} and {most}")),
+                }
             }
             error => self.wrong("network.default", &error.to_string()),
         })
@@ -182,7 +185,8 @@ impl Check<'_> {
 
     fn possible(&self, prefix: &str, limits: &Limits) -> Result<(), ConfigError> {
         limits.validate().map_err(|error| {
-            let name = if error.field == "lifetime_s" { "ttl" } else { error.field };
+            let name =
+                if error.field == Field::Lifetime { "ttl".to_owned() } else { error.field.to_string() };
             self.wrong(
                 &format!("{prefix}{name}"),
                 &format!("must be between {} and {}", error.least, error.most),

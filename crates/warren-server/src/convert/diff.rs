@@ -1,13 +1,10 @@
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use warren_core::{Change, ChangeKind, Conflict, DiffOptions, Entry, EntryKind, TextDiff};
+use warren_core::{Change, DiffOptions, Entry, EntryKind, TextDiff};
 use warren_wire::api;
 
-use super::time::rfc3339;
-use crate::error::ApiError;
+use super::rfc3339;
+use crate::error::{ApiError, change_kind, path_as_text};
 use crate::extract::Params;
 
 const USUAL_LIMIT: u64 = 1000;
@@ -19,11 +16,11 @@ pub(crate) const MOST_TEXTS: u64 = 1000;
 const LONGEST_PATH: usize = 4095;
 
 pub(crate) fn change(change: &Change) -> api::FileDiff {
-    let (path, path_base64) = named(&change.path);
+    let (path, path_base64) = path_as_text(&change.path);
     api::FileDiff {
         path,
         path_base64,
-        kind: kind(change.kind()),
+        kind: change_kind(change.kind()),
         before: change.before.as_ref().map(state),
         after: change.after.as_ref().map(state),
         text: match &change.text {
@@ -34,11 +31,6 @@ pub(crate) fn change(change: &Change) -> api::FileDiff {
         binary: change.text == Some(TextDiff::Binary),
         too_large: change.text == Some(TextDiff::TooLarge),
     }
-}
-
-pub(crate) fn conflict(conflict: &Conflict) -> api::Conflict {
-    let (path, path_base64) = named(&conflict.path);
-    api::Conflict { path, path_base64, ours: kind(conflict.ours), theirs: kind(conflict.theirs) }
 }
 
 pub(crate) fn diff_options(params: &Params) -> Result<DiffOptions, ApiError> {
@@ -74,12 +66,6 @@ pub(crate) fn inside(field: &str, text: &str) -> Result<PathBuf, ApiError> {
     Ok(path.components().collect())
 }
 
-fn named(path: &Path) -> (String, Option<String>) {
-    let bytes = path.as_os_str().as_bytes();
-    let base64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
-    (String::from_utf8_lossy(bytes).into_owned(), base64)
-}
-
 fn state(entry: &Entry) -> api::FileState {
     api::FileState {
         kind: file_type(entry.kind),
@@ -88,14 +74,6 @@ fn state(entry: &Entry) -> api::FileState {
         uid: entry.uid,
         gid: entry.gid,
         modified_at: rfc3339(u64::try_from(entry.mtime_unix_ms).unwrap_or(0)),
-    }
-}
-
-fn kind(kind: ChangeKind) -> api::DiffKind {
-    match kind {
-        ChangeKind::Added => api::DiffKind::Added,
-        ChangeKind::Changed => api::DiffKind::Changed,
-        ChangeKind::Removed => api::DiffKind::Removed,
     }
 }
 
@@ -114,6 +92,7 @@ fn file_type(kind: EntryKind) -> api::FileType {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use warren_core::EventRecord;
 use warren_wire::api;
 
-use super::time::rfc3339;
+use super::rfc3339;
 
 pub(crate) fn event(record: &EventRecord) -> api::Event {
     let mut data: BTreeMap<String, Value> = match serde_json::to_value(&record.event) {

@@ -2,7 +2,7 @@ use warren_core::{Action, FileDeed, JournalEntry};
 use warren_engine::{LogEntry, PathState};
 use warren_wire::api;
 
-use super::time::rfc3339;
+use super::rfc3339;
 
 pub(crate) fn log_entry(log: &LogEntry) -> api::JournalEntry {
     api::JournalEntry { changed: log.changed, ..journal_entry(&log.entry) }

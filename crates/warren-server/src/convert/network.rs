@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use warren_core::network::{Grant, GrantEffect, Protocol, RuleError};
 use warren_core::{
-    NetworkLimits, NetworkMode, NetworkPolicy, NetworkRule, NetworkUsage, NetworkVerdict, SandboxId,
-    SecretName,
+    Field, NetworkLimits, NetworkMode, NetworkPolicy, NetworkRule, NetworkUsage, NetworkVerdict, PolicyField,
+    SandboxId, SecretName,
 };
-use warren_engine::{EngineError, NetworkAsk, NetworkSettings, NetworkSighting, NetworkView};
+use warren_engine::{EngineError, NetworkAsk, NetworkSettings, NetworkSighting, NetworkView, Wording};
 use warren_wire::api;
 
-use super::time::rfc3339;
-use crate::error::ApiError;
+use super::rfc3339;
+use crate::error::{ApiError, name_of};
 
 /// Rules that one request may add.
 const MOST_NEW_RULES: usize = 64;
@@ -33,7 +33,7 @@ pub(crate) fn network_policy(
     };
     policy
         .validate(&settings.exceptions)
-        .map_err(|error| ApiError::invalid(field(at, &error.field()), error.to_string()))?;
+        .map_err(|error| ApiError::invalid(field(at, &error.field.to_string()), error.to_string()))?;
     Ok(policy)
 }
 
@@ -68,9 +68,9 @@ fn limits(
         down_bytes_per_s: body.down_bytes_per_s.or(own.down_bytes_per_s),
         up_bytes_per_s: body.up_bytes_per_s.or(own.up_bytes_per_s),
     };
-    if let Some(name) = limits.exceeds(&most) {
-        let detail = format!("`{name}` is more than this server allows");
-        return Err(ApiError::invalid(field(at, &format!("limits.{name}")), detail));
+    if let Some(limit) = limits.exceeds(&most) {
+        let detail = format!("`{limit}` is more than this server allows");
+        return Err(ApiError::invalid(field(at, &PolicyField::Limit(limit).to_string()), detail));
     }
     Ok(limits)
 }
@@ -174,23 +174,25 @@ pub(crate) fn effect(answer: api::NetworkEffect) -> GrantEffect {
     }
 }
 
-/// A refusal of the engine, which speaks of a sandbox's `network`, where that is the whole body.
+/// A refusal of the engine, where a sandbox's network is the whole body.
 pub(crate) fn unnested(error: EngineError) -> ApiError {
     match error {
-        EngineError::Invalid { field, message } => {
-            let own = |text: String| text.strip_prefix("network.").map(str::to_owned).unwrap_or(text);
-            ApiError::invalid(own(field), own(message))
+        EngineError::Invalid { field: Field::Network(part), wording } => {
+            let name = part.to_string();
+            ApiError::invalid(name.as_str(), wording.of(&name))
         }
         error => error.into(),
     }
 }
 
-/// A refusal of the engine, which speaks of the policy that the rules of the body would have made.
+/// A refusal of the engine of the policy that the rules of the body would have made.
 pub(crate) fn of_rules(error: EngineError) -> ApiError {
     match error {
-        EngineError::Invalid { field, message } if field.starts_with("network.") => {
-            let own = message.strip_prefix(&format!("{field}: ")).map(str::to_owned);
-            ApiError::invalid("rules", own.unwrap_or(message))
+        EngineError::Invalid { field: Field::Network(_), wording: Wording::Reason(reason) } => {
+            ApiError::invalid("rules", reason)
+        }
+        EngineError::Invalid { field: field @ Field::Network(_), wording } => {
+            ApiError::invalid("rules", wording.of(&name_of(&field)))
         }
         error => error.into(),
     }

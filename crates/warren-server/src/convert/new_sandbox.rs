@@ -9,7 +9,7 @@ use warren_engine::{EngineError, NewSandbox, Settings};
 use warren_wire::api;
 
 use super::network::network_policy;
-use crate::error::ApiError;
+use crate::error::{ApiError, name_of};
 
 const LONGEST_BACKEND: usize = 63;
 
@@ -51,6 +51,8 @@ pub(crate) fn new_sandbox(
             kind,
             metadata: body.metadata,
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
+            start: None,
+            build: None,
             annotations: Default::default(),
             from: body.snapshot_id.map(|id| snapshot_id(&id, &format!("{at}snapshot_id"))).transpose()?,
             automatic: body.history.map(automatic),
@@ -100,22 +102,11 @@ fn cpus_of(cpus: f64, at: &str) -> Result<Cpus, ApiError> {
     format!("{cpus:.3}").parse().map_err(|_| wrong())
 }
 
-/// The interface's name of what a spec calls otherwise.
+/// The name of what is wrong with a spec. A variable is named too.
 fn spec_field(error: &SpecError) -> String {
     match error {
-        SpecError::Limits(error) => match error.field {
-            "memory" => "memory_mib".to_owned(),
-            "disk" => "disk_mib".to_owned(),
-            "lifetime_s" => "ttl_s".to_owned(),
-            same => same.to_owned(),
-        },
         SpecError::EnvValue { name } => format!("env.{name}"),
-        SpecError::EnvName { .. } | SpecError::EnvTooLarge { .. } => "env".to_owned(),
-        SpecError::Labels { .. } => "labels".to_owned(),
-        SpecError::User { .. } => "user".to_owned(),
-        SpecError::Hostname { .. } => "hostname".to_owned(),
-        SpecError::Path { field, .. } => (*field).to_owned(),
-        SpecError::MountTarget { .. } | SpecError::TooManyMounts { .. } => "mounts".to_owned(),
+        error => name_of(&error.field()),
     }
 }
 
@@ -140,26 +131,11 @@ pub(crate) fn timeouts(body: &api::TimeoutsRequest, settings: &Settings) -> Time
     }
 }
 
-/// A refusal of the engine, which knows a new sandbox's fields but not where in the request they stand.
+/// A refusal of the engine, where the fields of a new sandbox stand at this place of the request.
 pub(crate) fn nested(error: EngineError, at: &str) -> ApiError {
-    const OF_SANDBOXES: [&str; 11] = [
-        "template",
-        "memory_mib",
-        "cpus",
-        "pids",
-        "disk_mib",
-        "inodes",
-        "open_files",
-        "ttl_s",
-        "mounts",
-        "network",
-        "timeouts",
-    ];
     match error {
-        EngineError::Invalid { field, message } => {
-            let top = field.split('.').next().unwrap_or_default();
-            let at = if OF_SANDBOXES.contains(&top) { at } else { "" };
-            ApiError::invalid(format!("{at}{field}"), message)
+        EngineError::Invalid { field, wording } if field.is_of_new_sandbox() => {
+            ApiError::of_field(&field, &wording, at)
         }
         error => error.into(),
     }

@@ -1,13 +1,19 @@
 use std::collections::BTreeMap;
 
-use warren_core::SandboxId;
+use warren_core::{PortSettings, SandboxId};
+use warren_face::address::Address;
+use warren_face::link_keys::LinkKeys;
 use warren_wire::api;
 
-use crate::proxy::{self, Address, PORT_HEADER, PortsOf, SANDBOX_HEADER};
+use crate::proxy::{self, PORT_HEADER, SANDBOX_HEADER};
 
 /// How a port is reached, with the token that opens it.
-pub(crate) fn port(ports: &PortsOf, address: &Address, sandbox: &SandboxId, port: u16) -> api::Port {
-    let settings = ports.book.of(sandbox, port);
+pub(crate) fn port(
+    (keys, settings): (&LinkKeys, PortSettings),
+    address: &Address,
+    sandbox: &SandboxId,
+    port: u16,
+) -> api::Port {
     api::Port {
         port,
         url: address.url(sandbox, port),
@@ -17,7 +23,7 @@ pub(crate) fn port(ports: &PortsOf, address: &Address, sandbox: &SandboxId, port
             (PORT_HEADER.to_owned(), port.to_string()),
         ]),
         public: settings.public,
-        token: proxy::token(&ports.keys, sandbox, port),
+        token: proxy::token(keys, sandbox, port),
         host_header: settings.host,
     }
 }

@@ -2,7 +2,7 @@ use warren_core::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals}
 use warren_engine::Allowance;
 use warren_wire::api;
 
-use super::time::rfc3339;
+use super::rfc3339;
 use crate::error::ApiError;
 
 /// Numbers above this one lose their last digits in some readers of JSON.

@@ -10,7 +10,7 @@ use warren_wire::api;
 
 use super::network::{network, network_usage};
 use super::new_sandbox::on_expiry;
-use super::time::rfc3339;
+use super::rfc3339;
 use crate::error::ApiError;
 
 const LONGEST_DRAIN_MS: u64 = 600_000;
@@ -123,13 +123,17 @@ pub(crate) fn drain(body: &api::PauseSandbox) -> Result<Option<Duration>, ApiErr
 fn status(status: Status) -> api::SandboxStatus {
     match status {
         Status::Creating => api::SandboxStatus::Creating,
-        Status::Syncing => api::SandboxStatus::Syncing,
         Status::Ready => api::SandboxStatus::Ready,
         Status::Paused => api::SandboxStatus::Paused,
         Status::Stopping => api::SandboxStatus::Stopping,
         Status::Stopped => api::SandboxStatus::Stopped,
         Status::Failed => api::SandboxStatus::Failed,
     }
+}
+
+/// The state of that name, if sandboxes have it.
+pub(crate) fn status_named(named: api::SandboxStatus) -> Option<Status> {
+    Status::ALL.into_iter().find(|known| status(*known) == named)
 }
 
 pub(super) fn sandbox_type(kind: SandboxKind) -> api::SandboxType {

@@ -2,7 +2,7 @@ use warren_core::{DiskSpace, TemplateInfo};
 use warren_engine::{Health, HealthStatus, Mode, Stats};
 use warren_wire::api;
 
-use super::time::rfc3339;
+use super::rfc3339;
 
 /// Strangers learn whether the server works, and nothing of what it does.
 pub(crate) fn health(health: Health, no_network: Option<String>, to_strangers: bool) -> api::Health {

@@ -7,10 +7,10 @@ use warren_engine::{
 use warren_wire::api;
 
 use super::new_sandbox::{checked_backend, new_sandbox, timeouts};
+use super::rfc3339;
 use super::run::{run, run_limits, totals};
 use super::sandbox as sandboxes;
 use super::sandbox::{sandbox, sandbox_type, times};
-use super::time::rfc3339;
 use crate::error::ApiError;
 
 pub(crate) fn session(record: &SessionRecord) -> api::Session {

@@ -8,12 +8,12 @@ use warren_engine::{
 };
 use warren_wire::api;
 
-use super::diff::{change, conflict};
+use super::diff::change;
 use super::new_sandbox::on_expiry;
+use super::rfc3339;
 use super::sandbox::sandbox;
 use super::session::session;
-use super::time::rfc3339;
-use crate::error::ApiError;
+use crate::error::{ApiError, conflict};
 use crate::extract::Params;
 
 const LONGEST_NAME: usize = 128;
@@ -195,7 +195,8 @@ fn milliseconds(time: Duration) -> f64 {
 fn reason(reason: SnapshotReason) -> api::SnapshotReason {
     match reason {
         SnapshotReason::Start => api::SnapshotReason::Start,
-        SnapshotReason::Request => api::SnapshotReason::Request,
+        // Who keeps it as an image asked for it.
+        SnapshotReason::Request | SnapshotReason::Image => api::SnapshotReason::Request,
         SnapshotReason::Turn => api::SnapshotReason::Turn,
         SnapshotReason::Tool => api::SnapshotReason::Tool,
         SnapshotReason::Command => api::SnapshotReason::Command,

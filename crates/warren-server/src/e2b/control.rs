@@ -14,20 +14,21 @@ mod page;
 mod place;
 mod snapshots;
 
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::{Method, StatusCode, Uri};
 use serde_json::{Value, json};
+use warren_core::ErrorCode;
 use warren_core::{SandboxId, SandboxRecord};
 use warren_engine::HealthStatus;
+use warren_face::auth::Caller;
+use warren_face::gate;
 
 use super::{logs, metrics, network, templates};
-use crate::auth::{self, Caller};
 use crate::state::AppState;
-use crate::{foreign, limits, logging, request_id};
 
 pub(crate) use answer::{Shown, shown_as};
 pub(crate) use error::E2bError;
@@ -37,37 +38,29 @@ pub(crate) use place::Place;
 
 /// Every route, behind the layers that all of them share.
 pub(crate) fn router(state: &AppState) -> Router {
-    let mut keyed = keyed().layer(middleware::from_fn_with_state(state.clone(), auth::required));
+    let mut keyed = keyed().layer(middleware::from_fn_with_state(state.desk.clone(), gate::required));
     if !state.config.auth.enabled {
         keyed = keyed.layer(middleware::from_fn(without_key));
     }
     let hurried = keyed
         .route("/health", get(health))
-        .layer(middleware::from_fn_with_state(state.clone(), limits::layer));
-    let unhurried = templates::uploads().layer(middleware::from_fn_with_state(state.clone(), flowing));
+        .layer(middleware::from_fn_with_state(state.desk.clone(), gate::in_time));
+    let unhurried =
+        templates::uploads().layer(middleware::from_fn_with_state(state.desk.clone(), gate::in_its_own_time));
     let routes = Router::new().merge(hurried).merge(unhurried);
-    Router::new()
+    let routes = Router::new()
         .nest("/e2b", routes.clone())
         .merge(routes)
         .fallback(no_route)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(usize::try_from(state.config.http.max_body.0).unwrap_or(usize::MAX)))
-        .layer(middleware::from_fn_with_state(state.clone(), foreign::layer))
-        .layer(middleware::from_fn(in_its_own_words))
-        .layer(middleware::from_fn_with_state(state.clone(), logging::layer))
-        .layer(middleware::from_fn(request_id::layer))
-        .with_state(state.clone())
+        .method_not_allowed_fallback(wrong_method);
+    let face = gate::guarded(routes, state).layer(middleware::from_fn(in_its_own_words));
+    gate::logged(face, state).with_state(state.clone())
 }
 
 /// A layer for a server that asks for no key: clients of this protocol show one all the same.
 async fn without_key(mut request: Request, next: Next) -> Response {
     request.headers_mut().remove("x-api-key");
     next.run(request).await
-}
-
-/// A layer for what may take its time, as long as something comes.
-async fn flowing(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    next.run(request.map(|body| limits::flowing(body, state.config.http.read_timeout))).await
 }
 
 /// What nobody may do without a key.
@@ -97,7 +90,7 @@ pub(crate) async fn find(
     caller: &Caller,
     id: &SandboxId,
 ) -> Result<SandboxRecord, E2bError> {
-    let record = state.engine.sandbox(&caller.owner, id).await?;
+    let record = state.engine.as_(caller).sandbox(id).record().await?;
     if shown_as(&record).is_none() {
         return Err(E2bError::no_sandbox(id));
     }
@@ -117,9 +110,9 @@ async fn health(State(state): State<AppState>) -> (StatusCode, Json<Value>) {
 }
 
 async fn no_route(State(_): State<AppState>, method: Method, uri: Uri) -> E2bError {
-    E2bError::not_found(format!("there is no {method} {}", uri.path()))
+    E2bError::new(ErrorCode::RouteNotFound, format!("there is no {method} {}", uri.path()))
 }
 
 async fn wrong_method(State(_): State<AppState>, method: Method, uri: Uri) -> E2bError {
-    E2bError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not have {method}", uri.path()))
+    E2bError::new(ErrorCode::MethodNotAllowed, format!("{} does not have {method}", uri.path()))
 }

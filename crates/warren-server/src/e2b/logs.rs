@@ -111,7 +111,7 @@ async fn find(
     let mut after = state.engine.last_event().saturating_sub(REACH);
     let mut found = VecDeque::new();
     loop {
-        let page = state.engine.events(&caller.owner, after, PAGE).await?;
+        let page = state.engine.as_(caller).events().list(after, PAGE).await?;
         let Some(last) = page.last().map(|event| event.number) else { break };
         after = last;
         let own = page.iter().filter(|event| event.sandbox.as_ref() == Some(id));

@@ -15,6 +15,7 @@ use super::control::{self, E2bError, Id, Shown};
 use super::traits::Traits;
 use crate::auth::Caller;
 use crate::convert::rfc3339;
+use crate::e2b::BY;
 use crate::extract::Params;
 use crate::state::AppState;
 
@@ -76,7 +77,7 @@ pub(crate) async fn keep_sampling(state: AppState) {
 
 /// What a sandbox uses now.
 pub(crate) async fn measure(state: &AppState, record: &SandboxRecord) -> Result<Measured, EngineError> {
-    let usage = state.engine.usage(&record.owner, &record.id).await?;
+    let usage = state.engine_as(BY, &record.owner).sandbox(&record.id).usage().await?;
     let limits = &record.spec.limits;
     let mut samples = state.samples.lock();
     let known = samples.entry(record.id.clone()).or_default();

@@ -18,6 +18,7 @@ use self::policy::{Ground, Wish};
 use super::control::{self, Body, E2bError, Id};
 use super::traits::{Traffic, Traits};
 use crate::auth::Caller;
+use crate::e2b::BY;
 use crate::state::AppState;
 
 /// Ports on which an application may speak TLS.
@@ -52,7 +53,7 @@ pub(crate) async fn plan(
     let linked = state.networks.unavailable().is_none();
     let ground = Ground { settings: &state.settings.network, linked };
     let mut policy = Wish::of(asked, allow_internet_access).policy(ground)?;
-    policy.secrets.extend(rules::keep(&state.engine_of(caller), &caller.owner, asked.rules.as_ref()).await?);
+    policy.secrets.extend(rules::keep(&state.engine.as_(caller).secrets(), asked.rules.as_ref()).await?);
     let plan = Plan { policy, shown: network.map(shown), traffic };
     if let Err(error) = check_secrets(&plan.policy) {
         plan.discard(state, caller).await;
@@ -91,11 +92,10 @@ async fn set(
 ) -> Result<StatusCode, E2bError> {
     let record = control::find(&state, &caller, &id).await?;
     refuse_unheld(update.dns_servers.as_deref(), update.egress_proxy.as_ref())?;
-    let engine = state.engine_of(&caller);
     let old = &record.spec.network;
     let ground = Ground { settings: &state.settings.network, linked: !old.is_none() };
     let mut policy = Wish::of_update(&update).policy(ground)?;
-    policy.secrets.extend(rules::keep(&engine, &caller.owner, update.rules.as_ref()).await?);
+    policy.secrets.extend(rules::keep(&state.engine.as_(&caller).secrets(), update.rules.as_ref()).await?);
     if let Err(error) = replace(&state, &caller, &record, &policy).await {
         drop_secrets(&state, &caller.owner, &policy).await;
         return Err(error);
@@ -103,7 +103,7 @@ async fn set(
     drop_secrets(&state, &caller.owner, old).await;
     let annotations = remembered(&record, &update).written_to(record.annotations.clone());
     let patch = Patch { annotations: Some(annotations), ..Patch::default() };
-    engine.update_sandbox(&caller.owner, &id, patch).await?;
+    state.engine.as_(&caller).sandbox(&id).update(patch).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -119,7 +119,7 @@ async fn replace(
                        sets them, and are told so when it starts; make it with rules";
         return Err(E2bError::bad_request(message));
     }
-    state.engine_of(caller).set_network(&caller.owner, &record.id, policy.clone()).await?;
+    state.engine.as_(caller).sandbox(&record.id).network().set(policy.clone()).await?;
     Ok(())
 }
 
@@ -186,7 +186,7 @@ fn traffic(network: &NetworkConfig) -> Result<Traffic, E2bError> {
 }
 
 async fn drop_secrets(state: &AppState, owner: &Owner, policy: &NetworkPolicy) {
-    if let Err(error) = state.engine.drop_transforms(owner, &policy.secrets).await {
+    if let Err(error) = state.engine_as(BY, owner).secrets().drop_transforms(&policy.secrets).await {
         // The engine's sweep finds them.
         tracing::warn!(error = crate::error::chain(&error), "secrets of a sandbox are left for later");
     }

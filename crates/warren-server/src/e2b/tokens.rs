@@ -1,6 +1,6 @@
 use warren_core::SandboxId;
 
-use crate::proxy::LinkKeys;
+use warren_face::link_keys::LinkKeys;
 
 /// Nothing that is signed for one purpose is good for another.
 const ACCESS: &str = "e2b access token";

@@ -8,13 +8,13 @@ use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
-use warren_core::{DenyReason, Owner, SandboxId, SandboxRecord};
+use warren_core::{ErrorCode, Owner, SandboxId, SandboxRecord};
 use warren_engine::{EngineError, PortStream, Visit};
 
 use super::control;
 use super::traits::Traits;
-use crate::proxy;
 use crate::state::AppState;
+use warren_face::port::is_closed;
 
 /// How long somebody who comes waits until the sandbox has gone to sleep, if it is about to, and is awake again.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -55,7 +55,7 @@ pub(crate) async fn connect(
     loop {
         let until = state.woken.patience(sandbox);
         match (visit.connect(port).await, until) {
-            (Err(error), Some(_)) if proxy::is_closed(&error) => {
+            (Err(error), Some(_)) if is_closed(&error) => {
                 tokio::time::sleep(rest).await;
                 rest = (rest * 2).min(LATER_LOOKS);
             }
@@ -92,7 +92,7 @@ pub(crate) async fn wake(
     } else {
         rouse(state, owner, record).await
     };
-    woken.map_err(|asleep| told(&record.id, asleep.status(), asleep.sentence()))
+    woken.map_err(|asleep| told(&record.id, crate::proxy::status_at_port(asleep.code()), asleep.sentence()))
 }
 
 /// As [`wake`], for a visitor who may.
@@ -125,13 +125,8 @@ impl Asleep {
     fn because(error: &EngineError) -> Self {
         match error {
             EngineError::MaxSandboxes { .. } | EngineError::MaxSandboxesOfOwner { .. } => Self::Full,
-            EngineError::Denied {
-                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
-                ..
-            } => Self::Busy,
-            EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {
-                Self::Gone
-            }
+            error if error.is_changing() => Self::Busy,
+            error if error.is_absent() => Self::Gone,
             error => {
                 tracing::error!(error = crate::error::chain(error), "a paused sandbox does not wake");
                 Self::Failed
@@ -139,13 +134,13 @@ impl Asleep {
         }
     }
 
-    pub(crate) fn status(self) -> StatusCode {
+    pub(crate) fn code(self) -> ErrorCode {
         match self {
-            Self::Gone => StatusCode::BAD_GATEWAY,
-            Self::Forbidden => StatusCode::FORBIDDEN,
-            Self::Busy => StatusCode::CONFLICT,
-            Self::Full => StatusCode::TOO_MANY_REQUESTS,
-            Self::Failed => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Gone => ErrorCode::SandboxNotFound,
+            Self::Forbidden => ErrorCode::PortTokenInvalid,
+            Self::Busy => ErrorCode::WrongState,
+            Self::Full => ErrorCode::MaxSandboxes,
+            Self::Failed => ErrorCode::StartFailed,
         }
     }
 

@@ -7,7 +7,7 @@ use warren_wire::guest::ProcessSelector;
 
 use crate::convert;
 use crate::error::{ApiError, Code};
-use crate::proxy::parse_port;
+use warren_face::port::parse_port;
 
 const LONGEST_TOOL: usize = 64;
 const LONGEST_CONTEXT: usize = 64;

@@ -24,9 +24,9 @@ pub(crate) async fn take_out(
 ) -> Result<Response, ApiError> {
     let (order, kind, ending) = export_order(&params)?;
     let name = format!("attachment; filename=\"{id}.{ending}\"");
-    let (engine, owner) = (state.engine_of(&caller), caller.owner.clone());
+    let snapshots = state.engine.as_(&caller).snapshots();
     let body = export(Pace::OfClient, move |to| async move {
-        engine.export(&owner, &Point::Snapshot(id), order, to).await.map_err(ApiError::from)
+        snapshots.export(&Point::Snapshot(id), order, to).await.map_err(ApiError::from)
     });
     let headers = [
         (CONTENT_TYPE, kind.to_owned()),
@@ -69,11 +69,11 @@ pub(crate) async fn bring_in(
 ) -> Result<(StatusCode, Json<api::SnapshotList>), ApiError> {
     let (format, template) = import_order(&params)?;
     let name = params.text("name").map(|name| convert::snapshot_name("name", name.to_owned())).transpose()?;
-    let engine = state.engine_of(&caller);
-    let checked = engine.clone();
+    let checked = state.engine.clone();
     let most = state.config.http.max_upload.0;
     let (source, outcome) = Incoming::new(transfer::reader(body), most, move || checked.check_disk());
-    let imported = engine.import(&caller.owner, format, template, name, Box::new(source)).await;
+    let imported =
+        state.engine.as_(&caller).snapshots().import(format, template, name, Box::new(source)).await;
     let records = imported.map_err(|error| outcome.blame(error))?;
     let items = records.iter().map(convert::snapshot).collect();
     Ok((StatusCode::CREATED, Json(api::SnapshotList { items })))

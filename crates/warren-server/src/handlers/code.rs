@@ -83,8 +83,8 @@ pub(crate) async fn remove_context(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn service<'a>(state: &'a AppState, caller: &'a Caller, sandbox: &'a SandboxId) -> Service<'a> {
-    Service { state, owner: &caller.owner, sandbox }
+fn service<'a>(state: &'a AppState, caller: &Caller, id: &SandboxId) -> Service<'a> {
+    Service { desk: state, sandbox: state.engine.as_(caller).sandbox(id) }
 }
 
 /// What the cell does, then how it ended.

@@ -11,7 +11,7 @@ use crate::state::AppState;
 type Answer = Result<Json<api::Sandbox>, ApiError>;
 
 pub(crate) async fn get(State(state): State<AppState>, caller: Caller) -> Answer {
-    Ok(Json(convert::sandbox(&state.engine_of(&caller).default_sandbox(&caller.owner).await?)))
+    Ok(Json(convert::sandbox(&state.engine.as_(&caller).sandboxes().default().await?)))
 }
 
 pub(crate) async fn set(
@@ -22,11 +22,11 @@ pub(crate) async fn set(
     let id = body.sandbox_id.parse();
     let id =
         id.map_err(|error: warren_core::SandboxIdError| ApiError::invalid("sandbox_id", error.to_string()))?;
-    state.engine_of(&caller).set_default_sandbox(&caller.owner, Some(&id)).await?;
+    state.engine.as_(&caller).sandboxes().set_default(Some(&id)).await?;
     get(State(state), caller).await
 }
 
 pub(crate) async fn unset(State(state): State<AppState>, caller: Caller) -> Result<StatusCode, ApiError> {
-    state.engine_of(&caller).set_default_sandbox(&caller.owner, None).await?;
+    state.engine.as_(&caller).sandboxes().set_default(None).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -22,11 +22,11 @@ pub(crate) async fn get(
 ) -> Result<Response, ApiError> {
     let (from, to) = (point(&params, "from")?, point(&params, "to")?);
     let options = convert::diff_options(&params)?;
-    let (engine, owner) = (state.engine_of(&caller), caller.owner.clone());
+    let snapshots = state.engine.as_(&caller).snapshots();
     let body = export(Pace::Brisk, move |out| async move {
         let tale = Tale::begin(out);
         let telling = tale.clone();
-        let told = engine.diff_each(&owner, &from, &to, options, move |change| telling.change(&change));
+        let told = snapshots.diff_each(&from, &to, options, move |change| telling.change(&change));
         let end = told.await?;
         // Even the last few bytes may have to wait for the client.
         let ended = tokio::task::spawn_blocking(move || tale.end(end)).await.map_err(ApiError::internal)?;

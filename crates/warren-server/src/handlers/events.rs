@@ -30,7 +30,7 @@ pub(crate) async fn list(
     }
     let after = after.unwrap_or(0);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-    let events = state.engine.events(&caller.owner, after, limit).await?;
+    let events = state.engine.as_(&caller).events().list(after, limit).await?;
     let next_after = events.last().map_or(after, |event| event.number);
     let items = events.iter().filter(|event| wanted.includes(event)).map(convert::event).collect();
     Ok(Json(api::EventPage { items, next_after }).into_response())
@@ -38,7 +38,7 @@ pub(crate) async fn list(
 
 /// Goes on until the reader goes, the key is revoked, or the server ends.
 async fn follow(state: &AppState, caller: &Caller, after: u64, wanted: Wanted) -> Result<Response, ApiError> {
-    let events = state.engine.follow_events(&caller.owner, after).await?;
+    let events = state.engine.as_(caller).events().follow(after).await?;
     let messages = events.filter_map(move |record| {
         let message = wanted.includes(&record).then(|| {
             let body = convert::event(&record);

@@ -11,9 +11,10 @@ use crate::auth::Caller;
 use crate::convert::{self, ExecOrder};
 use crate::error::ApiError;
 use crate::extract::{Json, SandboxPath};
-use crate::held::Held;
-use crate::sse::{self, ProcessMessages};
+use crate::process_messages::ProcessMessages;
+use crate::sse;
 use crate::state::AppState;
+use warren_face::Held;
 
 /// If the client goes, the command runs on, and can be found among the sandbox's processes.
 pub(crate) async fn run(
@@ -23,14 +24,14 @@ pub(crate) async fn run(
     headers: HeaderMap,
     Json(body): Json<api::Exec>,
 ) -> Result<Response, ApiError> {
+    let engine = state.engine.as_(&caller);
     let ExecOrder { start, stdin, caps, encoding } = convert::exec_order(body)?;
     if sse::is_wanted(&headers) {
-        let handle = state.engine_of(&caller).start(&caller.owner, &id, start).await?;
+        let handle = engine.sandbox(&id).start(start).await?;
         return Ok(sse::answer(&caller, messages(handle, stdin, encoding).into_stream()));
     }
-    let engine = state.engine_of(&caller);
-    let room = engine.room_for(&caller.owner, caps.stdout.saturating_add(caps.stderr))?;
-    let result = engine.exec(&caller.owner, &id, start, stdin, caps).await?;
+    let room = engine.room_for(caps.stdout.saturating_add(caps.stderr))?;
+    let result = engine.sandbox(&id).exec(start, stdin, caps).await?;
     let answer = Json(convert::exec_result(result, encoding)).into_response();
     Ok(answer.map(|body| Body::new(Held::new(body, room))))
 }

@@ -1,8 +1,5 @@
 //! Files of a sandbox.
 
-pub(crate) mod body;
-pub(crate) mod range;
-
 pub(crate) mod change;
 pub(crate) mod look;
 pub(crate) mod transfer;

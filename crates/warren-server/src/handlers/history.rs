@@ -20,8 +20,8 @@ pub(crate) async fn turn(
 ) -> Result<Json<api::Turn>, ApiError> {
     let session = body.session_id.as_deref().map(convert::session_id).transpose()?;
     let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
-    let done = state.engine_of(&caller).complete_turn(&caller.owner, &id, session, name).await?;
-    state.metrics.travel.took(&done.taken);
+    let done = state.engine.as_(&caller).sandbox(&id).history().complete_turn(session, name).await?;
+    state.counters.took(&done.taken);
     Ok(Json(convert::turn(&done)))
 }
 
@@ -35,9 +35,9 @@ pub(crate) async fn session_turn(
         return Err(ApiError::invalid("session_id", "the path names another session: leave this out"));
     }
     let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
-    let sandbox = state.engine.session(&caller.owner, &id).await?.session.sandbox;
-    let done = state.engine_of(&caller).complete_turn(&caller.owner, &sandbox, Some(id), name).await?;
-    state.metrics.travel.took(&done.taken);
+    let sandbox = state.engine.as_(&caller).session(&id).view().await?.session.sandbox;
+    let done = state.engine.as_(&caller).sandbox(&sandbox).history().complete_turn(Some(id), name).await?;
+    state.counters.took(&done.taken);
     Ok(Json(convert::turn(&done)))
 }
 
@@ -46,8 +46,8 @@ pub(crate) async fn end_session(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Result<Json<api::EndedSession>, ApiError> {
-    let ended = state.engine_of(&caller).end_session(&caller.owner, &id).await?;
-    state.metrics.travel.took(&ended.taken);
+    let ended = state.engine.as_(&caller).session(&id).end().await?;
+    state.counters.took(&ended.taken);
     Ok(Json(convert::ended_session(&ended)))
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn rollback(
     Json(body): Json<api::Rollback>,
 ) -> Answer {
     let to = convert::snapshot_id(&body.snapshot_id, "snapshot_id")?;
-    let done = state.engine_of(&caller).rollback(&caller.owner, &id, &to, body.force).await?;
+    let done = state.engine.as_(&caller).sandbox(&id).history().rollback(&to, body.force).await?;
     Ok(went(&state, &done))
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn undo(
     JsonOrNothing(body): JsonOrNothing<api::Steps>,
 ) -> Answer {
     let steps = convert::steps(&body)?;
-    let done = state.engine_of(&caller).undo(&caller.owner, &id, steps, body.force).await?;
+    let done = state.engine.as_(&caller).sandbox(&id).history().undo(steps, body.force).await?;
     Ok(went(&state, &done))
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn redo(
     JsonOrNothing(body): JsonOrNothing<api::Steps>,
 ) -> Answer {
     let steps = convert::steps(&body)?;
-    let done = state.engine_of(&caller).redo(&caller.owner, &id, steps, body.force).await?;
+    let done = state.engine.as_(&caller).sandbox(&id).history().redo(steps, body.force).await?;
     Ok(went(&state, &done))
 }
 
@@ -96,6 +96,6 @@ pub(crate) async fn promote(
     JsonOrNothing(body): JsonOrNothing<api::Promote>,
 ) -> Result<Json<api::Promoted>, ApiError> {
     let order = convert::promote_order(&body)?;
-    let done = state.engine_of(&caller).promote(&caller.owner, &id, order).await?;
+    let done = state.engine.as_(&caller).sandbox(&id).history().promote(order).await?;
     convert::promoted(&done, body.apply).map(Json)
 }

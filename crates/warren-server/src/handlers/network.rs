@@ -23,7 +23,7 @@ pub(crate) async fn get(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Answer {
-    let view = state.engine_of(&caller).network(&caller.owner, &id).await?;
+    let view = state.engine.as_(&caller).sandbox(&id).network().view().await?;
     Ok(status(&id, &view))
 }
 
@@ -34,7 +34,7 @@ pub(crate) async fn set(
     Json(body): Json<api::NetworkRequest>,
 ) -> Answer {
     let policy = convert::network_policy(&body, "", &state.settings.network)?;
-    let view = state.engine_of(&caller).set_network(&caller.owner, &id, policy).await;
+    let view = state.engine.as_(&caller).sandbox(&id).network().set(policy).await;
     Ok(status(&id, &view.map_err(convert::unnested)?))
 }
 
@@ -45,7 +45,7 @@ pub(crate) async fn allow(
     Json(body): Json<api::ChangeNetworkRules>,
 ) -> Answer {
     let (rules, for_ms) = (convert::new_rules(&body.rules)?, convert::granted_for(body.for_s)?);
-    let view = state.engine_of(&caller).allow(&caller.owner, &id, rules, for_ms).await;
+    let view = state.engine.as_(&caller).sandbox(&id).network().allow(rules, for_ms).await;
     Ok(status(&id, &view.map_err(convert::of_rules)?))
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn deny(
     Json(body): Json<api::ChangeNetworkRules>,
 ) -> Answer {
     let (rules, for_ms) = (convert::new_rules(&body.rules)?, convert::granted_for(body.for_s)?);
-    let view = state.engine_of(&caller).deny(&caller.owner, &id, rules, for_ms).await;
+    let view = state.engine.as_(&caller).sandbox(&id).network().deny(rules, for_ms).await;
     Ok(status(&id, &view.map_err(convert::of_rules)?))
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn log(
         return follow(&state, &caller, &id, after).await;
     }
     let (after, limit) = (after.unwrap_or(0), u32::try_from(limit).unwrap_or(u32::MAX));
-    let seen = state.engine_of(&caller).network_log(&caller.owner, &id, after, limit).await?;
+    let seen = state.engine.as_(&caller).sandbox(&id).network().log(after, limit).await?;
     let next_after = seen.last().map_or(after, |sighting| sighting.number);
     let items = seen.iter().map(convert::network_sighting).collect();
     Ok(Json(api::NetworkLog { items, next_after }).into_response())
@@ -87,7 +87,7 @@ async fn follow(
     id: &SandboxId,
     after: Option<u64>,
 ) -> Result<Response, ApiError> {
-    let seen = state.engine_of(caller).follow_network_log(&caller.owner, id, after).await?;
+    let seen = state.engine.as_(caller).sandbox(id).network().follow_log(after).await?;
     let messages = seen.map(|sighting| {
         let body = convert::network_sighting(&sighting);
         Message::new("entry", &body).id(body.number)
@@ -100,7 +100,7 @@ pub(crate) async fn requests(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Result<Json<api::NetworkAskList>, ApiError> {
-    let asks = state.engine_of(&caller).network_asks(&caller.owner, &id).await?;
+    let asks = state.engine.as_(&caller).sandbox(&id).network().asks().await?;
     Ok(Json(api::NetworkAskList { items: asks.iter().map(convert::network_ask).collect() }))
 }
 
@@ -112,8 +112,8 @@ pub(crate) async fn answer(
     Json(body): Json<api::AnswerNetworkAsk>,
 ) -> Answer {
     let (effect, for_ms) = (convert::effect(body.answer), convert::granted_for(body.for_s)?);
-    let engine = state.engine_of(&caller);
-    let view = engine.answer_network_ask(&caller.owner, &id, number, effect, for_ms).await?;
+    let network = state.engine.as_(&caller).sandbox(&id).network();
+    let view = network.answer(number, effect, for_ms).await?;
     Ok(status(&id, &view))
 }
 
@@ -122,7 +122,7 @@ pub(crate) async fn learned(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Result<Json<api::NetworkRequest>, ApiError> {
-    let policy = state.engine_of(&caller).learned_network(&caller.owner, &id).await?;
+    let policy = state.engine.as_(&caller).sandbox(&id).network().learned().await?;
     Ok(Json(convert::learned_network(&policy)))
 }
 

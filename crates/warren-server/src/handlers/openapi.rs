@@ -1,8 +1,9 @@
+use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CONTENT_TYPE;
 
-use crate::openapi;
+use crate::state::AppState;
 
-pub(crate) async fn get() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], openapi::text())
+pub(crate) async fn get(State(state): State<AppState>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], (state.document)())
 }

@@ -4,6 +4,7 @@ use axum::response::Response;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, StatusCode};
 use hyper_util::rt::TokioIo;
+use warren_core::{PortSettings, SandboxId};
 use warren_engine::EngineError;
 use warren_wire::api;
 
@@ -11,7 +12,10 @@ use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code};
 use crate::extract::{Json, JsonOrNothing, PortPath, SandboxPath};
-use crate::proxy::{self, Address, LINK_PARAMETER, Lingering, Link, Methods, PortSettings};
+use warren_face::address::Address;
+use warren_face::port::is_closed;
+
+use crate::proxy::{self, LINK_PARAMETER, Lingering, Link, Methods};
 use crate::state::AppState;
 
 const USUAL_LINK_S: u64 = 3600;
@@ -29,8 +33,8 @@ pub(crate) async fn get(
     PortPath(port): PortPath,
     address: Address,
 ) -> Result<Json<api::Port>, ApiError> {
-    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
-    Ok(Json(convert::port(&state.ports, &address, &id, port)))
+    state.engine.as_(&caller).sandbox(&id).record().await?;
+    Ok(Json(shown(&state, &address, &id, port)))
 }
 
 pub(crate) async fn set(
@@ -41,7 +45,7 @@ pub(crate) async fn set(
     address: Address,
     Json(body): Json<api::SetPort>,
 ) -> Result<Json<api::Port>, ApiError> {
-    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    state.engine.as_(&caller).sandbox(&id).record().await?;
     let host = body.host_header.filter(|host| !host.is_empty());
     let usable =
         |host: &String| host.len() <= LONGEST_HOST && host.bytes().all(|byte| byte.is_ascii_graphic());
@@ -50,9 +54,9 @@ pub(crate) async fn set(
     }
     let settings = PortSettings { public: body.public, host };
     let (held, sandbox) = (state.clone(), id.clone());
-    let set = move || held.ports.book.set(held.catalog.as_ref(), (&caller.owner, &sandbox), port, settings);
+    let set = move || held.book.set(held.catalog.as_ref(), (&caller.owner, &sandbox), port, &settings);
     tokio::task::spawn_blocking(set).await.map_err(ApiError::internal)??;
-    Ok(Json(convert::port(&state.ports, &address, &id, port)))
+    Ok(Json(shown(&state, &address, &id, port)))
 }
 
 pub(crate) async fn link(
@@ -63,11 +67,15 @@ pub(crate) async fn link(
     address: Address,
     JsonOrNothing(body): JsonOrNothing<api::MakePortLink>,
 ) -> Result<Json<api::PortLink>, ApiError> {
-    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    state.engine.as_(&caller).sandbox(&id).record().await?;
     let link = wanted_link(body, state.clock.unix_ms() / 1000)?;
-    let signed = link.sign(&state.ports.keys, &id, port);
+    let signed = link.sign(&state.link_keys, &id, port);
     let url = format!("{}{}?{LINK_PARAMETER}={signed}", address.url(&id, port), link.path);
     Ok(Json(api::PortLink { url, expires_at: convert::rfc3339(link.expires_unix_s * 1000) }))
+}
+
+fn shown(state: &AppState, address: &Address, id: &SandboxId, port: u16) -> api::Port {
+    convert::port((&state.link_keys, state.book.of(id, port)), address, id, port)
 }
 
 fn wanted_link(body: api::MakePortLink, now_unix_s: u64) -> Result<Link, ApiError> {
@@ -101,13 +109,13 @@ pub(crate) async fn connect(
     mut request: Request,
 ) -> Result<Response, ApiError> {
     // First, so that whoever may not have it is refused like anywhere else.
-    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    state.engine.as_(&caller).sandbox(&id).record().await?;
     let asked = request.headers().get(UPGRADE).map(HeaderValue::as_bytes);
     if !asked.is_some_and(|protocol| protocol.eq_ignore_ascii_case(TUNNEL.as_bytes())) {
         let detail = format!("ask for it with `Connection: Upgrade` and `Upgrade: {TUNNEL}`, over HTTP/1.1");
         return Err(ApiError::new(Code::InvalidRequest, detail));
     }
-    let service = state.engine_of(&caller).connect(&caller.owner, &id, port).await;
+    let service = state.engine.as_(&caller).sandbox(&id).connect(port).await;
     let service = service.map_err(|error| closed(port, error))?;
     let (client, open) = (hyper::upgrade::on(&mut request), state.metrics.ports.opened());
     tokio::spawn(async move {
@@ -131,7 +139,7 @@ fn switched() -> Response {
 }
 
 fn closed(port: u16, error: EngineError) -> ApiError {
-    if proxy::is_closed(&error) {
+    if is_closed(&error) {
         return ApiError::new(Code::PortClosed, format!("nobody listens on port {port} of the sandbox"));
     }
     error.into()

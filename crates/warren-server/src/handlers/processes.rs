@@ -13,9 +13,10 @@ use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code};
 use crate::extract::{Json, Params, ProcessPath, SandboxPath};
-use crate::limits;
-use crate::sse::{self, ProcessMessages};
+use crate::process_messages::ProcessMessages;
+use crate::sse;
 use crate::state::AppState;
+use warren_face::body::broken_body;
 
 const USUAL_WAIT_S: u64 = 60;
 const LONGEST_WAIT_S: u64 = 3600;
@@ -30,10 +31,8 @@ pub(crate) async fn start(
     let port = convert::checked_port(body.port)?;
     let order = convert::start_order(body)?;
     let process = match port {
-        Some(port) => {
-            convert::launched(state.engine_of(&caller).launch(&caller.owner, &id, order, port).await?)
-        }
-        None => convert::process(state.engine_of(&caller).spawn(&caller.owner, &id, order).await?),
+        Some(port) => convert::launched(state.engine.as_(&caller).sandbox(&id).launch(order, port).await?),
+        None => convert::process(state.engine.as_(&caller).sandbox(&id).spawn(order).await?),
     };
     Ok((StatusCode::CREATED, Json(process)).into_response())
 }
@@ -43,7 +42,7 @@ pub(crate) async fn list(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Result<Json<api::ProcessList>, ApiError> {
-    let processes = state.engine_of(&caller).processes(&caller.owner, &id).await?;
+    let processes = state.engine.as_(&caller).sandbox(&id).processes().list().await?;
     Ok(Json(api::ProcessList { items: processes.into_iter().map(convert::process).collect() }))
 }
 
@@ -54,11 +53,11 @@ pub(crate) async fn get(
     SandboxPath(id): SandboxPath,
     ProcessPath(process): ProcessPath,
 ) -> Result<Json<api::Process>, ApiError> {
-    let found = state.engine_of(&caller).process(&caller.owner, &id, process.clone()).await?;
+    let found = state.engine.as_(&caller).sandbox(&id).processes().get(process.clone()).await?;
     if port_of(&found).is_none() {
         return Ok(Json(convert::process(found)));
     }
-    let launched = state.engine_of(&caller).launch_status(&caller.owner, &id, process).await?;
+    let launched = state.engine.as_(&caller).sandbox(&id).processes().launch_status(process).await?;
     Ok(Json(convert::launched(launched)))
 }
 
@@ -69,7 +68,7 @@ pub(crate) async fn kill(
     SandboxPath(id): SandboxPath,
     ProcessPath(process): ProcessPath,
 ) -> Result<StatusCode, ApiError> {
-    match state.engine_of(&caller).signal(&caller.owner, &id, process, SIGKILL, true).await {
+    match state.engine.as_(&caller).sandbox(&id).processes().signal(process, SIGKILL, true).await {
         Err(EngineError::Refused(failure)) if failure.code == FailureCode::Ended => {}
         outcome => outcome?,
     }
@@ -84,7 +83,7 @@ pub(crate) async fn signal(
     Json(body): Json<api::SendSignal>,
 ) -> Result<StatusCode, ApiError> {
     let number = convert::signal_number(&body.signal)?;
-    state.engine_of(&caller).signal(&caller.owner, &id, process, number, body.group).await?;
+    state.engine.as_(&caller).sandbox(&id).processes().signal(process, number, body.group).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -98,10 +97,10 @@ pub(crate) async fn stdin(
     body: Body,
 ) -> Result<StatusCode, ApiError> {
     let close = params.flag("close")?;
-    let mut input = state.engine_of(&caller).open_input(&caller.owner, &id, process, close).await?;
+    let mut input = state.engine.as_(&caller).sandbox(&id).processes().open_input(process, close).await?;
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
-        input.write(piece.map_err(|error| limits::broken_body(&error))?).await?;
+        input.write(piece.map_err(|error| broken_body(&error))?).await?;
     }
     input.finish().await?;
     Ok(StatusCode::NO_CONTENT)
@@ -115,7 +114,7 @@ pub(crate) async fn resize(
     Json(body): Json<api::TerminalSize>,
 ) -> Result<StatusCode, ApiError> {
     let size = convert::terminal_size(body, "")?;
-    state.engine_of(&caller).resize(&caller.owner, &id, process, size).await?;
+    state.engine.as_(&caller).sandbox(&id).processes().resize(process, size).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -131,7 +130,8 @@ pub(crate) async fn output(
     let from = params.number("from", 0, u64::MAX)?.unwrap_or(0);
     let from = sse::last_seen(&headers)?.unwrap_or(from);
     let encoding = convert::encoding(params.text("encoding"))?;
-    let handle = state.engine_of(&caller).follow(&caller.owner, &id, process, from, Reader::Skips).await?;
+    let handle =
+        state.engine.as_(&caller).sandbox(&id).processes().follow(process, from, Reader::Skips).await?;
     let started = handle.started;
     let (reader, _) = handle.split();
     Ok(sse::answer(&caller, ProcessMessages::new(started, reader, encoding).into_stream()))
@@ -146,12 +146,12 @@ pub(crate) async fn wait(
     params: Params,
 ) -> Result<Json<api::Process>, ApiError> {
     let patience = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
-    let engine = state.engine_of(&caller);
-    let ended = engine.wait(&caller.owner, &id, process.clone());
+    let processes = state.engine.as_(&caller).sandbox(&id).processes();
+    let ended = processes.wait(process.clone());
     tokio::select! {
         ended = ended => drop(ended?),
         () = tokio::time::sleep(Duration::from_secs(patience)) => {}
         _ = caller.until_cut() => return Err(ApiError::new(Code::ShuttingDown, "the server is shutting down")),
     }
-    Ok(Json(convert::process(engine.process(&caller.owner, &id, process).await?)))
+    Ok(Json(convert::process(processes.get(process).await?)))
 }

@@ -13,7 +13,7 @@ pub(crate) async fn can_run(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Result<Json<api::CanRun>, ApiError> {
-    Ok(Json(convert::can_run(&state.engine_of(&caller).can_run(&caller.owner, &id).await?)))
+    Ok(Json(convert::can_run(&state.engine.as_(&caller).session(&id).can_run().await?)))
 }
 
 pub(crate) async fn list(
@@ -21,7 +21,7 @@ pub(crate) async fn list(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Result<Json<api::RunList>, ApiError> {
-    let runs = state.engine_of(&caller).runs(&caller.owner, &id).await?;
+    let runs = state.engine.as_(&caller).session(&id).runs().await?;
     Ok(Json(api::RunList { items: runs.iter().map(convert::run).collect() }))
 }
 
@@ -31,6 +31,6 @@ pub(crate) async fn record(
     SessionPath(id): SessionPath,
     Json(body): Json<api::NewRun>,
 ) -> Result<(StatusCode, Json<api::Run>), ApiError> {
-    let run = state.engine_of(&caller).record_run(&caller.owner, &id, convert::new_run(body)?).await?;
+    let run = state.engine.as_(&caller).session(&id).record_run(convert::new_run(body)?).await?;
     Ok((StatusCode::CREATED, Json(convert::run(&run))))
 }

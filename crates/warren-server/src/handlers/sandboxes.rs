@@ -42,7 +42,7 @@ pub(crate) async fn create(
         background: false,
         idempotency,
     };
-    let acquired = state.engine_of(&caller).acquire(&caller.owner, request).await?;
+    let acquired = state.engine.as_(&caller).sessions().acquire(request).await?;
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::created(&acquired)).into_response()))
 }
 
@@ -60,23 +60,29 @@ pub(crate) async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Json<api::Page<api::Sandbox>>, ApiError> {
+    let statuses = params.text("status").map(statuses).transpose()?;
+    if statuses.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(Json(api::Page { items: Vec::new(), next_cursor: None }));
+    }
     let filter = SandboxFilter {
-        statuses: params.text("status").map(statuses).transpose()?.unwrap_or_default(),
+        statuses: statuses.unwrap_or_default(),
         labels: params.map("label")?,
         metadata: params.map("metadata")?,
         ended: params.flag("ended")?,
     };
-    let page = state.engine_of(&caller).sandboxes(&caller.owner, &filter, &params.page()?).await?;
+    let page = state.engine.as_(&caller).sandboxes().list(&filter, &params.page()?).await?;
     Ok(Json(convert::page(&page, convert::sandbox)))
 }
 
+/// The states that are named. A state that no sandbox is ever in is left out.
 fn statuses(text: &str) -> Result<Vec<Status>, ApiError> {
-    let one = |word: &str| {
+    let named = text.split(',').map(|word| {
         serde_json::from_value(word.into()).map_err(|_| {
             ApiError::invalid("status", "name states with commas between them, such as `ready,paused`")
         })
-    };
-    text.split(',').map(one).collect()
+    });
+    let named: Result<Vec<_>, ApiError> = named.collect();
+    Ok(named?.into_iter().filter_map(convert::status_named).collect())
 }
 
 pub(crate) async fn get(
@@ -88,8 +94,8 @@ pub(crate) async fn get(
     let seen = params.number("wait_generation", 0, u64::MAX)?;
     let patience_s = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
     let record = match seen {
-        Some(seen) => state.engine_of(&caller).changed(&caller.owner, &id, seen, patience_s * 1000).await?,
-        None => state.engine_of(&caller).sandbox(&caller.owner, &id).await?,
+        Some(seen) => state.engine.as_(&caller).sandbox(&id).changed(seen, patience_s * 1000).await?,
+        None => state.engine.as_(&caller).sandbox(&id).record().await?,
     };
     Ok(Json(convert::sandbox(&record)))
 }
@@ -100,7 +106,7 @@ pub(crate) async fn update(
     SandboxPath(id): SandboxPath,
     Json(body): Json<api::PatchSandbox>,
 ) -> Answer {
-    let record = state.engine_of(&caller).update_sandbox(&caller.owner, &id, convert::patch(body)).await?;
+    let record = state.engine.as_(&caller).sandbox(&id).update(convert::patch(body)).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
@@ -109,8 +115,7 @@ pub(crate) async fn delete(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Answer {
-    let record =
-        state.engine_of(&caller).stop(&caller.owner, &id, StoppedFiles::Delete, &caller.name).await?;
+    let record = state.engine.as_(&caller).sandbox(&id).stop(StoppedFiles::Delete).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
@@ -119,7 +124,7 @@ pub(crate) async fn stop(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Answer {
-    let record = state.engine_of(&caller).stop(&caller.owner, &id, StoppedFiles::Keep, &caller.name).await?;
+    let record = state.engine.as_(&caller).sandbox(&id).stop(StoppedFiles::Keep).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
@@ -129,10 +134,10 @@ pub(crate) async fn pause(
     SandboxPath(id): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::PauseSandbox>,
 ) -> Answer {
-    let engine = state.engine_of(&caller);
+    let sandbox = state.engine.as_(&caller).sandbox(&id);
     let record = match convert::drain(&body)? {
-        Some(drain) => engine.pause_after(&caller.owner, &id, drain).await?,
-        None => engine.pause(&caller.owner, &id).await?,
+        Some(drain) => sandbox.pause_after(drain).await?,
+        None => sandbox.pause().await?,
     };
     Ok(Json(convert::sandbox(&record)))
 }
@@ -142,7 +147,7 @@ pub(crate) async fn resume(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Answer {
-    let record = state.engine_of(&caller).resume(&caller.owner, &id).await?;
+    let record = state.engine.as_(&caller).sandbox(&id).resume().await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
@@ -151,7 +156,7 @@ pub(crate) async fn death(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Result<Json<api::Death>, ApiError> {
-    let certificate = state.engine_of(&caller).death(&caller.owner, &id).await?;
+    let certificate = state.engine.as_(&caller).sandbox(&id).death().await?;
     let certificate = certificate.ok_or_else(|| ApiError::new(Code::NotDead, format!("{id} lives")))?;
     Ok(Json(convert::death(&certificate)))
 }
@@ -161,5 +166,5 @@ pub(crate) async fn usage(
     caller: Caller,
     SandboxPath(id): SandboxPath,
 ) -> Result<Json<api::Usage>, ApiError> {
-    Ok(Json(convert::usage(state.engine_of(&caller).usage(&caller.owner, &id).await?)))
+    Ok(Json(convert::usage(state.engine.as_(&caller).sandbox(&id).usage().await?)))
 }

@@ -12,7 +12,7 @@ pub(crate) async fn list(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Result<Json<api::SecretList>, ApiError> {
-    let records = state.engine.secrets(&caller.owner).await?;
+    let records = state.engine.as_(&caller).secrets().list().await?;
     Ok(Json(api::SecretList { items: records.iter().map(convert::secret).collect() }))
 }
 
@@ -21,7 +21,7 @@ pub(crate) async fn get(
     caller: Caller,
     SecretPath(name): SecretPath,
 ) -> Result<Json<api::Secret>, ApiError> {
-    let record = state.engine.secret(&caller.owner, &name).await?;
+    let record = state.engine.as_(&caller).secrets().get(&name).await?;
     Ok(Json(convert::secret(&record)))
 }
 
@@ -32,7 +32,7 @@ pub(crate) async fn put(
     Json(body): Json<api::PutSecret>,
 ) -> Result<Json<api::Secret>, ApiError> {
     let secret = convert::new_secret(name, body)?;
-    let record = state.engine.put_secret(&caller.owner, secret).await?;
+    let record = state.engine.as_(&caller).secrets().put(secret).await?;
     Ok(Json(convert::secret(&record)))
 }
 
@@ -41,6 +41,6 @@ pub(crate) async fn delete(
     caller: Caller,
     SecretPath(name): SecretPath,
 ) -> Result<StatusCode, ApiError> {
-    state.engine.remove_secret(&caller.owner, &name).await?;
+    state.engine.as_(&caller).secrets().remove(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -24,7 +24,7 @@ pub(crate) async fn acquire(
     let idempotency = key.expected(&body)?;
     settle_template(&state, &caller, &mut body.sandbox, "sandbox.").await?;
     let request = convert::acquire(body, idempotency, &state.settings)?;
-    let acquired = state.engine_of(&caller).acquire(&caller.owner, request).await;
+    let acquired = state.engine.as_(&caller).sessions().acquire(request).await;
     let acquired = acquired.map_err(|error| convert::nested(error, "sandbox."))?;
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::acquired(&acquired)).into_response()))
 }
@@ -38,7 +38,7 @@ pub(crate) async fn attach(
         settle_template(&state, &caller, create, "create.").await?;
     }
     let request = convert::attach(body, &state.settings)?;
-    let acquired = state.engine_of(&caller).attach(&caller.owner, request).await;
+    let acquired = state.engine.as_(&caller).sessions().attach(request).await;
     let acquired = acquired.map_err(|error| convert::nested(error, "create."))?;
     let status = if acquired.fresh { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(convert::acquired(&acquired))).into_response())
@@ -54,7 +54,7 @@ pub(crate) async fn list(
         client: params.text("client").map(ToOwned::to_owned),
         ended: params.flag("ended")?,
     };
-    let page = state.engine_of(&caller).sessions(&caller.owner, &filter, &params.page()?).await?;
+    let page = state.engine.as_(&caller).sessions().list(&filter, &params.page()?).await?;
     Ok(Json(convert::page(&page, convert::session)))
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn get(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Answer {
-    Ok(Json(convert::session_view(&state.engine_of(&caller).session(&caller.owner, &id).await?)))
+    Ok(Json(convert::session_view(&state.engine.as_(&caller).session(&id).view().await?)))
 }
 
 pub(crate) async fn details(
@@ -71,7 +71,7 @@ pub(crate) async fn details(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Result<Json<api::SessionDetails>, ApiError> {
-    Ok(Json(convert::details(&state.engine_of(&caller).session_details(&caller.owner, &id).await?)))
+    Ok(Json(convert::details(&state.engine.as_(&caller).session(&id).details().await?)))
 }
 
 pub(crate) async fn detach(
@@ -79,7 +79,7 @@ pub(crate) async fn detach(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Answer {
-    Ok(Json(convert::session(&state.engine_of(&caller).detach(&caller.owner, &id).await?)))
+    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).detach().await?)))
 }
 
 pub(crate) async fn suspend(
@@ -87,7 +87,7 @@ pub(crate) async fn suspend(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Answer {
-    Ok(Json(convert::session_view(&state.engine_of(&caller).suspend(&caller.owner, &id).await?)))
+    Ok(Json(convert::session_view(&state.engine.as_(&caller).session(&id).suspend().await?)))
 }
 
 pub(crate) async fn resume(
@@ -95,7 +95,7 @@ pub(crate) async fn resume(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Answer {
-    Ok(Json(convert::session_view(&state.engine_of(&caller).resume_session(&caller.owner, &id).await?)))
+    Ok(Json(convert::session_view(&state.engine.as_(&caller).session(&id).resume().await?)))
 }
 
 pub(crate) async fn release(
@@ -105,7 +105,7 @@ pub(crate) async fn release(
     Json(body): Json<api::ReleaseSession>,
 ) -> Answer {
     let release = if body.keep_alive { Release::KeepAlive } else { Release::Destroy };
-    Ok(Json(convert::session(&state.engine_of(&caller).release(&caller.owner, &id, release).await?)))
+    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).release(release).await?)))
 }
 
 pub(crate) async fn terminate(
@@ -113,7 +113,7 @@ pub(crate) async fn terminate(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Answer {
-    Ok(Json(convert::session(&state.engine_of(&caller).terminate(&caller.owner, &id, &caller.name).await?)))
+    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).terminate().await?)))
 }
 
 pub(crate) async fn expire(
@@ -121,7 +121,7 @@ pub(crate) async fn expire(
     caller: Caller,
     SessionPath(id): SessionPath,
 ) -> Answer {
-    Ok(Json(convert::session(&state.engine_of(&caller).expire(&caller.owner, &id).await?)))
+    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).expire().await?)))
 }
 
 pub(crate) async fn thinking(
@@ -130,7 +130,7 @@ pub(crate) async fn thinking(
     SessionPath(id): SessionPath,
     Json(body): Json<api::Thinking>,
 ) -> Answer {
-    Ok(Json(convert::session(&state.engine_of(&caller).think(&caller.owner, &id, body.seconds).await?)))
+    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).think(body.seconds).await?)))
 }
 
 pub(crate) async fn ready(
@@ -139,7 +139,7 @@ pub(crate) async fn ready(
     SessionPath(id): SessionPath,
     Json(body): Json<api::MarkReady>,
 ) -> Answer {
-    let session = state.engine_of(&caller).mark_ready(&caller.owner, &id, body.url, body.job_id).await?;
+    let session = state.engine.as_(&caller).session(&id).mark_ready(body.url, body.job_id).await?;
     Ok(Json(convert::session(&session)))
 }
 
@@ -149,5 +149,5 @@ pub(crate) async fn failed(
     SessionPath(id): SessionPath,
     Json(body): Json<api::MarkFailed>,
 ) -> Answer {
-    Ok(Json(convert::session(&state.engine_of(&caller).mark_failed(&caller.owner, &id, body.reason).await?)))
+    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).mark_failed(body.reason).await?)))
 }

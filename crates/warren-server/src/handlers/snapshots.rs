@@ -19,8 +19,8 @@ pub(crate) async fn take(
     JsonOrNothing(body): JsonOrNothing<api::TakeSnapshot>,
 ) -> Result<(StatusCode, Json<api::Snapshot>), ApiError> {
     let order = convert::take_snapshot(body)?;
-    let taken = state.engine_of(&caller).take_snapshot(&caller.owner, &id, order).await?;
-    state.metrics.travel.took(&taken);
+    let taken = state.engine.as_(&caller).sandbox(&id).history().take(order).await?;
+    state.counters.took(&taken);
     Ok((StatusCode::CREATED, Json(convert::taken(&taken))))
 }
 
@@ -32,9 +32,9 @@ pub(crate) async fn list_of_sandbox(
     params: Params,
 ) -> Result<Json<api::Page<api::Snapshot>>, ApiError> {
     let filter = convert::snapshot_filter(&params, Some(id.clone()))?;
-    let page = state.engine.snapshots(&caller.owner, &filter, &params.page()?).await?;
+    let page = state.engine.as_(&caller).snapshots().list(&filter, &params.page()?).await?;
     if page.items.is_empty() {
-        state.engine.sandbox(&caller.owner, &id).await?;
+        state.engine.as_(&caller).sandbox(&id).record().await?;
     }
     Ok(Json(convert::page(&page, convert::snapshot)))
 }
@@ -45,7 +45,7 @@ pub(crate) async fn list(
     params: Params,
 ) -> Result<Json<api::Page<api::Snapshot>>, ApiError> {
     let filter = convert::snapshot_filter(&params, None)?;
-    let page = state.engine.snapshots(&caller.owner, &filter, &params.page()?).await?;
+    let page = state.engine.as_(&caller).snapshots().list(&filter, &params.page()?).await?;
     Ok(Json(convert::page(&page, convert::snapshot)))
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn get(
     caller: Caller,
     SnapshotPath(id): SnapshotPath,
 ) -> Answer {
-    Ok(Json(convert::snapshot(&state.engine.snapshot(&caller.owner, &id).await?)))
+    Ok(Json(convert::snapshot(&state.engine.as_(&caller).snapshots().get(&id).await?)))
 }
 
 pub(crate) async fn rename(
@@ -64,7 +64,7 @@ pub(crate) async fn rename(
     Json(body): Json<api::NameSnapshot>,
 ) -> Answer {
     let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
-    let record = state.engine_of(&caller).name_snapshot(&caller.owner, &id, name).await?;
+    let record = state.engine.as_(&caller).snapshots().rename(&id, name).await?;
     Ok(Json(convert::snapshot(&record)))
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn delete(
     caller: Caller,
     SnapshotPath(id): SnapshotPath,
 ) -> Result<StatusCode, ApiError> {
-    state.engine_of(&caller).delete_snapshot(&caller.owner, &id).await?;
+    state.engine.as_(&caller).snapshots().delete(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -102,8 +102,8 @@ async fn fork_from(
     body: api::Fork,
 ) -> Result<(StatusCode, Json<api::Forks>), ApiError> {
     let order = convert::fork_order(body, caller.name.clone())?;
-    let forks = state.engine_of(caller).fork(&caller.owner, from, order).await?;
-    state.metrics.travel.forked(forks.len());
+    let forks = state.engine.as_(caller).snapshots().fork(from, order).await?;
+    state.counters.forked(forks.len());
     let sandboxes = forks.iter().map(convert::created).collect();
     Ok((StatusCode::CREATED, Json(api::Forks { sandboxes })))
 }
@@ -116,7 +116,7 @@ pub(crate) async fn make_template(
     Json(body): Json<api::MakeTemplate>,
 ) -> Result<(StatusCode, Json<api::Template>), ApiError> {
     let name = convert::template_name("name", &body.name)?;
-    let made = state.engine_of(&caller).make_template(&caller.owner, &id, &name).await?;
+    let made = state.engine.as_(&caller).snapshots().make_template(&id, &name).await?;
     Ok((StatusCode::CREATED, Json(convert::template(&made))))
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn settle_template(
 ) -> Result<(), ApiError> {
     let Some(text) = &body.snapshot_id else { return Ok(()) };
     let id: SnapshotId = convert::snapshot_id(text, &format!("{at}snapshot_id"))?;
-    let Ok(snapshot) = state.engine.snapshot(&caller.owner, &id).await else { return Ok(()) };
+    let Ok(snapshot) = state.engine.as_(caller).snapshots().get(&id).await else { return Ok(()) };
     let below = snapshot.spec.template.to_string();
     if body.template.as_ref().is_some_and(|given| *given != below) {
         let detail = format!("the snapshot stands on the template `{below}`: leave this out");

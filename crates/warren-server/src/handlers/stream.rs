@@ -16,9 +16,10 @@ pub(crate) async fn open(
     SandboxPath(id): SandboxPath,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    state.engine_of(&caller).sandbox(&caller.owner, &id).await?;
+    let sandbox = state.engine.as_(&caller).sandbox(&id);
+    sandbox.record().await?;
     let upgrade = upgrade.map_err(|error| ApiError::new(Code::InvalidRequest, error.body_text()))?;
     let upgrade = upgrade.protocols([PROTOCOL]).max_message_size(MOST_MESSAGE).max_frame_size(MOST_MESSAGE);
-    let conversation = Conversation { engine: state.engine_of(&caller), caller, sandbox: id };
+    let conversation = Conversation { caller, sandbox };
     Ok(upgrade.on_upgrade(move |socket| conversation.hold(socket)))
 }

@@ -10,9 +10,9 @@ use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code, chain};
 use crate::extract::{Json, Params, TemplatePath};
-use crate::limits::broken_body;
 use crate::state::AppState;
 use crate::transfer;
+use warren_face::body::broken_body;
 
 pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<api::TemplateList>, ApiError> {
     let templates = state.engine.templates().await?;
@@ -38,7 +38,7 @@ pub(crate) async fn import(
     body: Body,
 ) -> Result<Json<api::Template>, ApiError> {
     let config = params.text("config").map(config).transpose()?;
-    let place = state.engine.place_for(&caller.owner, Trade::Carrying).await?;
+    let place = state.engine.as_(&caller).place_for(Trade::Carrying).await?;
     let source = Box::new(transfer::reader(body));
     let (store, engine, imported) = (state.templates.clone(), state.engine.clone(), name.clone());
     let import = move || {

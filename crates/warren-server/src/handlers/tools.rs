@@ -37,26 +37,26 @@ pub(crate) async fn call(
     let streamed = body.stream || sse::is_wanted(&headers);
     let call = convert::tool_call(tool, body)?;
     if streamed {
-        state.engine.sandbox(&caller.owner, &id).await?;
+        state.engine.as_(&caller).sandbox(&id).record().await?;
         let (progress, told) = mpsc::channel(WAITING);
-        let answer = begin(&state, &caller, id, call, Some(progress));
+        let answer = begin(&state, &caller, &id, call, Some(progress));
         return Ok(sse::answer(&caller, messages(told, answer)));
     }
-    let answer = begin(&state, &caller, id, call, None).await.map_err(ApiError::internal)??;
+    let answer = begin(&state, &caller, &id, call, None).await.map_err(ApiError::internal)??;
     Ok(Json(answer).into_response())
 }
 
 fn begin(
     state: &AppState,
     caller: &Caller,
-    id: SandboxId,
+    id: &SandboxId,
     call: ToolCall,
     progress: Option<mpsc::Sender<ToolProgress>>,
 ) -> JoinHandle<Result<api::ToolResult, ApiError>> {
-    let (state, owner, engine) = (state.clone(), caller.owner.clone(), state.engine_of(caller));
+    let (state, sandbox) = (state.clone(), state.engine.as_(caller).sandbox(id));
     tokio::spawn(async move {
         let tool = call.tool.clone();
-        let result: ToolResult = engine.call_tool(&owner, &id, call, progress).await?;
+        let result: ToolResult = sandbox.call_tool(call, progress).await?;
         state.metrics.travel.called(&tool, &result);
         Ok(convert::tool_result(result))
     })

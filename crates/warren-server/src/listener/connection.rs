@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use warren_network::heads::Strict;
 
+use super::Shared;
 use super::usage::Usage;
-use super::{Acquaintance, Arrival, Shared};
-use crate::auth::Peer;
-use crate::held::Held;
+use warren_face::Held;
+use warren_face::arrival::{Acquaintance, Arrival, Peer};
 
 /// What is still to be said may be said within this long after the connection is told to end.
 const FAREWELL: Duration = Duration::from_secs(2);

@@ -11,13 +11,12 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::Extensions;
 use tokio_util::sync::CancellationToken;
 use warren_core::Owner;
 
 use super::usage::{Rank, Usage};
-use crate::auth::Peer;
 use crate::config::Http;
+use warren_face::arrival::{Acquaintance, Peer};
 
 /// See the module's documentation.
 pub(super) struct Room {
@@ -68,13 +67,6 @@ pub(super) struct Ticket {
     room: Arc<Room>,
     number: u64,
     cut: CancellationToken,
-}
-
-/// By whom a request can be told that its connection is not a stranger's.
-#[derive(Clone)]
-pub(crate) struct Acquaintance {
-    room: Arc<Room>,
-    number: u64,
 }
 
 impl Room {
@@ -176,22 +168,14 @@ impl Ticket {
     }
 
     pub(super) fn acquaintance(&self) -> Acquaintance {
-        Acquaintance { room: Arc::clone(&self.room), number: self.number }
+        let (room, number) = (Arc::clone(&self.room), self.number);
+        Acquaintance::new(move |owner| room.book().meet(number, owner, &room.limits))
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.room.book().leave(self.number);
-    }
-}
-
-impl Acquaintance {
-    /// A request has shown that it comes from somebody whom this owner lets in.
-    pub(crate) fn of(extensions: &Extensions, owner: &Owner) {
-        if let Some(Self { room, number }) = extensions.get::<Self>() {
-            room.book().meet(*number, owner, &room.limits);
-        }
     }
 }
 

@@ -2,6 +2,8 @@ use std::net::Ipv4Addr;
 
 use http::Version;
 
+use http::Extensions;
+
 use super::*;
 use crate::config::Config;
 

@@ -1,19 +1,19 @@
 //! What sandboxes' links carry.
 
 use warren_core::NetworkMode;
+use warren_face::Desk;
 
 use super::text::Text;
-use crate::state::AppState;
 
 const MODES: [NetworkMode; 4] =
     [NetworkMode::Public, NetworkMode::Allow, NetworkMode::Ask, NetworkMode::Learn];
 
-pub(super) async fn write(state: &AppState, text: &mut Text) {
-    let (total, census) = (state.engine.network_totals().await, state.engine.network_census());
+pub(super) async fn write(desk: &Desk, text: &mut Text) {
+    let (total, census) = (desk.engine.network_totals().await, desk.engine.network_census());
     text.gauge(
         "warren_network_available",
         "1 if sandboxes can have a network.",
-        u8::from(state.networks.unavailable().is_none()),
+        u8::from(desk.networks.unavailable().is_none()),
     );
     text.family("warren_network_links", "gauge", "Sandboxes that are linked to the world, by mode.");
     for mode in MODES {

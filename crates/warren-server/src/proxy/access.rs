@@ -14,11 +14,13 @@ use warren_core::{Owner, Scope};
 use super::link::{self, Link};
 use super::refusal::{Refusal, Wrong};
 use super::{LINK_PARAMETER, Target, head, route};
-use crate::auth::{self, Caller, Peer, Secret, StreamGuard};
 use crate::e2b::{Traffic, Traits, tokens};
-use crate::foreign;
-use crate::listener::{Acquaintance, Arrival};
 use crate::state::AppState;
+use warren_face::arrival::Peer;
+use warren_face::arrival::{Acquaintance, Arrival};
+use warren_face::auth::{Caller, Secret, StreamGuard};
+use warren_face::foreign;
+use warren_face::gate;
 
 /// Headers that carry a token: a port's own, and one for all ports of a sandbox that E2B's clients are told.
 pub(super) const TOKEN_HEADERS: [&str; 2] = ["warren-traffic-token", E2B_TOKEN_HEADER];
@@ -59,7 +61,7 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
     let peer = Peer::of(request);
     let caller = by_key(state, target, request.headers_mut(), peer)?;
     // Where no key is asked for, a page of elsewhere has none either.
-    let unwelcome = caller.as_ref().is_some_and(|caller| caller.key_id.is_none())
+    let unwelcome = caller.as_ref().is_some_and(|caller| caller.key.is_none())
         && is_from_elsewhere(state, target, request);
     let caller = caller.filter(|_| !unwelcome);
     let tokened = by_token(state, target, request.headers_mut(), peer)?;
@@ -67,7 +69,7 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
     let cookie = take_cookie(request.headers_mut()).map_err(|()| refuse(Wrong::Link))?;
     let record = state.engine.live(&target.sandbox).ok_or_else(|| refuse(Wrong::NoSandbox))?;
     let (owner, traffic) = (record.owner.clone(), Traits::of(&record).traffic);
-    let public = traffic.public || state.ports.book.of(&target.sandbox, target.port).public;
+    let public = traffic.public || state.book.of(&target.sandbox, target.port).public;
     if let Some(caller) = caller {
         // Another owner's sandbox is answered like none.
         if caller.owner != owner {
@@ -118,7 +120,7 @@ fn by_key(
         }
     }
     shown.extend(head::drain(headers, &OWNER_HEADER).map(|value| (OWNER_HEADER, value)));
-    let caller = auth::identify(state, &shown, peer).map_err(|error| Refusal::of(target, error.into()))?;
+    let caller = gate::identify(state, &shown, peer).map_err(|error| Refusal::of(target, error.into()))?;
     if let Some(caller) = &caller {
         caller.require(Scope::Use).map_err(|error| Refusal::of(target, error.into()))?;
     }
@@ -141,7 +143,7 @@ fn by_token(
     headers: &mut HeaderMap,
     peer: Option<Peer>,
 ) -> Result<bool, Refusal> {
-    let keys = &state.ports.keys;
+    let keys = &state.link_keys;
     let mut shown = false;
     for name in TOKEN_HEADERS {
         for value in head::drain(headers, &HeaderName::from_static(name)) {
@@ -184,7 +186,7 @@ fn by_link(
 
 fn check_link(state: &AppState, target: &Target, request: &Request, text: &str) -> Option<Link> {
     let now_s = state.clock.unix_ms() / 1000;
-    let link = Link::read(text, &state.ports.keys, (&target.sandbox, target.port), now_s).ok()?;
+    let link = Link::read(text, &state.link_keys, (&target.sandbox, target.port), now_s).ok()?;
     let upgrades = head::wants_upgrade(request.headers());
     link.allows(request.method(), request.uri().path(), upgrades).then_some(link)
 }
@@ -224,7 +226,7 @@ fn is_foreign(target: &Target, request: &Request) -> bool {
 /// Whether a page of neither this application nor another of the same sandbox does more than look, or got here by a name that is not
 /// this machine's.
 fn is_from_elsewhere(state: &AppState, target: &Target, request: &Request) -> bool {
-    if !foreign::is_own(&state.config, &target.authority) {
+    if !foreign::is_own(&state.config.ports.domain, &target.authority) {
         return true;
     }
     let headers = request.headers();
@@ -261,7 +263,7 @@ fn is_secure(state: &AppState, request: &Request) -> bool {
 
 /// Counts a wrong credential; whoever tries too often is told to wait.
 fn failed(state: &AppState, target: &Target, peer: Option<Peer>, wrong: Wrong) -> Refusal {
-    let error = auth::refuse(state, peer);
+    let error = gate::refuse(state, peer);
     if error.status() == StatusCode::TOO_MANY_REQUESTS {
         return Refusal::of(target, error.into());
     }

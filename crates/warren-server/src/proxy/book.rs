@@ -1,38 +1,21 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-use serde::{Deserialize, Serialize};
-use warren_core::catalog::{Catalog, CatalogError};
-use warren_core::{Owner, SandboxId};
-
-/// The catalog's note of all settings of ports.
-const NOTE: &str = "server.ports";
+use warren_core::catalog::{CatalogError, PortCatalog};
+use warren_core::{Owner, PortSettings, SandboxId};
+use warren_face::error::{ApiError, Code};
 
 /// Ports of one sandbox that may have settings.
 const MOST_PORTS: usize = 256;
 
-/// How a port is reached. The default is what every port has of which nobody said otherwise.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PortSettings {
-    /// Whether everybody may.
-    #[serde(default)]
-    pub(crate) public: bool,
-    /// The host that the application is told, if not the one that the client asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) host: Option<String>,
-}
-
-/// What owners said of their ports. It outlives the server, and goes with the sandbox.
+/// What owners said of their ports, as the catalog has it. It outlives the server, and goes with
+/// the sandbox's record.
 #[derive(Debug)]
 pub(crate) struct PortBook {
-    sandboxes: RwLock<BTreeMap<SandboxId, Sandbox>>,
+    sandboxes: RwLock<Sandboxes>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Sandbox {
-    owner: Owner,
-    ports: BTreeMap<u16, PortSettings>,
-}
+type Sandboxes = BTreeMap<SandboxId, BTreeMap<u16, PortSettings>>;
 
 /// Why settings were not changed.
 #[derive(Debug, thiserror::Error)]
@@ -45,84 +28,97 @@ pub(crate) enum PortBookError {
 
 impl PortBook {
     /// Blocks.
-    pub(crate) fn load(catalog: &dyn Catalog) -> Result<Self, CatalogError> {
-        let text = catalog.setting(NOTE)?;
-        // Of a note that cannot be read nothing is public.
-        let sandboxes = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        Ok(Self { sandboxes: RwLock::new(sandboxes) })
+    pub(crate) fn load<C: PortCatalog + ?Sized>(catalog: &C) -> Result<Self, CatalogError> {
+        Ok(Self { sandboxes: RwLock::new(read(catalog)?) })
     }
 
     pub(crate) fn of(&self, sandbox: &SandboxId, port: u16) -> PortSettings {
         let sandboxes = self.sandboxes.read().unwrap_or_else(PoisonError::into_inner);
-        sandboxes.get(sandbox).and_then(|sandbox| sandbox.ports.get(&port)).cloned().unwrap_or_default()
+        sandboxes.get(sandbox).and_then(|ports| ports.get(&port)).cloned().unwrap_or_default()
     }
 
-    /// Remembers settings, and forgets those of sandboxes that are gone. They hold once they are on disk. Blocks.
-    pub(crate) fn set(
+    /// Settings hold once they are on disk. Those of sandboxes that are forgotten go with this.
+    /// Blocks.
+    pub(crate) fn set<C: PortCatalog + ?Sized>(
         &self,
-        catalog: &dyn Catalog,
+        catalog: &C,
         (owner, sandbox): (&Owner, &SandboxId),
         port: u16,
-        settings: PortSettings,
+        settings: &PortSettings,
     ) -> Result<(), PortBookError> {
         let mut current = self.sandboxes.write().unwrap_or_else(PoisonError::into_inner);
-        let mut sandboxes = current.clone();
-        sandboxes.retain(|id, known| !matches!(catalog.sandbox(&known.owner, id), Ok(None)));
-        let place = sandboxes
-            .entry(sandbox.clone())
-            .or_insert_with(|| Sandbox { owner: owner.clone(), ports: BTreeMap::new() });
-        if settings == PortSettings::default() {
-            place.ports.remove(&port);
-        } else {
-            place.ports.insert(port, settings);
-        }
-        if place.ports.len() > MOST_PORTS {
+        let known = current.get(sandbox);
+        let is_new =
+            *settings != PortSettings::default() && !known.is_some_and(|ports| ports.contains_key(&port));
+        if is_new && known.is_some_and(|ports| ports.len() >= MOST_PORTS) {
             return Err(PortBookError::TooMany);
         }
-        sandboxes.retain(|_, sandbox| !sandbox.ports.is_empty());
-        let text = serde_json::to_string(&sandboxes).unwrap_or_default();
-        catalog.set_setting(NOTE, Some(&text).filter(|_| !sandboxes.is_empty()).map(String::as_str))?;
-        *current = sandboxes;
+        catalog.set_port(owner, sandbox, port, settings)?;
+        *current = read(catalog)?;
         Ok(())
+    }
+}
+
+fn read<C: PortCatalog + ?Sized>(catalog: &C) -> Result<Sandboxes, CatalogError> {
+    let mut sandboxes = Sandboxes::new();
+    for record in catalog.ports()? {
+        sandboxes.entry(record.sandbox).or_default().insert(record.port, record.settings);
+    }
+    Ok(sandboxes)
+}
+
+impl From<PortBookError> for ApiError {
+    fn from(error: PortBookError) -> Self {
+        match error {
+            PortBookError::TooMany => Self::new(Code::SandboxExhausted, error.to_string()),
+            PortBookError::Catalog(source) => source.into(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use warren_core::catalog::SandboxCatalog as _;
-    use warren_testkit::MemoryCatalog;
+    use warren_core::SandboxRecord;
+    use warren_core::catalog::{NewRecords, SandboxCatalog as _};
+    use warren_testkit::{MemoryCatalog, sample_sandbox, sample_session};
 
     use super::*;
 
+    fn public() -> PortSettings {
+        PortSettings { public: true, host: None }
+    }
+
+    fn with_a_sandbox() -> (MemoryCatalog, SandboxRecord) {
+        let (catalog, sandbox) = (MemoryCatalog::new(), sample_sandbox(&Owner::first(), 1));
+        let session = sample_session(&sandbox, 1);
+        catalog.insert(NewRecords { sandbox: sandbox.clone(), session, idempotency: None }).unwrap();
+        (catalog, sandbox)
+    }
+
     #[test]
     fn what_was_said_of_a_port_is_known_to_the_next_server() {
-        let (catalog, owner) = (MemoryCatalog::new(), Owner::first());
-        let id = SandboxId::from_random([1; 16]);
+        let (catalog, SandboxRecord { id, owner, .. }) = with_a_sandbox();
         let book = PortBook::load(&catalog).unwrap();
         assert_eq!(book.of(&id, 80), PortSettings::default());
-        let public = PortSettings { public: true, host: None };
-        book.set(&catalog, (&owner, &id), 80, public.clone()).unwrap();
+        book.set(&catalog, (&owner, &id), 80, &public()).unwrap();
         let next = PortBook::load(&catalog).unwrap();
-        assert_eq!((next.of(&id, 80), next.of(&id, 81).public), (public, false));
-        next.set(&catalog, (&owner, &id), 80, PortSettings::default()).unwrap();
-        assert_eq!(catalog.setting(NOTE).unwrap(), None);
+        assert_eq!((next.of(&id, 80), next.of(&id, 81).public), (public(), false));
+        next.set(&catalog, (&owner, &id), 80, &PortSettings::default()).unwrap();
+        assert_eq!((next.of(&id, 80).public, catalog.ports().unwrap()), (false, Vec::new()));
     }
 
     #[test]
-    fn settings_of_sandboxes_that_are_gone_are_forgotten() {
-        let (catalog, owner) = (MemoryCatalog::new(), Owner::first());
-        let (gone, id) = (SandboxId::from_random([1; 16]), SandboxId::from_random([2; 16]));
+    fn one_sandbox_has_settings_of_so_many_ports() {
+        let (catalog, SandboxRecord { id, owner, .. }) = with_a_sandbox();
         let book = PortBook::load(&catalog).unwrap();
-        let public = PortSettings { public: true, host: None };
-        book.set(&catalog, (&owner, &gone), 80, public.clone()).unwrap();
-        book.set(&catalog, (&owner, &id), 80, public).unwrap();
-        assert_eq!((book.of(&gone, 80).public, book.of(&id, 80).public), (false, true));
-    }
-
-    #[test]
-    fn a_damaged_note_makes_nothing_public() {
-        let catalog = MemoryCatalog::new();
-        catalog.set_setting(NOTE, Some("{")).unwrap();
-        assert!(PortBook::load(&catalog).is_ok());
+        let set = |port, settings: &PortSettings| book.set(&catalog, (&owner, &id), port, settings);
+        for port in 1..=256 {
+            set(port, &public()).unwrap();
+        }
+        assert!(matches!(set(257, &public()), Err(PortBookError::TooMany)));
+        set(256, &PortSettings { public: false, host: Some("app".to_owned()) }).unwrap();
+        set(257, &PortSettings::default()).unwrap();
+        set(1, &PortSettings::default()).unwrap();
+        set(257, &public()).unwrap();
     }
 }

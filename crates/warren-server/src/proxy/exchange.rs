@@ -11,19 +11,20 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use warren_core::Owner;
-use warren_e2b::CODE_PORT;
 use warren_engine::{EngineError, PortStream, Visit};
+use warren_face::code::CODE_PORT;
+use warren_face::port::is_closed;
 
 use super::body::{Progress, Upload};
 use super::head::{self, Circumstances};
 use super::pool::Permit;
 use super::refusal::{Refusal, Wrong};
-use super::{Lingering, Proxy, Target, carry, is_closed, tls};
+use super::{Lingering, Proxy, Target, VISITOR, carry, tls};
 use crate::auth::{CutBody, StreamGuard};
 use crate::code;
 use crate::e2b::{Traffic, wake};
-use crate::held::Held;
-use crate::listener::Arrival;
+use warren_face::Held;
+use warren_face::arrival::Arrival;
 
 /// What somebody holds of a sandbox while they use one of its ports.
 pub(super) struct Stay {
@@ -160,7 +161,8 @@ impl Exchange<'_> {
         };
         match dialled {
             Err(closed) if *port == CODE_PORT && is_closed(&closed) => {
-                if let Err(error) = code::ensure(state, &self.owner, sandbox).await {
+                let visited = state.engine_as(VISITOR, &self.owner).sandbox(sandbox);
+                if let Err(error) = code::ensure(state, &visited).await {
                     let error = crate::error::chain(&error);
                     tracing::debug!(sandbox.id = %sandbox, error, "the code service does not start");
                     return Err(closed);

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version, response};
 use super::Target;
 use super::access::{COOKIE_NAME, TOKEN_HEADERS};
 use super::route::ROUTING_HEADERS;
-use crate::listener::Arrival;
+use warren_face::arrival::Arrival;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");

@@ -3,7 +3,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use warren_core::SandboxId;
 
-use super::keys::LinkKeys;
+use warren_face::link_keys::LinkKeys;
 
 const VERSION: &str = "1";
 /// Nothing that is signed for one purpose is good for another.

@@ -6,9 +6,11 @@ use warren_core::{DenyReason, SandboxId};
 use warren_engine::EngineError;
 
 use super::route::Misdirected;
-use super::{Target, is_closed};
+use warren_face::port::is_closed;
+
+use super::Target;
 use crate::e2b::wake::Asleep;
-use crate::error::ApiError;
+use crate::error::{ApiError, Code, status_of};
 
 /// Why there is nothing to pass on.
 #[derive(Debug)]
@@ -41,7 +43,8 @@ pub(super) enum Wrong {
     Silent,
     /// It hung up, or what it said is not HTTP, or too much of it.
     Garbled,
-    Server(StatusCode),
+    /// The server could not reach it.
+    Server(Code),
 }
 
 /// Whom an answer is for.
@@ -98,6 +101,7 @@ impl Refusal {
                 (status, axum::Json(told)).into_response()
             }
         };
+        response.extensions_mut().insert(self.wrong.code());
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(
@@ -143,37 +147,39 @@ impl Wrong {
     pub(super) fn from_engine(error: EngineError) -> Self {
         match error {
             EngineError::Denied { reason: DenyReason::Paused, .. } => Self::Paused,
-            EngineError::Denied {
-                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
-                ..
-            } => Self::Server(StatusCode::SERVICE_UNAVAILABLE),
-            EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {
-                Self::NoSandbox
-            }
+            error if error.is_changing() => Self::Server(Code::Busy),
+            error if error.is_absent() => Self::NoSandbox,
             error if is_closed(&error) => Self::Closed,
             error => {
                 let error = ApiError::from(error);
                 error.log();
-                Self::Server(error.status())
+                Self::Server(error.code())
             }
         }
     }
 
-    fn status(&self) -> StatusCode {
+    fn code(&self) -> Code {
         match self {
-            Self::Misdirected(Misdirected::Stranger(_)) => StatusCode::BAD_GATEWAY,
-            Self::Misdirected(_) => StatusCode::BAD_REQUEST,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NoSandbox | Self::Closed | Self::Garbled => StatusCode::BAD_GATEWAY,
-            Self::Paused => StatusCode::CONFLICT,
-            Self::Asleep(asleep) => asleep.status(),
-            Self::Private | Self::Token | Self::Foreign => StatusCode::FORBIDDEN,
-            Self::Link => StatusCode::UNAUTHORIZED,
-            Self::Key(error) => error.status(),
-            Self::TooMany => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Silent => StatusCode::GATEWAY_TIMEOUT,
-            Self::Server(status) => *status,
+            Self::Misdirected(Misdirected::Stranger(_)) | Self::NoSandbox => Code::SandboxNotFound,
+            Self::Misdirected(_) => Code::InvalidRequest,
+            Self::Method => Code::MethodNotAllowed,
+            Self::Paused => Code::WrongState,
+            Self::Asleep(asleep) => asleep.code(),
+            Self::Closed => Code::PortClosed,
+            Self::Private => Code::PortPrivate,
+            Self::Token => Code::PortTokenInvalid,
+            Self::Link => Code::PortLinkInvalid,
+            Self::Foreign => Code::ForeignRequest,
+            Self::Key(error) => error.code(),
+            Self::TooMany => Code::TooManyConnections,
+            Self::Silent => Code::PortSilent,
+            Self::Garbled => Code::PortGarbled,
+            Self::Server(code) => *code,
         }
+    }
+
+    fn status(&self) -> StatusCode {
+        status_at_port(self.code())
     }
 
     fn sentence(&self) -> String {
@@ -197,15 +203,11 @@ impl Wrong {
         sentence.to_owned()
     }
 
-    fn advice(&self) -> Option<&'static str> {
-        match self {
-            Self::Private | Self::Token | Self::Link => {
-                Some("Ask its owner for a link: <code>warren port ID PORT --link 1h</code> makes one.")
-            }
-            Self::Closed => Some("Start the application, or try again when it has started."),
-            Self::Paused => Some("<code>warren resume ID</code> lets it go on."),
-            _ => None,
-        }
+    /// What to do next, where a visitor can do something.
+    fn advice(&self) -> Option<String> {
+        let is_for_visitors =
+            matches!(self, Self::Private | Self::Token | Self::Link | Self::Closed | Self::Paused);
+        is_for_visitors.then(|| page_text(self.code().hint()))
     }
 
     /// Whether another port of the sandbox may have answered.
@@ -216,11 +218,37 @@ impl Wrong {
     fn retry_after_s(&self) -> Option<u64> {
         match self {
             Self::TooMany | Self::Asleep(_) => Some(1),
-            Self::Server(StatusCode::SERVICE_UNAVAILABLE) => Some(1),
+            Self::Server(code) if status_of(*code) == StatusCode::SERVICE_UNAVAILABLE => Some(1),
             Self::Key(error) => error.problem().retry_after_s,
             _ => None,
         }
     }
+}
+
+/// The status at a port. A sandbox that is not there is a bad gateway, as clients of other sandboxes know it.
+pub(crate) fn status_at_port(code: Code) -> StatusCode {
+    match code {
+        Code::SandboxNotFound | Code::SandboxEnded => StatusCode::BAD_GATEWAY,
+        code => status_of(code),
+    }
+}
+
+/// A hint as a sentence of a page: what is in backquotes becomes code.
+fn page_text(hint: &str) -> String {
+    let mut page = String::new();
+    for (index, part) in hint.split('`').enumerate() {
+        match index % 2 {
+            0 if index == 0 => page.push_str(&capital(part)),
+            0 => page.push_str(part),
+            _ => page.push_str(&format!("<code>{part}</code>")),
+        }
+    }
+    page + "."
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 impl From<Asleep> for Wrong {
@@ -235,5 +263,25 @@ impl From<Asleep> for Wrong {
 impl From<ApiError> for Wrong {
     fn from(error: ApiError) -> Self {
         Self::Key(Box::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_testkit::assert_error_column;
+
+    use super::*;
+
+    #[test]
+    fn the_table_of_errors_has_the_statuses_of_ports() {
+        assert_error_column("ports", |code| status_at_port(code).as_u16().to_string());
+    }
+
+    #[test]
+    fn a_page_tells_what_to_do_next() {
+        let told = Wrong::Private.advice();
+        let link = "Ask its owner for a link: <code>warren port ID PORT --link 1h</code> makes one.";
+        assert_eq!(told.as_deref(), Some(link));
+        assert_eq!(Wrong::NoSandbox.advice(), None);
     }
 }

@@ -4,6 +4,7 @@ use axum::extract::Request;
 use http::header::HOST;
 use http::{HeaderMap, Uri, Version};
 use warren_core::{Host, HostName, SandboxId};
+use warren_face::port::parse_port;
 
 /// A port of a sandbox, and how the request named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,12 +195,6 @@ fn is_elsewhere(authority: &str) -> bool {
     let label = authority.split(['.', ':']).next().unwrap_or_default();
     let named = label.split_once('-');
     named.is_some_and(|(port, id)| parse_port(port).is_some() && parse_sandbox(id).is_some())
-}
-
-/// A port as it is written in one way only.
-pub(crate) fn parse_port(text: &str) -> Option<u16> {
-    let port = text.parse::<u16>().ok().filter(|port| *port > 0)?;
-    (port.to_string() == text).then_some(port)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@ use warren_wire::api::{
     CodeContext, CodeContextList, CodeEnd, CodeOutput, CodeResult, CodeText, NewCodeContext, RunCode,
 };
 
-use super::{Access, Route};
+use warren_face::route::Access;
+
+use super::Route;
 use crate::handlers::code;
 
 pub(super) fn rows() -> Vec<Route> {

@@ -3,10 +3,10 @@ use warren_wire::api::{
     MoveFile, Unpacked, Written,
 };
 
-use super::parameter::Parameter;
-use super::parameter::schema::{flag, matching, number, text_of};
-use super::row::Route;
+use super::Route;
 use crate::handlers::files::{change, look, transfer, unpack};
+use warren_face::route::Parameter;
+use warren_face::route::schema::{flag, matching, number, text_of};
 
 pub(super) fn rows() -> Vec<Route> {
     [transfers(), looks(), changes()].into_iter().flatten().collect()

@@ -4,11 +4,11 @@ use warren_wire::api::{
     ToolList, ToolOutput, ToolResult, Turn,
 };
 
-use super::parameter::Parameter;
-use super::parameter::schema::{flag, matching, number, text_of};
-use super::row::Route;
+use super::Route;
 use crate::convert::MOST_CHANGES;
 use crate::handlers::{archives, diff, history, journal, snapshots, tools};
+use warren_face::route::Parameter;
+use warren_face::route::schema::{flag, matching, number, text_of};
 
 const POINT: &str = "^(snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|sbx[a-z2-7]{26})$";
 const SESSION: &str = "^sess-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$";

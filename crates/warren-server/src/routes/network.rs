@@ -3,10 +3,10 @@ use warren_wire::api::{
     NetworkStatus,
 };
 
-use super::parameter::Parameter;
-use super::parameter::schema::number;
-use super::row::Route;
+use super::Route;
 use crate::handlers::network;
+use warren_face::route::Parameter;
+use warren_face::route::schema::number;
 
 /// Whole numbers up to here are exact in every JSON reader.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;

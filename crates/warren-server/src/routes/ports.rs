@@ -1,7 +1,9 @@
 use warren_core::Scope;
 use warren_wire::api::{MakePortLink, Port, PortLink, SetPort};
 
-use super::{Access, Route};
+use warren_face::route::Access;
+
+use super::Route;
 use crate::handlers::ports;
 
 pub(super) fn rows() -> Vec<Route> {

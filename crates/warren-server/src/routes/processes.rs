@@ -4,11 +4,11 @@ use warren_wire::api::{
     StreamNotice, StreamOpening, TerminalSize,
 };
 
-use super::Access;
-use super::parameter::Parameter;
-use super::parameter::schema::{flag, matching, number};
-use super::row::Route;
+use super::Route;
 use crate::handlers::{exec, processes, stream};
+use warren_face::route::Access;
+use warren_face::route::Parameter;
+use warren_face::route::schema::{flag, matching, number};
 
 /// Whole numbers up to here are exact in every JSON reader.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;

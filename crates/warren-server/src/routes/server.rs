@@ -1,10 +1,9 @@
 use warren_wire::api::{CreateKey, EventPage, Health, Key, KeyList, Stats, Template, TemplateList};
 
-use super::parameter::Parameter;
-use super::parameter::schema::{matching, number};
-use super::row::Route;
-use crate::handlers::{events, health, openapi, recovery, stats, templates};
-use crate::{keys, metrics};
+use super::Route;
+use crate::handlers::{events, health, keys, metrics, openapi, recovery, stats, templates};
+use warren_face::route::Parameter;
+use warren_face::route::schema::{matching, number};
 
 /// Whole numbers up to here are exact in every JSON reader.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;
@@ -110,7 +109,7 @@ fn machinery() -> Vec<Route> {
             .of_server()
             .admin()
             .answers::<Health>(200, "The server's health now."),
-        Route::get("/metrics", "get_metrics", metrics::show)
+        Route::get("/metrics", "get_metrics", metrics::get)
             .does("Figures in Prometheus' text format")
             .of_server()
             .admin()

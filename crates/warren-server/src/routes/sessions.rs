@@ -3,10 +3,10 @@ use warren_wire::api::{
     Session, SessionDetails, Thinking,
 };
 
-use super::parameter::Parameter;
-use super::parameter::schema::{flag, matching, text_of};
-use super::row::Route;
+use super::Route;
 use crate::handlers::{runs, sessions};
+use warren_face::route::Parameter;
+use warren_face::route::schema::{flag, matching, text_of};
 
 pub(super) fn rows() -> Vec<Route> {
     [collection(), single(), lifecycle(), recorded_runs()].into_iter().flatten().collect()

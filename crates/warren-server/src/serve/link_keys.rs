@@ -1,12 +1,14 @@
-//! What links to ports are signed with: made at the first start, and kept beside the data. To replace the key, put a new one before it in
-//! the file; once no link of the old one is needed any more, take that away.
+//! What links to ports are signed with: made at the first start, and kept in a file beside the
+//! catalog. A copy of the catalog, as in a backup, must let nobody make links, and an operator
+//! replaces a key without a server. To replace the key, put a new one before it in the file; once
+//! no link of the old one is needed any more, take that away.
 
 use std::io;
 use std::path::Path;
 
 use super::{ServeError, private_file};
-use crate::proxy::LinkKeys;
 use crate::world::MachineRandom;
+use warren_face::link_keys::LinkKeys;
 
 /// In the data directory, which only root can enter.
 const FILE: &str = "link-keys.json";
@@ -23,7 +25,7 @@ pub(super) fn settle(data_dir: &Path) -> Result<LinkKeys, ServeError> {
             written.map(|()| keys).map_err(|source| ServeError::Write { path, source })
         }
         // A key that cannot be read must not be replaced by another.
-        Err(source) => Err(ServeError::DataDir { path, source }),
+        Err(source) => Err(ServeError::Read { path, source }),
     }
 }
 

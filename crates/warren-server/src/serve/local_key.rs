@@ -12,9 +12,6 @@ use crate::server::Server;
 /// In the data directory, which only root can enter.
 const FILE: &str = "server.json";
 
-/// The catalog's note of which key is the local one.
-const NOTE: &str = "server.local_key";
-
 /// What `server.json` says.
 #[derive(Serialize, Deserialize)]
 struct Written {
@@ -71,11 +68,11 @@ fn find_or_make(
 /// Makes a local key, and ends the one before it.
 fn replace(server: &Server) -> Result<String, ServeError> {
     let state = server.state();
-    if let Some(id) = state.catalog.setting(NOTE)?.and_then(|text| text.parse().ok()) {
+    if let Some(id) = state.catalog.node_record()?.local_key {
         state.keyring.revoke(state.catalog.as_ref(), state.clock.as_ref(), &id)?;
     }
     let new = NewKey { owner: Owner::first(), name: "local".to_owned(), scope: Scope::Admin };
     let (secret, record) = server.make_key(new).map_err(ServeError::Keys)?;
-    state.catalog.set_setting(NOTE, Some(record.id.as_str()))?;
+    state.catalog.update_node(&mut |node| node.local_key = Some(record.id.clone()))?;
     Ok(secret.shown())
 }

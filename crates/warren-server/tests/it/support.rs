@@ -14,7 +14,9 @@ use warren_engine::{Engine, Parts, Settings};
 use warren_server::config::Config;
 use warren_server::{LinkKeys, Server, ServerParts, Sockets};
 use warren_store::TemplateStore;
-use warren_testkit::{FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog};
+use warren_testkit::{
+    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+};
 
 /// Long enough for anything that is not meant to fail.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,6 +66,7 @@ impl TestServer {
             catalog: catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: isolation.layers(),
+            build_files: Arc::new(FakeBuildFiles::default()),
             networks: networks.clone(),
             clock: clock.clone(),
             random: random.clone(),

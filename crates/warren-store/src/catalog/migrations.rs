@@ -7,6 +7,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001-records.sql"),
     include_str!("migrations/0002-snapshots.sql"),
     include_str!("migrations/0003-secrets.sql"),
+    include_str!("migrations/0004-nodes.sql"),
+    include_str!("migrations/0005-images.sql"),
 ];
 
 /// The version that this build reads and writes.

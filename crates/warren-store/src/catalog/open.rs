@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use warren_core::catalog::CatalogErrorKind;
+use warren_core::{NodeId, NodeIdError};
 
 use super::SqliteCatalog;
 use super::failure::kind_of;
@@ -82,11 +83,23 @@ pub(super) fn open(data_dir: &Path, passed: &dyn Fn(OpenStep)) -> Result<SqliteC
     migrations::migrate(&mut connection, MIGRATIONS)
         .map_err(|source| CatalogOpenError::Migrate { path: files.database.clone(), source })?;
     passed(OpenStep::Migrated);
+    let node = node(&connection, &files)?;
     name(&files, known.as_ref(), &lock, &instance)?;
     passed(OpenStep::Named);
     let readers = Readers::new(&files.database);
     let key_file = KeyFile::of(data_dir);
-    Ok(SqliteCatalog { readers, writer: Writer::new(connection), instance, key_file, lock })
+    Ok(SqliteCatalog { readers, writer: Writer::new(connection), instance, node, key_file, lock })
+}
+
+/// The node that the catalog belongs to.
+fn node(connection: &Connection, files: &Files) -> Result<NodeId, CatalogOpenError> {
+    let found: String = connection
+        .query_row("SELECT node FROM identity", [], |row| row.get(0))
+        .map_err(|source| unreadable(files, source))?;
+    found.parse().map_err(|error: NodeIdError| {
+        let source = DamageFound::Check(error.to_string());
+        CatalogOpenError::Damaged { path: files.database.clone(), source }
+    })
 }
 
 /// Writes down that this is the database, and that it is in use: from here on it must not get lost, nor its log.
@@ -153,7 +166,7 @@ fn remove_draft(draft: &Path) -> io::Result<()> {
 fn fill(draft: &Path, instance: &str) -> rusqlite::Result<()> {
     let mut connection = Connection::open(draft)?;
     migrations::migrate(&mut connection, MIGRATIONS)?;
-    connection.execute("INSERT INTO identity (one, instance) VALUES (1, ?1)", [instance])?;
+    connection.execute("INSERT INTO identity (one, instance, node) VALUES (1, ?1, ?1)", [instance])?;
     connection.close().map_err(|(_, error)| error)
 }
 
@@ -223,7 +236,7 @@ mod tests {
     use std::env;
     use std::process::Command;
 
-    use warren_core::catalog::SandboxCatalog as _;
+    use warren_core::catalog::NodeCatalog as _;
 
     use super::*;
 
@@ -251,10 +264,11 @@ mod tests {
             }
             let catalog =
                 SqliteCatalog::open(data.path()).unwrap_or_else(|error| panic!("{step:?}: {error}"));
-            catalog.set_setting("name", Some("value")).unwrap();
+            let boot = Some("boot".to_owned());
+            catalog.update_node(&mut |record| record.snapshots_boot.clone_from(&boot)).unwrap();
             drop(catalog);
             let catalog = SqliteCatalog::open(data.path()).unwrap();
-            assert_eq!(catalog.setting("name").unwrap().as_deref(), Some("value"));
+            assert_eq!(catalog.node_record().unwrap().snapshots_boot, boot);
             let mut names: Vec<String> = fs::read_dir(data.path())
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name().into_string().unwrap())

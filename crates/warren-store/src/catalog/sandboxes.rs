@@ -5,7 +5,7 @@ use warren_core::catalog::{
     CatalogError, CatalogErrorKind, Durability, Idempotency, InsertError, NewRecords, SandboxCatalog,
     SandboxFilter,
 };
-use warren_core::{Owner, Page, PageRequest, SandboxId, SandboxRecord, Status};
+use warren_core::{NodeId, Owner, Page, PageRequest, SandboxId, SandboxRecord, Status};
 
 use super::failure::JobError;
 use super::{SqliteCatalog, idempotency, integer, page, sessions};
@@ -50,22 +50,23 @@ impl SandboxCatalog for SqliteCatalog {
         })
     }
 
-    fn unfinished_sandboxes(&self) -> Result<Vec<SandboxRecord>, CatalogError> {
+    fn unfinished_sandboxes(&self, node: &NodeId) -> Result<Vec<SandboxRecord>, CatalogError> {
         self.readers.read("list the sandboxes that are not over", |connection| {
-            let mut statement = connection
-                .prepare_cached("SELECT record FROM sandboxes WHERE over = 0 ORDER BY owner, created DESC")?;
-            let rows = statement.query_map([], text)?;
+            let mut statement = connection.prepare_cached(
+                "SELECT record FROM sandboxes WHERE over = 0 AND node = ?1 ORDER BY owner, created DESC",
+            )?;
+            let rows = statement.query_map([node.as_str()], text)?;
             rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
         })
     }
 
-    fn forget_sandboxes(&self, ended_before_unix_ms: u64) -> Result<u64, CatalogError> {
+    fn forget_sandboxes(&self, node: &NodeId, ended_before_unix_ms: u64) -> Result<u64, CatalogError> {
         self.writer.write("forget old sandboxes", Durability::Process, |connection| {
             // The caller's moment is in the past, so what is a day older than it is certainly a day old.
             idempotency::forget(connection, ended_before_unix_ms)?;
             let forgotten = connection
-                .prepare_cached("DELETE FROM sandboxes WHERE over = 1 AND ended < ?1")?
-                .execute([integer(ended_before_unix_ms)])?;
+                .prepare_cached("DELETE FROM sandboxes WHERE over = 1 AND ended < ?1 AND node = ?2")?
+                .execute(params![integer(ended_before_unix_ms), node.as_str()])?;
             Ok(forgotten as u64)
         })
     }
@@ -75,20 +76,32 @@ impl SandboxCatalog for SqliteCatalog {
             .read("look for an idempotency key", |connection| idempotency::find(connection, owner, key))
     }
 
-    fn setting(&self, name: &str) -> Result<Option<String>, CatalogError> {
-        self.readers.read(&format!("read setting `{name}`"), |connection| {
-            let mut statement = connection.prepare_cached("SELECT value FROM settings WHERE name = ?1")?;
-            Ok(statement.query_row([name], text).optional()?)
+    fn default_sandbox(&self, owner: &Owner) -> Result<Option<SandboxId>, CatalogError> {
+        self.readers.read(&format!("read the default sandbox of `{owner}`"), |connection| {
+            let found = connection
+                .prepare_cached("SELECT sandbox FROM default_sandboxes WHERE owner = ?1")?
+                .query_row([owner.as_str()], text)
+                .optional()?;
+            let damaged = |_| JobError::refused(CatalogErrorKind::Damaged, "the default is no sandbox");
+            found.map(|id| id.parse().map_err(damaged)).transpose()
         })
     }
 
-    fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), CatalogError> {
-        self.writer.write(&format!("write setting `{name}`"), Durability::Disk, |connection| {
-            match value {
-                Some(value) => connection
-                    .prepare_cached("INSERT OR REPLACE INTO settings (name, value) VALUES (?1, ?2)")?
-                    .execute([name, value])?,
-                None => connection.prepare_cached("DELETE FROM settings WHERE name = ?1")?.execute([name])?,
+    fn set_default_sandbox(&self, owner: &Owner, id: Option<&SandboxId>) -> Result<(), CatalogError> {
+        let action = format!("set the default sandbox of `{owner}`");
+        self.writer.write(&action, Durability::Disk, |connection| {
+            match id {
+                Some(id) => {
+                    check_owner(connection, owner, id)?;
+                    connection
+                        .prepare_cached(
+                            "INSERT OR REPLACE INTO default_sandboxes (owner, sandbox) VALUES (?1, ?2)",
+                        )?
+                        .execute([owner.as_str(), id.as_str()])?
+                }
+                None => connection
+                    .prepare_cached("DELETE FROM default_sandboxes WHERE owner = ?1")?
+                    .execute([owner.as_str()])?,
             };
             Ok(())
         })
@@ -116,7 +129,6 @@ impl Columns {
 fn word(status: Status) -> &'static str {
     match status {
         Status::Creating => "creating",
-        Status::Syncing => "syncing",
         Status::Ready => "ready",
         Status::Paused => "paused",
         Status::Stopping => "stopping",
@@ -129,12 +141,13 @@ fn insert(connection: &Connection, record: &SandboxRecord) -> Result<(), JobErro
     let columns = Columns::of(record);
     connection
         .prepare_cached(
-            "INSERT INTO sandboxes (id, owner, created, generation, status, over, ended, record)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO sandboxes (id, owner, node, created, generation, status, over, ended, record)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
             record.id.as_str(),
             record.owner.as_str(),
+            record.node.as_str(),
             integer(record.created_unix_ms),
             integer(record.generation),
             columns.status,
@@ -149,13 +162,14 @@ pub(super) fn update(connection: &Connection, record: &SandboxRecord) -> Result<
     let columns = Columns::of(record);
     let changed = connection
         .prepare_cached(
-            "UPDATE sandboxes SET generation = :generation, status = :status, over = :over, ended = :ended,
-                 record = :record
+            "UPDATE sandboxes SET node = :node, generation = :generation, status = :status, over = :over,
+                 ended = :ended, record = :record
              WHERE id = :id AND owner = :owner AND created = :created AND generation = :generation - 1",
         )?
         .execute(named_params! {
             ":id": record.id.as_str(),
             ":owner": record.owner.as_str(),
+            ":node": record.node.as_str(),
             ":created": integer(record.created_unix_ms),
             ":generation": integer(record.generation),
             ":status": columns.status,
@@ -166,14 +180,20 @@ pub(super) fn update(connection: &Connection, record: &SandboxRecord) -> Result<
     if changed == 1 {
         return Ok(());
     }
+    check_owner(connection, &record.owner, &record.id)?;
+    Err(JobError::refused(CatalogErrorKind::Stale, "it was changed since it was read"))
+}
+
+/// The sandbox is there, and this owner's.
+pub(super) fn check_owner(connection: &Connection, owner: &Owner, id: &SandboxId) -> Result<(), JobError> {
     let exists = connection
         .prepare_cached("SELECT 1 FROM sandboxes WHERE id = ?1 AND owner = ?2")?
-        .exists([record.id.as_str(), record.owner.as_str()])?;
-    Err(if exists {
-        JobError::refused(CatalogErrorKind::Stale, "it was changed since it was read")
+        .exists([id.as_str(), owner.as_str()])?;
+    if exists {
+        Ok(())
     } else {
-        JobError::refused(CatalogErrorKind::NotFound, "there is no such sandbox")
-    })
+        Err(JobError::refused(CatalogErrorKind::NotFound, "there is no such sandbox"))
+    }
 }
 
 fn select(

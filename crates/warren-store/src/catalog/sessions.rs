@@ -3,7 +3,9 @@ use warren_core::catalog::{
     CatalogError, CatalogErrorKind, ChangeSession, Durability, Idempotency, InsertError, SessionCatalog,
     SessionFilter, UpdateSessionError,
 };
-use warren_core::{Owner, Page, PageRequest, RunDenied, RunRecord, SandboxId, SessionId, SessionRecord};
+use warren_core::{
+    NodeId, Owner, Page, PageRequest, RunDenied, RunRecord, SandboxId, SessionId, SessionRecord,
+};
 
 use super::failure::JobError;
 use super::sandboxes::text;
@@ -51,11 +53,13 @@ impl SessionCatalog for SqliteCatalog {
         })
     }
 
-    fn open_sessions(&self) -> Result<Vec<SessionRecord>, CatalogError> {
+    fn open_sessions(&self, node: &NodeId) -> Result<Vec<SessionRecord>, CatalogError> {
         self.readers.read("list the open sessions", |connection| {
-            let mut statement = connection
-                .prepare_cached("SELECT record FROM sessions WHERE open = 1 ORDER BY owner, created DESC")?;
-            let rows = statement.query_map([], text)?;
+            let mut statement = connection.prepare_cached(
+                "SELECT sessions.record FROM sessions JOIN sandboxes ON sandboxes.id = sessions.sandbox
+                 WHERE sessions.open = 1 AND sandboxes.node = ?1 ORDER BY sessions.owner, sessions.created DESC",
+            )?;
+            let rows = statement.query_map([node.as_str()], text)?;
             rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
         })
     }

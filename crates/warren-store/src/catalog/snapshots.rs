@@ -5,7 +5,7 @@ use std::str::FromStr;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, SnapshotCatalog, SnapshotFilter};
 use warren_core::{
-    LayerId, Owner, Page, PageRequest, SandboxId, SandboxRecord, SnapshotId, SnapshotRecord, Stack,
+    LayerId, NodeId, Owner, Page, PageRequest, SandboxId, SandboxRecord, SnapshotId, SnapshotRecord,
     TemplateName,
 };
 
@@ -75,36 +75,37 @@ impl SnapshotCatalog for SqliteCatalog {
         })
     }
 
-    fn layers_of_snapshots(&self) -> Result<HashSet<LayerId>, CatalogError> {
-        self.readers
-            .read("list the layers of snapshots", |connection| distinct(connection, "SELECT id FROM layers"))
-    }
-
-    fn templates_of_snapshots(&self) -> Result<HashSet<TemplateName>, CatalogError> {
-        self.readers.read("list the templates of snapshots", |connection| {
-            distinct(connection, "SELECT DISTINCT template FROM snapshots")
+    fn layers_of_snapshots(&self, node: &NodeId) -> Result<HashSet<LayerId>, CatalogError> {
+        self.readers.read("list the layers of snapshots", |connection| {
+            distinct(connection, "SELECT id FROM layers WHERE node = ?1", node)
         })
     }
 
-    fn undurable_snapshots(&self) -> Result<Vec<SnapshotRecord>, CatalogError> {
+    fn templates_of_snapshots(&self, node: &NodeId) -> Result<HashSet<TemplateName>, CatalogError> {
+        self.readers.read("list the templates of snapshots", |connection| {
+            distinct(connection, "SELECT DISTINCT template FROM snapshots WHERE node = ?1", node)
+        })
+    }
+
+    fn undurable_snapshots(&self, node: &NodeId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         self.readers.read("list the snapshots that are not durable", |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT record FROM snapshots WHERE durable = 0 AND damaged = 0 ORDER BY created",
+                "SELECT record FROM snapshots WHERE durable = 0 AND damaged = 0 AND node = ?1 ORDER BY created",
             )?;
-            let rows = statement.query_map([], text)?;
+            let rows = statement.query_map([node.as_str()], text)?;
             rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
         })
     }
 
-    fn snapshots_on(&self, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
+    fn snapshots_on(&self, node: &NodeId, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         self.readers.read(&format!("list the snapshots on `{layer}`"), |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT record FROM layers
                  JOIN snapshot_layers ON snapshot_layers.layer = layers.number
                  JOIN snapshots ON snapshots.number = snapshot_layers.snapshot
-                 WHERE layers.id = ?1 ORDER BY created, snapshots.id",
+                 WHERE layers.node = ?1 AND layers.id = ?2 ORDER BY created, snapshots.id",
             )?;
-            let rows = statement.query_map([layer.as_str()], text)?;
+            let rows = statement.query_map([node.as_str(), layer.as_str()], text)?;
             rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
         })
     }
@@ -114,12 +115,13 @@ fn insert(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobErr
     connection
         .prepare_cached(
             "INSERT INTO snapshots
-                 (id, owner, sandbox, session, parent, name, template, created, durable, damaged, record)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 (id, owner, node, sandbox, session, parent, name, template, created, durable, damaged, record)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             record.id.as_str(),
             record.owner.as_str(),
+            record.node.as_str(),
             record.sandbox.as_str(),
             record.session.as_ref().map(|session| session.as_str()),
             record.parent.as_ref().map(SnapshotId::as_str),
@@ -130,38 +132,41 @@ fn insert(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobErr
             record.damaged,
             serde_json::to_string(record)?,
         ])?;
-    count_layers(connection, connection.last_insert_rowid(), &record.stack)
+    count_layers(connection, connection.last_insert_rowid(), record)
 }
 
-fn count_layers(connection: &Connection, snapshot: i64, stack: &Stack) -> Result<(), JobError> {
-    let mut number = connection.prepare_cached("SELECT number FROM layers WHERE id = ?1")?;
-    let mut number_new = connection.prepare_cached("INSERT INTO layers (id) VALUES (?1)")?;
+/// The snapshot's node holds its layers.
+fn count_layers(connection: &Connection, snapshot: i64, record: &SnapshotRecord) -> Result<(), JobError> {
+    let node = record.node.as_str();
+    let mut number = connection.prepare_cached("SELECT number FROM layers WHERE node = ?1 AND id = ?2")?;
+    let mut number_new = connection.prepare_cached("INSERT INTO layers (node, id) VALUES (?1, ?2)")?;
     let mut count = connection
         .prepare_cached("INSERT OR IGNORE INTO snapshot_layers (layer, snapshot) VALUES (?1, ?2)")?;
     // The lowest first: it is the oldest.
-    for layer in stack.0.iter().rev() {
-        let known: Option<i64> = number.query_row([layer.as_str()], |row| row.get(0)).optional()?;
+    for layer in record.stack.0.iter().rev() {
+        let known: Option<i64> = number.query_row([node, layer.as_str()], |row| row.get(0)).optional()?;
         let layer = match known {
             Some(number) => number,
-            None => number_new.insert([layer.as_str()])?,
+            None => number_new.insert([node, layer.as_str()])?,
         };
         count.execute([layer, snapshot])?;
     }
     Ok(())
 }
 
-fn discount_layers(connection: &Connection, snapshot: i64, stack: &Stack) -> Result<(), JobError> {
+fn discount_layers(connection: &Connection, snapshot: i64, record: &SnapshotRecord) -> Result<(), JobError> {
+    let node = record.node.as_str();
     let mut discount = connection.prepare_cached(
         "DELETE FROM snapshot_layers
-         WHERE layer = (SELECT number FROM layers WHERE id = ?1) AND snapshot = ?2",
+         WHERE layer = (SELECT number FROM layers WHERE node = ?1 AND id = ?2) AND snapshot = ?3",
     )?;
     let mut forget = connection.prepare_cached(
         "DELETE FROM layers
-         WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM snapshot_layers WHERE layer = layers.number)",
+         WHERE node = ?1 AND id = ?2 AND NOT EXISTS (SELECT 1 FROM snapshot_layers WHERE layer = layers.number)",
     )?;
-    for layer in &stack.0 {
-        discount.execute(params![layer.as_str(), snapshot])?;
-        forget.execute([layer.as_str()])?;
+    for layer in &record.stack.0 {
+        discount.execute(params![node, layer.as_str(), snapshot])?;
+        forget.execute([node, layer.as_str()])?;
     }
     Ok(())
 }
@@ -180,11 +185,12 @@ fn update(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobErr
             "its id, owner, sandbox and creation time never change",
         ));
     }
-    let record = SnapshotRecord { parent: stored.parent, before: stored.before, ..record.clone() };
+    let parent = (stored.parent.clone(), stored.before.clone());
+    let record = SnapshotRecord { parent: parent.0, before: parent.1, ..record.clone() };
     replace(connection, &record)?;
-    if stored.stack != record.stack {
-        discount_layers(connection, number, &stored.stack)?;
-        count_layers(connection, number, &record.stack)?;
+    if (&stored.node, &stored.stack) != (&record.node, &record.stack) {
+        discount_layers(connection, number, &stored)?;
+        count_layers(connection, number, &record)?;
     }
     Ok(())
 }
@@ -192,7 +198,8 @@ fn update(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobErr
 fn replace(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobError> {
     connection
         .prepare_cached(
-            "UPDATE snapshots SET session = ?2, name = ?3, template = ?4, durable = ?5, damaged = ?6, record = ?7
+            "UPDATE snapshots SET session = ?2, name = ?3, template = ?4, durable = ?5, damaged = ?6, record = ?7,
+                 node = ?8
              WHERE id = ?1",
         )?
         .execute(params![
@@ -203,6 +210,7 @@ fn replace(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobEr
             record.durable,
             record.damaged,
             serde_json::to_string(record)?,
+            record.node.as_str(),
         ])?;
     Ok(())
 }
@@ -215,7 +223,7 @@ fn delete(connection: &Connection, owner: &Owner, id: &SnapshotId) -> Result<boo
         .optional()?;
     let Some((number, removed)) = removed else { return Ok(false) };
     let removed: SnapshotRecord = serde_json::from_str(&removed)?;
-    discount_layers(connection, number, &removed.stack)?;
+    discount_layers(connection, number, &removed)?;
     connection
         .prepare_cached(
             "UPDATE snapshots SET parent = ?2, record = json_set(record, '$.parent', ?2) WHERE parent = ?1",
@@ -235,9 +243,13 @@ fn numbered(row: &Row<'_>) -> rusqlite::Result<(i64, String)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-fn distinct<T: FromStr + Eq + Hash>(connection: &Connection, sql: &str) -> Result<HashSet<T>, JobError> {
+fn distinct<T: FromStr + Eq + Hash>(
+    connection: &Connection,
+    sql: &str,
+    node: &NodeId,
+) -> Result<HashSet<T>, JobError> {
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([], text)?;
+    let rows = statement.query_map([node.as_str()], text)?;
     let damaged = |_| JobError::refused(CatalogErrorKind::Damaged, "the name is not one that was written");
     rows.map(|name| name?.parse().map_err(damaged)).collect()
 }

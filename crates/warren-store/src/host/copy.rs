@@ -18,8 +18,8 @@ const MAX_DEPTH: usize = 16;
 const WORLD_READ: u32 = 0o004;
 const WORLD_ENTER: u32 = 0o005;
 
-/// Copies what every user of the machine may read. Anything else, and anything that is neither file, directory nor
-/// link, is left out: `host` must work on a machine with odd files in `/etc`.
+/// Copies what every user of the machine may read. Anything else, and anything that is neither
+/// file, directory nor link, is left out: `host` must work on a machine with odd files in `/etc`.
 pub(super) struct Copier<'a> {
     writer: &'a mut TreeWriter,
     etc: OwnedFd,

@@ -1,17 +1,19 @@
 //! A layer that hides what in the machine's own `/usr` is not for everybody.
 //!
-//! That nobody inside reads such files, the kernel sees to, from the first moment of each ([`warren_core::Shown`]). This layer
-//! takes their names away too. It is made by looking through all of `/usr`, which takes a second or so: once, and again when
-//! the machine's packages changed, which a few `stat` calls tell, or when a server has not looked for a while. A server looks in
+//! That nobody inside reads such files, the kernel sees to, from the first moment of each
+//! ([`warren_core::Shown`]). This layer takes their names away too. It is made by looking through
+//! all of `/usr`, which takes a second or so: once, and again when the machine's packages changed,
+//! which a few `stat` calls tell, or when a server has not looked for a while. A server looks in
 //! the background, and meanwhile goes on with the layer there is.
 //!
 //! ```text
 //! <data>/templates-host/usr.json                which layer is right, and when that was found
-//! <data>/templates-host/usr-<digest>/hidden/    the layer: never changed, named after what it hides
+//! <data>/templates-host/usr-<digest>/hidden/    the layer: never changed, named by its content
 //! <data>/templates-host/usr-<digest>/boot       in which boot it was made
 //! ```
 //!
-//! Sandboxes that run keep their layer. Those of an earlier boot are used by nobody, and are removed.
+//! Sandboxes that run keep their layer. Those of an earlier boot are used by nobody, and are
+//! removed.
 
 use std::fs;
 use std::io;
@@ -40,7 +42,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// Not sooner than this, however often the machine changes.
 const LOOK_PAUSE: Duration = Duration::from_secs(10);
 
-/// What changes with the machine's packages: their managers' own books, and the directories that most of them have a part in.
+/// Paths that change with the machine's packages: the package managers' own books, and the
+/// directories that most packages have a part in.
 const WATCHED: &[&str] = &[
     "var/lib/dpkg/status",
     "var/lib/rpm/rpmdb.sqlite",
@@ -64,10 +67,10 @@ const WATCHED: &[&str] = &[
     "usr/local/share",
 ];
 
-/// Who waits for a look through `/usr`.
+/// The urgency of a look through `/usr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// Whoever asked, since this process may end at once.
+    /// The caller waits, since this process may end at once.
     AtOnce,
     /// Nobody, unless there is no layer at all.
     Background,
@@ -78,16 +81,16 @@ enum Pace {
 pub(crate) struct Hider {
     pace: Pace,
     looking: Arc<AtomicBool>,
-    /// Held while one looks for whom others wait.
+    /// Held by the one look that others wait for.
     turn: Arc<Mutex<()>>,
 }
 
-/// What the last look found.
+/// The result of the last look.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Finding {
     format: u32,
     boot: String,
-    /// What the machine was like before it.
+    /// The machine's stamp before it.
     stamp: String,
     layer: String,
     looked_unix: u64,
@@ -131,7 +134,7 @@ impl Hider {
         let (place, machine, boot) = (place.to_owned(), machine.to_owned(), boot.to_owned());
         let looking = Arc::clone(&self.looking);
         let work = move || {
-            // Whoever asks next tries again; until then there is the layer of before.
+            // The next request tries again; until then there is the layer of before.
             drop(look(&place, &machine, &boot));
             looking.store(false, Ordering::Release);
         };
@@ -170,7 +173,8 @@ fn directory_name(digest: &str) -> String {
     format!("{PREFIX}{hex}")
 }
 
-/// Looks through `/usr`, makes the layer if it is not there, and writes down that it is the right one.
+/// Looks through `/usr`, makes the layer if it is not there, and writes down that it is the right
+/// one.
 fn look(place: &Path, machine: &Path, boot: &str) -> Result<Finding, HostError> {
     let looked_unix = now_unix();
     let stamp = stamp(machine);
@@ -206,8 +210,9 @@ fn look(place: &Path, machine: &Path, boot: &str) -> Result<Finding, HostError> 
     Ok(finding)
 }
 
-/// Removes the layers of earlier boots. No sandbox of those runs any more, and one that starts again stands on the layer that
-/// is right then. What cannot be removed now is tried again after the next look.
+/// Removes the layers of earlier boots. No sandbox of those runs any more, and one that starts
+/// again stands on the layer that is right then. What cannot be removed now is tried again after
+/// the next look.
 fn remove_unused(place: &Path, boot: &str) {
     let Ok(entries) = fs::read_dir(place) else { return };
     for entry in entries.flatten() {
@@ -218,7 +223,7 @@ fn remove_unused(place: &Path, boot: &str) {
     }
 }
 
-/// What tells that the machine's packages changed.
+/// A stamp that changes when the machine's packages do.
 fn stamp(machine: &Path) -> String {
     let mut hash = Sha256::new();
     for name in WATCHED {

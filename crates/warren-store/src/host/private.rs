@@ -13,16 +13,16 @@ use super::HostError;
 use crate::digest::Digest;
 use crate::tree::{Attributes, EntryError, TreePath, TreeWriter};
 
-/// What lies deeper is hidden as a whole.
+/// Deeper directories are hidden as a whole.
 const MAX_DEPTH: usize = 64;
 /// Far more than any distribution has. Beyond it something is odd, and nothing is shown.
 const MOST_NAMES: usize = 100_000;
 const WORLD_READ: u32 = 0o004;
 const WORLD_ENTER: u32 = 0o005;
-/// To whom files belong that no id inside stands for.
+/// The owner of files that no id inside stands for.
 const NOBODY: u32 = 65_534;
 
-/// Whether everybody on the machine may read this. Whatever else it is, nobody inside sees it.
+/// True if everybody on the machine may read this. Nothing else is seen inside.
 pub(crate) fn is_public(mode: u32) -> bool {
     match FileType::from_raw_mode(mode) {
         FileType::RegularFile => mode & WORLD_READ != 0,
@@ -32,7 +32,8 @@ pub(crate) fn is_public(mode: u32) -> bool {
     }
 }
 
-/// Opens one of the machine's own directories as sandboxes are shown it: without what is mounted on it or below.
+/// Opens one of the machine's own directories as sandboxes are shown it: without what is mounted on
+/// it or below.
 pub(crate) fn open_machine(path: &Path) -> Result<OwnedFd, Errno> {
     let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let mount = open_tree(CWD, path, clone | OpenTreeFlags::AT_SYMLINK_NOFOLLOW)?;
@@ -49,7 +50,7 @@ fn open_directory(parent: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
 #[derive(Debug)]
 pub(super) struct Private {
     names: Vec<PathBuf>,
-    /// Those around a name, outer ones first.
+    /// The directories around a name, outer ones first.
     directories: BTreeMap<PathBuf, Attributes>,
 }
 
@@ -158,7 +159,7 @@ fn add_name(hash: &mut Sha256, path: &Path) {
     hash.update([0]);
 }
 
-/// What a directory above this one must look like for nobody to see that it is there.
+/// The attributes of a directory above this one, chosen so that nobody sees that it is there.
 fn look_of(stat: &Stat) -> Attributes {
     let mapped = |id: u32| if id < NOBODY { id } else { NOBODY };
     Attributes {

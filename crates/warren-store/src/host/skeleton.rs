@@ -38,7 +38,8 @@ const LINKS: &[(&str, &str)] = &[
     ("var/run", "/run"),
     ("var/lock", "/run/lock"),
     ("etc/mtab", "../proc/self/mounts"),
-    // Put there when the sandbox starts. One of the machine's own would want rights by its mode, and have none.
+    // Put there when the sandbox starts. One of the machine's own would want rights by its mode,
+    // and have none.
     ("opt/warren/bin/sudo", "/run/warren/sudo"),
 ];
 

@@ -16,8 +16,8 @@ use crate::tree;
 /// Raise it when the generated part changes, so that every machine makes its skeleton anew.
 const SKELETON_FORMAT: u32 = 4;
 
-/// What of `/etc` a sandbox gets: public configuration of the programs in `/usr`. Parents are named with their
-/// children (`ssl/certs`, not `ssl`), because next to them lie private keys.
+/// The parts of `/etc` that a sandbox gets: public configuration of the programs in `/usr`. Parents
+/// are named with their children (`ssl/certs`, not `ssl`), because next to them lie private keys.
 const ALLOWED: &[&str] = &[
     "alternatives",
     "ca-certificates.conf",
@@ -56,13 +56,13 @@ const MERGED_ALWAYS: usize = 3;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What the machine is like, as far as the skeleton depends on it.
+/// The facts about the machine that the skeleton depends on.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) fingerprint: Digest,
     /// Top-level links and their targets.
     pub(super) links: Vec<(&'static str, Vec<u8>)>,
-    /// What to copy, relative to `/etc`.
+    /// The paths to copy, relative to `/etc`.
     pub(super) allowed: Vec<String>,
     pub(super) shell: &'static str,
     /// Where Python is, on a machine that knows it by no plainer name.

@@ -1,8 +1,8 @@
 //! Reads tar archives: ustar, GNU and PAX.
 //!
-//! Not left to a library, because the archives are hostile and these properties are the point: what is held in memory is
-//! bounded, a PAX size overrides the header's in the one place where data is measured, and what two programs could
-//! read differently (data behind a link, say) is refused.
+//! Not left to a library, because the archives are hostile and these properties are the point: what
+//! is held in memory is bounded, a PAX size overrides the header's in the one place where data is
+//! measured, and what two programs could read differently (data behind a link, say) is refused.
 
 mod header;
 mod pax;
@@ -51,7 +51,7 @@ pub enum ArchiveError {
     HeaderTooLarge {
         /// Where.
         offset: u64,
-        /// What is allowed.
+        /// The bound.
         limit: u64,
     },
     /// An extended header is malformed.
@@ -80,14 +80,15 @@ pub enum ArchiveError {
     },
 }
 
-/// Whether an archive must have its end mark. Where a digest covers the whole, its absence means nothing.
+/// The need for an end mark in an archive. Where a digest covers the whole, its absence means
+/// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndMark {
     Required,
     Optional,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -204,7 +205,8 @@ impl<R: Input> Archive<R> {
         }
     }
 
-    /// Reads a little past the end: a decoder checks its own checksum only when it is asked for more.
+    /// Reads a little past the end: a decoder checks its own checksum only when it is asked for
+    /// more.
     pub(crate) fn settle(&mut self, at_most: u64) -> io::Result<()> {
         io::copy(&mut (&mut self.input).take(at_most), &mut io::sink()).map(drop)
     }

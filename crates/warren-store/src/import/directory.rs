@@ -1,5 +1,5 @@
-//! Copies a directory. It belongs to the administrator and may be in use: whatever changes under our hands, no link is
-//! followed and no other filesystem is entered.
+//! Copies a directory. It belongs to the administrator and may be in use: whatever changes under
+//! our hands, no link is followed and no other filesystem is entered.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
@@ -44,7 +44,8 @@ impl<'a, 'm> DirectoryCopier<'a, 'm> {
         Self { writer, meter, skipped, store, linked: HashMap::new(), listing: Sha256::new() }
     }
 
-    /// Copies `source` as the root. Answers the digest of a listing: names, attributes, sizes and times.
+    /// Copies `source` as the root. Answers the digest of a listing: names, attributes, sizes and
+    /// times.
     pub(crate) fn copy(mut self, source: &File) -> Result<Digest, ImportError> {
         let root = TreePath::parse(b"", 0).map_err(ImportError::entry(b"/"))?;
         self.directory(source.as_fd(), &root)?;

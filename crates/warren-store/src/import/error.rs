@@ -11,7 +11,8 @@ use crate::tree::EntryError;
 
 const EXCERPT: usize = 200;
 
-/// A template could not be imported. Nothing of it is left, and an earlier one of the name is as it was.
+/// A template could not be imported. Nothing of it is left, and an earlier one of the name is as it
+/// was.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The name is that of the built-in template.
@@ -131,7 +132,7 @@ pub enum ImageError {
     TooLarge {
         /// The part.
         part: String,
-        /// What is allowed.
+        /// The bound.
         limit: u64,
     },
     /// A document is not what it should be.
@@ -148,9 +149,9 @@ pub enum ImageError {
     DigestMismatch {
         /// The part.
         part: String,
-        /// What was promised.
+        /// The promised digest.
         expected: Digest,
-        /// What was found.
+        /// The real digest.
         found: Digest,
     },
     /// A part's size is not what was promised.
@@ -158,9 +159,9 @@ pub enum ImageError {
     SizeMismatch {
         /// The part.
         part: String,
-        /// What was promised.
+        /// The promised size.
         expected: u64,
-        /// What was found.
+        /// The real size.
         found: u64,
     },
     /// No image for this machine.
@@ -201,7 +202,8 @@ pub enum ImageError {
 }
 
 impl ImportError {
-    /// Sorts a failed read: limits and truncation are found deep inside decoders and surface as read errors.
+    /// Sorts a failed read: limits and truncation are found deep inside decoders and surface as
+    /// read errors.
     pub(crate) fn reading(error: io::Error) -> Self {
         if let Some(limit) = error.get_ref().and_then(|inner| inner.downcast_ref::<LimitExceeded>()) {
             return Self::Limit(limit.clone());

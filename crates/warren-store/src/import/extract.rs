@@ -21,7 +21,7 @@ const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 const WHITEOUT_META: &[u8] = b".wh..wh.";
 
-/// What names that start with `.wh.` mean.
+/// The meaning of names that start with `.wh.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whiteouts {
     /// Nothing: a root filesystem may have such files.
@@ -161,7 +161,8 @@ pub(crate) fn fill<R: Input>(
     Ok(())
 }
 
-/// The name of the first entry that is not the root itself, which tells images from root filesystems.
+/// The name of the first entry that is not the root itself, which tells images from root
+/// filesystems.
 pub(crate) fn first_name(input: impl Read, meter: &Meter<'_>) -> Result<Option<Vec<u8>>, ImportError> {
     let mut tallied = Tallied::new(input, meter);
     let decoded = stream::decode(&mut tallied)?;

@@ -1,7 +1,8 @@
 //! Container images in an archive: the OCI image layout, and what `docker save` writes.
 //!
-//! Of an image's configuration only what a process starts with is taken. Labels, annotations and everything else that
-//! an image says of itself change nothing: they come from whoever made the image.
+//! Of an image's configuration only what a process starts with is taken. Labels, annotations and
+//! everything else that an image says of itself change nothing: they come from the maker of the
+//! image.
 
 mod config;
 mod docker;
@@ -41,7 +42,8 @@ struct Layer {
     digest: Option<Digest>,
 }
 
-/// Whether an archive whose first entry has this name may be an image: its root directory holds nothing but these.
+/// True if an archive whose first entry has this name may be an image: its root directory holds
+/// nothing but these.
 pub(super) fn starts_with(name: &[u8]) -> bool {
     let first = name.split(|byte| *byte == b'/').next().unwrap_or_default();
     let stem = first.split(|byte| *byte == b'.').next().unwrap_or_default();
@@ -79,7 +81,8 @@ impl Image {
 }
 
 impl Layer {
-    /// A layer that cannot be read is most often one that was damaged on its way here: then that is the error to tell.
+    /// A layer that cannot be read is most often one that was damaged on its way here: then that is
+    /// the error to tell.
     fn explain(self, error: ImportError, extractor: &Extractor<'_, '_>) -> ImportError {
         if !matches!(error, ImportError::Archive(_) | ImportError::Read(_)) {
             return error;

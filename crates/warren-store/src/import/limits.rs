@@ -7,7 +7,8 @@ const LOOK_BYTES: u64 = 64 << 20;
 const LOOK_ENTRIES: u64 = 4096;
 const REPORT_BYTES: u64 = 1 << 20;
 
-/// What one import may take. An archive says nothing reliable about its own size, so each is checked as it grows.
+/// The most that one import may take. An archive says nothing reliable about its own size, so each
+/// is checked as it grows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportLimits {
     /// Bytes of file content.
@@ -18,7 +19,8 @@ pub struct ImportLimits {
     pub depth: usize,
     /// Layers of an image.
     pub layers: usize,
-    /// Decompressed bytes for each compressed one, once there are [`ratio_from_bytes`](Self::ratio_from_bytes).
+    /// Decompressed bytes for each compressed one, once there are
+    /// [`ratio_from_bytes`](Self::ratio_from_bytes).
     pub ratio: u64,
     /// Decompressed bytes below which the ratio does not matter.
     pub ratio_from_bytes: u64,
@@ -47,27 +49,27 @@ pub enum LimitExceeded {
     /// Too much content.
     #[error("it holds more than {limit} bytes: raise the byte limit if you trust it")]
     Bytes {
-        /// What is allowed.
+        /// The bound.
         limit: u64,
     },
     /// Too many entries.
     #[error("it holds more than {limit} entries: raise the entry limit if you trust it")]
     Entries {
-        /// What is allowed.
+        /// The bound.
         limit: u64,
     },
     /// It decompresses to too much.
     #[error("it decompresses to more than {limit} times its size: decompress it yourself if you trust it")]
     Ratio {
-        /// What is allowed.
+        /// The bound.
         limit: u64,
     },
     /// An image has too many layers.
     #[error("it has {layers} layers and {limit} are allowed")]
     Layers {
-        /// What it has.
+        /// The number of its layers.
         layers: usize,
-        /// What is allowed.
+        /// The bound.
         limit: usize,
     },
     /// The disk is nearly full.
@@ -75,9 +77,9 @@ pub enum LimitExceeded {
         "only {free_bytes} bytes are free on the disk and {reserve_bytes} must stay free: make room and try again"
     )]
     FreeSpace {
-        /// What is free.
+        /// The free bytes.
         free_bytes: u64,
-        /// What must stay.
+        /// The bytes that must stay free.
         reserve_bytes: u64,
     },
     /// The disk has nearly no inodes left.
@@ -85,9 +87,9 @@ pub enum LimitExceeded {
         "only {free} inodes are free on the disk and {reserve} must stay free: remove files and try again"
     )]
     FreeInodes {
-        /// What is free.
+        /// The free inodes.
         free: u64,
-        /// What must stay.
+        /// The inodes that must stay free.
         reserve: u64,
     },
 }
@@ -108,7 +110,8 @@ impl Default for ImportLimits {
     }
 }
 
-/// Counts what an import takes and holds it to its limits. Readers and writers share it, hence the cells.
+/// Counts what an import takes and holds it to its limits. Readers and writers share it, hence the
+/// cells.
 pub(crate) struct Meter<'a> {
     pub(crate) limits: ImportLimits,
     disk: File,
@@ -191,7 +194,8 @@ impl<'a> Meter<'a> {
         self.look_at_disk()
     }
 
-    /// Refuses what alone would be too much, whether or not it takes space now: a sparse file may be filled later.
+    /// Refuses what alone would be too much, whether or not it takes space now: a sparse file may
+    /// be filled later.
     pub(crate) fn check_size(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let limit = self.limits.total_bytes;
         if bytes > limit { Err(LimitExceeded::Bytes { limit }) } else { Ok(()) }

@@ -1,4 +1,5 @@
-//! Byte streams between the source and the archive reader: counted, hashed, decompressed within bounds.
+//! Byte streams between the source and the archive reader: counted, hashed, decompressed within
+//! bounds.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -16,7 +17,8 @@ use super::limits::{LimitExceeded, Meter};
 use crate::digest::Digest;
 
 const BUFFER: usize = 128 << 10;
-/// What a frame may ask for as history, which is memory: the most that the zstd tool itself accepts by default.
+/// The most memory that a frame may ask for as history: as much as the zstd tool itself accepts by
+/// default.
 const ZSTD_WINDOW: u64 = 128 << 20;
 
 /// A part of a file, read without moving the file's own position.
@@ -66,7 +68,7 @@ impl Seek for Section {
     }
 }
 
-/// What went through a [`Tallied`] reader.
+/// The bytes that went through a [`Tallied`] reader.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     bytes: Cell<u64>,

@@ -25,7 +25,8 @@ pub(super) fn destroy(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> 
     sys::destroy(parent, name)
 }
 
-/// Makes `name` in `parent` a snapshot of a sandbox's area. Says no if that area and the parent are not on one btrfs.
+/// Makes `name` in `parent` a snapshot of a sandbox's area. Says no if that area and the parent are
+/// not on one btrfs.
 pub(super) fn snapshot(source: BorrowedFd<'_>, parent: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
     if !is_subvolume(source) || !is_btrfs(parent) {
         return Ok(false);

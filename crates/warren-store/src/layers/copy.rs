@@ -5,10 +5,11 @@
 //!          programs may write             they stand still
 //! ```
 //!
-//! What is in them was written by the sandbox. It is walked by descriptors, so a link in it leads nowhere. Of a file with several
-//! names the first copy is kept under its inode's number beside the new layer, and the others are made links to that. What
-//! changed since an earlier copy is told by [`stamps`]; where there are none, or there is too much to remember, everything is
-//! copied, and then memory and descriptors do not grow with it.
+//! The sandbox wrote their content. It is walked by descriptors, so a link in it leads nowhere. Of
+//! a file with several names the first copy is kept under its inode's number beside the new layer,
+//! and the others are made links to that. [`stamps`] tell which entries changed since an earlier
+//! copy; where there are none, or there is too much to remember, everything is copied, and then
+//! memory and descriptors do not grow with it.
 
 mod apply;
 mod attributes;
@@ -65,7 +66,8 @@ pub(super) fn begin<'a>(
     let mut look = scan(writable, copying.last.as_ref(), None);
     let still = |bound: CopyBound| bound.still < began.elapsed();
     if look.is_ok() && order.bound.is_some_and(still) {
-        // The first look may have had to wait for the disk; this one tells how long the sandbox would have to stand still.
+        // The first look may have had to wait for the disk; this one tells how long the sandbox
+        // would have to stand still.
         look = scan(writable, copying.last.as_ref(), order.bound.map(|bound| Instant::now() + bound.still));
     }
     let stamps = match look {
@@ -87,13 +89,13 @@ pub(super) fn begin<'a>(
     copying.begin_files(stamps)
 }
 
-/// What all ways to copy need.
+/// The inputs of all ways to copy.
 struct Copying<'a> {
     store: &'a LayerDirectory,
     writable: BorrowedFd<'a>,
     into: LayerId,
     since: Option<LayerId>,
-    /// What the directories looked like at the last copy, if that is known.
+    /// The stamps of the directories at the last copy, if they are known.
     last: Option<Stamps>,
     bound: Option<CopyBound>,
 }
@@ -103,7 +105,7 @@ impl<'a> Copying<'a> {
         failed(format!("copy the files of a sandbox into {}", self.into))
     }
 
-    /// What a look at the files exceeded; `None` if it failed.
+    /// The bound that a look at the files exceeded; `None` if it failed.
     fn exceeded(&self, stop: Stop) -> Option<TooMuch> {
         let bound = self.bound.unwrap_or_default();
         match stop {
@@ -114,7 +116,7 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// What there is to do, and whether that is only what changed since the last copy.
+    /// The work to do, and whether it covers only changes since the last copy.
     fn plan(&self, now: &Stamps) -> (Plan, bool) {
         match self.last.as_ref().and_then(|last| Plan::since(last, now)) {
             Some(plan) => (plan, true),
@@ -132,7 +134,7 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Whether nothing was ever written.
+    /// True if nothing was ever written.
     fn is_untouched(&self, now: &Stamps, below: &[RootTree]) -> Result<bool, Errno> {
         if now.entries.keys().any(|path| path.parent().is_some()) {
             return Ok(false);
@@ -174,7 +176,7 @@ impl<'a> Copying<'a> {
         Ok(Draft::Begun(Box::new(Plain { staged, copier, copying: self })))
     }
 
-    /// What is known of the last copy is of no use any more.
+    /// Forgets the stamps of the last copy, which are of no use any more.
     fn forget_last(&self) {
         if let Some(directory) = self.since.as_ref().and_then(|since| self.store.place_of(since).ok()) {
             // It costs some room if it stays.
@@ -285,7 +287,8 @@ impl LayerCopy for Subvolume<'_> {
             return Err(LayerError::new(LayerErrorKind::Invalid, action));
         };
         btrfs::keep_uppers(staged.directory()).map_err(copying.failed())?;
-        // A snapshot has the inodes and times of the original. Without them the next one is taken for a change.
+        // A snapshot has the inodes and times of the original. Without them the next one is taken
+        // for a change.
         if data == CopiedData::Shared
             && let Ok(stamps) = scan(staged.directory(), None, None)
         {
@@ -333,7 +336,8 @@ fn appearance(directory: &OwnedFd) -> Result<(u32, u32, u32), Errno> {
     Ok((stat.st_mode & 0o7777, stat.st_uid, stat.st_gid))
 }
 
-/// How the root of a writable directory looks in which nothing was written: as that of the layer below, if there is one.
+/// How the root of a writable directory looks in which nothing was written: as that of the layer
+/// below, if there is one.
 fn expected(tree: Option<&RootTree>) -> Result<(u32, u32, u32), Errno> {
     let below = tree.and_then(|tree| tree.lowers.first());
     let layer =
@@ -348,12 +352,12 @@ fn writable_tree(below: &[RootTree], number: usize) -> Option<&RootTree> {
     below.iter().filter(|tree| tree.access == warren_core::MountAccess::ReadWrite).nth(number)
 }
 
-/// Whether files in the store can share data, found by trying.
+/// True if files in the store can share data, found by trying.
 pub(super) fn can_share(staged: &Staged<'_>) -> Result<bool, LayerError> {
     data::can_share(staged.beside()).map_err(failed("try to share data between files"))
 }
 
-/// Whether two empty files can share data. Writes to them.
+/// True if two empty files can share data. Writes to them.
 pub(super) fn can_share_between(original: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> Result<bool, Errno> {
     data::can_share_between(original, copy)
 }
@@ -388,8 +392,8 @@ impl Copier {
         })
     }
 
-    /// Copies what is in a directory, and then what the directory itself has: its mode could forbid to write in it, and
-    /// writing in it changes its time.
+    /// Copies what is in a directory, and then what the directory itself has: its mode could forbid
+    /// to write in it, and writing in it changes its time.
     fn tree(&mut self, from: OwnedFd, to: OwnedFd) -> Result<(), Errno> {
         let mut source = Walk::new(from)?;
         let mut target = Walk::new(to)?;

@@ -2,7 +2,7 @@ use std::io;
 
 use warren_core::{LayerError, LayerErrorKind};
 
-/// What the host answered while `action` was done. No room left is a kind of its own, whoever ran out of it.
+/// The error for a failure of the host while `action` was done. No room left is a kind of its own.
 pub(super) fn failed<E: Into<io::Error>>(action: impl Into<String>) -> impl FnOnce(E) -> LayerError {
     move |error| {
         let error = error.into();

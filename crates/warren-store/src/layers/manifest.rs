@@ -1,5 +1,6 @@
-//! `manifest.json`: what makes a directory a layer. It is written once, when all else is in place, and is small enough to be
-//! checked whole on every first read: a power cut may have torn it, and a newer Warren may have written it.
+//! `manifest.json`: what makes a directory a layer. It is written once, when all else is in place,
+//! and is small enough to be checked whole on every first read: a power cut may have torn it, and a
+//! newer Warren may have written it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -19,7 +20,8 @@ const MAX_BYTES: u64 = 64 << 10;
 const MAX_TREES: usize = 64;
 pub(super) const FILE_NAME: &str = "manifest.json";
 
-/// What is known of a layer. The order of the fields is that of the file, and the checksum covers all that precede it.
+/// The facts about a layer. The order of the fields is that of the file, and the checksum covers
+/// all that precede it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
@@ -57,7 +59,8 @@ pub(super) enum ManifestError {
     Trees,
 }
 
-/// What every version of the file has, read first so that a newer one is refused by its number and not by its fields.
+/// The field that every version of the file has, read first so that a newer one is refused by its
+/// number and not by its fields.
 #[derive(Deserialize)]
 struct Versioned {
     format: u32,

@@ -35,7 +35,7 @@ pub enum PoolError {
         program: &'static str,
         /// The pool's file.
         pool: PathBuf,
-        /// What it said.
+        /// Its output.
         complaint: String,
     },
     /// There is a file of the pool's name already.
@@ -53,7 +53,7 @@ pub enum PoolError {
     /// A pool has to have some room.
     #[error("a pool of {size} bytes is too small: btrfs needs at least {SMALLEST}")]
     TooSmall {
-        /// What was asked for.
+        /// The requested size.
         size: u64,
     },
     /// Something is in the data directory, which the pool would hide.
@@ -65,7 +65,7 @@ pub enum PoolError {
     /// The host failed.
     #[error("{action} `{}`", path.display())]
     Host {
-        /// What was being done.
+        /// The step that failed.
         action: &'static str,
         /// To what.
         path: PathBuf,
@@ -82,8 +82,8 @@ pub fn file(data_dir: &Path) -> PathBuf {
     name.into()
 }
 
-/// Makes a pool of at most `size` bytes for a data directory that has nothing in it yet. It takes room on the disk only as it
-/// fills.
+/// Makes a pool of at most `size` bytes for a data directory that has nothing in it yet. It takes
+/// room on the disk only as it fills.
 pub fn create(data_dir: &Path, size: u64) -> Result<(), PoolError> {
     if size < SMALLEST {
         return Err(PoolError::TooSmall { size });
@@ -110,7 +110,8 @@ pub fn create(data_dir: &Path, size: u64) -> Result<(), PoolError> {
     formatted
 }
 
-/// Mounts the pool of a data directory on it, making that if need be. Says whether it was not mounted already.
+/// Mounts the pool of a data directory on it, making that if need be. Says whether it was not
+/// mounted already.
 pub fn mount(data_dir: &Path) -> Result<bool, PoolError> {
     let host = |action| move |source| PoolError::Host { action, path: data_dir.to_owned(), source };
     let pool = file(data_dir);
@@ -145,7 +146,7 @@ fn prepare(data_dir: &Path) -> Result<(), PoolError> {
     }
 }
 
-/// What a file system can do for snapshots, beyond what all can.
+/// A file system's abilities for snapshots, beyond those that all have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// Files can share data.
@@ -154,7 +155,7 @@ pub struct Abilities {
     pub btrfs: bool,
 }
 
-/// What the file system of a directory can do. Tries it with files that have no name.
+/// The abilities of a directory's file system. Tries it with files that have no name.
 pub fn abilities(directory: &Path) -> io::Result<Abilities> {
     let directory = rustix::fs::openat(CWD, directory, DIRECTORY, Mode::empty())?;
     let make = || {
@@ -170,7 +171,7 @@ pub fn abilities(directory: &Path) -> io::Result<Abilities> {
     Ok(Abilities { reflink, btrfs: btrfs::is_btrfs(directory.as_fd()) })
 }
 
-/// Whether a btrfs is mounted on a data directory.
+/// True if a btrfs is mounted on a data directory.
 pub fn is_mounted(data_dir: &Path) -> io::Result<bool> {
     let stat = rustix::fs::statx(CWD, data_dir, AtFlags::empty(), StatxFlags::empty())?;
     let directory = rustix::fs::openat(CWD, data_dir, DIRECTORY, Mode::empty())?;

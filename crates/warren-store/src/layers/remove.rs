@@ -1,5 +1,6 @@
-//! Removes a tree of any shape with a handful of descriptors and no memory to speak of: a directory that is not empty is moved
-//! up to the top before its turn comes, so no chain of directories is ever climbed.
+//! Removes a tree of any shape with a handful of descriptors and no memory to speak of: a directory
+//! that is not empty is moved up to the top before its turn comes, so no chain of directories is
+//! ever climbed.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -41,7 +42,8 @@ struct Flattening<'a> {
 }
 
 impl Flattening<'_> {
-    /// What is moved to the top may or may not be seen by the pass under way, so passes go on until one sees nothing.
+    /// Removes everything. Entries that are moved to the top may or may not be seen by the pass
+    /// under way, so passes go on until one sees nothing.
     fn run(&mut self) -> Result<(), Errno> {
         loop {
             let mut seen = 0_u64;

@@ -1,4 +1,4 @@
-//! What a layer alone holds, counted once.
+//! The space that a layer alone takes, counted once.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -53,7 +53,8 @@ pub(super) fn space(
     Ok(Some(count.space))
 }
 
-/// What cannot be read is counted again: it is only ever a copy of what the files tell.
+/// The remembered count. One that cannot be read is counted again: it is only ever a copy of what
+/// the files tell.
 fn remembered(directory: BorrowedFd<'_>) -> Option<Space> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory, FILE_NAME, flags, Mode::empty()).ok()?;

@@ -26,7 +26,8 @@ pub(super) fn squash(store: &LayerDirectory, layers: &[LayerId], into: &LayerId)
     staged.commit(&NewLayer { id: into.clone(), sandbox: None, created_unix_ms: newest })
 }
 
-/// Makes an `upper-<n>` in a directory for each tree that any of the layers changes. Answers what they hold.
+/// Makes an `upper-<n>` in a directory for each tree that any of the layers changes. Answers what
+/// they hold.
 pub(super) fn squash_into(
     store: &LayerDirectory,
     layers: &[LayerId],
@@ -52,7 +53,8 @@ pub(super) fn squash_into(
 struct Both {
     merged: Merged,
     made: Rc<OwnedFd>,
-    /// Nothing below the layers shows through the directory around it, so that nothing in it need be hidden.
+    /// Nothing below the layers shows through the directory around it, so that nothing in it need
+    /// be hidden.
     covered: bool,
 }
 

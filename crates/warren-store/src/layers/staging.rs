@@ -1,8 +1,8 @@
 //! Layers under construction.
 //!
-//! A layer is made in `.staging-<random>/layer`, where no reader looks, and gets its name by one rename. The outer directory is
-//! locked by the process that fills the inner one; the kernel drops the lock when that process dies, however it dies, so one
-//! that can be locked is left over.
+//! A layer is made in `.staging-<random>/layer`, where no reader looks, and gets its name by one
+//! rename. The outer directory is locked by the process that fills the inner one; the kernel drops
+//! the lock when that process dies, however it dies, so one that can be locked is left over.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -29,7 +29,8 @@ pub(super) struct Staged<'a> {
 }
 
 impl<'a> Staged<'a> {
-    /// An empty layer. Whoever fills it makes an `upper-<n>` for each tree that it changes, with ids as seen inside.
+    /// An empty layer. Its maker adds an `upper-<n>` for each tree that it changes, with
+    /// ids as seen inside.
     pub(super) fn begin(store: &'a LayerDirectory) -> Result<Self, LayerError> {
         let holder = Holder::make(store)?;
         rustix::fs::mkdirat(&holder.directory, LAYER, Mode::RWXU).map_err(failed("begin a layer"))?;

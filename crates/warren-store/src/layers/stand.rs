@@ -36,8 +36,8 @@ pub(super) fn stand_on(
     Ok(())
 }
 
-/// Each tree names some of the layers, in order. Two layers that have no tree in common could stand either way round: the
-/// newer is put on top.
+/// Each tree names some of the layers, in order. Two layers that have no tree in common could stand
+/// either way round: the newer is put on top.
 pub(super) fn stack_of(store: &LayerDirectory, root: &[RootTree]) -> Stack {
     let mut trees: Vec<Vec<LayerId>> = root
         .iter()

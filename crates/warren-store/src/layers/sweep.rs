@@ -1,5 +1,5 @@
-//! What is no longer needed: moved out of sight at once, then removed file by file by a thread of its own. What is not removed
-//! when the process ends is found by the next start.
+//! Removal of what is no longer needed: moved out of sight at once, then removed file by file by a
+//! thread of its own. The next start finds what is left when the process ends.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,12 +23,12 @@ const TRASH: &str = ".trash-";
 /// Removes directories in the background, one at a time.
 #[derive(Debug)]
 pub(super) struct Reclaimer {
-    shared: Arc<Shared>,
+    shared: Arc<ReclaimerState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ReclaimerState {
     directory: OwnedFd,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -44,7 +44,7 @@ struct Queue {
 impl Reclaimer {
     /// Works in the directory of layers.
     pub(super) fn start(directory: OwnedFd) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ReclaimerState {
             directory,
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -72,7 +72,8 @@ impl Reclaimer {
         Ok(true)
     }
 
-    /// Takes over what earlier processes left: layers they were making when they died, and what they had yet to remove.
+    /// Takes over what earlier processes left: layers they were making when they died, and what
+    /// they had yet to remove.
     pub(super) fn adopt(&self, layers: &Path) -> Result<(), LayerError> {
         let _names = lock_names(layers)?;
         let listing = || failed("look for what was left half made");
@@ -120,7 +121,7 @@ impl Drop for Reclaimer {
     }
 }
 
-impl Shared {
+impl ReclaimerState {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

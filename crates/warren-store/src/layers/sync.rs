@@ -1,4 +1,5 @@
-//! Making layers survive a power cut. One walk over the disk's whole cache serves everybody who waits for it.
+//! Making layers survive a power cut. One walk over the disk's whole cache serves everybody who
+//! waits for it.
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
@@ -32,7 +33,8 @@ struct Rounds {
 #[derive(Debug, Default)]
 struct Layers {
     safe: HashSet<LayerId>,
-    /// Were not safe when the disk failed. The kernel tells of a failure once, so nobody can say whether it was theirs.
+    /// Were not safe when the disk failed. The kernel tells of a failure once, so nobody can say
+    /// whether it was theirs.
     doubtful: HashSet<LayerId>,
 }
 

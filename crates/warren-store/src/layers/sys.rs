@@ -42,16 +42,17 @@ pub(super) fn snapshot(source: BorrowedFd<'_>, parent: BorrowedFd<'_>, name: &CS
         unused: [0; 4],
         name: terminated(name)?,
     };
-    // SAFETY: the opcode is the kernel's BTRFS_IOC_SNAP_CREATE_V2, which only reads one structure of this size and layout;
-    // its name ends in a zero byte and its descriptor is open for as long as `source` is borrowed.
+    // SAFETY: the opcode is the kernel's BTRFS_IOC_SNAP_CREATE_V2, which only reads one structure
+    // of this size and layout; its name ends in a zero byte and its descriptor is open for as long
+    // as `source` is borrowed.
     unsafe { ioctl::ioctl(parent, Setter::<SNAPSHOT_CREATE, _>::new(args)) }
 }
 
 /// Removes the subvolume `name` in `parent` with all it holds.
 pub(super) fn destroy(parent: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     let args = VolumeArgs { fd: 0, name: terminated(name)? };
-    // SAFETY: the opcode is the kernel's BTRFS_IOC_SNAP_DESTROY, which only reads one structure of this size and layout; its
-    // name ends in a zero byte.
+    // SAFETY: the opcode is the kernel's BTRFS_IOC_SNAP_DESTROY, which only reads one structure of
+    // this size and layout; its name ends in a zero byte.
     unsafe { ioctl::ioctl(parent, Setter::<SNAPSHOT_DESTROY, _>::new(args)) }
 }
 

@@ -1,5 +1,6 @@
-//! Walks a tree by descriptors, however deep and wide it is: few are open at a time, and of a directory only the position in
-//! it is remembered. No link is followed. Nobody may change the tree meanwhile.
+//! Walks a tree by descriptors, however deep and wide it is: few are open at a time, and of a
+//! directory only the position in it is remembered. No link is followed. Nobody may change the tree
+//! meanwhile.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,7 +12,8 @@ use rustix::path::Arg;
 use super::remove::is_dot;
 use super::staging::DIRECTORY;
 
-/// How many directories stay open above the current one. Those further up are opened again when their turn comes.
+/// How many directories stay open above the current one. Those further up are opened again when
+/// their turn comes.
 const WINDOW: usize = 32;
 
 /// Where a walk is.

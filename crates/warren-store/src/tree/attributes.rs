@@ -9,7 +9,7 @@ const MAX_ID: u32 = 65_535;
 const MAX_XATTR_NAME: usize = 255;
 const MAX_XATTR_VALUE: usize = 64 << 10;
 
-/// Who owns an entry, who may use it, and when it changed.
+/// The owner, permissions and times of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) mode: u32,
@@ -46,7 +46,7 @@ impl Attributes {
         (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))
     }
 
-    /// What its extended attributes take in memory, about.
+    /// The memory that its extended attributes take, about.
     pub(super) fn xattr_bytes(&self) -> usize {
         let each = |xattr: &Xattr| xattr.name.len() + xattr.value.len() + size_of::<Xattr>();
         self.xattrs.iter().map(each).sum()
@@ -58,8 +58,8 @@ impl Attributes {
         Timestamps { last_access: modified, last_modification: modified }
     }
 
-    /// Applies everything to an open file or directory. The owner comes first, because changing it clears the
-    /// set-id bits.
+    /// Applies everything to an open file or directory. The owner comes first, because changing it
+    /// clears the set-id bits.
     pub(crate) fn apply(&self, file: impl AsFd) -> Result<(), EntryError> {
         let file = file.as_fd();
         let (uid, gid) = self.owner();
@@ -78,8 +78,8 @@ impl Attributes {
 }
 
 impl Xattr {
-    /// Keeps an attribute if it means nothing to the kernel: `security.*` and `trusted.*` grant rights, `system.*` holds
-    /// access lists with host ids, and `user.overlay.*` redirects lookups.
+    /// Keeps an attribute if it means nothing to the kernel: `security.*` and `trusted.*` grant
+    /// rights, `system.*` holds access lists with host ids, and `user.overlay.*` redirects lookups.
     pub(crate) fn keep(name: &[u8], value: &[u8]) -> Result<Option<Self>, EntryError> {
         if !name.starts_with(b"user.") || name.starts_with(b"user.overlay.") {
             return Ok(None);

@@ -38,10 +38,10 @@ pub enum EntryError {
     /// The extended attributes of directories, which are held in memory, are too large in all.
     #[error("the extended attributes of directories take more than {limit} bytes in all")]
     XattrTotal {
-        /// What is allowed.
+        /// The bound.
         limit: usize,
     },
-    /// What should be the directory around it is none.
+    /// The entry that should be the directory around it is none.
     #[error("`{}` is not a directory", parent.display())]
     ParentNotDirectory {
         /// The path.
@@ -77,7 +77,7 @@ pub enum EntryError {
     /// The system refused.
     #[error("cannot {action} it")]
     Io {
-        /// What was being done.
+        /// The step that failed.
         action: &'static str,
         /// Why.
         #[source]

@@ -12,8 +12,8 @@ const MAX_COMPONENT: usize = 255;
 pub(crate) struct TreePath(PathBuf);
 
 impl TreePath {
-    /// Reads the name of an archive entry. As `tar` does, a leading `/` is dropped; `..` is refused, because no
-    /// honest archive has it and its meaning changes with the links around it.
+    /// Reads the name of an archive entry. As `tar` does, a leading `/` is dropped; `..` is
+    /// refused, because no honest archive has it and its meaning changes with the links around it.
     pub(crate) fn parse(name: &[u8], max_depth: usize) -> Result<Self, EntryError> {
         if name.len() > MAX_PATH {
             return Err(EntryError::NameTooLong);

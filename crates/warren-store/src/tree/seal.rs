@@ -1,5 +1,5 @@
-//! Walks over a tree by descriptors. No link is followed, and what is found is never trusted to be what an earlier
-//! look said.
+//! Walks over a tree by descriptors. No link is followed, and what is found is never trusted to be
+//! what an earlier look said.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -10,15 +10,16 @@ use rustix::io::Errno;
 
 use super::{Directory, EntryError};
 
-/// What a finished tree amounts to.
+/// The totals of a finished tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TreeTotals {
     pub(crate) entries: u64,
     pub(crate) size_bytes: u64,
 }
 
-/// Gives every directory its attributes, children first, since a write in a directory changes its time and its final mode
-/// may forbid one. Directories are known by inode, so a path that now leads elsewhere changes nothing.
+/// Gives every directory its attributes, children first, since a write in a directory changes its
+/// time and its final mode may forbid one. Directories are known by inode, so a path that now leads
+/// elsewhere changes nothing.
 pub(super) fn seal(
     directory: impl AsFd,
     known: &HashMap<u64, Directory>,

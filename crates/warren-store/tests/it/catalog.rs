@@ -2,6 +2,7 @@
 
 mod crash;
 mod full;
+mod golden;
 mod many;
 mod refusals;
 mod secrets;

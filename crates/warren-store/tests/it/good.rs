@@ -1,4 +1,4 @@
-//! What comes out is what went in.
+//! Imports give back their sources unchanged.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -214,7 +214,8 @@ fn the_manifest_counts_and_progress_reaches_the_end() {
     assert!(seen.iter().map(|progress| progress.read_bytes).collect::<BTreeSet<_>>().len() > 2);
 }
 
-/// An image leaves these to whoever runs it; a tree copied from a machine tells of that machine.
+/// An image leaves these to the machine that runs it; a tree copied from a machine tells of that
+/// machine.
 #[test]
 fn a_template_knows_the_name_of_its_sandboxes() {
     let test = TestStore::new();

@@ -1,5 +1,5 @@
-//! Archives that try to get out, or to break what reads them. None may touch anything but its own tree, and a refused
-//! one leaves nothing behind.
+//! Archives that try to get out, or to break what reads them. None may touch anything but its own
+//! tree, and a refused one leaves nothing behind.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -315,7 +315,7 @@ fn inert_entries() {
     }
 }
 
-/// Whether `name` is in the tree, links being followed within it.
+/// True if `name` is in the tree, links being followed within it.
 fn beneath(root: &Path, name: &str) -> bool {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
     let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();

@@ -144,7 +144,8 @@ fn a_killed_import_is_swept_and_a_living_one_is_not() {
     assert_eq!(test.store.get(&before.name).unwrap(), before);
 }
 
-/// Not a test by itself: the process that [`a_killed_import_is_swept_and_a_living_one_is_not`] kills.
+/// Not a test by itself: the process that [`a_killed_import_is_swept_and_a_living_one_is_not`]
+/// kills.
 #[test]
 fn import_from_stdin_until_killed() {
     let Some(data) = std::env::var_os(KILLED_STORE) else { return };

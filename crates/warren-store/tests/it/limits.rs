@@ -1,4 +1,4 @@
-//! Whatever an archive holds, an import ends within its bounds.
+//! An import ends within its bounds, whatever an archive holds.
 
 use warren_store::{EntryError, ImageError, ImportError, ImportLimits, LimitExceeded};
 

@@ -1,4 +1,5 @@
-//! A store of one's own, and archives written byte by byte so that nothing tidies them up on the way.
+//! A store of one's own, and archives written byte by byte so that nothing tidies them up on the
+//! way.
 
 use std::fs;
 use std::io::Write as _;
@@ -88,7 +89,7 @@ pub(crate) struct Entry {
     pub(crate) uid: u64,
     pub(crate) gid: u64,
     pub(crate) mtime: u64,
-    /// What the header claims; the length of the data if none.
+    /// The size that the header claims; the length of the data if none.
     pub(crate) size: Option<u64>,
 }
 

@@ -1,7 +1,11 @@
 mod events;
 mod idempotency;
+mod images;
 mod journal;
 mod keys;
+mod networks;
+mod nodes;
+mod ports;
 mod sandboxes;
 mod secrets;
 mod sessions;
@@ -9,23 +13,27 @@ mod snapshots;
 
 use std::ops::Deref;
 
-use warren_core::Owner;
 use warren_core::catalog::{
     Catalog, CatalogError, CatalogErrorKind, Idempotency, InsertError, NewRecords, UpdateSessionError,
 };
+use warren_core::{NodeId, Owner};
 
-use super::records::{sample_sandbox, sample_session};
+use super::records::{sample_node, sample_sandbox, sample_session};
 
 type Check = fn(&dyn Catalog);
 
 const CHECKS: &[&[Check]] = &[
+    nodes::CHECKS,
     sandboxes::CHECKS,
     sessions::CHECKS,
     snapshots::CHECKS,
     journal::CHECKS,
     idempotency::CHECKS,
+    ports::CHECKS,
+    networks::CHECKS,
     keys::CHECKS,
     secrets::CHECKS,
+    images::CHECKS,
     events::CHECKS,
 ];
 
@@ -50,6 +58,11 @@ fn ann() -> Owner {
 
 fn bob() -> Owner {
     "bob".parse().expect("an owner")
+}
+
+/// The node that holds what the checks insert, unless they say otherwise.
+fn here() -> NodeId {
+    sample_node()
 }
 
 /// A sandbox with its first session, both of that number.

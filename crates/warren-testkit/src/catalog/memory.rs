@@ -1,8 +1,10 @@
+mod images;
 mod journal;
+mod nodes;
 mod secrets;
 mod snapshots;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,20 +12,23 @@ use warren_core::catalog::{
     CatalogError, CatalogErrorKind, ChangeSession, Durability, EventLog, Idempotency, InsertError,
     KeyCatalog, NewRecords, SandboxCatalog, SandboxFilter, SessionCatalog, SessionFilter, UpdateSessionError,
 };
-use warren_core::network::{Secret, SecretName};
+use warren_core::network::{Destination, Secret, SecretName};
 use warren_core::{
-    Cursor, EventRecord, JournalEntry, KeyId, KeyRecord, Owner, Page, PageRequest, RunRecord, SandboxId,
-    SandboxRecord, SessionId, SessionRecord, SnapshotId, SnapshotRecord, ToolAnswer,
+    Cursor, EventRecord, ImageId, ImageRecord, JournalEntry, KeptStep, KeyId, KeyRecord, NodeId, NodeRecord,
+    Owner, Page, PageRequest, PortSettings, RunRecord, SandboxId, SandboxRecord, SessionId, SessionRecord,
+    SnapshotId, SnapshotRecord, ToolAnswer,
 };
+
+use super::records::sample_node;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// A catalog that keeps nothing. It is stricter than one on disk: it panics where a caller changes what never changes, leaps a
-/// generation, leaves a status without its death certificate, puts a layer into a stack twice or answers a tool call again, and it
+/// generation, leaves a status without its death certificate, puts a layer into a stack twice, answers a tool call again or tags a build that is not there, and it
 /// calls each change of a session twice, because any catalog may.
-#[derive(Default)]
 pub struct MemoryCatalog {
-    records: Mutex<Records>,
+    node: NodeId,
+    records: Arc<Mutex<Records>>,
     faults: Mutex<VecDeque<Fault>>,
     before: Mutex<Option<Arc<Before>>>,
     bar: Mutex<Option<Arc<Bar>>>,
@@ -44,19 +49,34 @@ struct Records {
     sessions: BTreeMap<SessionId, SessionRecord>,
     runs: BTreeMap<SessionId, Vec<RunRecord>>,
     idempotency: BTreeMap<(Owner, String), Idempotency>,
-    settings: BTreeMap<String, String>,
+    default_sandboxes: BTreeMap<Owner, SandboxId>,
+    nodes: BTreeMap<NodeId, NodeRecord>,
+    ports: BTreeMap<(SandboxId, u16), PortSettings>,
+    reached: BTreeMap<SandboxId, BTreeSet<Destination>>,
     snapshots: BTreeMap<SnapshotId, SnapshotRecord>,
     journal: BTreeMap<SandboxId, BTreeMap<u64, JournalEntry>>,
     calls: BTreeMap<(SandboxId, String), ToolAnswer>,
     keys: BTreeMap<KeyId, KeyRecord>,
     secrets: BTreeMap<(Owner, SecretName), Secret>,
+    images: BTreeMap<(Owner, ImageId), ImageRecord>,
+    image_steps: BTreeMap<(Owner, String), KeptStep>,
     events: Vec<EventRecord>,
     last_event: u64,
 }
 
 impl MemoryCatalog {
+    /// As opened by the node that holds the sample records.
     pub fn new() -> Self {
-        Self::default()
+        Self::opened_by(sample_node(), Arc::default())
+    }
+
+    /// The same records, as another node opens them. Its faults are its own.
+    pub fn of_node(&self, node: &NodeId) -> Self {
+        Self::opened_by(node.clone(), Arc::clone(&self.records))
+    }
+
+    fn opened_by(node: NodeId, records: Arc<Mutex<Records>>) -> Self {
+        Self { node, records, faults: Mutex::default(), before: Mutex::default(), bar: Mutex::default() }
     }
 
     /// The next call of any method fails and changes nothing. Asked for twice, two calls fail.
@@ -109,6 +129,12 @@ impl MemoryCatalog {
         }
         drop(faults);
         Ok(self.admit())
+    }
+}
+
+impl Default for MemoryCatalog {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -167,24 +193,39 @@ impl SandboxCatalog for MemoryCatalog {
         Ok(part(found, page, |record| place(record.created_unix_ms, &record.id)))
     }
 
-    fn unfinished_sandboxes(&self) -> Result<Vec<SandboxRecord>, CatalogError> {
+    fn unfinished_sandboxes(&self, node: &NodeId) -> Result<Vec<SandboxRecord>, CatalogError> {
         let records = self.enter("unfinished_sandboxes")?;
-        Ok(records.sandboxes.values().filter(|record| !is_over(record)).cloned().collect())
+        let wanted = |record: &&SandboxRecord| record.node == *node && !is_over(record);
+        Ok(records.sandboxes.values().filter(wanted).cloned().collect())
     }
 
-    fn forget_sandboxes(&self, ended_before_unix_ms: u64) -> Result<u64, CatalogError> {
+    fn forget_sandboxes(&self, node: &NodeId, ended_before_unix_ms: u64) -> Result<u64, CatalogError> {
         let mut records = self.enter("forget_sandboxes")?;
         let before = records.sandboxes.len();
         records.sandboxes.retain(|_, record| {
             let ended = record.death.as_ref().map_or(record.created_unix_ms, |death| death.at_unix_ms);
-            !is_over(record) || ended >= ended_before_unix_ms
+            record.node != *node || !is_over(record) || ended >= ended_before_unix_ms
         });
         let forgotten = before - records.sandboxes.len();
-        let Records { sandboxes, sessions, runs, idempotency, journal, calls, .. } = &mut *records;
+        let Records {
+            sandboxes,
+            sessions,
+            runs,
+            idempotency,
+            journal,
+            calls,
+            default_sandboxes,
+            ports,
+            reached,
+            ..
+        } = &mut *records;
         sessions.retain(|_, session| sandboxes.contains_key(&session.sandbox));
         runs.retain(|session, _| sessions.contains_key(session));
         journal.retain(|sandbox, _| sandboxes.contains_key(sandbox));
         calls.retain(|(sandbox, _), _| sandboxes.contains_key(sandbox));
+        default_sandboxes.retain(|_, sandbox| sandboxes.contains_key(sandbox));
+        ports.retain(|(sandbox, _), _| sandboxes.contains_key(sandbox));
+        reached.retain(|sandbox, _| sandboxes.contains_key(sandbox));
         idempotency.retain(|_, key| {
             sessions.contains_key(&key.session)
                 && key.at_unix_ms >= ended_before_unix_ms.saturating_sub(DAY_MS)
@@ -197,16 +238,19 @@ impl SandboxCatalog for MemoryCatalog {
         Ok(records.idempotency.get(&(owner.clone(), key.to_owned())).cloned())
     }
 
-    fn setting(&self, name: &str) -> Result<Option<String>, CatalogError> {
-        Ok(self.enter("setting")?.settings.get(name).cloned())
+    fn default_sandbox(&self, owner: &Owner) -> Result<Option<SandboxId>, CatalogError> {
+        Ok(self.enter("default_sandbox")?.default_sandboxes.get(owner).cloned())
     }
 
-    fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), CatalogError> {
-        let mut records = self.enter("set_setting")?;
-        match value {
-            Some(value) => records.settings.insert(name.to_owned(), value.to_owned()),
-            None => records.settings.remove(name),
-        };
+    fn set_default_sandbox(&self, owner: &Owner, id: Option<&SandboxId>) -> Result<(), CatalogError> {
+        let mut records = self.enter("set_default_sandbox")?;
+        match id {
+            Some(id) => {
+                records.check_owner(owner, id)?;
+                records.default_sandboxes.insert(owner.clone(), id.clone());
+            }
+            None => drop(records.default_sandboxes.remove(owner)),
+        }
         Ok(())
     }
 }
@@ -219,9 +263,7 @@ impl SessionCatalog for MemoryCatalog {
     ) -> Result<(), InsertError> {
         let mut records = self.enter("insert_session")?;
         records.check_key(&record.id, idempotency)?;
-        if records.sandboxes.get(&record.sandbox).is_none_or(|sandbox| sandbox.owner != record.owner) {
-            return Err(failure(CatalogErrorKind::NotFound, &record.sandbox).into());
-        }
+        records.check_owner(&record.owner, &record.sandbox)?;
         if records.sessions.contains_key(&record.id) {
             return Err(failure(CatalogErrorKind::AlreadyExists, &record.id).into());
         }
@@ -279,9 +321,13 @@ impl SessionCatalog for MemoryCatalog {
         Ok(part(found, page, |record| place(record.created_unix_ms, &record.id)))
     }
 
-    fn open_sessions(&self) -> Result<Vec<SessionRecord>, CatalogError> {
+    fn open_sessions(&self, node: &NodeId) -> Result<Vec<SessionRecord>, CatalogError> {
         let records = self.enter("open_sessions")?;
-        Ok(records.sessions.values().filter(|record| record.state.is_open()).cloned().collect())
+        let here = |record: &SessionRecord| {
+            records.sandboxes.get(&record.sandbox).is_some_and(|sandbox| sandbox.node == *node)
+        };
+        let open = records.sessions.values().filter(|record| record.state.is_open());
+        Ok(open.filter(|record| here(record)).cloned().collect())
     }
 
     fn runs(&self, owner: &Owner, id: &SessionId) -> Result<Vec<RunRecord>, CatalogError> {
@@ -367,6 +413,18 @@ impl Records {
         }
         *stored = record.clone();
         Ok(())
+    }
+
+    fn check_known(&self, sandbox: &SandboxId) -> Result<(), CatalogError> {
+        let known = self.sandboxes.contains_key(sandbox);
+        if known { Ok(()) } else { Err(failure(CatalogErrorKind::NotFound, sandbox)) }
+    }
+
+    fn check_owner(&self, owner: &Owner, sandbox: &SandboxId) -> Result<(), CatalogError> {
+        match self.sandboxes.get(sandbox) {
+            Some(record) if record.owner == *owner => Ok(()),
+            _ => Err(failure(CatalogErrorKind::NotFound, sandbox)),
+        }
     }
 
     fn check_key(&mut self, session: &SessionId, key: Option<&Idempotency>) -> Result<(), InsertError> {

@@ -2,17 +2,23 @@ use std::collections::BTreeMap;
 
 use warren_core::network::{Injection, Secret, SecretRecord};
 use warren_core::{
-    Action, Deadline, History, JournalEntry, KeyId, KeyRecord, LayerId, OnExpiry, Owner, Provision,
-    RunLimits, RunTotals, SandboxId, SandboxKind, SandboxRecord, SandboxSpec, Scope, SessionId,
-    SessionRecord, SessionState, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord, Stack, Status,
-    TemplateName, Timeouts,
+    Action, BuildId, Built, DEFAULT_TAG, Deadline, History, ImageContext, ImageId, ImageOrigin, ImageRecord,
+    JournalEntry, KeyId, KeyRecord, LayerId, NodeId, OnExpiry, Owner, Provision, RunLimits, RunTotals,
+    SandboxId, SandboxKind, SandboxRecord, SandboxSpec, Scope, SessionId, SessionRecord, SessionState,
+    SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord, Stack, Status, TemplateName, Timeouts,
 };
+
+/// The node that holds all that is made here.
+pub fn sample_node() -> NodeId {
+    NodeId::from_random([0xa1; 16])
+}
 
 /// A sandbox that was just asked for. The number makes the id; it is created that many seconds after 1970.
 pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
     SandboxRecord {
         id: SandboxId::from_random(bits(number)),
         owner: owner.clone(),
+        node: sample_node(),
         generation: 1,
         status: Status::Creating,
         paused: None,
@@ -25,6 +31,8 @@ pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
         made_in_ms: 0,
         deadline: Deadline { boot_id: "boot".to_owned(), boot_ms: 1, unix_ms: 1 },
         on_expiry: OnExpiry::Keep,
+        start: None,
+        build: None,
         annotations: Default::default(),
         timeouts: Timeouts::default(),
         death: None,
@@ -84,6 +92,25 @@ pub fn sample_secret(name: &str, number: u32) -> Secret {
     Secret { record, value: format!("value-{number:032x}") }
 }
 
+/// An image with one build that is ready and has the default tag. The number makes the ids; it was made that many seconds after 1970.
+pub fn sample_image(owner: &Owner, name: Option<&str>, number: u32) -> ImageRecord {
+    let at_unix_ms = u64::from(number) * 1000;
+    let id = ImageId::from_random(bits(number));
+    let mut image =
+        ImageRecord::new(id, owner.clone(), name.map(str::to_owned), ImageOrigin::Sandbox, at_unix_ms);
+    let context =
+        ImageContext { template: TemplateName::host(), env: BTreeMap::new(), user: None, workdir: None };
+    let built = Built {
+        snapshot: SnapshotId::from_random(bits(number)),
+        sandbox: SandboxId::from_random(bits(number)),
+        context,
+        start: None,
+    };
+    let tags = [DEFAULT_TAG.to_owned()];
+    image.add(BuildId::from_random(bits(number)), built, &tags, at_unix_ms).expect("one tag is not too many");
+    image
+}
+
 /// A snapshot of sandbox 1, without a name or a parent, that stands on one layer. The number makes the ids of the snapshot and of
 /// its layer; it was taken that many seconds after 1970.
 pub fn sample_snapshot(owner: &Owner, number: u32) -> SnapshotRecord {
@@ -91,6 +118,7 @@ pub fn sample_snapshot(owner: &Owner, number: u32) -> SnapshotRecord {
     SnapshotRecord {
         id: SnapshotId::from_random(bits(number)),
         owner: owner.clone(),
+        node: sandbox.node,
         sandbox: sandbox.id,
         session: None,
         parent: None,

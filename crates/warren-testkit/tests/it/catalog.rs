@@ -46,7 +46,7 @@ fn each_call_is_announced() {
     let seen = Arc::clone(&calls);
     catalog.before_each(move |method| seen.lock().unwrap().push(method));
     catalog.session(&Owner::first(), &new.session.id).unwrap();
-    catalog.open_sessions().unwrap();
+    catalog.open_sessions(&warren_testkit::sample_node()).unwrap();
     assert_eq!(*calls.lock().unwrap(), ["session", "open_sessions"]);
 }
 

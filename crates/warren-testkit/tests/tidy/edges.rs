@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::tree::{complain, root};
 
 /// A crate, and the crates of ours that it may depend on.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("warren-core", &[]),
     ("warren-wire", &[]),
     ("warren-e2b", &[]),
@@ -17,31 +17,22 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("warren-network", &["warren-core"]),
     ("warren-store", &["warren-core"]),
     ("warren-engine", &["warren-core", "warren-wire"]),
+    ("warren-face", &["warren-core", "warren-engine", "warren-wire"]),
     (
         "warren-server",
         &[
             "warren-core",
             "warren-e2b",
             "warren-engine",
+            "warren-face",
             "warren-isolate",
             "warren-network",
             "warren-store",
             "warren-wire",
         ],
     ),
-    (
-        "warren",
-        &[
-            "warren-core",
-            "warren-engine",
-            "warren-isolate",
-            "warren-network",
-            "warren-server",
-            "warren-store",
-            "warren-wire",
-        ],
-    ),
-    ("warren-bench", &["warren-core", "warren-isolate", "warren-store", "warren-wire"]),
+    ("warren", &["warren-core", "warren-engine", "warren-server", "warren-store", "warren-wire"]),
+    ("warren-bench", &["warren-core", "warren-server", "warren-wire"]),
     ("warren-testkit", &["warren-core", "warren-wire"]),
 ];
 
@@ -49,8 +40,15 @@ const EDGES: [(&str, &[&str]); 12] = [
 const ANYTHING: &str = "warren-e2e";
 
 /// Whose tests may use the test kit.
-const TESTKIT_USERS: [&str; 6] =
-    ["warren-isolate", "warren-network", "warren-store", "warren-engine", "warren-server", "warren"];
+const TESTKIT_USERS: [&str; 7] = [
+    "warren-isolate",
+    "warren-network",
+    "warren-store",
+    "warren-engine",
+    "warren-face",
+    "warren-server",
+    "warren",
+];
 
 #[test]
 fn crates_depend_only_on_what_they_may() {

@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A cell of code to run in a sandbox. What it defines is there for the next one of the same context.
+/// A cell of code to run in a sandbox. What it defines is there for the next one of the same
+/// context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -15,8 +16,8 @@ pub struct RunCode {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[A-Za-z0-9_-]{1,64}$"))]
     pub context: Option<String>,
-    /// `python`, `javascript`, `typescript`, `bash`, or whatever else the sandbox has a Jupyter kernel for. Absent: `python`. Not
-    /// together with a context.
+    /// `python`, `javascript`, `typescript`, `bash`, or whatever else the sandbox has a Jupyter
+    /// kernel for. Absent: `python`. Not together with a context.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[A-Za-z0-9_+#.-]{1,64}$"))]
     pub language: Option<String>,
@@ -29,7 +30,7 @@ pub struct RunCode {
     pub timeout_s: Option<u32>,
 }
 
-/// What became of a cell.
+/// The result of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CodeResult {
@@ -38,7 +39,7 @@ pub struct CodeResult {
     pub execution_count: Option<u64>,
     pub stdout: String,
     pub stderr: String,
-    /// What it showed, in order.
+    /// The outputs it showed, in order.
     pub results: Vec<CodeOutput>,
     /// Present if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,7 +82,7 @@ pub struct CodeOutput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub data: Option<Value>,
-    /// What a figure shows: its kind, labels and points.
+    /// The content of a figure: its kind, labels and points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub chart: Option<Value>,
@@ -136,7 +137,7 @@ pub struct NewCodeContext {
     pub cwd: Option<String>,
 }
 
-/// What a stream tells of output.
+/// A piece of output in a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CodeText {

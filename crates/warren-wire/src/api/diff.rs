@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FileType;
 
-/// What differs between two states.
+/// The differences between two states.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Diff {
@@ -39,7 +39,7 @@ pub struct FileDiff {
     pub too_large: bool,
 }
 
-/// What became of a path.
+/// The change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -49,7 +49,7 @@ pub enum DiffKind {
     Removed,
 }
 
-/// What is at a path in one state.
+/// The entry at a path in one state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FileState {
@@ -75,8 +75,8 @@ pub struct Conflict {
     /// The path in base64, where it is no text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// What the sandbox that is merged into did.
+    /// The change in the sandbox that is merged into.
     pub ours: DiffKind,
-    /// What the fork did.
+    /// The change in the fork.
     pub theirs: DiffKind,
 }

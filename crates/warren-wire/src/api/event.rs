@@ -11,14 +11,14 @@ pub struct Event {
     pub number: u64,
     #[cfg_attr(feature = "schema", schema(format = "date-time"))]
     pub at: String,
-    /// What happened. New words may come; ignore those you do not know.
+    /// The kind of event. New words may come; ignore those you do not know.
     #[cfg_attr(feature = "schema", schema(pattern = "^[a-z_]+$", example = "sandbox_ready"))]
     pub event: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What belongs to this kind of event, such as `took_ms` or `cause`.
+    /// Data of this kind of event, such as `took_ms` or `cause`.
     #[serde(default)]
     pub data: BTreeMap<String, Value>,
 }

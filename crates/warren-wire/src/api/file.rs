@@ -25,14 +25,14 @@ pub struct FileInfo {
     pub group: Option<String>,
     #[cfg_attr(feature = "schema", schema(format = "date-time"))]
     pub modified_at: String,
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     pub inode: u64,
     pub links: u64,
 }
 
-/// What a directory entry is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -55,14 +55,14 @@ pub struct FileList {
     pub truncated: bool,
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Written {
     pub bytes: u64,
 }
 
-/// What was unpacked of an archive.
+/// The result of unpacking an archive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Unpacked {
@@ -106,7 +106,7 @@ pub struct FileChange {
     pub renamed_to: Option<String>,
 }
 
-/// What happened to a file. After `overflowed` some changes are missing: look again.
+/// The kind of a change. After `overflowed` some changes are missing: look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -133,7 +133,7 @@ pub struct MakeDirectory {
     /// Make missing parents too; one that exists is no error.
     #[serde(default)]
     pub parents: bool,
-    /// Whose rights count. Left out: the sandbox's own user's.
+    /// The user whose rights count. Left out: the sandbox's own user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
     pub user: Option<String>,
@@ -148,7 +148,7 @@ pub struct MoveFile {
     pub from: String,
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4095))]
     pub to: String,
-    /// Whose rights count. Left out: the sandbox's own user's.
+    /// The user whose rights count. Left out: the sandbox's own user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
     pub user: Option<String>,
@@ -164,7 +164,7 @@ pub struct ChangeMode {
     /// In octal.
     #[cfg_attr(feature = "schema", schema(pattern = "^[0-7]{3,4}$", example = "0755"))]
     pub mode: String,
-    /// Whose rights count. Left out: the sandbox's own user's.
+    /// The user whose rights count. Left out: the sandbox's own user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
     pub user: Option<String>,
@@ -180,7 +180,7 @@ pub struct ChangeOwner {
     /// By name or as `uid[:gid]`.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
     pub owner: String,
-    /// Whose rights count. Left out: the sandbox's own user's.
+    /// The user whose rights count. Left out: the sandbox's own user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
     pub user: Option<String>,
@@ -194,10 +194,10 @@ pub struct MakeSymlink {
     /// Where the link will be.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4095))]
     pub path: String,
-    /// What it says.
+    /// The path that it leads to.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4095))]
     pub target: String,
-    /// Whose rights count. Left out: the sandbox's own user's.
+    /// The user whose rights count. Left out: the sandbox's own user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
     pub user: Option<String>,

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What was done in a sandbox, the newest first.
+/// The actions in a sandbox, the newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Journal {
@@ -18,8 +18,8 @@ pub struct JournalEntry {
     /// The turn during which it happened, counted from 1.
     pub turn: u32,
     pub action: JournalAction,
-    /// Of an `exec` or a `terminal`: the command as a shell would be told, cut where it is long. Of a `promote`: what was done in
-    /// the fork, in a line.
+    /// Of an `exec` or a `terminal`: the command as a shell would be told, cut where it is long. Of
+    /// a `promote`: what was done in the fork, in a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Of an `exec` or a `terminal`: its process.
@@ -58,7 +58,7 @@ pub struct JournalEntry {
     /// The session in which it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Who asked.
+    /// The client that asked.
     pub by: String,
     #[cfg_attr(feature = "schema", schema(format = "date-time"))]
     pub began_at: String,
@@ -74,7 +74,8 @@ pub struct JournalEntry {
     /// The snapshot of the state it began with, if that was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_id: Option<String>,
-    /// The snapshot of the state it left, once that is captured. Commands that overlap share theirs.
+    /// The snapshot of the state it left, once that is captured. Commands that overlap share
+    /// theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_id: Option<String>,
     /// Why the state it left was not kept, if it was not: `after_id` is then a later one.
@@ -85,7 +86,7 @@ pub struct JournalEntry {
     pub changed: Option<u64>,
 }
 
-/// What was done.
+/// The kind of action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -104,7 +105,7 @@ pub enum JournalAction {
     Unknown,
 }
 
-/// What a call on files did to them.
+/// The effect of a call on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -124,20 +125,21 @@ pub enum FileDeed {
     Unknown,
 }
 
-/// What last changed a path.
+/// The last change of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Blame {
     /// As it was asked for.
     pub path: String,
-    /// The newest first; several where they overlapped. Empty: nobody changed it, or nobody who is known.
+    /// The newest first; several where they overlapped. Empty: nobody changed it, or nobody who is
+    /// known.
     pub items: Vec<JournalEntry>,
-    /// What became of it since the sandbox began. Absent: the server is too old to say.
+    /// Its state since the sandbox began. Absent: the server is too old to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PathState>,
 }
 
-/// What became of a path since the sandbox began.
+/// The state of a path since the sandbox began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -14,9 +14,9 @@ pub struct CreateKey {
         schema(min_length = 1, max_length = 128, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "ci")
     )]
     pub name: String,
-    /// What it may do.
+    /// The rights of the key.
     pub scope: Scope,
-    /// Whose it is. Left out: the caller's.
+    /// The owner of the key. Left out: the caller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[a-z0-9][a-z0-9._-]{0,62}$"))]
     pub owner: Option<String>,
@@ -64,8 +64,8 @@ pub struct KeyList {
     pub items: Vec<Key>,
 }
 
-/// What a key may do; each includes those before it: look at its owner's things; make, use and end them; manage keys and
-/// templates, and act for other owners.
+/// The rights of a key; each includes those before it: look at its owner's things; make, use and
+/// end them; manage keys and templates, and act for other owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NetworkRequest {
     pub mode: NetworkMode,
-    /// What is open in the modes `allow` and `ask`.
+    /// Targets that are open in the modes `allow` and `ask`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// What is closed in every mode, whatever opens it.
+    /// Targets that are closed in every mode, whatever opens them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
     /// Names of secrets that are put into what it sends to the hosts they are for.
@@ -21,9 +21,10 @@ pub struct NetworkRequest {
     pub limits: NetworkLimitsRequest,
 }
 
-/// What is open where no rule says otherwise: `none` is loopback only; `public` is the Internet, but never private, link-local or
-/// metadata addresses; `allow` is only what the list says; `ask` is what the list says, and for the rest somebody is asked; `learn` is
-/// as `public`, and what was reached is remembered.
+/// The targets that are open where no rule says otherwise: `none` is loopback only; `public` is the
+/// Internet, but never private, link-local or metadata addresses; `allow` is the list only; `ask`
+/// is the list, and for the rest somebody is asked; `learn` is as `public`, and the targets that
+/// were reached are remembered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -64,13 +65,13 @@ pub struct NetworkLimitsRequest {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Network {
     pub mode: NetworkMode,
-    /// What is open in the modes `allow` and `ask`.
+    /// Targets that are open in the modes `allow` and `ask`.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// What is closed in every mode, whatever opens it.
+    /// Targets that are closed in every mode, whatever opens them.
     #[serde(default)]
     pub deny: Vec<String>,
-    /// What somebody opened or closed since, perhaps for a while.
+    /// Targets that somebody opened or closed since, perhaps for a while.
     #[serde(default)]
     pub grants: Vec<NetworkGrant>,
     /// Names of secrets that are put into what it sends to the hosts they are for.
@@ -91,11 +92,11 @@ pub struct NetworkGrant {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(format = "date-time"))]
     pub until: Option<String>,
-    /// Who gave it.
+    /// The giver of the grant.
     pub by: String,
 }
 
-/// What a rule or an answer does.
+/// The effect of a rule or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -126,7 +127,8 @@ pub struct NetworkLimits {
 pub struct NetworkStatus {
     pub sandbox_id: String,
     pub policy: Network,
-    /// The sandbox's own addresses. Empty where it has no link, as in mode `none` or while it is stopped.
+    /// The sandbox's own addresses. Empty where it has no link, as in mode `none` or while it is
+    /// stopped.
     pub addresses: Vec<String>,
     /// Absent where it has no link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,7 +147,7 @@ pub struct NetworkUsage {
     pub sent_packets: u64,
     /// Connections through the proxy now.
     pub proxied: u64,
-    /// What was refused.
+    /// The number of refusals.
     pub denied: u64,
 }
 
@@ -174,7 +176,7 @@ pub struct NetworkLogEntry {
     pub at: String,
     pub verdict: NetworkVerdict,
     pub protocol: NetworkProtocol,
-    /// What the client calls it, as far as it says so.
+    /// The target as the client calls it, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,7 +184,7 @@ pub struct NetworkLogEntry {
     /// Absent where the protocol has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// What decided, in words.
+    /// The rule that decided, in words.
     #[cfg_attr(feature = "schema", schema(example = "not in the allow list"))]
     pub rule: String,
     /// The program that did it, if it is known.
@@ -192,7 +194,7 @@ pub struct NetworkLogEntry {
     pub count: u32,
 }
 
-/// What became of it. With `asked` it waits for somebody's answer.
+/// The verdict. With `asked` it waits for somebody's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -226,11 +228,11 @@ pub struct NetworkLog {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NetworkAsk {
-    /// What to answer it by.
+    /// The number to answer it by.
     pub number: u64,
     #[cfg_attr(feature = "schema", schema(format = "date-time"))]
     pub asked_at: String,
-    /// When it is forgotten unless it is asked again. Whoever tried gives up before that.
+    /// When it is forgotten unless it is asked again. The client that tried gives up before that.
     #[cfg_attr(feature = "schema", schema(format = "date-time"))]
     pub expires_at: String,
     /// The rule that an answer of `allow` or `deny` adds.
@@ -251,7 +253,7 @@ pub struct NetworkAsk {
     pub count: u32,
 }
 
-/// What a sandbox waits for, the oldest first.
+/// Targets that a sandbox waits for, the oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NetworkAskList {

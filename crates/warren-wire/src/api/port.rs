@@ -9,15 +9,17 @@ pub struct Port {
     pub port: u16,
     /// Where it answers. A private port needs a credential there.
     pub url: String,
-    /// The host in `url`, without its port. A client that cannot resolve it may send `headers` to the server instead.
+    /// The host in `url`, without its port. A client that cannot resolve it may send `headers` to
+    /// the server instead.
     pub host: String,
     /// With these, any address of the server stands for this port.
     pub headers: BTreeMap<String, String>,
-    /// Whether everybody may use it.
+    /// True if everybody may use it.
     pub public: bool,
-    /// Opens the port, in the header `Warren-Traffic-Token`. It holds for as long as the sandbox exists.
+    /// Opens the port, in the header `Warren-Traffic-Token`. It holds for as long as the sandbox
+    /// exists.
     pub token: String,
-    /// What the application sees as the request's host, if not what the client asked for.
+    /// The request's host that the application sees, if not the one that the client asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_header: Option<String>,
 }
@@ -27,11 +29,11 @@ pub struct Port {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetPort {
-    /// Whether everybody may use it. Left out: no.
+    /// True if everybody may use it. Left out: no.
     #[serde(default)]
     pub public: bool,
-    /// What the application sees as the request's host, for those that answer to some only, such as `localhost:3000`. Left out: what the
-    /// client asked for.
+    /// The request's host that the application sees, for applications that answer to some hosts
+    /// only, such as `localhost:3000`. Left out: the one that the client asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(max_length = 260, pattern = "^[!-~]+$"))]
     pub host_header: Option<String>,
@@ -65,7 +67,7 @@ pub enum LinkMethods {
     All,
 }
 
-/// An address that opens a port for whoever has it.
+/// An address that opens a port for everybody who has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PortLink {

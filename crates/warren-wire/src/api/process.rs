@@ -37,10 +37,10 @@ pub struct Exec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
     pub user: Option<String>,
-    /// What it finds on its standard input, as text.
+    /// Its standard input, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// What it finds on its standard input, in base64. Not with `stdin`.
+    /// Its standard input, in base64. Not with `stdin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin_base64: Option<String>,
     /// After so many seconds it is killed, with its process group.
@@ -168,7 +168,7 @@ pub struct Process {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     pub cwd: String,
-    /// Whether it has a terminal.
+    /// True if it has a terminal.
     pub terminal: bool,
     pub status: ProcessStatus,
     /// Present once it has ended.
@@ -176,7 +176,7 @@ pub struct Process {
     pub exit: Option<ProcessExit>,
     /// Milliseconds since it was started.
     pub age_ms: u64,
-    /// What can still be read of its output.
+    /// The part of its output that can still be read.
     pub output: OutputRange,
     /// Where it listens, for one that was started with a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What a session's runs may use. What is left out takes the server's default.
+/// Limits on a session's runs. Those that are left out take the server's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -23,7 +23,7 @@ pub struct RunLimitsRequest {
     pub duration_s: Option<u64>,
 }
 
-/// What a session's runs may use.
+/// Limits on a session's runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RunLimits {
@@ -51,10 +51,10 @@ pub struct RunTotals {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(example = json!({"task": "build the site", "result": "ok", "duration_ms": 1500, "tokens": 1200})))]
 pub struct NewRun {
-    /// What was to be done.
+    /// The task.
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 65_536))]
     pub task: String,
-    /// What came of it.
+    /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(max_length = 1_048_576))]
     pub result: Option<String>,
@@ -68,7 +68,7 @@ pub struct NewRun {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(max_items = 100))]
     pub screenshots: Vec<String>,
-    /// Whose model did it.
+    /// The provider of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(max_length = 200))]
     pub provider: Option<String>,
@@ -114,7 +114,7 @@ pub struct RunList {
     pub items: Vec<Run>,
 }
 
-/// Whether a session may have another run.
+/// The answer to the question if a session may have another run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CanRun {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{HistoryMode, Network, NetworkRequest, NetworkUsage};
 
-/// What a new sandbox is to be. Whatever is left out takes the server's default.
+/// A new sandbox. Fields that are left out take the server's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -14,14 +14,15 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[a-z0-9][a-z0-9._-]{0,62}$", example = "host"))]
     pub template: Option<String>,
-    /// The snapshot whose files it starts with. A template that is given as well must be the one below it.
+    /// The snapshot whose files it starts with. A template that is given as well must be the one
+    /// below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))]
     pub snapshot_id: Option<String>,
     /// Which snapshots are taken without being asked for. Left out: as the server is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<HistoryMode>,
-    /// What it is for.
+    /// Its purpose.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<SandboxType>,
     /// Memory of all its processes, in MiB.
@@ -36,7 +37,8 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(minimum = 4, maximum = 4_000_000))]
     pub pids: Option<u32>,
-    /// What it may write to its root, in MiB. Asked for, the limit is hard or the request fails.
+    /// The most that it may write to its root, in MiB. Asked for, the limit is hard or the request
+    /// fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(minimum = 8, maximum = 1_073_741_824))]
     pub disk_mib: Option<u64>,
@@ -56,11 +58,13 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "schema", schema(schema_with = super::schema::variables))]
     pub env: BTreeMap<String, String>,
-    /// For filters: at most 64, keys of 1 to 128 bytes, values of at most 1024, without control characters.
+    /// For filters: at most 64, keys of 1 to 128 bytes, values of at most 1024, without control
+    /// characters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words))]
     pub labels: BTreeMap<String, String>,
-    /// Anything to remember with it: at most 64 entries, keys of 1 to 128 bytes, values of at most 1024.
+    /// Anything to remember with it: at most 64 entries, keys of 1 to 128 bytes, values of at
+    /// most 1024.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words))]
     pub metadata: BTreeMap<String, String>,
@@ -75,14 +79,15 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^/", max_length = 4095, example = "/home/user"))]
     pub workdir: Option<String>,
-    /// What the sandbox calls itself.
+    /// The name that the sandbox calls itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$"))]
     pub hostname: Option<String>,
     /// Where its packets may go. Left out: as the server is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkRequest>,
-    /// Directories and files of the host. The server refuses those that its configuration does not allow.
+    /// Directories and files of the host. The server refuses those that its configuration does not
+    /// allow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(max_items = 64))]
     pub mounts: Vec<Mount>,
@@ -93,13 +98,13 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 63, example = "native"))]
     pub backend: Option<String>,
-    /// What becomes of its files when its time is over.
+    /// The treatment of its files when its time is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<OnExpiry>,
     /// How long it may be idle, without a client, and frozen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TimeoutsRequest>,
-    /// Who uses it, in the caller's own words. Left out: the name of the key.
+    /// The name of its user, in the caller's own words. Left out: the name of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
@@ -183,14 +188,15 @@ pub struct Sandbox {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(example = json!({"drain_ms": 2000})))]
 pub struct PauseSandbox {
-    /// How long commands and tool calls that somebody waits for may still take, in milliseconds. Left out: as the server is
-    /// configured.
+    /// How long commands and tool calls that somebody waits for may still take, in milliseconds.
+    /// Left out: as the server is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 600_000))]
     pub drain_ms: Option<u64>,
 }
 
-/// What can be changed of a sandbox that exists. What is left out stays as it is; maps are replaced as a whole.
+/// A change of a sandbox that exists. Fields that are left out stay as they are; maps are replaced
+/// as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -208,7 +214,7 @@ pub struct PatchSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 31_622_400))]
     pub ttl_s: Option<u64>,
-    /// What becomes of its files when its time is over.
+    /// The treatment of its files when its time is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<OnExpiry>,
 }
@@ -227,7 +233,8 @@ pub enum SandboxStatus {
     Failed,
 }
 
-/// A sandbox that paused for idleness goes on at the next request; one that was paused by request waits for a resume.
+/// A sandbox that paused for idleness goes on at the next request; one that was paused by request
+/// waits for a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -236,7 +243,7 @@ pub enum PausedBy {
     Idleness,
 }
 
-/// What a sandbox is for: a template and defaults under one name.
+/// The purpose of a sandbox: a template and defaults under one name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -246,8 +253,8 @@ pub enum SandboxType {
     Research,
 }
 
-/// How much of the kernel a sandbox may use: `standard` is ordinary development work, debuggers included; `strict` is without
-/// ptrace and a few other calls.
+/// How much of the kernel a sandbox may use: `standard` is ordinary development work, debuggers
+/// included; `strict` is without ptrace and a few other calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -257,8 +264,8 @@ pub enum Profile {
     Strict,
 }
 
-/// What becomes of a sandbox when its time is over: with `keep` its processes end, its files stay, and it can be resumed; with `pause`
-/// its processes are frozen until it is.
+/// The treatment of a sandbox when its time is over: with `keep` its processes end, its files stay,
+/// and it can be resumed; with `pause` its processes are frozen until it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -280,12 +287,12 @@ pub struct Mount {
     /// Inside the sandbox, absolute.
     #[cfg_attr(feature = "schema", schema(pattern = "^/", max_length = 4095))]
     pub target: String,
-    /// Whether the sandbox may only read it.
+    /// True if the sandbox may only read it.
     #[serde(default)]
     pub read_only: bool,
 }
 
-/// What a sandbox may use at most.
+/// The most that a sandbox may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Limits {
@@ -334,10 +341,10 @@ pub struct Timeouts {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Death {
     pub cause: DeathCause,
-    /// Whose request it was, where the cause is `killed`.
+    /// The name in the request that ended it, where the cause is `killed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub killed_by: Option<String>,
-    /// What happened, in one sentence.
+    /// The reason, in one sentence.
     pub detail: String,
     #[cfg_attr(feature = "schema", schema(format = "date-time"))]
     pub at: String,
@@ -355,8 +362,9 @@ pub struct Death {
     pub files_kept: bool,
 }
 
-/// What ended a sandbox: its first process by itself, want of memory, a time limit of its session, idleness, its time to live,
-/// somebody's request, a full disk, the backend, or the end of the machine.
+/// The cause of a sandbox's end: its first process by itself, want of memory, a time limit of its
+/// session, idleness, its time to live, somebody's request, a full disk, the backend, or the end of
+/// the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -372,7 +380,7 @@ pub enum DeathCause {
     HostRestart,
 }
 
-/// What a sandbox uses and has used.
+/// The resources that a sandbox uses and has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Usage {
@@ -382,7 +390,7 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// Processes and threads.
     pub pids: u64,
-    /// What the sandbox alone holds on disk.
+    /// The bytes that the sandbox alone holds on disk.
     pub disk_bytes: u64,
     /// Files and directories of its own.
     pub inodes: u64,
@@ -392,7 +400,7 @@ pub struct Usage {
     pub io_bytes: u64,
     /// Established TCP connections with the outside.
     pub connections: u64,
-    /// What went over its link. Absent where it has none.
+    /// The traffic of its link. Absent where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkUsage>,
 }

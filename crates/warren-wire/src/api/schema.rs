@@ -102,7 +102,7 @@ impl ToSchema for Signal {
     }
 }
 
-/// What policies are made of. The server says what is wrong with one in words.
+/// A list of a policy's rules. The server explains a wrong one in words.
 fn rules(about: &str) -> Schema {
     let rule = text().min_length(Some(1)).max_length(Some(300)).build();
     let list = ArrayBuilder::new().items(rule).max_items(Some(512)).description(Some(about));
@@ -144,7 +144,7 @@ impl ToSchema for NetworkRequest {
     }
 }
 
-/// The status is always there; the rest only for those who show a key.
+/// The status is always there; the rest only with a key.
 impl PartialSchema for Health {
     fn schema() -> RefOr<Schema> {
         let status = Ref::from_schema_name(HealthStatus::name());

@@ -2,7 +2,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A secret to keep. With a placeholder, that text is replaced in the headers of requests; otherwise a header is set.
+/// A secret to keep. With a placeholder, that text is replaced in the headers of requests;
+/// otherwise a header is set.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -14,7 +15,8 @@ pub struct PutSecret {
         schema(min_length = 1, max_length = 16_384, pattern = r"^[!-~]([ -~]*[!-~])?$", write_only)
     )]
     pub value: String,
-    /// The hosts that it may go to, over TLS: `api.example.com`, `*.example.com`, `api.example.com:443`.
+    /// The hosts that it may go to, over TLS: `api.example.com`, `*.example.com`,
+    /// `api.example.com:443`.
     #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 32))]
     pub hosts: Vec<String>,
     /// The header that it is put into, whatever the client sent in it. Left out: `Authorization`.
@@ -25,7 +27,8 @@ pub struct PutSecret {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(max_length = 256, pattern = r"^[ -~]*\{\}[ -~]*$"))]
     pub template: Option<String>,
-    /// Instead of a header: a text that programs in the sandbox are given, and that is replaced wherever it stands in a header.
+    /// Instead of a header: a text that programs in the sandbox are given, and that is replaced
+    /// wherever it stands in a header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[A-Za-z0-9._-]{8,128}$"))]
     pub placeholder: Option<String>,

@@ -23,7 +23,7 @@ pub struct Stats {
     pub execs: u64,
 }
 
-/// Whether work can be done here. Without a key only `status` is told.
+/// The server's health: ready to work or not. Without a key only `status` is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Health {
     pub status: HealthStatus,
@@ -31,11 +31,11 @@ pub struct Health {
     pub details: Option<HealthDetails>,
 }
 
-/// What is told of the server's health to those who show a key.
+/// The parts of the server's health that need a key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct HealthDetails {
-    /// What is wrong, in sentences. Empty when all is well.
+    /// The problems, in sentences. Empty when all is well.
     pub problems: Vec<String>,
     /// Each backend, and whether it can make sandboxes.
     pub backends: BTreeMap<String, bool>,

@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::sandbox::TimeoutsRequest;
 use super::{CreateSandbox, Run, RunLimits, RunLimitsRequest, RunTotals, Sandbox, SandboxType, Timeouts};
 
-/// A request for a session with a sandbox: the preferred one if it exists and fits, else a fresh one.
+/// A request for a session with a sandbox: the preferred one if it exists and fits, else a fresh
+/// one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(example = json!({"client": "agent-7", "sandbox": {"memory_mib": 512}, "limits": {"runs": 5, "tokens": 20000}})))]
 pub struct AcquireSession {
-    /// Who asks, in the caller's own words.
+    /// The name of the caller, in its own words.
     #[cfg_attr(
         feature = "schema",
         schema(
@@ -22,7 +23,7 @@ pub struct AcquireSession {
         )
     )]
     pub client: String,
-    /// What a fresh sandbox is to be.
+    /// The sandbox to make, if a fresh one is needed.
     #[serde(default)]
     pub sandbox: CreateSandbox,
     /// Attach to this one if it exists and fits.
@@ -32,14 +33,14 @@ pub struct AcquireSession {
     /// Make a fresh one whatever exists.
     #[serde(default)]
     pub require_fresh: bool,
-    /// What the sandbox must be able to do.
+    /// Abilities that the sandbox must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required: Option<Requirements>,
     /// The backend that must serve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 63))]
     pub backend: Option<String>,
-    /// What the session's runs may use. Given, the session ends after `duration_s`.
+    /// Limits on the session's runs. Given, the session ends after `duration_s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<RunLimitsRequest>,
     /// Take the limits of this class of customers.
@@ -59,7 +60,7 @@ pub struct AcquireSession {
     pub background: bool,
 }
 
-/// What a session's sandbox must be able to do.
+/// Abilities that a session's sandbox must have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -93,7 +94,7 @@ pub struct AttachSession {
     /// Which one.
     #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
     pub sandbox_id: String,
-    /// Who joins, in the caller's own words.
+    /// The name of the caller, in its own words.
     #[cfg_attr(
         feature = "schema",
         schema(
@@ -106,7 +107,7 @@ pub struct AttachSession {
     /// Make another if there is no such sandbox any more.
     #[serde(default)]
     pub create_if_missing: bool,
-    /// What the other one is to be. Only with `create_if_missing`.
+    /// The other sandbox to make. Only with `create_if_missing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create: Option<CreateSandbox>,
     /// The session's own times.
@@ -122,7 +123,7 @@ pub struct Session {
     pub session_id: String,
     #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
     pub sandbox_id: String,
-    /// Who uses it, in the client's own words.
+    /// The name of its user, in the client's own words.
     pub client: String,
     #[serde(rename = "type")]
     pub kind: SandboxType,

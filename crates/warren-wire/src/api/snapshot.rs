@@ -4,19 +4,20 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Conflict, FileDiff, OnExpiry, Sandbox, Session};
 
-/// A point in the history of a sandbox's files. History is a tree: the first parent of a fork belongs to another sandbox.
+/// A point in the history of a sandbox's files. History is a tree: the first parent of a fork
+/// belongs to another sandbox.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Snapshot {
     #[cfg_attr(feature = "schema", schema(pattern = "^snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))]
     pub snapshot_id: String,
-    /// Whose files these are. The sandbox may be gone.
+    /// The sandbox whose files these are. It may be gone.
     #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
     pub sandbox_id: String,
     /// The session for which it was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What came before it. Absent for the first.
+    /// The snapshot before it. Absent for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
     /// One that has a name is kept until it is deleted. Unique among the snapshots of a sandbox.
@@ -35,7 +36,7 @@ pub struct Snapshot {
     pub damaged: bool,
     /// How many layers its files stand on.
     pub depth: u32,
-    /// What it holds beyond its parent, once that is counted.
+    /// The bytes that it holds beyond its parent, once they are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Files and directories that it holds beyond its parent, once they are counted.
@@ -43,7 +44,8 @@ pub struct Snapshot {
     pub inodes: Option<u64>,
     /// The template below it.
     pub template: String,
-    /// How long the sandbox stood still, in milliseconds. Only in the answer to the request that took it.
+    /// How long the sandbox stood still, in milliseconds. Only in the answer to the request that
+    /// took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen_ms: Option<f64>,
     /// How long it took, in milliseconds. Only in the answer to the request that took it.
@@ -51,8 +53,9 @@ pub struct Snapshot {
     pub took_ms: Option<f64>,
 }
 
-/// Why a snapshot was taken: `start` is what a sandbox began with, `safety` what a rollback replaced, `rollback` where that led,
-/// `fork` what forks were made of, and `command` the state between two commands.
+/// Why a snapshot was taken: `start` is what a sandbox began with, `safety` what a rollback
+/// replaced, `rollback` where that led, `fork` what forks were made of, and `command` the state
+/// between two commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -70,8 +73,8 @@ pub enum SnapshotReason {
     Import,
 }
 
-/// How a snapshot was taken: `unchanged` needed nothing, `sealed` made what was written immutable, `copied` copied it, and
-/// `cloned` made a copy that shares its data.
+/// How a snapshot was taken: `unchanged` needed nothing, `sealed` made what was written immutable,
+/// `copied` copied it, and `cloned` made a copy that shares its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -82,7 +85,8 @@ pub enum SnapshotMethod {
     Cloned,
 }
 
-/// Which snapshots are taken without being asked for: around `commands` and at the end of turns, at the end of `turns`, or none.
+/// Which snapshots are taken without being asked for: around `commands` and at the end of turns, at
+/// the end of `turns`, or none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -165,7 +169,7 @@ pub struct Turn {
     pub turn: u32,
     /// The state it left.
     pub snapshot: Snapshot,
-    /// What the sandbox alone holds on disk. Absent while that is being counted.
+    /// The bytes that the sandbox alone holds on disk. Absent while they are being counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_used_bytes: Option<u64>,
     /// Files and directories that are the sandbox's alone. Absent while they are being counted.
@@ -204,8 +208,8 @@ pub struct Steps {
     /// How many operations.
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 10_000, default = 1))]
     pub steps: u32,
-    /// Also if somebody waits for a command in it, which ends; and if an undo takes back more than was asked for, because states
-    /// in between were not kept.
+    /// Also if somebody waits for a command in it, which ends; and if an undo takes back more than
+    /// was asked for, because states in between were not kept.
     pub force: bool,
 }
 
@@ -215,7 +219,7 @@ impl Default for Steps {
     }
 }
 
-/// What a rollback did.
+/// The result of a rollback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RolledBack {
@@ -224,7 +228,7 @@ pub struct RolledBack {
     pub to: Snapshot,
     /// The state that was replaced: roll back to it to have everything as it was.
     pub safety: Snapshot,
-    /// What ran in it, and ended.
+    /// The processes that ran in it, and ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<EndedProcess>,
     /// How to come back to the state that was replaced, if an undo or a redo leads there.
@@ -260,7 +264,7 @@ pub enum WayBackBy {
     Redo,
 }
 
-/// What forks are to be.
+/// The forks to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -269,7 +273,7 @@ pub struct Fork {
     /// How many.
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 100, default = 1))]
     pub count: u32,
-    /// Who uses them, in the caller's own words. Left out: the name of the key.
+    /// The name of their user, in the caller's own words. Left out: the name of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "schema",
@@ -284,7 +288,7 @@ pub struct Fork {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 31_622_400))]
     pub ttl_s: Option<u64>,
-    /// What becomes of their files when their time is over. Left out: as the original.
+    /// The treatment of their files when their time is over. Left out: as the original.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<OnExpiry>,
     /// On top of the original's.
@@ -330,14 +334,14 @@ pub struct Promote {
     pub into: Option<String>,
     /// Do it. Otherwise the answer only tells what it would come to.
     pub apply: bool,
-    /// What becomes of paths that both sides changed.
+    /// The treatment of paths that both sides changed.
     pub conflicts: ConflictRule,
     /// Also if somebody waits for a command in the other sandbox; the command ends.
     pub force: bool,
 }
 
-/// What becomes of paths that both sides changed: with `refuse` nothing is merged, `ours` keeps those of the sandbox that is
-/// merged into, `theirs` takes those of the fork.
+/// The treatment of paths that both sides changed: with `refuse` nothing is merged, `ours` keeps
+/// those of the sandbox that is merged into, `theirs` takes those of the fork.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -348,15 +352,15 @@ pub enum ConflictRule {
     Theirs,
 }
 
-/// What a merge comes to.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Promoted {
     /// The sandbox that is merged into.
     pub into: String,
-    /// What the merge changes of it.
+    /// The changes that the merge makes to it.
     pub changes: Vec<FileDiff>,
-    /// What both sides changed differently.
+    /// The paths that both sides changed differently.
     pub conflicts: Vec<Conflict>,
     /// There are more changes or conflicts than are told.
     pub truncated: bool,
@@ -371,7 +375,7 @@ pub struct Promoted {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(example = json!({"name": "with-tools"})))]
 pub struct MakeTemplate {
-    /// What it is called.
+    /// Its name.
     #[cfg_attr(feature = "schema", schema(pattern = "^[a-z0-9][a-z0-9._-]{0,62}$"))]
     pub name: String,
 }

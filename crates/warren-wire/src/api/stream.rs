@@ -41,8 +41,9 @@ pub enum StreamCommand {
     },
 }
 
-/// A text message of the server. Binary ones are output: one byte for the stream (1 standard output, 2 standard error), then
-/// the bytes. Over server-sent events, the type is the event's name and the rest its data.
+/// A text message of the server. Binary ones are output: one byte for the stream (1 standard
+/// output, 2 standard error), then the bytes. Over server-sent events, the type is the event's name
+/// and the rest its data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

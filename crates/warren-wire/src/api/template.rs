@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What sandboxes start from.
+/// A root that sandboxes start from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Template {

@@ -16,7 +16,7 @@ pub struct ToolList {
 pub struct Tool {
     #[cfg_attr(feature = "schema", schema(example = "bash"))]
     pub name: String,
-    /// What it does, for the model that is to call it.
+    /// A description of the tool, for the model that is to call it.
     pub description: String,
     /// 1: it only touches files. 2: it runs programs.
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 2))]
@@ -36,7 +36,7 @@ pub struct ToolCall {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[!-~]{1,255}$"))]
     pub call_id: Option<String>,
-    /// What the tool's own schema says.
+    /// Parameters, as the tool's own schema says.
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub params: BTreeMap<String, Value>,
     /// After so many milliseconds it is ended.
@@ -61,7 +61,7 @@ pub struct ToolCall {
     pub stream: bool,
 }
 
-/// What a tool answers.
+/// The answer of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ToolResult {
@@ -99,7 +99,7 @@ pub enum ToolContent {
     },
 }
 
-/// What a tool tells while it runs: the events `stdout` and `stderr` of a stream.
+/// Output of a tool while it runs: the events `stdout` and `stderr` of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ToolOutput {

@@ -41,7 +41,7 @@ pub struct WriteFile {
     pub size: Option<u64>,
 }
 
-/// What is done to a session without saying more.
+/// An action on a session that needs no further words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionAction {
     Detach,

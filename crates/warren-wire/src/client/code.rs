@@ -9,8 +9,9 @@ impl Client {
         self.post(&sandbox(id, "/code"), order)
     }
 
-    /// Runs a cell and follows what it does: `stdout` and `stderr` with a [`crate::api::CodeText`] each, `result` with a
-    /// [`crate::api::CodeOutput`], `exception` with a [`crate::api::CodeError`], then `end` with a [`crate::api::CodeEnd`].
+    /// Runs a cell and follows what it does: `stdout` and `stderr` with a [`crate::api::CodeText`]
+    /// each, `result` with a [`crate::api::CodeOutput`], `exception` with a
+    /// [`crate::api::CodeError`], then `end` with a [`crate::api::CodeEnd`].
     pub fn follow_code(&self, id: &str, order: &RunCode) -> Result<EventReader, ClientError> {
         let body = serde_json::to_vec(order).map_err(ClientError::Encode)?;
         let length = body.len().to_string();

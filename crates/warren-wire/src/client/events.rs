@@ -29,7 +29,8 @@ impl EventReader {
         Self { lines: BufReader::new(Box::new(stream)) }
     }
 
-    /// The next event; `None` at the end. An event that says why the server ends the stream is an error.
+    /// The next event; `None` at the end. An event that says why the server ends the stream is an
+    /// error.
     pub fn next_event(&mut self) -> Result<Option<ServerEvent>, ClientError> {
         let mut event = ServerEvent::default();
         let mut some = false;

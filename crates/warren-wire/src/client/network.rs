@@ -33,7 +33,7 @@ impl Client {
         self.post(&sandbox(id, &format!("/network/{word}")), body)
     }
 
-    /// What the sandbox did and tried after an entry of this number.
+    /// The sandbox's connections and attempts after an entry of this number.
     pub fn network_log(&self, id: &str, after: u64) -> Result<NetworkLog, ClientError> {
         let query = query(&[("after", Some(after.to_string())), ("limit", Some("1000".to_owned()))]);
         self.get(&sandbox(id, &format!("/network/log{query}")))
@@ -45,7 +45,7 @@ impl Client {
         self.follow(&sandbox(id, &format!("/network/log{query}")))
     }
 
-    /// What waits for somebody's answer.
+    /// The targets that wait for somebody's answer.
     pub fn network_asks(&self, id: &str) -> Result<NetworkAskList, ClientError> {
         self.get(&sandbox(id, "/network/requests"))
     }

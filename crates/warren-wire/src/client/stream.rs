@@ -28,13 +28,14 @@ pub struct ProcessReader {
     socket: WebSocket<Side>,
 }
 
-/// The half that tells the process what to do. Clones write to the same process, whole messages at a time.
+/// The half that tells the process what to do. Clones write to the same process, whole messages at
+/// a time.
 #[derive(Debug, Clone)]
 pub struct ProcessWriter {
     socket: Arc<Mutex<WebSocket<Side>>>,
 }
 
-/// What comes from the process, in order.
+/// A message from the process, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
     Stdout(Vec<u8>),
@@ -76,7 +77,7 @@ impl ProcessStream {
 }
 
 impl ProcessReader {
-    /// What comes next; `None` when the server has said all.
+    /// The next message; `None` when the server has said all.
     pub fn next_seen(&mut self) -> Result<Option<Seen>, ClientError> {
         loop {
             let message = match self.socket.read() {
@@ -129,8 +130,8 @@ impl ProcessWriter {
     }
 }
 
-/// The connection as one half sees it. The protocol's implementation hands over whole frames, and a lock keeps those of the
-/// two halves apart: the reading half answers pings.
+/// The connection as one half sees it. The protocol's implementation hands over whole frames, and a
+/// lock keeps those of the two halves apart: the reading half answers pings.
 #[derive(Debug, Clone)]
 struct Side {
     stream: Arc<TcpStream>,

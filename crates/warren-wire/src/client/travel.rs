@@ -25,7 +25,7 @@ pub struct SnapshotQuery {
     pub cursor: Option<String>,
 }
 
-/// What is compared. Each of the two is a snapshot or a sandbox as it is now.
+/// The two sides of a comparison. Each is a snapshot or a sandbox as it is now.
 #[derive(Debug, Clone, Default)]
 pub struct DiffQuery {
     pub from: String,
@@ -37,7 +37,7 @@ pub struct DiffQuery {
     pub limit: Option<u32>,
 }
 
-/// What is exported of a snapshot.
+/// The parts of a snapshot to export.
 #[derive(Debug, Clone, Default)]
 pub struct ExportQuery {
     /// `tar`, `patch` or `history`.
@@ -48,12 +48,12 @@ pub struct ExportQuery {
     pub since: Option<String>,
 }
 
-/// What an import is.
+/// The kind of an import.
 #[derive(Debug, Clone, Default)]
 pub struct ImportQuery {
     /// `tar` or `history`.
     pub format: Option<String>,
-    /// What a tar file's files stand on.
+    /// The template that a tar file's files stand on.
     pub template: Option<String>,
     /// A name for the newest snapshot.
     pub name: Option<String>,
@@ -184,7 +184,8 @@ impl Client {
             ("name", wanted.name.clone()),
         ]);
         let size = wanted.size.map(|size| size.to_string());
-        // A server that refuses says so before anything is sent, and not by closing the connection on who still sends.
+        // A server that refuses says so before anything is sent, and not by closing the connection
+        // on who still sends.
         let mut headers = vec![("content-type", "application/octet-stream"), ("expect", "100-continue")];
         headers.extend(size.as_deref().map(|size| ("content-length", size)));
         let mut content = content;
@@ -197,8 +198,8 @@ impl Client {
         self.get("/v1/templates")
     }
 
-    /// Makes a template of an archive, in place of an earlier one of the name. `config` says in JSON how its processes start, if the
-    /// archive is one of a root file system.
+    /// Makes a template of an archive, in place of an earlier one of the name. `config` says in
+    /// JSON how its processes start, if the archive is one of a root file system.
     pub fn import_template(
         &self,
         name: &str,
@@ -220,8 +221,8 @@ impl Client {
         self.post(&sandbox(id, &format!("/tools/{}", quoted(tool))), call)
     }
 
-    /// Calls a tool and follows what it tells: `stdout` and `stderr` with a [`crate::api::ToolOutput`] each, then `result`
-    /// with a [`ToolResult`].
+    /// Calls a tool and follows what it tells: `stdout` and `stderr` with a
+    /// [`crate::api::ToolOutput`] each, then `result` with a [`ToolResult`].
     pub fn follow_tool(&self, id: &str, tool: &str, call: &ToolCall) -> Result<EventReader, ClientError> {
         let body = serde_json::to_vec(call).map_err(ClientError::Encode)?;
         let path = sandbox(id, &format!("/tools/{}", quoted(tool)));

@@ -1,7 +1,8 @@
-//! The boot plan: what the native backend tells the agent to do before it becomes PID 1 of a sandbox.
+//! The boot plan: what the native backend tells the agent to do before it becomes PID 1 of a
+//! sandbox.
 //!
-//! Everything the host owns arrives as an inherited file descriptor. The plan holds no host path and no
-//! secret, so nothing of the kind can be found in the agent's memory later.
+//! Everything the host owns arrives as an inherited file descriptor. The plan holds no host path
+//! and no secret, so nothing of the kind can be found in the agent's memory later.
 
 use minicbor::{Decode, Encode};
 
@@ -76,14 +77,15 @@ pub struct TreeMount {
     /// Detached mounts, the topmost first.
     #[n(1)]
     pub lowers: Vec<FdNumber>,
-    /// What of the machine itself lies below them.
+    /// The part of the machine itself that lies below them.
     #[n(2)]
     pub shown: Option<ShownMount>,
 }
 
-/// A directory of the machine itself, as detached mounts. They are shown as one overlay, which a stranger to the machine
-/// mounts: the kernel opens what is behind an overlay with the rights of whoever mounted it, so that only what everybody
-/// on the machine may read can be read inside, by anyone, however new it is.
+/// A directory of the machine itself, as detached mounts. They are shown as one overlay, which a
+/// stranger to the machine mounts: the kernel opens what is behind an overlay with the rights of
+/// its mounter, so that only what everybody on the machine may read can be read inside, by anyone,
+/// however new it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct ShownMount {
     /// Whiteouts for the names that are not for everybody.
@@ -91,7 +93,8 @@ pub struct ShownMount {
     pub hidden: FdNumber,
     #[n(1)]
     pub machine: FdNumber,
-    /// Whether its ids are mapped. Where they are not, root inside is nobody to its files, and has no right over them.
+    /// Set if its ids are mapped. Where they are not, root inside is nobody to its files, and has
+    /// no right over them.
     #[n(2)]
     pub mapped: bool,
 }
@@ -106,8 +109,8 @@ pub struct ShownTree {
     pub mount: ShownMount,
 }
 
-/// The user and group that owns nothing on the machine and in no sandbox. Beside the ids that sandboxes are given, which are
-/// used by nothing else on common distributions.
+/// The user and group that owns nothing on the machine and in no sandbox. Beside the ids that
+/// sandboxes are given, which are used by nothing else on common distributions.
 pub const STRANGER: u32 = 0x7fff_fffe;
 
 /// One host directory or file given to the sandbox.
@@ -131,20 +134,20 @@ pub struct Rlimit {
     pub value: u64,
 }
 
-/// The machine that a sandbox sees: its own limits, and where the agent reads how much of them is used. A gauge that a
-/// host does not have reads as zero.
+/// The machine that a sandbox sees: its own limits, and where the agent reads how much of them is
+/// used. A gauge that a host does not have reads as zero.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Machine {
     #[n(0)]
     pub memory_bytes: u64,
     #[n(1)]
     pub cpus: u32,
-    /// When it was switched on, by the host's boot-time clock. Not later than the agent's own start, so that no process
-    /// is older than its machine.
+    /// When it was switched on, by the host's boot-time clock. Not later than the agent's own
+    /// start, so that no process is older than its machine.
     #[n(2)]
     pub began_ns: u64,
-    /// A detached mount, read-only, that holds what is the same for all such machines: the files `cpuinfo` and `vmstat`, for
-    /// `/proc`, the directory `sys`, and the program `sudo`.
+    /// A detached mount, read-only, that holds what is the same for all such machines: the files
+    /// `cpuinfo` and `vmstat`, for `/proc`, the directory `sys`, and the program `sudo`.
     #[n(3)]
     pub tree: FdNumber,
     /// The control group's `memory.current`, or `memory.usage_in_bytes` on v1.
@@ -158,7 +161,7 @@ pub struct Machine {
     pub cpu_used: Option<FdNumber>,
 }
 
-/// What the agent needs to know on any backend.
+/// The agent's settings on any backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct AgentConfig {
     /// `KEY=VALUE` for every process.
@@ -197,7 +200,8 @@ pub struct BootFailure {
 /// One value of a mount option may have this many bytes, its end included.
 const MOST_OPTION_BYTES: usize = 256;
 
-/// The options of the overlay that a tree of a root is, in their order. Whoever mounts one, at the start or later, mounts it so.
+/// The options of the overlay that a tree of a root is, in their order. Every mount of one, at the
+/// start or later, has them.
 pub fn overlay_options(lowers: &[String], upper: String, work: String) -> Vec<(&'static str, String)> {
     let joined = lowers.join(":");
     let mut options: Vec<(&'static str, String)> = if joined.len() < MOST_OPTION_BYTES {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use minicbor::{Decode, Encode};
 
-/// Bytes that are usually text: a path, an argument, a variable. Linux does not promise UTF-8 for any of
-/// these, so the protocol carries them as they are.
+/// Bytes that are usually text: a path, an argument, a variable. Linux does not promise UTF-8 for
+/// any of these, so the protocol carries them as they are.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct ByteString(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>);

@@ -11,14 +11,14 @@ pub struct FileCall {
     pub user: Option<ByteString>,
     #[n(1)]
     pub operation: FileOperation,
-    /// The call has root's rights, and what it makes (files, directories, parents on the way) belongs to `user`, who also
-    /// says where relative paths start. Absent: the user's own rights.
+    /// The call has root's rights, and what it makes (files, directories, parents on the way)
+    /// belongs to `user`, who also says where relative paths start. Absent: the user's own rights.
     #[n(2)]
     pub as_root: Option<bool>,
 }
 
-/// What is to be done. Streams of entries, matches and bytes end with an End frame; calls without a
-/// result of their own are answered by [`super::Reply::Done`].
+/// An operation on files. Streams of entries, matches and bytes end with an End frame; calls
+/// without a result of their own are answered by [`super::Reply::Done`].
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum FileOperation {
     /// Answered by [`super::Reply::Entry`].
@@ -32,8 +32,8 @@ pub enum FileOperation {
         #[n(2)]
         detail: Option<Detail>,
     },
-    /// Answered by [`super::Reply::Entry`], data frames and End. Regular files only, read to their end whatever their size
-    /// is said to be.
+    /// Answered by [`super::Reply::Entry`], data frames and End. Regular files only, read to their
+    /// end whatever their size is said to be.
     #[n(1)]
     Read {
         #[n(0)]
@@ -43,8 +43,9 @@ pub enum FileOperation {
         #[n(2)]
         length: Option<u64>,
     },
-    /// Answered by [`super::Reply::Done`] once the file is open; then the host sends data frames and End and gets
-    /// [`super::Reply::Written`]. A connection that breaks before End leaves the previous content of a replaced file.
+    /// Answered by [`super::Reply::Done`] once the file is open; then the host sends data frames
+    /// and End and gets [`super::Reply::Written`]. A connection that breaks before End leaves the
+    /// previous content of a replaced file.
     #[n(2)]
     Write {
         #[n(0)]
@@ -58,9 +59,10 @@ pub enum FileOperation {
         #[n(3)]
         parents: bool,
     },
-    /// Answered by [`super::Reply::Entries`] any number of times, and End. Depth 1 is the directory's own entries. By name
-    /// within a directory, each directory before what is in it; a path that is a link to a directory lists that one,
-    /// with paths that begin as the request's does.
+    /// Answered by [`super::Reply::Entries`] any number of times, and End. Depth 1 is the
+    /// directory's own entries. By name within a directory, each directory before what is in it; a
+    /// path that is a link to a directory lists that one, with paths that begin as the request's
+    /// does.
     #[n(3)]
     List {
         #[n(0)]
@@ -101,7 +103,8 @@ pub enum FileOperation {
         #[n(1)]
         permissions: u32,
     },
-    /// Owner and group as in [`super::Start::user`]; without a group the file keeps its own. Follows links.
+    /// Owner and group as in [`super::Start::user`]; without a group the file keeps its own.
+    /// Follows links.
     #[n(8)]
     SetOwner {
         #[n(0)]
@@ -130,9 +133,10 @@ pub enum FileOperation {
     /// Answered by [`super::Reply::Matches`] any number of times, and End.
     #[n(11)]
     Grep(#[n(0)] GrepQuery),
-    /// Answered by [`super::Reply::Done`] once every directory is watched, then by [`super::Reply::Changed`] until the host
-    /// closes the connection. An empty data frame from the host is answered by [`super::Reply::Done`] once everything that
-    /// happened before it has been told.
+    /// Answered by [`super::Reply::Done`] once every directory is watched, then by
+    /// [`super::Reply::Changed`] until the host closes the connection. An empty data frame from the
+    /// host is answered by [`super::Reply::Done`] once everything that happened before it has been
+    /// told.
     #[n(12)]
     Watch {
         #[n(0)]
@@ -140,8 +144,8 @@ pub enum FileOperation {
         #[n(1)]
         recursive: bool,
     },
-    /// Replaces all extended attributes whose names begin with `prefix`, which every new name must. Follows links. A file
-    /// system that has none is [`super::FailureCode::Unsupported`].
+    /// Replaces all extended attributes whose names begin with `prefix`, which every new name must.
+    /// Follows links. A file system that has none is [`super::FailureCode::Unsupported`].
     #[n(13)]
     SetAttributes {
         #[n(0)]
@@ -153,7 +157,7 @@ pub enum FileOperation {
     },
 }
 
-/// What an entry tells beyond its plain self.
+/// Details of an entry beyond its plain self.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Detail {
     /// Where a symbolic link leads in the end: [`FileEntry::resolved`].
@@ -176,9 +180,10 @@ pub struct Attribute {
 /// How a write treats what is already there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub enum WriteMode {
-    /// Written beside and renamed over at End: readers see the old content or the new, never a mix. A file
-    /// that cannot be renamed over (its directory is closed to the user, it is a mount) is overwritten
-    /// in place at End instead, or while it arrives if it is larger than a few megabytes.
+    /// Written beside and renamed over at End: readers see the old content or the new, never a mix.
+    /// A file that cannot be renamed over (its directory is closed to the user, it is a mount) is
+    /// overwritten in place at End instead, or while it arrives if it is larger than a few
+    /// megabytes.
     #[default]
     #[n(0)]
     Replace,
@@ -194,8 +199,8 @@ pub enum WriteMode {
         #[n(0)]
         offset: u64,
     },
-    /// Opened in place and emptied, or made if missing, and written as the bytes arrive. With [`FileCall::as_root`] its
-    /// owner becomes the call's user before the first byte.
+    /// Opened in place and emptied, or made if missing, and written as the bytes arrive. With
+    /// [`FileCall::as_root`] its owner becomes the call's user before the first byte.
     #[n(4)]
     Truncate,
 }
@@ -230,7 +235,7 @@ pub struct GrepMatch {
     pub text: ByteString,
 }
 
-/// What a directory entry is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum EntryKind {
@@ -270,7 +275,7 @@ pub struct FileEntry {
     /// Nanoseconds since the epoch.
     #[n(6)]
     pub modified_ns: i64,
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     #[n(7)]
     pub target: Option<ByteString>,
     /// Names of owner and group, where the sandbox's files know them.
@@ -306,7 +311,7 @@ pub struct Resolved {
     pub size: u64,
 }
 
-/// What happened to a watched path.
+/// The change of a watched path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum WatchKind {
@@ -336,7 +341,7 @@ pub struct WatchEvent {
     /// For a rename within the watched tree: the new path, relative as well.
     #[n(2)]
     pub renamed_to: Option<ByteString>,
-    /// What is told as removed was moved out of the watched tree.
+    /// Set if an entry that is told as removed was moved out of the watched tree.
     #[n(3)]
     pub moved_away: Option<bool>,
 }

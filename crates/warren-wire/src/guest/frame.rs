@@ -7,17 +7,18 @@ pub const HEADER_BYTES: usize = 5;
 /// The largest payload either side accepts.
 pub const MAX_PAYLOAD: usize = 1024 * 1024;
 
-/// What a frame's payload is.
+/// The kind of a frame's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// A CBOR message: a [`super::Request`] or [`super::Control`] to the agent, a [`super::Reply`] from it.
+    /// A CBOR message: a [`super::Request`] or [`super::Control`] to the agent, a [`super::Reply`]
+    /// from it.
     Message = 0,
     /// Raw bytes of the call: stdin, a file's content, a connection's bytes.
     Data = 1,
-    /// What a process wrote to its standard output (or to its terminal).
+    /// Bytes that a process wrote to its standard output (or to its terminal).
     Stdout = 2,
-    /// What a process wrote to its standard error.
+    /// Bytes that a process wrote to its standard error.
     Stderr = 3,
     /// No more [`FrameKind::Data`] in this direction.
     End = 4,
@@ -39,15 +40,16 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The header that announces `length` bytes of payload. Callers keep `length` within [`MAX_PAYLOAD`].
+    /// The header that announces `length` bytes of payload. Callers keep `length` within
+    /// [`MAX_PAYLOAD`].
     pub fn header(kind: FrameKind, length: usize) -> [u8; HEADER_BYTES] {
         debug_assert!(length <= MAX_PAYLOAD, "a frame's payload is bounded");
         let length = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
         [length[0], length[1], length[2], length[3], kind as u8]
     }
 
-    /// What a stream's next bytes announce: the kind and the length of its payload. `None` when more bytes are needed. A
-    /// payload that is too long is refused as soon as its length is known.
+    /// The head of a stream's next frame: the kind and the length of its payload. `None` when more
+    /// bytes are needed. A payload that is too long is refused as soon as its length is known.
     pub fn announced(bytes: &[u8]) -> Result<Option<(FrameKind, usize)>, FrameError> {
         let Some(length) = length_of(bytes) else { return Ok(None) };
         if length as usize > MAX_PAYLOAD {
@@ -85,8 +87,8 @@ impl FrameDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Bytes that may still be pushed before the frame in progress is complete; at least one. A caller that
-    /// reads no more than this between two calls keeps the decoder within one frame.
+    /// Bytes that may still be pushed before the frame in progress is complete; at least one. A
+    /// caller that reads no more than this between two calls keeps the decoder within one frame.
     pub fn wanted(&self) -> usize {
         let pending = &self.buffer[self.taken..];
         match length_of(pending) {
@@ -95,7 +97,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Whether the stream stands between two frames.
+    /// True if the stream stands between two frames.
     pub fn is_empty(&self) -> bool {
         self.taken == self.buffer.len()
     }

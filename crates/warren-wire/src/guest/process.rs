@@ -28,7 +28,7 @@ pub struct TerminalSize {
     pub rows: u16,
 }
 
-/// What a process finds on its standard input.
+/// The standard input of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Stdin {
@@ -36,12 +36,14 @@ pub enum Stdin {
     #[default]
     #[n(0)]
     Null,
-    /// What the host sends in data frames, on this connection or by [`super::Request::Input`].
+    /// Bytes that the host sends in data frames, on this connection or by
+    /// [`super::Request::Input`].
     #[n(1)]
     Piped,
 }
 
-/// Runs the user's login shell if the sandbox has it, else the shell that every sandbox has. The journal knows it by its name.
+/// Runs the user's login shell if the sandbox has it, else the shell that every sandbox has. The
+/// journal knows it by its name.
 pub const LOGIN_SHELL: [&str; 3] =
     ["/bin/sh", "-c", "test -x \"$SHELL\" && exec \"$SHELL\" -l || exec /bin/sh -l"];
 
@@ -57,7 +59,8 @@ pub struct Start {
     /// Absent: the sandbox's working directory, else the user's home.
     #[n(2)]
     pub cwd: Option<ByteString>,
-    /// A name from the sandbox's passwd file, or `uid` or `uid:gid`. Absent: the sandbox's default user.
+    /// A name from the sandbox's passwd file, or `uid` or `uid:gid`. Absent: the sandbox's default
+    /// user.
     #[n(3)]
     pub user: Option<ByteString>,
     #[n(4)]
@@ -70,11 +73,13 @@ pub struct Start {
     /// After this long the process group is killed and the exit cause is [`ExitCause::TimedOut`].
     #[n(7)]
     pub timeout_ms: Option<u64>,
-    /// Present: this connection follows the process until it ends. Absent: it gets [`Started`] and closes.
+    /// Present: this connection follows the process until it ends. Absent: it gets [`Started`] and
+    /// closes.
     #[n(8)]
     pub follow: Option<Reader>,
-    /// The process counts as running until nobody holds its output any more, background children included; a signal
-    /// sent by call ends that waiting. Absent: it ends when it exits, and what others write later is not told.
+    /// The process counts as running until nobody holds its output any more, background children
+    /// included; a signal sent by call ends that waiting. Absent: it ends when it exits, and what
+    /// others write later is not told.
     #[n(9)]
     pub until_closed: Option<bool>,
 }
@@ -83,8 +88,8 @@ pub struct Start {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Reader {
-    /// The process waits for this reader once the ring is full. When such a reader disconnects, its place is
-    /// held for a grace period, so that one who dials again in time loses nothing.
+    /// The process waits for this reader once the ring is full. When such a reader disconnects, its
+    /// place is held for a grace period, so that a client that dials again in time loses nothing.
     #[default]
     #[n(0)]
     Holds,
@@ -98,8 +103,8 @@ pub enum Reader {
 pub struct Attach {
     #[n(0)]
     pub process: ProcessSelector,
-    /// Position in the process's output (both streams counted together); 0 is the beginning, and `u64::MAX` the end: only
-    /// what is written from now on.
+    /// Position in the process's output (both streams counted together); 0 is the beginning, and
+    /// `u64::MAX` the end: only what is written from now on.
     #[n(1)]
     pub from: u64,
     #[n(2)]
@@ -118,7 +123,7 @@ pub struct Started {
     pub position: u64,
 }
 
-/// What a follower may send while the process runs.
+/// A message that a follower may send while the process runs.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Control {
     #[n(0)]

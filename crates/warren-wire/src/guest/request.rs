@@ -5,22 +5,23 @@ use super::{
     TerminalSize, WatchEvent,
 };
 
-/// The first message on a connection. The doc of each variant names its answer; every call may instead be
-/// answered by [`Reply::Failed`]. All of these are of generation 1.
+/// The first message on a connection. The doc of each variant names its answer; every call may
+/// instead be answered by [`Reply::Failed`]. All of these are of generation 1.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
     /// [`Reply::Pong`].
     #[n(0)]
     Ping,
-    /// [`Reply::Started`]; a follower then gets Stdout and Stderr frames, [`Reply::Missed`] where some were lost, and
-    /// [`Reply::Exited`]. It may send Data and End (stdin) and [`super::Control`] messages.
+    /// [`Reply::Started`]; a follower then gets Stdout and Stderr frames, [`Reply::Missed`] where
+    /// some were lost, and [`Reply::Exited`]. It may send Data and End (stdin) and
+    /// [`super::Control`] messages.
     #[n(1)]
     Start(#[n(0)] Start),
     /// As a follower of [`Request::Start`].
     #[n(2)]
     Attach(#[n(0)] Attach),
-    /// Then Data frames for the process's stdin; End closes it. [`Reply::Done`] when all is written (End sent or
-    /// `keep_open` and the host's write side closed).
+    /// Then Data frames for the process's stdin; End closes it. [`Reply::Done`] when all is written
+    /// (End sent or `keep_open` and the host's write side closed).
     #[n(3)]
     Input {
         #[n(0)]
@@ -52,7 +53,8 @@ pub enum Request {
     /// See [`super::FileOperation`].
     #[n(8)]
     File(#[n(0)] FileCall),
-    /// [`Reply::Done`] once connected to this TCP port on the sandbox's loopback; then Data both ways, End per direction.
+    /// [`Reply::Done`] once connected to this TCP port on the sandbox's loopback; then Data both
+    /// ways, End per direction.
     #[n(9)]
     Connect {
         #[n(0)]
@@ -63,7 +65,7 @@ pub enum Request {
     Usage,
 }
 
-/// What the agent answers.
+/// An answer of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
     #[n(0)]
@@ -103,7 +105,7 @@ pub enum Reply {
     Failed(#[n(0)] Failure),
 }
 
-/// What the agent says of itself.
+/// The agent's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Pong {
     #[n(0)]
@@ -192,8 +194,8 @@ impl Failure {
         Self { reason: Some(FailureReason::UnknownUser), ..Self::new(FailureCode::Invalid, message) }
     }
 
-    /// Whether the sandbox knows no such user. Agents from before there were reasons, which may still run, are
-    /// understood by their words.
+    /// True if the sandbox knows no such user. Agents from before there were reasons, which may
+    /// still run, are understood by their words.
     pub fn is_unknown_user(&self) -> bool {
         match self.reason {
             Some(reason) => reason == FailureReason::UnknownUser,
@@ -206,7 +208,7 @@ impl Failure {
     }
 }
 
-/// What kind of refusal it is; callers branch on this and never on the text.
+/// The kind of refusal; callers branch on this and never on the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum FailureCode {

@@ -5,11 +5,12 @@ use super::ByteString;
 /// Where the agent listens for [`Elevate`] inside a sandbox.
 pub const SUDO_SOCKET: &str = "/run/warren/sudo.sock";
 
-/// What the program `sudo` asks of the agent, inside a sandbox and on a socket of their own. Nothing in a sandbox gains rights
-/// by a file's mode, so whoever may act as another has the agent start the program. Sent as one message, whose first bytes
-/// carry the descriptors that become standard input, output and error. Answered by [`super::Reply::Exited`] when the program
-/// has ended, or [`super::Reply::Failed`]; meanwhile [`super::Control::Signal`] messages are passed on. A connection that
-/// closes before takes the program with it.
+/// A request of the program `sudo` to the agent, inside a sandbox and on a socket of their own.
+/// Nothing in a sandbox gains rights by a file's mode, so a user who may act as another has the
+/// agent start the program. Sent as one message, whose first bytes carry the descriptors that
+/// become standard input, output and error. Answered by [`super::Reply::Exited`] when the program
+/// has ended, or [`super::Reply::Failed`]; meanwhile [`super::Control::Signal`] messages are passed
+/// on. A connection that closes before takes the program with it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Elevate {
     /// As [`super::Start::user`]. Absent: root.
@@ -27,7 +28,7 @@ pub struct Elevate {
     pub cwd: ByteString,
 }
 
-/// What is run on another user's behalf.
+/// The program to run on another user's behalf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
 pub enum Runs {

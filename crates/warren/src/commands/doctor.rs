@@ -2,10 +2,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
+use serde::Serialize;
 use warren_core::{Check, CheckStatus};
-use warren_isolate::{DataDir, Native};
-use warren_network::HostNetwork;
-use warren_store::{SHOWN, hidden_names};
+use warren_server::Backend;
+use warren_server::assembly::{examine_data_dir, examine_network};
+use warren_server::config::Config;
+use warren_store::hidden_names;
 
 use super::serve::SettingFlags;
 use super::storage::Found;
@@ -25,50 +27,96 @@ pub(crate) struct Doctor {
     json: bool,
 }
 
+/// What was found of one part of the machine.
+struct Section {
+    name: String,
+    checks: Vec<Check>,
+}
+
+/// A check, as JSON shows it.
+#[derive(Serialize)]
+struct Row<'a> {
+    section: &'a str,
+    #[serde(flatten)]
+    check: &'a Check,
+}
+
+impl Section {
+    fn failed(&self) -> bool {
+        self.checks.iter().any(|check| check.status == CheckStatus::Failed)
+    }
+
+    fn print(&self) {
+        ui::print(&format!("{}\n", self.name));
+        for check in &self.checks {
+            let mark = match check.status {
+                CheckStatus::Ok => "ok     ",
+                CheckStatus::Warning => "warning",
+                CheckStatus::Failed => "FAILED ",
+            };
+            ui::print(&format!("  {mark}  {:<22} {}", check.name, check.found));
+            if !check.advice.is_empty() {
+                ui::print(&format!("           {:<22} → {}", "", check.advice));
+            }
+        }
+        ui::print("");
+    }
+}
+
 impl Doctor {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let data_dir = data_dir(global)?;
-        let mut checks = Native::examine(&data_dir);
-        if is_root() {
-            checks.insert(1, place(&data_dir));
-            checks.push(private_names());
-            checks.push(snapshots(global));
-            checks.extend(HostNetwork::examine());
-        }
-        let worst = checks.iter().map(|check| check.status).max().unwrap_or(CheckStatus::Ok);
+        let settings = SettingFlags::default().load(global).map(|loaded| loaded.config);
+        let backends = match &settings {
+            Ok(config) => backends(config, &data_dir),
+            Err(_) => backends(&Config::default(), &data_dir),
+        };
+        let others = if is_root() { others(&settings, &data_dir) } else { Vec::new() };
+        let usable = backends.iter().any(|backend| !backend.failed());
+        let usable = usable && !others.iter().any(Section::failed);
+        let sections: Vec<Section> = backends.into_iter().chain(others).collect();
         if self.json {
-            ui::print_json(&checks);
+            let rows = sections.iter().flat_map(|Section { name, checks }| {
+                checks.iter().map(move |check| Row { section: name, check })
+            });
+            ui::print_json(&rows.collect::<Vec<_>>());
         } else {
-            for check in &checks {
-                let mark = match check.status {
-                    CheckStatus::Ok => "ok     ",
-                    CheckStatus::Warning => "warning",
-                    CheckStatus::Failed => "FAILED ",
-                };
-                ui::print(&format!("{mark}  {:<22} {}", check.name, check.found));
-                if !check.advice.is_empty() {
-                    ui::print(&format!("         {:<22} → {}", "", check.advice));
-                }
-            }
-            ui::print(match worst {
-                CheckStatus::Failed if !is_root() => {
-                    "\nsandboxes cannot be made by this user: see what root can do"
-                }
-                CheckStatus::Failed => "\nsandboxes cannot be made on this machine yet",
-                CheckStatus::Ok | CheckStatus::Warning => "\nsandboxes can be made on this machine",
+            sections.iter().for_each(Section::print);
+            ui::print(match usable {
+                true => "sandboxes can be made on this machine",
+                false if is_root() => "sandboxes cannot be made on this machine yet",
+                false => "sandboxes cannot be made by this user: see what root can do",
             });
             if !is_root() {
                 ui::print(&format!("  {}", sudo::this_command()));
             }
         }
-        Ok(if worst == CheckStatus::Failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+        Ok(if usable { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
     }
+}
+
+/// Looks at the machine as each backend that is on needs it.
+fn backends(config: &Config, data_dir: &Path) -> Vec<Section> {
+    let section = |backend: &Backend| Section {
+        name: format!("backend {}", backend.name),
+        checks: backend.examine(data_dir),
+    };
+    config.backends.enabled.iter().map(section).collect()
+}
+
+/// Looks at what all backends share.
+fn others(settings: &Result<Config, CliError>, data_dir: &Path) -> Vec<Section> {
+    let storage = vec![place(data_dir), private_names(), snapshots(settings)];
+    vec![
+        Section { name: "storage".to_owned(), checks: storage },
+        Section { name: "network".to_owned(), checks: examine_network() },
+    ]
 }
 
 /// Whether the data directory may be one.
 fn place(data_dir: &Path) -> Check {
     let name = "data directory";
-    match DataDir::examine(data_dir, &SHOWN) {
+    match examine_data_dir(data_dir) {
         Ok(_) => Check {
             name,
             status: CheckStatus::Ok,
@@ -76,7 +124,7 @@ fn place(data_dir: &Path) -> Check {
             advice: String::new(),
         },
         Err(error) => {
-            let advice = error.advice();
+            let advice = error.advice().unwrap_or_default();
             Check { name, status: CheckStatus::Failed, found: CliError::new(error).chain(), advice }
         }
     }
@@ -100,21 +148,21 @@ fn private_names() -> Check {
 }
 
 /// How the server here would capture sandboxes, and whether the disk can do that.
-fn snapshots(global: &Global) -> Check {
+fn snapshots(settings: &Result<Config, CliError>) -> Check {
     let check = |status, found: String, advice: &str| Check {
         name: "snapshots",
         status,
         found,
         advice: advice.to_owned(),
     };
-    let loaded = match SettingFlags::default().load(global) {
-        Ok(loaded) => loaded,
+    let config = match settings {
+        Ok(config) => config,
         Err(error) => {
             return check(CheckStatus::Warning, error.chain(), "mend the settings: `warren config check`");
         }
     };
-    let driver = loaded.config.snapshots.driver;
-    let found = match Found::at(&loaded.config.server.data_dir) {
+    let driver = config.snapshots.driver;
+    let found = match Found::at(&config.server.data_dir) {
         Ok(found) => found,
         Err(error) => return check(CheckStatus::Warning, error.chain(), "look at the data directory's disk"),
     };

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use serde::Serialize;
-use warren_core::{Found, Isolation};
+use warren_core::Found;
 use warren_wire::api::{Sandbox, SandboxStatus};
 use warren_wire::client::{Client, SandboxQuery};
 
@@ -77,7 +77,7 @@ struct Kept {
 }
 
 fn of_machine(global: &Global) -> Result<Vec<Kept>, CliError> {
-    let mut found = Local::instead_of_server(global)?.backend.list()?;
+    let mut found = Local::instead_of_server(global)?.list()?;
     found.sort_by_key(|sandbox| sandbox.created_unix_ms);
     let kept = |found: Found| {
         let status = match (found.alive, found.frozen) {

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use warren_core::{ErrorCode, Isolation, SandboxId};
+use warren_core::{ErrorCode, SandboxId};
 use warren_wire::client::Client;
 
 use crate::cli::Global;
@@ -30,8 +30,8 @@ impl Remove {
             Place::Server(client) => self.through(&client, global),
             Place::Machine => {
                 let local = Local::instead_of_server(global)?;
-                self.ids.iter().try_for_each(|id| local.backend.destroy(id))?;
-                local.backend.settle(SETTLING);
+                self.ids.iter().try_for_each(|id| local.destroy(id))?;
+                local.settle(SETTLING);
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -59,8 +59,8 @@ impl Remove {
 fn remove_kept(global: &Global, id: &SandboxId, unknown: CliError) -> Result<(), CliError> {
     match Local::holding(global, id)? {
         Some(local) => {
-            local.backend.destroy(id)?;
-            local.backend.settle(SETTLING);
+            local.destroy(id)?;
+            local.settle(SETTLING);
             Ok(())
         }
         None => Err(unknown),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use warren_core::{
-    ByteSize, Cpus, Isolation, Limits, Mount, MountAccess, OwnerBond, Profile, SandboxSpec, TemplateName,
-    Usage, parse_duration,
+    ByteSize, Cpus, Limits, Mount, MountAccess, OwnerBond, Profile, SandboxSpec, TemplateName, Usage,
+    parse_duration,
 };
 use warren_wire::api::{self, CreateSandbox};
 use warren_wire::guest::ExitCause;
@@ -147,8 +147,8 @@ impl Machine {
     }
 
     /// The way out that was asked for, opened.
-    pub(crate) fn outlet(&self, global: &Global, aloud: Aloud) -> Result<Outlet, CliError> {
-        Outlet::open(global, self.network.policy(), aloud)
+    pub(crate) fn outlet(&self, local: &Local, aloud: Aloud) -> Result<Outlet, CliError> {
+        Outlet::open(local, self.network.policy(), aloud)
     }
 
     pub(crate) fn user(&self) -> Option<String> {
@@ -185,17 +185,17 @@ impl Run {
         let local = Local::open(global)?;
         let owner = if self.keep { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
         let limits = spec.limits.clone();
-        let outlet = self.outlet(global)?;
+        let outlet = self.outlet(&local)?;
         let created = local.create(spec, self.machine.creation(owner), &outlet)?;
         let mut start = relay::start_of(&self.command, self.timeout);
         let streams = if self.json { Streams::Captured } else { Streams::PassThrough };
         let outcome = relay::follow(local.dial(&created.id)?, &mut start, streams);
-        let usage = local.backend.usage(&created.id).unwrap_or_default();
+        let usage = local.usage(&created.id);
         outlet.settle();
         if self.keep {
             ui::say(&format!("warren: kept as {id}; `warren shell {id}`, `warren rm {id}`", id = created.id));
         } else {
-            local.destroy(&created.id, &outlet)?;
+            local.end(&created.id, &outlet)?;
         }
         let outcome = outcome?;
         let cause = cause(&outcome, &usage);
@@ -237,10 +237,10 @@ impl Run {
     }
 
     /// A sandbox that is kept has nobody who would look after its link.
-    fn outlet(&self, global: &Global) -> Result<Outlet, CliError> {
+    fn outlet(&self, local: &Local) -> Result<Outlet, CliError> {
         if !self.keep {
             let aloud = if self.verbose { Aloud::Yes } else { Aloud::No };
-            return self.machine.outlet(global, aloud);
+            return self.machine.outlet(local, aloud);
         }
         match self.machine.network.policy() {
             Some(policy) if !policy.is_none() => {

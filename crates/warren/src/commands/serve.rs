@@ -2,13 +2,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_isolate::live_apart;
+use warren_server::assembly::mount_pool;
 use warren_server::config::{Loaded, Sources};
 use warren_server::{AnnouncedKey, Announcement, ServeError, ServeOptions};
 
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{data_dir, mount_pool, require_root};
+use crate::local::{data_dir, require_root};
 use crate::ui;
 
 /// Serve sandboxes over HTTP, until told to end.
@@ -65,7 +65,6 @@ impl Serve {
             // The file of settings may be in it.
             loaded = self.settings.load(global)?;
         }
-        live_apart().map_err(CliError::new)?;
         let options = ServeOptions {
             env_file: self.env_file,
             reset_key: self.reset_key,
@@ -185,22 +184,10 @@ fn command(announcement: &Announcement) -> String {
 }
 
 fn explain(error: ServeError) -> CliError {
-    let error = match error {
-        ServeError::Refused(refused) => return refused.into(),
-        error => error,
-    };
-    let hint = match &error {
-        ServeError::Bind { .. } => {
-            Some("choose another address with --listen, such as 127.0.0.1:0 for any free port")
-        }
-        ServeError::Native(_) => Some("`warren doctor` checks what sandboxes need"),
-        ServeError::Layers(_) => {
-            Some("`warren storage status` says which drivers the data directory can have")
-        }
-        _ => None,
-    };
-    match hint {
-        Some(hint) => CliError::new(error).hint(hint),
-        None => CliError::new(error),
+    match error {
+        ServeError::Assembly(error) => error.into(),
+        ServeError::Bind { .. } => CliError::new(error)
+            .hint("choose another address with --listen, such as 127.0.0.1:0 for any free port"),
+        _ => CliError::new(error),
     }
 }

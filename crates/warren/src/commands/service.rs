@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use clap::{Args, Subcommand};
+use warren_server::assembly::examine_data_dir;
 use warren_wire::api::{Health, HealthStatus};
 
 use self::systemd::{journal, state, systemctl};
@@ -18,7 +19,7 @@ use self::unit::{REST_UNIT, UNIT, Unit};
 use super::serve::SettingFlags;
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{data_dir, look_at, require_root};
+use crate::local::{data_dir, require_root};
 use crate::service::Place;
 use crate::ui;
 
@@ -99,7 +100,7 @@ impl Install {
         require_own_program(&unit.program)?;
         // What the service would not start with is better known now.
         SettingFlags::of(unit.config.clone(), unit.listen.clone()).load(&at(global, &unit.data_dir))?;
-        look_at(&unit.data_dir)?;
+        examine_data_dir(&unit.data_dir)?;
         let before = state()?;
         if !before.is_active() && answers(global, &unit.data_dir) {
             return Err(CliError::new(format!("a server already uses {}", unit.data_dir.display()))

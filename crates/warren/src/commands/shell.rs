@@ -29,7 +29,9 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let Some(id) = &self.id else {
-            return self.fresh(&Local::open(global)?, &self.machine.outlet(global, Aloud::No)?);
+            let local = Local::open(global)?;
+            let outlet = self.machine.outlet(&local, Aloud::No)?;
+            return self.fresh(&local, &outlet);
         };
         match global.place()? {
             Place::Server(client) => match client.sandbox(id.as_str()) {
@@ -48,7 +50,7 @@ impl Shell {
         let spec = self.machine.spec()?;
         let id = local.create(spec, self.machine.creation(OwnerBond::DiesWithOwner), outlet)?.id;
         let code = self.directly(local, &id);
-        local.destroy(&id, outlet)?;
+        local.end(&id, outlet)?;
         code
     }
 

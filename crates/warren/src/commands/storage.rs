@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use warren_core::{ByteSize, LayerDriver};
+use warren_server::assembly::{examine_data_dir, mount_pool};
 use warren_store::pool::{self, Abilities, PoolError};
 
 use super::word;
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{data_dir, look_at, mount_pool, require_root};
+use crate::local::{data_dir, require_root};
 use crate::ui;
 
 /// Look at where sandboxes and snapshots are kept, or give them a btrfs in a file.
@@ -60,7 +61,7 @@ impl Storage {
 impl Create {
     fn run(self, data_dir: &Path) -> Result<ExitCode, CliError> {
         require_root()?;
-        look_at(data_dir)?;
+        examine_data_dir(data_dir)?;
         pool::create(data_dir, self.size.0).map_err(CliError::new)?;
         let pool = pool::file(data_dir);
         if let Err(error) = pool::mount(data_dir) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use warren_core::{ByteSize, Isolation, TemplateName};
+use warren_core::{ByteSize, TemplateName};
 use warren_store::{ImportLimits, ImportRequest, ImportSource, Imported, Progress, Replace, Skipped};
 use warren_wire::api::MakeTemplate;
 
@@ -89,7 +89,7 @@ impl Template {
 
 fn in_use(local: &Local, name: &TemplateName) -> bool {
     // If the sandboxes cannot be listed, none may be taken for unused.
-    local.backend.list().map_or(true, |found| found.iter().any(|sandbox| sandbox.spec.template == *name))
+    local.list().map_or(true, |found| found.iter().any(|sandbox| sandbox.spec.template == *name))
 }
 
 impl Import {

@@ -3,11 +3,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use warren_core::HostName;
+use warren_server::assembly::claim_data_dir;
 
 use super::serve::SettingFlags;
 use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{require_root, settle};
+use crate::local::require_root;
 use crate::ui;
 
 /// Look after certificates.
@@ -44,7 +45,7 @@ impl Init {
     fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         require_root()?;
         let config = self.settings.load(global)?.config;
-        settle(&config.server.data_dir)?;
+        claim_data_dir(&config.server.data_dir)?;
         let domain = self.domain.as_ref().unwrap_or(&config.ports.domain);
         let files =
             warren_server::init_tls(&config.server.data_dir, domain, self.renew).map_err(CliError::new)?;

@@ -10,12 +10,9 @@ use warren_core::{
     NetworkVerdict, Networks, Owner, SandboxId,
 };
 use warren_server::config::{Config, DefaultNetwork};
-use warren_server::{LinksOf, open_networks};
 
-use crate::cli::Global;
-use crate::commands::serve::SettingFlags;
 use crate::error::CliError;
-use crate::local::look_at;
+use crate::local::Local;
 use crate::network::destination;
 use crate::ui;
 
@@ -51,22 +48,20 @@ struct Watcher {
 
 impl Outlet {
     /// The way out that was asked for; without a wish, the one that the settings say, as far as this machine can.
-    pub(crate) fn open(global: &Global, wish: Option<NetworkPolicy>, aloud: Aloud) -> Result<Self, CliError> {
+    pub(crate) fn open(local: &Local, wish: Option<NetworkPolicy>, aloud: Aloud) -> Result<Self, CliError> {
         if wish.as_ref().is_some_and(NetworkPolicy::is_none) {
             return Ok(Self::closed());
         }
-        let config = SettingFlags::default().load(global)?.config;
+        let config = local.assembly.config();
         let policy = match &wish {
             Some(policy) => policy.clone(),
             None => config.network.policy(true),
         };
-        check(&policy, &config)?;
+        check(&policy, config)?;
         if policy.is_none() {
             return Ok(Self::closed());
         }
-        // The settings may name another one than the command.
-        look_at(&config.server.data_dir)?.claim()?;
-        let networks = open_networks(&config, LinksOf::Command);
+        let networks = local.assembly.networks();
         match networks.unavailable() {
             None => Ok(Self::over(networks, policy, aloud)),
             // Nobody named a network, so a sandbox without one is as good.

@@ -72,8 +72,6 @@ fn file_deed(entry: &JournalEntry) -> String {
 pub(crate) fn ending(entry: &JournalEntry) -> String {
     match (entry.exit_code, &entry.detail, &entry.ended_at) {
         (Some(code), _, _) => code.to_string(),
-        // Why its sandbox ended is told by another entry, or by `warren why`.
-        (None, Some(detail), _) if detail.starts_with("it ended with its sandbox") => "ended".to_owned(),
         (None, Some(detail), _) => one_line(detail, 40),
         (None, None, Some(_)) => String::new(),
         (None, None, None) => "running".to_owned(),

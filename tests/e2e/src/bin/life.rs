@@ -1,5 +1,5 @@
-//! One step of a sandbox's life in a process of its own, so that a test can kill that process half way:
-//! `life DATA_DIR CRASH_POINT create|resume|halt|seal|destroy ID [PLACE]`.
+//! One step of a sandbox's life in a process of its own, so that a test can kill that process half
+//! way: `life DATA_DIR CRASH_POINT create|resume|halt|seal|destroy ID [PLACE]`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The agent is out of its tenants' reach, and whoever holds up its children holds up nothing else.
+//! The agent is out of its tenants' reach, and a child that is held up holds up nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,8 @@ fn as_user(user: &str, line: &str) -> warren_wire::guest::Start {
     }
 }
 
-/// Stops everything that can be stopped, as fast as it can, until the file is gone; then lets all go on.
+/// Stops everything that can be stopped, as fast as it can, until the file is gone; then lets all
+/// go on.
 const STOPPER: &str = "import signal, time\nopen('/tmp/stopping', 'w').close()\n\
     while os.path.exists('/tmp/stopping'):\n  error_of(lambda: os.kill(-1, signal.SIGSTOP))\n\
     error_of(lambda: os.kill(-1, signal.SIGCONT))\n";

@@ -1,4 +1,4 @@
-//! What the kernel is asked for: checks 8 and 12 to 15, and 17.
+//! Requests to the kernel: checks 8 and 12 to 15, and 17.
 
 use warren_e2e::{TestEnv, not_tested, probe, probe_file};
 
@@ -30,7 +30,8 @@ fn check_12_the_strict_profile_denies_more() {
     assert_eq!(output.line(), "EPERM EPERM EPERM EPERM EPERM");
 }
 
-/// The i386 entry has other numbers, which a filter of ours would misread: whoever uses it dies.
+/// The i386 entry has other numbers, which a filter of ours would misread: a process that uses it
+/// dies.
 #[test]
 fn check_13_the_i386_entry_kills() {
     let env = TestEnv::new();
@@ -44,7 +45,8 @@ fn check_13_the_i386_entry_kills() {
 #[test]
 fn check_13_the_x32_numbers_do_not_exist() {
     let env = TestEnv::new();
-    // getpid, mount, unshare, bpf with bit 30; the kernel may lack x32, but then it would say ENOSYS to all alike.
+    // getpid, mount, unshare, bpf with bit 30; the kernel may lack x32, but then it would say
+    // ENOSYS to all alike.
     let body = "print([call(0x40000000 | n, 0, 0, 0, 0, 0) for n in (39, 165, 272, 321, 0x3fffffff)])";
     assert_eq!(env.run(probe(body)).ok().line(), "['ENOSYS', 'ENOSYS', 'ENOSYS', 'ENOSYS', 'ENOSYS']");
     not_tested!(

@@ -1,10 +1,12 @@
-//! Hosts with other control groups: the v2 tree of this machine is taken away in a mount namespace of the test.
+//! Hosts with other control groups: the v2 tree of this machine is taken away in a mount namespace
+//! of the test.
 
 use std::process::Command;
 
 use warren_e2e::{Output, TestEnv, not_tested};
 
-/// Runs `warren` with these words where only v1 hierarchies are mounted. `None` if this machine has no such thing.
+/// Runs `warren` with these words where only v1 hierarchies are mounted. `None` if this machine has
+/// no such thing.
 fn on_v1(env: &TestEnv, words: &[&str]) -> Option<Output> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").expect("the mounts can be read");
     let v2 = mounts.lines().find(|line| line.contains(" cgroup2 "))?.split(' ').nth(1)?.to_owned();

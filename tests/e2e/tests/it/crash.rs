@@ -1,4 +1,4 @@
-//! What a death at any moment leaves behind, and who cleans it up.
+//! The remains of a death at any moment, and their removal.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,8 @@ use warren_isolate::CrashPoint;
 
 const SIGKILL: i32 = 9;
 
-/// Halting, resuming and sealing are no steps of a run; `kept` and `sealed` have the same test for them.
+/// Halting, resuming and sealing are no steps of a run; `kept` and `sealed` have the same test for
+/// them.
 fn steps_of_a_run() -> impl Iterator<Item = CrashPoint> {
     let other =
         |point: &CrashPoint| ["halt.", "resume.", "seal."].iter().any(|kind| point.name().starts_with(kind));
@@ -29,7 +30,7 @@ fn a_crash_at_any_step_is_reclaimed_by_the_next_start() {
     }
 }
 
-/// Removal is done in steps as well, by whoever removes.
+/// Removal is done in steps as well.
 #[test]
 fn a_crash_while_a_kept_sandbox_is_removed_is_finished_by_the_next_start() {
     for point in steps_of_a_run() {
@@ -42,7 +43,8 @@ fn a_crash_while_a_kept_sandbox_is_removed_is_finished_by_the_next_start() {
         let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
         assert_eq!(signal, Some(SIGKILL), "{}: {output:?}", point.name());
         if point == CrashPoint::DestroyKill {
-            // It was not yet taken from the list: all its processes are gone, and whoever asked asks again.
+            // It was not yet taken from the list: all its processes are gone, and the client that
+            // asked asks again.
             env.remove(&id).ok();
         }
         env.warren(["ls"]).ok();

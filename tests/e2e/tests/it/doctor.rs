@@ -1,4 +1,5 @@
-//! What `warren doctor` and `warren health` say of a machine, and what commands say to users who are not root.
+//! The answers of `warren doctor` and `warren health` about a machine, and of commands to users who
+//! are not root.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -10,8 +11,8 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use warren_e2e::{Output, TestEnv, eventually, not_tested};
 
-/// The same command on a machine that was just started: modules are loaded when somebody asks for what they offer, and the
-/// kernel's list of file systems has none of theirs yet.
+/// The same command on a machine that was just started: modules are loaded when somebody asks for
+/// what they offer, and the kernel's list of file systems has none of theirs yet.
 fn freshly_booted(env: &TestEnv, command: &Command) -> Command {
     let list = env.path("filesystems");
     fs::write(&list, "nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\n").expect("a file can be written");

@@ -37,7 +37,8 @@ fn check_50_stopped_and_traced_processes_end() {
     let env = TestEnv::new();
     let backend = env.backend();
     let id = backend.sandbox();
-    // A child that asks to be traced and stops, held by a tracer that stops itself; and a whole group that is stopped.
+    // A child that asks to be traced and stops, held by a tracer that stops itself; and a whole
+    // group that is stopped.
     let body = "import signal, time\nfor _ in range(5):\n  child = os.fork()\n  if child == 0:\n    call(101, 0, 0, 0, 0)\n    \
                 os.kill(os.getpid(), signal.SIGSTOP)\n    time.sleep(1000)\n  os.waitpid(child, os.WUNTRACED)\n\
                 if os.fork() == 0:\n  os.kill(os.getpid(), signal.SIGSTOP)\nopen('/tmp/up', 'w').close()\nos.kill(os.getpid(), signal.SIGSTOP)";
@@ -71,13 +72,14 @@ fn check_50_a_sandbox_that_makes_files_while_it_is_removed_ends() {
     ends_in_time(&backend, &id);
 }
 
-/// What a machine that goes down sends to every process.
+/// A machine that goes down sends this signal to every process.
 #[test]
 fn the_machine_s_signal_ends_a_sandbox_and_one_from_inside_does_not() {
     let env = TestEnv::new();
     let backend = env.backend();
     let id = backend.sandbox_with(|spec| spec.user = Some("root".into()));
-    // Sent in every way there is, also with a made-up sender: rt_sigqueueinfo with the code of a queued signal and pid 0.
+    // Sent in every way there is, also with a made-up sender: rt_sigqueueinfo with the code of a
+    // queued signal and pid 0.
     let body = "import signal, struct\nfor n in (signal.SIGTERM, signal.SIGINT):\n  error_of(lambda: os.kill(1, n))\n\
                 \x20 for code in (0, -1, 0x80):\n    call(129, 1, int(n), struct.pack('iiiiii', n, 0, code, 0, 0, 0) + bytes(104))\nprint('ok')";
     assert_eq!(backend.exec(&id, probe(body)).line(), "ok");

@@ -68,7 +68,8 @@ fn check_03_processes_start_with_their_streams_only() {
         let known = known.iter().any(|kind| target.starts_with(kind));
         let outside = target.contains(&env.place().display().to_string());
         assert!(known && !outside, "the agent holds {target}");
-        // The gauges of its own group, from which the sandbox's meminfo is made: to be read and nothing else.
+        // The gauges of its own group, from which the sandbox's meminfo is made: to be read and
+        // nothing else.
         if target.contains("cgroup") {
             let number = entry.file_name();
             let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", number.display())).unwrap();
@@ -98,7 +99,8 @@ fn check_04_the_agent_s_binary_cannot_be_written() {
     assert!(fs::read(&agent).unwrap() == before, "the agent's binary was changed");
 }
 
-/// A script whose interpreter is its starter: the agent's binary runs again, now with the sandbox watching.
+/// A script whose interpreter is its starter: the agent's binary runs again, now with the sandbox
+/// watching.
 #[test]
 fn check_04_a_script_cannot_have_the_agent_for_its_interpreter() {
     let env = TestEnv::new();

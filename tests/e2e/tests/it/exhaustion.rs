@@ -73,7 +73,7 @@ fn check_43_a_huge_directory_and_a_deep_path_are_removed() {
     env.assert_clean();
 }
 
-/// Whatever one sandbox uses up, its neighbour still gets its share, and so does the host.
+/// One sandbox uses something up; its neighbour and the host still get their share.
 #[test]
 fn check_44_tables_of_the_kernel_are_not_used_up_for_others() {
     let env = TestEnv::alone();
@@ -106,7 +106,7 @@ fn check_44_tables_of_the_kernel_are_not_used_up_for_others() {
     backend.destroy(&neighbour);
 }
 
-/// What a process can hold of the kernel's.
+/// Objects of the kernel that a process can hold.
 const KINDS: [&str; 11] = [
     "files",
     "sockets",

@@ -1,4 +1,4 @@
-//! What is refused before anything is made, and how it is said.
+//! Options that are refused before anything is made, and the messages.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

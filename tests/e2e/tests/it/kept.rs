@@ -1,4 +1,5 @@
-//! Sandboxes whose processes end and whose files stay: halting, and starting again from what is left.
+//! Sandboxes whose processes end and whose files stay: halting, and starting again from what is
+//! left.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! What the whole machine has one of: memory for compiled filters, buffers of sockets, neighbours, modules, threads of the
-//! kernel. One sandbox takes what it can get; another, and the host, notice nothing.
+//! Resources that the whole machine has once: memory for compiled filters, buffers of sockets,
+//! neighbours, modules, threads of the kernel. One sandbox takes all it can get; another, and the
+//! host, notice nothing.
 
 use std::fs;
 use std::process::Command;
@@ -65,7 +66,8 @@ fn check_107_nothing_of_proc_opens_for_writing() {
     }
 }
 
-/// At most a quarter of the memory on v1; on v2 they are memory, and whoever has too much is killed.
+/// At most a quarter of the memory on v1; on v2 they are memory, and a sandbox with too much is
+/// killed.
 #[test]
 fn check_108_buffers_of_sockets_are_counted() {
     let env = TestEnv::new();
@@ -109,7 +111,8 @@ fn check_109_a_sandbox_makes_no_neighbours() {
     finish(server, &internet);
 }
 
-/// The kernel's memory for compiled filters is used up while a sandbox is made: it waits for some, and else says what is wrong.
+/// The kernel's memory for compiled filters is used up while a sandbox is made: it waits for some,
+/// and else says what is wrong.
 #[test]
 fn check_110_a_create_waits_for_memory_for_its_filter() {
     let env = TestEnv::alone();

@@ -1,4 +1,4 @@
-//! What a sandbox can learn of the host: checks 21 to 23 and 28.
+//! Facts about the host that a sandbox could learn: checks 21 to 23 and 28.
 
 use std::fs;
 
@@ -53,7 +53,8 @@ fn check_23_mounts_and_numbers_tell_nothing() {
     for word in ["sbx", "/sandboxes/", "/templates", "/data/"] {
         assert!(!text.contains(word), "`{word}` is in {text}");
     }
-    // What the user shares is shared with its path: the kernel shows the source of every bind mount.
+    // What the user shares is shared with its path: the kernel shows the source of every bind
+    // mount.
     let source = gift.display().to_string();
     assert!(text.contains(&source), "{text}");
 }

@@ -57,8 +57,8 @@ fn check_40_memory_bombs_end_inside_and_are_reported() {
     }
 }
 
-/// Memory that the kernel takes back, or hands out in small parts only: the bomb is refused, slowed or killed, and never
-/// holds more than its limit.
+/// Memory that the kernel takes back, or hands out in small parts only: the bomb is refused, slowed
+/// or killed, and never holds more than its limit.
 #[test]
 fn check_40_memory_of_the_kernel_stays_within_the_limit() {
     let env = TestEnv::new();
@@ -139,7 +139,7 @@ fn limits_are_what_was_asked_for() {
     backend.destroy(&id);
 }
 
-/// An owner with two busy sandboxes has no more of the processors than one who has a single one.
+/// An owner with two busy sandboxes has no more of the processors than an owner of a single one.
 #[test]
 fn check_112_busy_sandboxes_of_one_owner_share_what_one_would_have() {
     let env = TestEnv::alone();

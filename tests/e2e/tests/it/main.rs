@@ -1,4 +1,5 @@
-//! Every check has the number it has in the list of adversarial checks; tests without one are about what users see.
+//! Every check has the number it has in the list of adversarial checks; tests without one are about
+//! what users see.
 
 mod agent;
 mod backend;

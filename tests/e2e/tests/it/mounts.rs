@@ -91,7 +91,8 @@ fn wrong_sources_and_targets_are_refused() {
     }
 }
 
-/// The link is the template's or an earlier mount's: followed as the sandbox would, inside its root.
+/// The link is the template's or an earlier mount's: followed as the sandbox would, inside its
+/// root.
 #[test]
 fn a_target_behind_a_link_stays_inside() {
     let env = TestEnv::new();
@@ -151,7 +152,8 @@ fn a_file_outside_the_mount_cannot_be_reached_through_links_in_it() {
     assert!(!output.text().contains("hunter2"), "{output:?}");
 }
 
-/// Two sandboxes share a volume; one side swaps its directories for links while the other is made to mount below it.
+/// Two sandboxes share a volume; one side swaps its directories for links while the other is made
+/// to mount below it.
 #[test]
 fn check_06_swapping_directories_for_links_never_leads_outside() {
     let env = TestEnv::new();
@@ -174,7 +176,8 @@ fn check_06_swapping_directories_for_links_never_leads_outside() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Swapped from the host, which is quicker than any sandbox could be; the pause leaves the makers a processor.
+            // Swapped from the host, which is quicker than any sandbox could be; the pause leaves
+            // the makers a processor.
             while !stop.load(Ordering::Relaxed) {
                 let swap = rustix::fs::RenameFlags::EXCHANGE;
                 rustix::fs::renameat_with(

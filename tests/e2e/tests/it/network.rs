@@ -1,4 +1,5 @@
-//! The network, on an Internet that the tests make of namespaces. Numbers are those of the list of adversarial checks.
+//! The network, on an Internet that the tests make of namespaces. Numbers are those of the list of
+//! adversarial checks.
 
 mod changes;
 mod crash;
@@ -14,8 +15,9 @@ mod world;
 use serde_json::Value;
 use warren_e2e::{Internet, TestServer};
 
-/// Tries to reach somebody and says what came of it: `open`, `closed` with the reason, or `silence`. Nothing is waited for longer than
-/// three seconds, and whoever is silent for so long has failed a test that wants a refusal at once.
+/// Tries to reach somebody and says what came of it: `open`, `closed` with the reason, or
+/// `silence`. Nothing is waited for longer than three seconds, and a server that is silent for so
+/// long has failed a test that wants a refusal at once.
 const REACH: &str = r#"
 import socket, ssl, sys, time
 kind, host, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -51,7 +53,7 @@ except Exception as error:
     said("closed")
 "#;
 
-/// What came of it, and after how many milliseconds.
+/// The result, and after how many milliseconds it came.
 #[track_caller]
 fn reach(server: &TestServer<'_>, id: &str, what: &[&str]) -> (String, u64) {
     let mut words = vec!["exec", id, "--", "python3", "-c", REACH];
@@ -82,7 +84,8 @@ fn assert_closed(server: &TestServer<'_>, id: &str, what: &[&str]) {
     assert!(at_once, "{what:?} is refused, and each time too late");
 }
 
-/// Nobody answers, whether with a refusal or not at all: what is sent to many is refused without a word.
+/// Nobody answers, whether with a refusal or not at all: what is sent to many is refused without a
+/// word.
 #[track_caller]
 fn assert_unheard(server: &TestServer<'_>, id: &str, what: &[&str]) {
     let (word, took) = reach(server, id, what);

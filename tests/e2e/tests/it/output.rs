@@ -9,8 +9,8 @@ use warren_wire::guest::{Connection, GuestUsage, Reply, Request, Start, Terminal
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// Reads all that a run prints, slowly at first, and answers how much it was and the most memory that warren and the
-/// sandbox's agent held meanwhile, beyond what they began with.
+/// Reads all that a run prints, slowly at first, and answers how much it was and the most memory
+/// that warren and the sandbox's agent held meanwhile, beyond what they began with.
 fn drain(env: &TestEnv, mut run: Child) -> (u64, u64) {
     let mut stdout = run.stdout.take().expect("its output is piped");
     let mut buffer = vec![0; 1 << 20];
@@ -100,7 +100,8 @@ fn check_47_ten_thousand_starts_that_fail_leak_nothing() {
     for program in ["no-such-program", "/etc/passwd", "/no/such/directory/program"] {
         backend.follow(&id, start(program)).unwrap_err();
     }
-    // A closed connection is noticed a moment later: the least of some counts is what is really held.
+    // A closed connection is noticed a moment later: the least of some counts is what is really
+    // held.
     let held = || {
         let count = |_| {
             std::thread::sleep(Duration::from_millis(20));

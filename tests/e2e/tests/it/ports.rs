@@ -1,4 +1,5 @@
-//! Ports of real sandboxes, through a real server: what a browser, a script and somebody who means harm would do.
+//! Ports of real sandboxes, through a real server: what a browser, a script and somebody who means
+//! harm would do.
 
 mod hostile;
 mod reaching;

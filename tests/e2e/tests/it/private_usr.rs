@@ -1,4 +1,5 @@
-//! What of the machine's own `/usr` only its root may read does not exist inside, whatever the rights there.
+//! Files of the machine's own `/usr` that only its root may read do not exist inside, under any
+//! rights there.
 
 use std::fs;
 use std::io::Write as _;
@@ -142,7 +143,8 @@ fn the_files_api_export_and_diff_see_what_a_sandbox_sees() {
     server.finish();
 }
 
-/// A snapshot mounts all anew in a running sandbox; a fork and a resume start from what was written there.
+/// A snapshot mounts all anew in a running sandbox; a fork and a resume start from what was written
+/// there.
 #[test]
 fn snapshots_forks_and_resumed_sandboxes_show_no_more() {
     let env = TestEnv::new();

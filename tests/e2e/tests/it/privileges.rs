@@ -17,7 +17,8 @@ fn check_16_set_id_programs_gain_nothing() {
         let output = env.warren(["exec", &id, "--user", "1000", "--", program, "-c", ids]).ok();
         assert_eq!(output.line(), "(1000, 1000, 1000) (1000, 1000, 1000)", "{program}");
     }
-    // Programs of the template with the bit set, such as `su` and `passwd`, run as whoever starts them.
+    // Programs of the template with the bit set, such as `su` and `passwd`, run as whoever starts
+    // them.
     let su = "find /usr/bin -perm -4000 -type f | head -1";
     let program = env.exec(&id, ["sh", "-c", su]).ok().line();
     if program.is_empty() {

@@ -1,4 +1,4 @@
-//! What a sandbox wrote becomes a layer: in place, while it runs, without a byte being copied.
+//! Files that a sandbox wrote become a layer: in place, while it runs, without a byte being copied.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -297,7 +297,7 @@ fn crash(env: &TestEnv, id: &SandboxId, when: &str) {
     assert_eq!(status.signal(), Some(9), "{when}");
 }
 
-/// What is mounted where, as a sandbox sees it.
+/// A program that lists the mounts, as a sandbox sees them.
 const MOUNTS: &str =
     "cut -d' ' -f5,6 /proc/self/mountinfo | sort; ls /proc/self/ns /dev/shm /volume /usr/volume";
 
@@ -349,7 +349,8 @@ fn crash_while_sealing(point: CrashPoint, running: bool) {
     backend.destroy(&id);
 }
 
-/// One crash after another: whoever comes next repairs what the last one left, seals again and is killed as well.
+/// One crash after another: the next process repairs what the last one left, seals again and is
+/// killed as well.
 #[test]
 fn crashes_in_a_row_leave_one_root() {
     let env = TestEnv::new();
@@ -365,7 +366,8 @@ fn crashes_in_a_row_leave_one_root() {
     backend.destroy(&id);
 }
 
-/// Where the layer was to go is no place for it any more: the sandbox goes on, and whoever asks is told, until it can be done.
+/// Where the layer was to go is no place for it any more: the sandbox goes on, and the caller is
+/// told, until it can be done.
 #[test]
 fn a_seal_that_cannot_be_finished_leaves_nobody_standing_still_and_loses_nothing() {
     for ends_before in [false, true] {

@@ -1,4 +1,5 @@
-//! What a process that answers for many sandboxes rests on: calls that end, figures that cost nothing, limits it takes over.
+//! The base of a process that answers for many sandboxes: calls that end, figures that cost
+//! nothing, limits it takes over.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -10,7 +11,8 @@ fn spec() -> SandboxSpec {
     SandboxSpec::new(TemplateName::host())
 }
 
-/// A call to a frozen agent waits in a queue. When the queue is full, the caller is told, and does not wait.
+/// A call to a frozen agent waits in a queue. When the queue is full, the caller is told, and does
+/// not wait.
 #[test]
 fn dialling_a_frozen_sandbox_never_hangs() {
     let env = TestEnv::new();
@@ -57,7 +59,7 @@ fn dialling_says_whether_a_sandbox_has_ended_or_never_was() {
     assert_eq!(kind(&id), IsolationErrorKind::NotFound);
 }
 
-/// On a machine without quotas, usage is watched by whoever answers for the sandbox.
+/// On a machine without quotas, usage is watched by the process that answers for the sandbox.
 #[test]
 fn a_found_sandbox_is_held_to_its_disk_limit_and_its_end_has_a_reason() {
     let env = TestEnv::new();
@@ -83,7 +85,7 @@ fn a_found_sandbox_is_held_to_its_disk_limit_and_its_end_has_a_reason() {
     backend.destroy(&id);
 }
 
-/// What it holds it may keep, so that somebody can fetch it or make room; it may not take more.
+/// It keeps the files it holds, so that they can be fetched or removed, but it cannot take more.
 fn look_after_the_rest(backend: &Backend<'_>, id: &SandboxId, limited: SandboxSpec) {
     let request = backend.request(limited, OwnerBond::Outlives);
     let request =

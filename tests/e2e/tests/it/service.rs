@@ -1,4 +1,5 @@
-//! The server as its users and its faults meet it: `warren serve` on this machine's kernel, and `warren` as its client.
+//! The server as its users and its faults meet it: `warren serve` on this machine's kernel, and
+//! `warren` as its client.
 
 mod cli;
 mod clock;

@@ -1,5 +1,6 @@
-//! Hosts whose mounts are shared, as systemd shares them: what is attached to one appears in every mount table that has it.
-//! Nothing of a sandbox may appear there, and nothing that appears there may reach a sandbox.
+//! Hosts whose mounts are shared, as systemd shares them: what is attached to one appears in every
+//! mount table that has it. Nothing of a sandbox may appear there, and nothing that appears there
+//! may reach a sandbox.
 
 use std::fs;
 use std::path::Path;
@@ -70,8 +71,8 @@ fn a_server_sees_what_the_host_mounts_later() {
     server.finish();
 }
 
-/// Read-only is all that is below a source, and what the host mounts there is the host's alone: before the sandbox is made, and
-/// after.
+/// Read-only is all that is below a source, and what the host mounts there is the host's alone:
+/// before the sandbox is made, and after.
 #[test]
 fn what_is_mounted_below_the_source_of_a_mount_never_reaches_a_sandbox() {
     let env = TestEnv::new();

@@ -1,4 +1,5 @@
-//! `sudo` inside a sandbox: who may use it, and that what it starts has no more rights than anything else there.
+//! `sudo` inside a sandbox: who may use it, and that what it starts has no more rights than
+//! anything else there.
 
 use warren_e2e::{TestEnv, probe_file};
 

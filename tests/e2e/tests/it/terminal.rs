@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use warren_e2e::TestEnv;
 
-/// Runs `warren run -- COMMAND` on a terminal of 33 rows and 99 columns, types `keys` once `awaited` has been shown, and
-/// answers all that was shown and the exit status.
+/// Runs `warren run -- COMMAND` on a terminal of 33 rows and 99 columns, types `keys` once
+/// `awaited` has been shown, and answers all that was shown and the exit status.
 fn on_terminal(env: &TestEnv, command: &[&str], awaited: &str, keys: &str) -> (String, i32) {
     let warren = env.run_command(&[] as &[&str], command);
     let driver = include_str!("../../probes/user_terminal.py");
@@ -49,7 +49,8 @@ fn keys_reach_the_command_and_control_c_interrupts_it() {
     assert!(shown.contains("caught") && code == 7, "{shown} {code}");
 }
 
-/// `warren run` in a script: the signals that ask a program to end reach the command, which may have its own mind.
+/// `warren run` in a script: the signals that ask a program to end reach the command, which may
+/// have its own mind.
 #[test]
 fn signals_to_warren_reach_the_command() {
     let env = TestEnv::new();

@@ -71,7 +71,8 @@ fn halt_and_resume(backend: &Backend<'_>, id: &SandboxId) {
     backend.port().create(request).unwrap_or_else(|error| panic!("{}", causes(&error)));
 }
 
-/// Every clone of this process has a copy of its descriptors for a moment, locks and half-written files among them.
+/// Every clone of this process has a copy of its descriptors for a moment, locks and half-written
+/// files among them.
 fn fork_something() {
     let status = Command::new("/bin/true").stdin(Stdio::null()).status();
     assert!(status.is_ok_and(|status| status.success()));

@@ -1,4 +1,5 @@
-//! A sandbox's history as its users and its faults meet it: snapshots, going back, forks, and what is made of them.
+//! A sandbox's history as its users and its faults meet it: snapshots, going back, forks, and what
+//! is made of them.
 
 mod bisect;
 mod busy;

@@ -11,11 +11,12 @@ use warren_core::{
     SnapshotMethod, SnapshotReason, SnapshotRecord, Stack,
 };
 
-use super::{CaptureOrder, Copying, Need, Posture, head_or_start, plain_row, start_of};
+use super::{Posture, plain_row};
 use crate::cell::Cell;
+use crate::cell::{CaptureOrder, Copying, Need, head_or_start, start_of};
 use crate::error::sentence;
-use crate::journal::lost;
-use crate::snapshots::all_snapshots;
+use crate::state::all_snapshots;
+use crate::state::lost;
 use crate::{Engine, EngineError, EngineStep};
 
 /// So many copies stand on one another before everything is copied again: all of them may have to be mounted one day.
@@ -451,7 +452,7 @@ impl<'a> Still<'a> {
     fn begin(cell: &'a Cell, asked: bool) -> Self {
         let cell = asked.then_some(cell);
         if let Some(cell) = cell {
-            cell.set_copying(true);
+            cell.begin_copy();
         }
         Self { cell }
     }
@@ -460,7 +461,7 @@ impl<'a> Still<'a> {
 impl Drop for Still<'_> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell {
-            cell.set_copying(false);
+            cell.end_copy();
         }
     }
 }

@@ -11,20 +11,22 @@ async fn second(bench: &Bench, first: &Acquired) -> SessionRecord {
         create_if_missing: None,
         timeouts: None,
     };
-    bench.engine.attach(&owner(), wish).await.unwrap().session
+    bench.engine.of(&owner()).sessions().attach(wish).await.unwrap().session
 }
 
 /// Asks a session for something through the door that clients use.
 async fn ask(bench: &Bench, session: &SessionRecord, request: SessionRequest) -> Result<(), EngineError> {
     let (engine, id) = (&bench.engine, &session.id);
     match request {
-        SessionRequest::Detach => engine.detach(&owner(), id).await.map(drop),
-        SessionRequest::Suspend => engine.suspend(&owner(), id).await.map(drop),
-        SessionRequest::Resume => engine.resume_session(&owner(), id).await.map(drop),
-        SessionRequest::Think => engine.think(&owner(), id, 10).await.map(drop),
-        SessionRequest::Release => engine.release(&owner(), id, Release::KeepAlive).await.map(drop),
-        SessionRequest::Expire => engine.expire(&owner(), id).await.map(drop),
-        SessionRequest::Terminate => engine.terminate(&owner(), id, "tests").await.map(drop),
+        SessionRequest::Detach => engine.of(&owner()).session(id).detach().await.map(drop),
+        SessionRequest::Suspend => engine.of(&owner()).session(id).suspend().await.map(drop),
+        SessionRequest::Resume => engine.of(&owner()).session(id).resume().await.map(drop),
+        SessionRequest::Think => engine.of(&owner()).session(id).think(10).await.map(drop),
+        SessionRequest::Release => {
+            engine.of(&owner()).session(id).release(Release::KeepAlive).await.map(drop)
+        }
+        SessionRequest::Expire => engine.of(&owner()).session(id).expire().await.map(drop),
+        SessionRequest::Terminate => engine.of(&owner()).session(id).terminate().await.map(drop),
     }
 }
 
@@ -83,18 +85,18 @@ async fn another_owners_session_is_like_none() {
     let engine = &bench.engine;
     let (who, id) = (stranger(), &session.id);
     let results = [
-        engine.detach(&who, id).await.err(),
-        engine.suspend(&who, id).await.err(),
-        engine.resume_session(&who, id).await.err(),
-        engine.think(&who, id, 1).await.err(),
-        engine.release(&who, id, Release::Destroy).await.err(),
-        engine.expire(&who, id).await.err(),
-        engine.terminate(&who, id, "tests").await.err(),
-        engine.session(&who, id).await.err(),
-        engine.can_run(&who, id).await.err(),
-        engine.runs(&who, id).await.err(),
-        engine.mark_ready(&who, id, None, None).await.err(),
-        engine.mark_failed(&who, id, "no".to_owned()).await.err(),
+        engine.of(&who).session(id).detach().await.err(),
+        engine.of(&who).session(id).suspend().await.err(),
+        engine.of(&who).session(id).resume().await.err(),
+        engine.of(&who).session(id).think(1).await.err(),
+        engine.of(&who).session(id).release(Release::Destroy).await.err(),
+        engine.of(&who).session(id).expire().await.err(),
+        engine.of(&who).session(id).terminate().await.err(),
+        engine.of(&who).session(id).view().await.err(),
+        engine.of(&who).session(id).can_run().await.err(),
+        engine.of(&who).session(id).runs().await.err(),
+        engine.of(&who).session(id).mark_ready(None, None).await.err(),
+        engine.of(&who).session(id).mark_failed("no".to_owned()).await.err(),
     ];
     for result in results {
         assert!(matches!(result, Some(EngineError::NotFound { .. })), "{result:?}");
@@ -106,10 +108,10 @@ async fn another_owners_session_is_like_none() {
 async fn a_suspended_sandbox_is_frozen_until_it_is_resumed() {
     let bench = Bench::new().await;
     let acquired = bench.acquire().await;
-    let view = bench.engine.suspend(&owner(), &acquired.session.id).await.unwrap();
+    let view = bench.engine.of(&owner()).session(&acquired.session.id).suspend().await.unwrap();
     assert_eq!(view.sandbox.unwrap().status, Status::Paused);
     assert_eq!(bench.standing(&acquired.sandbox), Some(Standing::Frozen));
-    let view = bench.engine.resume_session(&owner(), &acquired.session.id).await.unwrap();
+    let view = bench.engine.of(&owner()).session(&acquired.session.id).resume().await.unwrap();
     assert_eq!(view.sandbox.unwrap().status, Status::Ready);
     assert_eq!(bench.standing(&acquired.sandbox), Some(Standing::Running));
 }
@@ -119,11 +121,11 @@ async fn a_sandbox_that_another_client_uses_is_not_frozen_under_it() {
     let bench = Bench::new().await;
     let first = bench.acquire().await;
     let second = second(&bench, &first).await;
-    let refused = bench.engine.suspend(&owner(), &first.session.id).await;
+    let refused = bench.engine.of(&owner()).session(&first.session.id).suspend().await;
     assert!(matches!(refused, Err(EngineError::SessionState { .. })), "{refused:?}");
     assert_eq!(bench.standing(&first.sandbox), Some(Standing::Running));
-    bench.engine.detach(&owner(), &second.id).await.unwrap();
-    bench.engine.suspend(&owner(), &first.session.id).await.unwrap();
+    bench.engine.of(&owner()).session(&second.id).detach().await.unwrap();
+    bench.engine.of(&owner()).session(&first.session.id).suspend().await.unwrap();
     assert_eq!(bench.standing(&first.sandbox), Some(Standing::Frozen));
 }
 
@@ -133,9 +135,9 @@ async fn only_the_last_session_to_go_takes_the_sandbox_along() {
     for (release, left) in [(Release::KeepAlive, Some(Standing::Halted)), (Release::Destroy, None)] {
         let first = bench.acquire().await;
         let second = second(&bench, &first).await;
-        bench.engine.release(&owner(), &first.session.id, release).await.unwrap();
+        bench.engine.of(&owner()).session(&first.session.id).release(release).await.unwrap();
         assert_eq!(bench.standing(&first.sandbox), Some(Standing::Running));
-        let released = bench.engine.release(&owner(), &second.id, release).await.unwrap();
+        let released = bench.engine.of(&owner()).session(&second.id).release(release).await.unwrap();
         assert_eq!(released.state, SessionState::Released);
         assert_eq!(bench.standing(&first.sandbox), left);
         assert_eq!(bench.state(&first.session).await, SessionState::Released);
@@ -148,11 +150,9 @@ async fn two_who_leave_at_once_do_not_leave_the_sandbox_running() {
     for _ in 0..20 {
         let first = bench.acquire().await;
         let second = second(&bench, &first).await;
-        let owner = owner();
-        let (one, other) = tokio::join!(
-            bench.engine.release(&owner, &first.session.id, Release::Destroy),
-            bench.engine.release(&owner, &second.id, Release::Destroy),
-        );
+        let me = bench.engine.of(&owner());
+        let (held, also) = (me.session(&first.session.id), me.session(&second.id));
+        let (one, other) = tokio::join!(held.release(Release::Destroy), also.release(Release::Destroy));
         one.unwrap();
         other.unwrap();
         assert_eq!(bench.standing(&first.sandbox), None);
@@ -164,11 +164,11 @@ async fn a_session_whose_sandbox_could_not_be_stopped_is_not_given_back() {
     let bench = Bench::new().await;
     let acquired = bench.acquire().await;
     bench.backend.fail_always(Call::Destroy, Some(IsolationErrorKind::Host));
-    let failed = bench.engine.release(&owner(), &acquired.session.id, Release::Destroy).await;
+    let failed = bench.engine.of(&owner()).session(&acquired.session.id).release(Release::Destroy).await;
     bench.backend.fail_always(Call::Destroy, None);
     if failed.is_err() {
         assert_ne!(bench.state(&acquired.session).await, SessionState::Released);
-        bench.engine.release(&owner(), &acquired.session.id, Release::Destroy).await.unwrap();
+        bench.engine.of(&owner()).session(&acquired.session.id).release(Release::Destroy).await.unwrap();
     }
     eventually(async || bench.standing(&acquired.sandbox).is_none()).await;
 }
@@ -180,7 +180,9 @@ async fn a_release_whose_caller_went_away_is_finished() {
     let hold = bench.backend.hold(Call::Destroy);
     let (engine, session) = (bench.engine.clone(), acquired.session.id.clone());
     let caller =
-        tokio::spawn(async move { drop(engine.release(&owner(), &session, Release::Destroy).await) });
+        tokio::spawn(
+            async move { drop(engine.of(&owner()).session(&session).release(Release::Destroy).await) },
+        );
     eventually(async || bench.backend.held(Call::Destroy) == 1).await;
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
@@ -194,7 +196,7 @@ async fn terminating_ends_the_sandbox_whoever_else_uses_it() {
     let bench = Bench::new().await;
     let first = bench.acquire().await;
     let second = second(&bench, &first).await;
-    let ended = bench.engine.terminate(&owner(), &first.session.id, "tests").await.unwrap();
+    let ended = bench.engine.of(&owner()).session(&first.session.id).terminate().await.unwrap();
     assert_eq!(ended.state, SessionState::Terminated);
     assert_eq!(bench.state(&second).await, SessionState::Terminated);
     assert_eq!(bench.standing(&first.sandbox), None);
@@ -206,7 +208,7 @@ async fn a_client_that_thinks_keeps_its_sandbox_from_being_idle() {
     let acquired = bench.acquire().await;
     let (id, sandbox) = (&acquired.session.id, &acquired.sandbox.id);
     assert!(!bench.engine.is_thinking(sandbox));
-    bench.engine.think(&owner(), id, 60).await.unwrap();
+    bench.engine.of(&owner()).session(id).think(60).await.unwrap();
     assert!(bench.engine.is_thinking(sandbox));
     bench.clock.jump_wall_s(86_400);
     assert!(bench.engine.is_thinking(sandbox), "the wall clock decides nothing");
@@ -214,11 +216,11 @@ async fn a_client_that_thinks_keeps_its_sandbox_from_being_idle() {
     assert!(!bench.engine.is_thinking(sandbox));
     bench.engine.sweep_sessions().await;
     assert_eq!(bench.look(&acquired.session).await.thinking_until, None);
-    bench.engine.think(&owner(), id, 60).await.unwrap();
-    bench.engine.think(&owner(), id, 0).await.unwrap();
+    bench.engine.of(&owner()).session(id).think(60).await.unwrap();
+    bench.engine.of(&owner()).session(id).think(0).await.unwrap();
     assert!(!bench.engine.is_thinking(sandbox));
-    bench.engine.think(&owner(), id, 60).await.unwrap();
-    bench.engine.detach(&owner(), id).await.unwrap();
+    bench.engine.of(&owner()).session(id).think(60).await.unwrap();
+    bench.engine.of(&owner()).session(id).detach().await.unwrap();
     assert!(!bench.engine.is_thinking(sandbox));
-    assert_eq!(field(bench.engine.think(&owner(), id, 3601).await), "seconds");
+    assert_eq!(field(bench.engine.of(&owner()).session(id).think(3601).await), "seconds");
 }

@@ -7,16 +7,16 @@ use crate::{Attach, StoppedFiles};
 async fn a_detached_session_expires_and_comes_back_with_its_files() {
     let bench = Bench::new().await;
     let acquired = bench.acquire().await;
-    bench.engine.detach(&owner(), &acquired.session.id).await.unwrap();
+    bench.engine.of(&owner()).session(&acquired.session.id).detach().await.unwrap();
     bench.clock.jump_wall_s(86_400);
     bench.pass_s(3599).await;
     assert_eq!(bench.state(&acquired.session).await, SessionState::Detached);
     bench.pass_s(1).await;
     assert_eq!(bench.state(&acquired.session).await, SessionState::Expired);
     assert_eq!(bench.standing(&acquired.sandbox), Some(Standing::Halted));
-    let death = bench.engine.death(&owner(), &acquired.sandbox.id).await.unwrap().unwrap();
+    let death = bench.engine.of(&owner()).sandbox(&acquired.sandbox.id).death().await.unwrap().unwrap();
     assert_eq!(death.cause, DeathCause::Timeout);
-    let view = bench.engine.resume_session(&owner(), &acquired.session.id).await.unwrap();
+    let view = bench.engine.of(&owner()).session(&acquired.session.id).resume().await.unwrap();
     assert_eq!(view.session.state, SessionState::Active);
     assert_eq!(view.session.detached_until, None);
     assert_eq!(bench.standing(&acquired.sandbox), Some(Standing::Running));
@@ -32,8 +32,8 @@ async fn a_sandbox_that_somebody_else_holds_outlives_a_detached_session() {
         create_if_missing: None,
         timeouts: None,
     };
-    let second = bench.engine.attach(&owner(), wish).await.unwrap().session;
-    bench.engine.detach(&owner(), &first.session.id).await.unwrap();
+    let second = bench.engine.of(&owner()).sessions().attach(wish).await.unwrap().session;
+    bench.engine.of(&owner()).session(&first.session.id).detach().await.unwrap();
     bench.pass_s(3600).await;
     assert_eq!(bench.state(&first.session).await, SessionState::Expired);
     assert_eq!(bench.state(&second).await, SessionState::Active);
@@ -46,13 +46,13 @@ async fn a_session_with_limits_lasts_as_long_as_they_say() {
     for (on_expiry, left) in [(OnExpiry::Keep, Some(Standing::Halted)), (OnExpiry::Delete, None)] {
         let sandbox = NewSandbox { on_expiry, ..new_sandbox() };
         let wish = Acquire { limits: Some(limits(1)), sandbox, ..request() };
-        let acquired = bench.engine.acquire(&owner(), wish).await.unwrap();
+        let acquired = bench.engine.of(&owner()).sessions().acquire(wish).await.unwrap();
         bench.pass_s(899).await;
         assert_eq!(bench.state(&acquired.session).await, SessionState::Active);
         bench.pass_s(1).await;
         assert!(!bench.state(&acquired.session).await.is_open());
         assert_eq!(bench.standing(&acquired.sandbox), left);
-        let back = bench.engine.resume_session(&owner(), &acquired.session.id).await;
+        let back = bench.engine.of(&owner()).session(&acquired.session.id).resume().await;
         assert!(matches!(back, Err(EngineError::SessionState { .. })), "{back:?}");
     }
 }
@@ -62,12 +62,12 @@ async fn the_end_of_a_sandbox_is_the_end_of_its_sessions() {
     let bench = Bench::new().await;
     let acquired = bench.acquire().await;
     let (id, session) = (&acquired.sandbox.id, &acquired.session);
-    bench.engine.stop(&owner(), id, StoppedFiles::Keep, "tests").await.unwrap();
+    bench.engine.of(&owner()).sandbox(id).stop(StoppedFiles::Keep).await.unwrap();
     assert_eq!(bench.state(session).await, SessionState::Expired);
-    bench.engine.resume_session(&owner(), &session.id).await.unwrap();
+    bench.engine.of(&owner()).session(&session.id).resume().await.unwrap();
     bench.backend.die(id, false);
     eventually(async || bench.state(session).await == SessionState::Expired).await;
-    bench.engine.stop(&owner(), id, StoppedFiles::Delete, "tests").await.unwrap();
+    bench.engine.of(&owner()).sandbox(id).stop(StoppedFiles::Delete).await.unwrap();
     assert_eq!(bench.state(session).await, SessionState::Terminated);
 }
 
@@ -75,7 +75,7 @@ async fn the_end_of_a_sandbox_is_the_end_of_its_sessions() {
 async fn a_session_that_was_not_told_of_its_sandboxs_end_is_told_by_the_sweep() {
     let bench = Bench::new().await;
     let acquired = bench.acquire().await;
-    bench.engine.stop(&owner(), &acquired.sandbox.id, StoppedFiles::Keep, "tests").await.unwrap();
+    bench.engine.of(&owner()).sandbox(&acquired.sandbox.id).stop(StoppedFiles::Keep).await.unwrap();
     let (clock, owner) = (bench.clock.clone(), owner());
     let untold = bench.engine.change(&owner, &acquired.session.id, move |session| {
         session.enter(SessionState::Active, clock.as_ref());

@@ -31,7 +31,7 @@ fn with_id(id: &str, call: ToolCall) -> ToolCall {
 }
 
 async fn ask(engine: &Engine, id: &SandboxId, call: ToolCall) -> Result<ToolResult, EngineError> {
-    engine.call_tool(&owner(), id, call, None).await
+    engine.of(&owner()).sandbox(id).call_tool(call, None).await
 }
 
 fn text(result: &ToolResult) -> &str {
@@ -66,9 +66,9 @@ async fn a_tools_own_failure_is_an_answer_and_the_engines_is_not() {
     assert!(missing.is_error && missing.exit_code.is_none());
     let failed = ask(&bench.engine, &id, bash("fail")).await.unwrap();
     assert_eq!((failed.is_error, failed.exit_code, text(&failed)), (true, Some(3), "failed\n[exit code 3]"));
-    let denied = bench.engine.call_tool(&stranger(), &id, bash("true"), None).await;
+    let denied = bench.engine.of(&stranger()).sandbox(&id).call_tool(bash("true"), None).await;
     assert!(matches!(denied, Err(EngineError::NotFound { .. })), "{denied:?}");
-    bench.engine.pause(&owner(), &id).await.unwrap();
+    bench.engine.of(&owner()).sandbox(&id).pause().await.unwrap();
     let paused = ask(&bench.engine, &id, bash("true")).await;
     assert!(matches!(paused, Err(EngineError::Denied { .. })), "{paused:?}");
 }
@@ -79,13 +79,13 @@ async fn limits_out_of_range_and_bad_ids_are_refused_by_name() {
     let id = bench.acquire().await.sandbox.id;
     let with = |resources: ToolResources| ToolCall { resources, ..bash("true") };
     let timeout = with(ToolResources { timeout_ms: Some(0), ..ToolResources::default() });
-    assert_eq!(field(ask(&bench.engine, &id, timeout).await), "timeout_ms");
+    assert_eq!(field(ask(&bench.engine, &id, timeout).await), "timeout");
     let output = with(ToolResources { most_output_bytes: Some(1 << 40), ..ToolResources::default() });
-    assert_eq!(field(ask(&bench.engine, &id, output).await), "max_output_bytes");
+    assert_eq!(field(ask(&bench.engine, &id, output).await), "most_output_bytes");
     let memory = with(ToolResources { memory_bytes: Some(5), ..ToolResources::default() });
     assert_eq!(field(ask(&bench.engine, &id, memory).await), "memory_bytes");
     for bad in ["", "a b", "ä", &"x".repeat(256)] {
-        assert_eq!(field(ask(&bench.engine, &id, with_id(bad, bash("true"))).await), "call_id");
+        assert_eq!(field(ask(&bench.engine, &id, with_id(bad, bash("true"))).await), "call");
     }
     assert_eq!(field(ask(&bench.engine, &id, call("rm", json!({}))).await), "tool");
 }
@@ -133,7 +133,7 @@ async fn of_many_calls_of_one_id_at_once_one_is_made() {
         results.push(task.await.unwrap());
     }
     assert_eq!(results.iter().filter(|result| !result.repeated).count(), 1);
-    assert_eq!(bench.engine.processes(&owner(), &id).await.unwrap().len(), 1);
+    assert_eq!(bench.engine.of(&owner()).sandbox(&id).processes().list().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -146,21 +146,28 @@ async fn a_call_goes_on_without_its_caller_and_its_answer_is_kept() {
     eventually(async || bench.backend.running(&id) == 1).await;
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
-    let process = bench.engine.processes(&owner(), &id).await.unwrap()[0].process;
-    bench.engine.signal(&owner(), &id, ProcessSelector::Id(process), 15, true).await.unwrap();
+    let process = bench.engine.of(&owner()).sandbox(&id).processes().list().await.unwrap()[0].process;
+    bench
+        .engine
+        .of(&owner())
+        .sandbox(&id)
+        .processes()
+        .signal(ProcessSelector::Id(process), 15, true)
+        .await
+        .unwrap();
     let again = ask(&bench.engine, &id, slow()).await.unwrap();
     assert!(again.repeated, "{again:?}");
-    assert_eq!(bench.engine.processes(&owner(), &id).await.unwrap().len(), 1);
+    assert_eq!(bench.engine.of(&owner()).sandbox(&id).processes().list().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_call_that_failed_may_be_made_again() {
     let bench = Bench::new().await;
     let id = bench.acquire().await.sandbox.id;
-    bench.engine.pause(&owner(), &id).await.unwrap();
+    bench.engine.of(&owner()).sandbox(&id).pause().await.unwrap();
     let made = || with_id("again", bash("true"));
     assert!(ask(&bench.engine, &id, made()).await.is_err());
-    bench.engine.resume(&owner(), &id).await.unwrap();
+    bench.engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     assert!(!ask(&bench.engine, &id, made()).await.unwrap().repeated);
 }
 
@@ -190,7 +197,7 @@ async fn a_relative_path_starts_where_programs_do() {
     let bench = Bench::new().await;
     let mut wanted = crate::sessions::tests::request();
     wanted.sandbox.spec.workdir = Some("/tmp".into());
-    let id = bench.engine.acquire(&owner(), wanted).await.unwrap().sandbox.id;
+    let id = bench.engine.of(&owner()).sessions().acquire(wanted).await.unwrap().sandbox.id;
     ask(&bench.engine, &id, call("write", json!({ "path": "a", "content": "x" }))).await.unwrap();
     assert_eq!(bench.backend.file(&id, "/tmp/a").unwrap(), b"x");
 }

@@ -108,8 +108,9 @@ fn a_refusal_names_the_field() {
     ];
     for (tool, params, expected) in cases {
         match tool.parse(&params) {
-            Err(EngineError::Invalid { field, message }) => {
-                assert_eq!(field, expected);
+            Err(EngineError::Invalid { field, wording }) => {
+                let message = wording.of(expected);
+                assert_eq!(field.to_string(), expected);
                 assert!(
                     expected == "params" || message.contains(expected.trim_start_matches("params.")),
                     "{message}"
@@ -131,5 +132,5 @@ fn every_tool_describes_itself_and_each_of_its_parameters() {
         }
         assert_eq!(Tool::named(info.name).unwrap(), tool);
     }
-    assert!(matches!(Tool::named("rm"), Err(EngineError::Invalid { field, .. }) if field == "tool"));
+    assert!(matches!(Tool::named("rm"), Err(EngineError::Invalid { field: warren_core::Field::Tool, .. })));
 }

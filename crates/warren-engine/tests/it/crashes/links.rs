@@ -16,33 +16,33 @@ pub(super) async fn through_policies(
     promises: &Promises,
 ) -> Result<(), EngineError> {
     let me = owner();
-    let id = &engine.acquire(&me, acquire()).await?.sandbox.id;
+    let id = &engine.of(&me).sessions().acquire(acquire()).await?.sandbox.id;
     super::work(engine, promises, id).await?;
     let list = NetworkPolicy { allow: rules(&["a.example"]), ..NetworkPolicy::of(NetworkMode::Allow) };
-    engine.set_network(&me, id, list).await?;
-    engine.allow(&me, id, rules(&["b.example:443"]), Some(60_000)).await?;
-    engine.pause(&me, id).await?;
-    engine.deny(&me, id, rules(&["a.example"]), None).await?;
-    engine.resume(&me, id).await?;
+    engine.of(&me).sandbox(id).network().set(list).await?;
+    engine.of(&me).sandbox(id).network().allow(rules(&["b.example:443"]), Some(60_000)).await?;
+    engine.of(&me).sandbox(id).pause().await?;
+    engine.of(&me).sandbox(id).network().deny(rules(&["a.example"]), None).await?;
+    engine.of(&me).sandbox(id).resume().await?;
     world.pass(engine, 61).await;
-    let fork = &engine.fork(&me, &Point::Sandbox(id.clone()), forks(1)).await?[0].sandbox.id;
+    let fork = &engine.of(&me).snapshots().fork(&Point::Sandbox(id.clone()), forks(1)).await?[0].sandbox.id;
     promises.holds(fork, "precious");
-    engine.set_network(&me, fork, NetworkPolicy::none()).await?;
-    engine.stop(&me, id, StoppedFiles::Keep, "tour").await?;
-    engine.set_network(&me, id, NetworkPolicy::of(NetworkMode::Ask)).await?;
-    engine.resume(&me, id).await?;
+    engine.of(&me).sandbox(fork).network().set(NetworkPolicy::none()).await?;
+    engine.of(&me).sandbox(id).stop(StoppedFiles::Keep).await?;
+    engine.of(&me).sandbox(id).network().set(NetworkPolicy::of(NetworkMode::Ask)).await?;
+    engine.of(&me).sandbox(id).resume().await?;
     world.networks.act(id, asked("c.example", 443));
-    let ask = engine.network_asks(&me, id).await?.remove(0);
-    engine.answer_network_ask(&me, id, ask.number, GrantEffect::Allow, None).await?;
+    let ask = engine.of(&me).sandbox(id).network().asks().await?.remove(0);
+    engine.of(&me).sandbox(id).network().answer(ask.number, GrantEffect::Allow, None).await?;
     promises.give_up(fork);
-    engine.stop(&me, fork, StoppedFiles::Delete, "tour").await?;
+    engine.of(&me).sandbox(fork).stop(StoppedFiles::Delete).await?;
     Ok(())
 }
 
 /// Every link obeys at least the policy that the record has.
 pub(super) fn assert_none_is_loose(world: &World) {
     use warren_core::catalog::SandboxCatalog as _;
-    for record in world.catalog.unfinished_sandboxes().unwrap() {
+    for record in world.catalog.unfinished_sandboxes(&warren_testkit::sample_node()).unwrap() {
         let policies = world.networks.policies(&record.id);
         let obeys = |policies: &Vec<NetworkPolicy>| policies.contains(&record.spec.network);
         assert!(policies.as_ref().is_none_or(obeys), "{policies:?} is looser than {record:?}");

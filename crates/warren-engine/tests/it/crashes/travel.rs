@@ -24,7 +24,7 @@ async fn snap(
     id: &SandboxId,
     text: &str,
 ) -> Result<SnapshotId, EngineError> {
-    let taken = engine.take_snapshot(&owner(), id, TakeSnapshot::default()).await?.snapshot.id;
+    let taken = engine.of(&owner()).sandbox(id).history().take(TakeSnapshot::default()).await?.snapshot.id;
     promises.captured(&taken, text);
     Ok(taken)
 }
@@ -48,48 +48,53 @@ pub(super) async fn through_states(
     promises: &Promises,
 ) -> Result<(), EngineError> {
     let me = owner();
-    let made = engine.acquire(&me, acquire()).await?;
+    let made = engine.of(&me).sessions().acquire(acquire()).await?;
     let id = &made.sandbox.id;
     write(engine, promises, id, "one").await?;
     let first = snap(engine, promises, id, "one").await?;
-    engine.spawn(&me, id, program("sleep 1000")).await?;
+    engine.of(&me).sandbox(id).spawn(program("sleep 1000")).await?;
     write(engine, promises, id, "two").await?;
     let copy = snap(engine, promises, id, "two").await?;
-    let rolled = go(promises, id, "one", engine.rollback(&me, id, &first, false)).await?;
+    let rolled =
+        go(promises, id, "one", engine.of(&me).sandbox(id).history().rollback(&first, false)).await?;
     promises.captured(&rolled.safety.id, "two");
-    go(promises, id, "two", engine.undo(&me, id, 1, false)).await?;
+    go(promises, id, "two", engine.of(&me).sandbox(id).history().undo(1, false)).await?;
     write(engine, promises, id, "three").await?;
-    go(promises, id, "two", engine.undo(&me, id, 1, false)).await?;
-    engine.stop(&me, id, StoppedFiles::Keep, "tour").await?;
-    go(promises, id, "one", engine.rollback(&me, id, &first, false)).await?;
-    engine.resume(&me, id).await?;
+    go(promises, id, "two", engine.of(&me).sandbox(id).history().undo(1, false)).await?;
+    engine.of(&me).sandbox(id).stop(StoppedFiles::Keep).await?;
+    go(promises, id, "one", engine.of(&me).sandbox(id).history().rollback(&first, false)).await?;
+    engine.of(&me).sandbox(id).resume().await?;
     world.isolation.set_unmovable(true);
     write(engine, promises, id, "four").await?;
-    go(promises, id, "one", engine.rollback(&me, id, &first, false)).await?;
+    go(promises, id, "one", engine.of(&me).sandbox(id).history().rollback(&first, false)).await?;
     world.isolation.set_unmovable(false);
-    let forked = engine.fork(&me, &Point::Sandbox(id.clone()), forks(2)).await?;
+    let forked = engine.of(&me).snapshots().fork(&Point::Sandbox(id.clone()), forks(2)).await?;
     let fork = &forked[0].sandbox.id;
     forked.iter().for_each(|fork| promises.holds(&fork.sandbox.id, "one"));
     write(engine, promises, fork, "theirs").await?;
     let order = PromoteOrder { into: None, apply: true, conflicts: Conflicts::Refuse, force: false };
     promises.may_hold(id, "theirs");
-    engine.promote(&me, fork, order).await?;
+    engine.of(&me).sandbox(fork).history().promote(order).await?;
     promises.holds(id, "theirs");
     let sink = Sink::default();
-    engine.export(&me, &Point::Snapshot(first), ExportOrder::History, Box::new(sink.clone())).await?;
+    engine
+        .of(&me)
+        .snapshots()
+        .export(&Point::Snapshot(first), ExportOrder::History, Box::new(sink.clone()))
+        .await?;
     let archive = Box::new(std::io::Cursor::new(sink.take()));
-    let rows = engine.import(&me, ImportFormat::History, None, None, archive).await?;
+    let rows = engine.of(&me).snapshots().import(ImportFormat::History, None, None, archive).await?;
     promises.captured(&rows.last().expect("a snapshot").id, "one");
     promises.forget(&copy);
-    engine.delete_snapshot(&me, &copy).await?;
-    let ended = engine.end_session(&me, &made.session.id).await?;
+    engine.of(&me).snapshots().delete(&copy).await?;
+    let ended = engine.of(&me).session(&made.session.id).end().await?;
     promises.captured(&ended.taken.snapshot.id, "theirs");
     Ok(())
 }
 
 /// So many snapshots that their layers are joined.
 pub(super) async fn into_depth(engine: &Engine, promises: &Promises) -> Result<(), EngineError> {
-    let made = engine.acquire(&owner(), acquire()).await?;
+    let made = engine.of(&owner()).sessions().acquire(acquire()).await?;
     let id = &made.sandbox.id;
     for number in 0..=SQUASH_DEPTH {
         write(engine, promises, id, &number.to_string()).await?;
@@ -105,8 +110,13 @@ pub(super) async fn into_depth(engine: &Engine, promises: &Promises) -> Result<(
 /// Deletes every snapshot that there is.
 pub(super) async fn delete_all(engine: &Engine) {
     let page = PageRequest { limit: PageRequest::MOST, after: None };
-    let all = engine.snapshots(&owner(), &SnapshotFilter::default(), &page).await.expect("list snapshots");
+    let all = engine
+        .of(&owner())
+        .snapshots()
+        .list(&SnapshotFilter::default(), &page)
+        .await
+        .expect("list snapshots");
     for row in all.items {
-        engine.delete_snapshot(&owner(), &row.id).await.expect("delete a snapshot");
+        engine.of(&owner()).snapshots().delete(&row.id).await.expect("delete a snapshot");
     }
 }

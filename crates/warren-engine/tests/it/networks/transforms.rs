@@ -1,5 +1,6 @@
 //! Secrets that belong to policies.
 
+use warren_core::Field;
 use warren_core::catalog::SecretCatalog as _;
 use warren_core::network::{Injection, Secret, SecretName, SecretRecord};
 use warren_core::{NetworkPolicy, SandboxId};
@@ -11,7 +12,7 @@ use crate::travel::forks;
 
 async fn keep(engine: &Engine) -> SecretName {
     let headers = vec![("Authorization".to_owned(), "Bearer hidden-value".to_owned())];
-    engine.keep_transform(&owner(), rules(&["api.example"]), headers).await.unwrap()
+    engine.of(&owner()).secrets().keep_transform(rules(&["api.example"]), headers).await.unwrap()
 }
 
 async fn make_naming(engine: &Engine, name: &SecretName) -> SandboxId {
@@ -29,13 +30,13 @@ async fn a_transform_is_kept_and_nobody_knows_it_by_name() {
     let name = keep(&engine).await;
     let secret = world.catalog.secret(&owner(), &name).unwrap().unwrap();
     assert_eq!(secret.value, "Bearer hidden-value");
-    assert_eq!(engine.secrets(&owner()).await.unwrap(), []);
-    assert!(matches!(engine.secret(&owner(), &name).await, Err(EngineError::NotFound { .. })));
-    assert!(matches!(engine.remove_secret(&owner(), &name).await, Err(EngineError::NotFound { .. })));
+    assert_eq!(engine.of(&owner()).secrets().list().await.unwrap(), []);
+    assert!(matches!(engine.of(&owner()).secrets().get(&name).await, Err(EngineError::NotFound { .. })));
+    assert!(matches!(engine.of(&owner()).secrets().remove(&name).await, Err(EngineError::NotFound { .. })));
     let injection = Injection::Header { header: "x".to_owned(), template: "{}".to_owned() };
     let record = SecretRecord { injection, ..secret.record };
-    let replaced = engine.put_secret(&owner(), Secret { record, value: "mine".to_owned() }).await;
-    assert!(matches!(replaced, Err(EngineError::Invalid { field, .. }) if field == "name"));
+    let replaced = engine.of(&owner()).secrets().put(Secret { record, value: "mine".to_owned() }).await;
+    assert!(matches!(replaced, Err(EngineError::Invalid { field: Field::SecretName, .. })));
     assert_eq!(kept(&world), [name]);
 }
 
@@ -44,14 +45,14 @@ async fn a_transform_that_cannot_be_is_refused() {
     let world = World::new();
     let engine = world.open().await;
     for (host, header, value, wrong) in [
-        ("*", "x-a", "1", "hosts"),
-        ("api.example", "host", "1", "header"),
-        ("api.example", "x-a", "1\n2", "value"),
-        ("api.example", "x-a", "ä", "headers"),
+        ("*", "x-a", "1", Field::SecretHosts),
+        ("api.example", "host", "1", Field::SecretHeader),
+        ("api.example", "x-a", "1\n2", Field::SecretValue),
+        ("api.example", "x-a", "ä", Field::SecretHeaders),
     ] {
         let headers = vec![(header.to_owned(), value.to_owned())];
-        let error = engine.keep_transform(&owner(), rules(&[host]), headers).await.unwrap_err();
-        assert!(matches!(&error, EngineError::Invalid { field, .. } if field == wrong), "{error}");
+        let error = engine.of(&owner()).secrets().keep_transform(rules(&[host]), headers).await.unwrap_err();
+        assert!(matches!(&error, EngineError::Invalid { field, .. } if *field == wrong), "{error}");
     }
     assert_eq!(kept(&world), []);
 }
@@ -63,17 +64,17 @@ async fn a_transform_goes_with_the_last_sandbox_that_names_it() {
     let (name, other) = (keep(&engine).await, keep(&engine).await);
     let id = make_naming(&engine, &name).await;
     let both = [name.clone(), other];
-    engine.drop_transforms(&stranger(), &both).await.unwrap();
+    engine.of(&stranger()).secrets().drop_transforms(&both).await.unwrap();
     assert_eq!(kept(&world).len(), 2, "they are not the stranger's");
-    engine.drop_transforms(&owner(), &both).await.unwrap();
+    engine.of(&owner()).secrets().drop_transforms(&both).await.unwrap();
     assert_eq!(kept(&world), std::slice::from_ref(&name));
     let point = Point::Sandbox(id.clone());
-    let fork = engine.fork(&owner(), &point, forks(1)).await.unwrap().remove(0).sandbox.id;
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "a test").await.unwrap();
-    engine.drop_transforms(&owner(), &both).await.unwrap();
+    let fork = engine.of(&owner()).snapshots().fork(&point, forks(1)).await.unwrap().remove(0).sandbox.id;
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
+    engine.of(&owner()).secrets().drop_transforms(&both).await.unwrap();
     assert_eq!(kept(&world), std::slice::from_ref(&name), "the fork has it");
-    engine.stop(&owner(), &fork, StoppedFiles::Keep, "a test").await.unwrap();
-    engine.drop_transforms(&owner(), &both).await.unwrap();
+    engine.of(&owner()).sandbox(&fork).stop(StoppedFiles::Keep).await.unwrap();
+    engine.of(&owner()).secrets().drop_transforms(&both).await.unwrap();
     assert_eq!(kept(&world), [name], "the fork can be resumed");
 }
 

@@ -1,6 +1,7 @@
 //! What sandboxes were seen to do.
 
 use futures_util::StreamExt;
+use warren_core::catalog::NetworkCatalog as _;
 use warren_core::network::GrantEffect;
 use warren_core::{Event, NetworkMode, NetworkPolicy, NetworkVerdict, Status};
 use warren_engine::StoppedFiles;
@@ -19,25 +20,29 @@ async fn a_log_is_read_and_followed() {
     let id = make(&engine).await.sandbox.id;
     world.networks.act(&id, entry(NetworkVerdict::Allowed, "a.example", 443));
     world.networks.act(&id, entry(NetworkVerdict::Denied, "b.example", 443));
-    let log = engine.network_log(&owner(), &id, 0, 100).await.unwrap();
+    let log = engine.of(&owner()).sandbox(&id).network().log(0, 100).await.unwrap();
     let hosts: Vec<_> = log.iter().filter_map(|sighting| sighting.entry.host.as_deref()).collect();
     assert_eq!(hosts, ["a.example", "b.example"]);
     assert_eq!(log[1].number, log[0].number + 1);
-    assert_eq!(engine.network_log(&owner(), &id, log[0].number, 100).await.unwrap(), log[1..]);
-    let mut all = engine.follow_network_log(&owner(), &id, Some(log[0].number)).await.unwrap();
-    let mut new = engine.follow_network_log(&owner(), &id, None).await.unwrap();
+    assert_eq!(engine.of(&owner()).sandbox(&id).network().log(log[0].number, 100).await.unwrap(), log[1..]);
+    let mut all = engine.of(&owner()).sandbox(&id).network().follow_log(Some(log[0].number)).await.unwrap();
+    let mut new = engine.of(&owner()).sandbox(&id).network().follow_log(None).await.unwrap();
     assert_eq!(all.next().await.unwrap(), log[1]);
     world.networks.act(&id, entry(NetworkVerdict::Denied, "c.example", 443));
     let third = all.next().await.unwrap();
     assert_eq!(new.next().await.unwrap(), third);
     assert_eq!(third.number, log[1].number + 1);
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
-    assert_eq!(engine.network_log(&owner(), &id, 0, 100).await.unwrap().len(), 3, "it can still be read");
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
+    assert_eq!(
+        engine.of(&owner()).sandbox(&id).network().log(0, 100).await.unwrap().len(),
+        3,
+        "it can still be read"
+    );
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
     let ended = tokio::time::timeout(PATIENCE, all.next()).await;
     assert_eq!(ended, Ok(None), "there is nothing to follow any more");
     world.networks.act(&id, entry(NetworkVerdict::Denied, "late.example", 443));
-    assert!(engine.network_log(&owner(), &id, 0, 100).await.unwrap().is_empty());
+    assert!(engine.of(&owner()).sandbox(&id).network().log(0, 100).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -46,13 +51,13 @@ async fn numbers_of_a_log_go_on_after_a_start() {
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
     world.networks.act(&id, entry(NetworkVerdict::Denied, "a.example", 443));
-    let seen = engine.network_log(&owner(), &id, 0, 100).await.unwrap()[0].number;
+    let seen = engine.of(&owner()).sandbox(&id).network().log(0, 100).await.unwrap()[0].number;
     engine.shutdown(warren_engine::ShutdownPolicy::Leave).await;
     world.inherit();
     world.clock.advance_ms(10);
     let engine = world.open().await;
     world.networks.act(&id, entry(NetworkVerdict::Denied, "b.example", 443));
-    assert_eq!(engine.network_log(&owner(), &id, seen, 100).await.unwrap().len(), 1);
+    assert_eq!(engine.of(&owner()).sandbox(&id).network().log(seen, 100).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -68,7 +73,7 @@ async fn a_flood_of_denials_is_told_in_few_events_and_counted_in_full() {
     let at_once = events(&engine, is_denial).await;
     assert!((2..=20).contains(&at_once), "{at_once}");
     world.pass(&engine, 61).await;
-    let all = engine.events(&owner(), 0, u32::MAX).await.unwrap();
+    let all = engine.of(&owner()).events().list(0, u32::MAX).await.unwrap();
     let of_loud = all.iter().filter(|record| record.sandbox.as_ref() == Some(&loud));
     let counted: u32 = of_loud
         .filter_map(|record| match &record.event {
@@ -80,10 +85,10 @@ async fn a_flood_of_denials_is_told_in_few_events_and_counted_in_full() {
     world.networks.act(&quiet, entry(NetworkVerdict::Denied, "quiet.example", 443));
     let before = events(&engine, is_denial).await;
     world.networks.act(&quiet, entry(NetworkVerdict::Denied, "quiet.example", 443));
-    engine.stop(&owner(), &quiet, StoppedFiles::Keep, "tester").await.unwrap();
+    engine.of(&owner()).sandbox(&quiet).stop(StoppedFiles::Keep).await.unwrap();
     assert_eq!(events(&engine, is_denial).await, before + 1, "its end does not hide what it did last");
     assert!(events(&engine, is_denial).await <= 30);
-    assert!(engine.network_log(&owner(), &loud, 0, u32::MAX).await.unwrap().len() <= 1000);
+    assert!(engine.of(&owner()).sandbox(&loud).network().log(0, u32::MAX).await.unwrap().len() <= 1000);
 }
 
 #[tokio::test]
@@ -110,21 +115,29 @@ async fn somebody_answers_what_a_sandbox_asks() {
         world.networks.act(&id, asked(host, 443));
     }
     assert_eq!(events(&engine, |event| matches!(event, Event::NetworkAsked { .. })).await, 3);
-    let asks = engine.network_asks(&owner(), &id).await.unwrap();
+    let asks = engine.of(&owner()).sandbox(&id).network().asks().await.unwrap();
     let shown: Vec<_> = asks.iter().map(|ask| (ask.rule.to_string(), ask.entry.count)).collect();
     let expected = [("a.example:443", 2), ("b.example:443", 1), ("c.example:443", 1)];
     assert_eq!(shown, expected.map(|(rule, count)| (rule.to_owned(), count)));
     let [a, b] = [asks[0].number, asks[1].number];
-    let view = engine.answer_network_ask(&owner(), &id, a, GrantEffect::Allow, Some(60_000)).await.unwrap();
+    let view =
+        engine.of(&owner()).sandbox(&id).network().answer(a, GrantEffect::Allow, Some(60_000)).await.unwrap();
     assert_eq!(view.pending, 2);
-    let view = engine.answer_network_ask(&owner(), &id, b, GrantEffect::Deny, None).await.unwrap();
+    let view = engine.of(&owner()).sandbox(&id).network().answer(b, GrantEffect::Deny, None).await.unwrap();
     let granted: Vec<_> = view.policy.grants.iter().map(|grant| grant.rule.to_string()).collect();
     assert_eq!(granted, ["a.example:443", "b.example:443"]);
-    engine.allow(&owner(), &id, rules(&["*.example"]), None).await.unwrap();
-    assert_eq!(engine.network(&owner(), &id).await.unwrap().pending, 0, "the last is answered by that");
+    engine.of(&owner()).sandbox(&id).network().allow(rules(&["*.example"]), None).await.unwrap();
+    assert_eq!(
+        engine.of(&owner()).sandbox(&id).network().view().await.unwrap().pending,
+        0,
+        "the last is answered by that"
+    );
     world.networks.act(&id, asked("d.test", 443));
     world.pass(&engine, 3600).await;
-    assert!(engine.network_asks(&owner(), &id).await.unwrap().is_empty(), "nobody waits any more");
+    assert!(
+        engine.of(&owner()).sandbox(&id).network().asks().await.unwrap().is_empty(),
+        "nobody waits any more"
+    );
 }
 
 #[tokio::test]
@@ -139,18 +152,17 @@ async fn what_was_learned_outlives_the_engine_and_goes_with_the_sandbox() {
     drop(engine);
     let engine = world.open().await;
     world.networks.act(&id, entry(NetworkVerdict::Allowed, "b.example", 80));
-    let learned = engine.learned_network(&owner(), &id).await.unwrap();
+    let learned = engine.of(&owner()).sandbox(&id).network().learned().await.unwrap();
     assert_eq!(learned, listed(&["a.example:443", "b.example:80"]));
     engine.sweep().await;
-    let key = format!("network_reached.{id}");
-    use warren_core::catalog::SandboxCatalog as _;
-    assert!(world.catalog.setting(&key).unwrap().is_some());
-    engine.stop(&owner(), &id, StoppedFiles::Keep, "tester").await.unwrap();
-    assert_eq!(engine.learned_network(&owner(), &id).await.unwrap(), learned);
-    engine.stop(&owner(), &id, StoppedFiles::Delete, "tester").await.unwrap();
-    assert_eq!(world.catalog.setting(&key).unwrap(), None);
+    let written = || world.catalog.reached(&owner(), &id).unwrap().len();
+    assert_eq!(written(), 2);
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
+    assert_eq!(engine.of(&owner()).sandbox(&id).network().learned().await.unwrap(), learned);
+    engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Delete).await.unwrap();
+    assert_eq!(written(), 0);
     engine.sweep().await;
-    assert_eq!(world.catalog.setting(&key).unwrap(), None);
+    assert_eq!(written(), 0);
 }
 
 #[tokio::test]
@@ -176,10 +188,10 @@ async fn what_links_carried_is_told_and_summed() {
             (usage.sent_bytes, usage.received_bytes, usage.proxied, usage.denied) = (10, 20, 1, 2);
         });
     }
-    let usage = engine.usage(&owner(), &one).await.unwrap().network.unwrap();
+    let usage = engine.of(&owner()).sandbox(&one).usage().await.unwrap().network.unwrap();
     assert_eq!((usage.sent_bytes, usage.received_bytes), (10, 20));
-    engine.stop(&owner(), &one, StoppedFiles::Keep, "tester").await.unwrap();
-    let last = engine.usage(&owner(), &one).await.unwrap().network.unwrap();
+    engine.of(&owner()).sandbox(&one).stop(StoppedFiles::Keep).await.unwrap();
+    let last = engine.of(&owner()).sandbox(&one).usage().await.unwrap().network.unwrap();
     assert_eq!(last.sent_bytes, 10, "its certificate has it");
     let total = engine.network_totals().await;
     assert_eq!((total.sent_bytes, total.received_bytes, total.denied), (20, 40, 4));

@@ -114,7 +114,13 @@ impl Real {
 
     /// Remembers the present state.
     async fn remember(&mut self, text: &str) {
-        self.engine.blame(&owner(), &self.id, std::path::Path::new("/root/work")).await.unwrap();
+        self.engine
+            .of(&owner())
+            .sandbox(&self.id)
+            .history()
+            .blame(std::path::Path::new("/root/work"))
+            .await
+            .unwrap();
         if let Some(head) = record(&self.engine, &self.id).await.history.head {
             self.states.push((head, text.to_owned()));
         }
@@ -125,14 +131,14 @@ impl Real {
         let (now, me, id) = (model.now.clone(), owner(), &self.id);
         match rolled.back {
             Some(WayBack::Undo(steps)) => {
-                self.engine.undo(&me, id, steps, false).await.unwrap();
+                self.engine.of(&me).sandbox(id).history().undo(steps, false).await.unwrap();
                 assert_eq!(self.content().await, was, "an undo of {steps} was said to lead back");
-                self.engine.redo(&me, id, steps, false).await.unwrap();
+                self.engine.of(&me).sandbox(id).history().redo(steps, false).await.unwrap();
             }
             Some(WayBack::Redo(steps)) => {
-                self.engine.redo(&me, id, steps, false).await.unwrap();
+                self.engine.of(&me).sandbox(id).history().redo(steps, false).await.unwrap();
                 assert_eq!(self.content().await, was, "a redo of {steps} was said to lead back");
-                self.engine.undo(&me, id, steps, false).await.unwrap();
+                self.engine.of(&me).sandbox(id).history().undo(steps, false).await.unwrap();
             }
             None => assert_eq!(now, was, "there is always a way back to another state"),
         }
@@ -150,44 +156,62 @@ impl Real {
                 self.remember(&text).await;
             }
             Op::Look => drop(output(&engine, &id, "read /root/work").await),
-            Op::Background => drop(engine.spawn(&me, &id, program("sleep 100000")).await.unwrap()),
+            Op::Background => drop(engine.of(&me).sandbox(&id).spawn(program("sleep 100000")).await.unwrap()),
             Op::Undo(steps) => {
                 let there = model.undo(steps);
-                self.judge(engine.undo(&me, &id, steps, false).await, there, model, &was).await;
+                self.judge(
+                    engine.of(&me).sandbox(&id).history().undo(steps, false).await,
+                    there,
+                    model,
+                    &was,
+                )
+                .await;
             }
             Op::Redo(steps) => {
                 let there = model.redo(steps);
-                self.judge(engine.redo(&me, &id, steps, false).await, there, model, &was).await;
+                self.judge(
+                    engine.of(&me).sandbox(&id).history().redo(steps, false).await,
+                    there,
+                    model,
+                    &was,
+                )
+                .await;
             }
             Op::Rollback(which) => {
                 let Some((to, text)) = self.states.get(which % self.states.len().max(1)).cloned() else {
                     return;
                 };
-                let rolled = engine.rollback(&me, &id, &to, false).await.unwrap();
+                let rolled = engine.of(&me).sandbox(&id).history().rollback(&to, false).await.unwrap();
                 if text != was {
                     model.change(text);
                 }
                 self.follow_the_hint(model, &rolled, &was).await;
             }
             Op::Promote => {
-                let fork = engine.fork(&me, &Point::Sandbox(id.clone()), forks(1)).await.unwrap().remove(0);
+                let fork = engine
+                    .of(&me)
+                    .snapshots()
+                    .fork(&Point::Sandbox(id.clone()), forks(1))
+                    .await
+                    .unwrap()
+                    .remove(0);
                 let text = model.next_text();
                 output(&engine, &fork.sandbox.id, &format!("write /root/work {text}")).await;
                 let order =
                     PromoteOrder { into: None, apply: true, conflicts: Conflicts::Refuse, force: false };
-                let done = engine.promote(&me, &fork.sandbox.id, order).await.unwrap();
+                let done = engine.of(&me).sandbox(&fork.sandbox.id).history().promote(order).await.unwrap();
                 model.change(text);
                 self.follow_the_hint(model, &done.applied.unwrap(), &was).await;
-                engine.stop(&me, &fork.sandbox.id, StoppedFiles::Delete, "model").await.unwrap();
+                engine.of(&me).sandbox(&fork.sandbox.id).stop(StoppedFiles::Delete).await.unwrap();
             }
             Op::Snapshot => drop(snap(&engine, &id).await),
             Op::PauseAndResume => {
-                engine.pause(&me, &id).await.unwrap();
-                engine.resume(&me, &id).await.unwrap();
+                engine.of(&me).sandbox(&id).pause().await.unwrap();
+                engine.of(&me).sandbox(&id).resume().await.unwrap();
             }
             Op::StopAndResume => {
-                engine.stop(&me, &id, StoppedFiles::Keep, "model").await.unwrap();
-                engine.resume(&me, &id).await.unwrap();
+                engine.of(&me).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
+                engine.of(&me).sandbox(&id).resume().await.unwrap();
             }
             Op::Restart => {
                 self.engine.shutdown(ShutdownPolicy::Leave).await;
@@ -221,7 +245,7 @@ proptest! {
             let mut real = Real::new().await;
             // Before the first file was written there was none.
             let mut model = Model { now: "text-0".to_owned(), ..Model::default() };
-            real.engine.take_snapshot(&owner(), &real.id, Default::default()).await.unwrap();
+            real.engine.of(&owner()).sandbox(&real.id).history().take(Default::default()).await.unwrap();
             for op in ops {
                 let depth = model.undo.len();
                 if let Op::Undo(steps) = op

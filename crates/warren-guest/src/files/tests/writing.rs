@@ -222,7 +222,8 @@ fn a_hundred_megabytes_go_up_and_down_in_flat_memory() {
         total += frame.payload.len();
     }
     assert_eq!(total, 100 << 20);
-    // Other tests run in the same process, so the bound is generous; a copy in memory would still break it.
+    // Other tests run in the same process, so the bound is generous; a copy in memory would still
+    // break it.
     assert!(peak_kilobytes() - before < 64 * 1024);
 }
 

@@ -50,8 +50,8 @@ impl Batch {
         });
     }
 
-    /// Joins the second half of a rename to the first and gives the old path with the watches that moved;
-    /// `None` if the entry came from elsewhere.
+    /// Joins the second half of a rename to the first and gives the old path with the watches that
+    /// moved; `None` if the entry came from elsewhere.
     pub(super) fn complete_rename(&mut self, cookie: u32, to: Vec<u8>) -> Option<(Vec<u8>, Vec<i32>)> {
         let moved = self.moved.remove(&cookie)?;
         let event = self.events.get_mut(moved.event)?;
@@ -71,7 +71,8 @@ impl Batch {
         self.moved.drain().flat_map(|(_, moved)| moved.watches).collect()
     }
 
-    /// Whether there is enough to tell. The second half of a rename is next in the queue, so it is let in.
+    /// True if there is enough to tell. The second half of a rename is next in the queue, so it is
+    /// let in.
     pub(super) fn is_full(&self) -> bool {
         let full = self.events.len() >= FRAME_EVENTS || self.bytes >= FRAME_BYTES;
         full && (self.moved.is_empty() || self.events.len() >= 2 * FRAME_EVENTS)

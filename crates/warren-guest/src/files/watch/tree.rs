@@ -39,15 +39,16 @@ pub(super) struct Seen {
     pub(super) holds_bytes: bool,
 }
 
-/// The watched directories by their watch descriptors. Paths are relative to the root, which is empty.
+/// The watched directories by their watch descriptors. Paths are relative to the root, which is
+/// empty.
 pub(super) struct Tree<'a> {
     inotify: &'a OwnedFd,
     root: PathBuf,
     root_wd: i32,
     root_id: (u64, u64),
     root_suspect: bool,
-    /// The directory above the root. The kernel tells of a removed directory itself only once nobody uses
-    /// it any more, so the removal is learned from above.
+    /// The directory above the root. The kernel tells of a removed directory itself only once
+    /// nobody uses it any more, so the removal is learned from above.
     parent_wd: Option<i32>,
     recursive: bool,
     partial: bool,
@@ -75,7 +76,7 @@ impl<'a> Tree<'a> {
         Ok(tree)
     }
 
-    /// Whether something was left out, for want of watches or of room, since this was last asked.
+    /// True if something was left out, for want of watches or of room, since this was last asked.
     pub(super) fn take_partial(&mut self) -> bool {
         std::mem::take(&mut self.partial)
     }
@@ -87,7 +88,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Watches a directory that has appeared in the tree, and everything below it; tells what is in it.
+    /// Watches a directory that has appeared in the tree, and everything below it; tells what is in
+    /// it.
     pub(super) fn add(&mut self, path: &[u8], mut tell: impl FnMut(Seen)) {
         if !self.recursive || !self.watch(path) {
             return;
@@ -107,7 +109,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether a reading has told this entry already; the answer is `true` only once.
+    /// True if a reading has told this entry already, but only once.
     pub(super) fn was_found(&mut self, path: &[u8]) -> bool {
         self.found.remove(path)
     }

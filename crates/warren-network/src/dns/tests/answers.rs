@@ -1,4 +1,4 @@
-//! What of a server's answer reaches a sandbox.
+//! The parts of a server's answer that reach a sandbox.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

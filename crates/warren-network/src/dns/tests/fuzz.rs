@@ -1,4 +1,4 @@
-//! Whatever anybody sends, nothing breaks, and no closed address gets through.
+//! No input breaks anything, and no closed address gets through.
 
 use std::sync::LazyLock;
 
@@ -11,13 +11,14 @@ use warren_core::{HostName, NetworkPolicy};
 
 use super::support::*;
 use crate::book::Book;
-use crate::dns::course::{Course, Step, reverse};
 use crate::dns::exchange::answer_to;
+use crate::dns::plan::{Plan, Step, reverse};
 use crate::dns::question::{Carrier, Question, Wants, host_name, wire_name};
 use crate::dns::sift::Sifted;
 use crate::dns::{answer_here, reply_with};
 
-/// Bytes of a message, with some of them changed, cut off or added: what random bytes never come near to.
+/// Bytes of a message, with some of them changed, cut off or added: what random bytes never come
+/// near to.
 fn damaged(message: &'static LazyLock<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let changes = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8);
     let tail = proptest::collection::vec(any::<u8>(), 0..32);
@@ -84,10 +85,11 @@ fn closed_addresses(answer: &Message) -> Vec<String> {
     all.filter(|address| closed(*address, 0, &[]).is_some()).map(|address| address.to_string()).collect()
 }
 
-/// What would be sent for a question if the servers sent these bytes.
+/// The bytes that would be sent for a question if the servers sent these.
 fn forwarded(asked: &Question, upstream: &[u8], carrier: Carrier) -> Option<Vec<u8>> {
     let mut answer = Message::from_vec(upstream).ok()?;
-    // As if it was an answer to the very question: that is checked before, and would leave little to try.
+    // As if it was an answer to the very question: that is checked before, and would leave little
+    // to try.
     answer.metadata.response_code = ResponseCode::NoError;
     let sifted = Sifted::of(&asked.query, answer, asked.wants()).without_closed(&asked.query, &[]);
     asked.encode(&reply_with(asked, sifted), carrier)
@@ -107,7 +109,7 @@ proptest! {
         let Ok(asked) = Question::read(&sent) else { return Ok(()) };
         let book = Book::new(Vec::new());
         let guest = enter(&book, 1, [192, 0, 2, 200].into(), policy);
-        let (answer, upstream_heard) = match Course::of(&book, &guest, &asked.query).step {
+        let (answer, upstream_heard) = match Plan::of(&book, &guest, &asked.query).step {
             Step::Ask(name) => {
                 prop_assert!(!guest.policies.borrow()[0].is_none());
                 prop_assert!(name.is_none_or(|name| wire_name(&name).is_some()));

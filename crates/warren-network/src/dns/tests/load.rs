@@ -1,4 +1,4 @@
-//! What it costs.
+//! The cost of questions and answers.
 
 use std::fs;
 use std::process::Command;
@@ -67,7 +67,7 @@ async fn ask_ten_thousand() {
     assert!(growth < 1024, "{growth} KiB");
 }
 
-/// Printed for whoever looks; what it must reach is measured in `warren-bench`.
+/// Printed for information; the benchmark measures what it must reach.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_proxy_adds_little_to_a_question() {
     const ROUNDS: usize = 300;

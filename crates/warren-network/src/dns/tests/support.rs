@@ -63,7 +63,7 @@ impl Fake {
         *self.asked.from.lock().unwrap()
     }
 
-    /// What it was asked, each as `name TYPE`.
+    /// The questions it got, each as `name TYPE`.
     pub(super) fn heard(&self) -> Vec<String> {
         let shown = |query: &Query| format!("{} {}", query.name, query.query_type);
         self.asked().iter().map(|(_, message)| shown(&message.queries[0])).collect()
@@ -111,7 +111,8 @@ async fn answer_streams(listener: TcpListener, answer: Arc<Answerer>, asked: Arc
     }
 }
 
-/// Answers every question with these records, as servers do: all that are of the name, the type or aliases.
+/// Answers every question with these records, as servers do: all that are of the name, the type or
+/// aliases.
 pub(super) fn always(
     records: Vec<Record>,
 ) -> impl Fn(&Message, Carrier) -> Vec<Vec<u8>> + Send + Sync + 'static {
@@ -241,7 +242,7 @@ impl World {
         self.guest.pins.holds(&host(name), address.parse().unwrap())
     }
 
-    /// What was told, each as `Verdict host rule`.
+    /// The reports, each as `Verdict host rule`.
     pub(super) fn told(&self) -> Vec<String> {
         let shown = |entry: &NetworkEntry| {
             format!("{:?} {} {}", entry.verdict, entry.host.as_deref().unwrap_or("-"), entry.rule)

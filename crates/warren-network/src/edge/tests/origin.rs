@@ -59,7 +59,8 @@ impl Origin {
         Self::listen(authority, host, protocols, false).await
     }
 
-    /// One that keeps the very bytes of a head as the body of what it has seen, and answers one request of a connection.
+    /// One that keeps the very bytes of a head as the body of what it has seen, and answers one
+    /// request of a connection.
     pub(super) async fn start_raw(authority: &Path) -> Self {
         Self::listen(authority, super::HOST, &[b"http/1.1"], true).await
     }

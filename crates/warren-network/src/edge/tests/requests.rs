@@ -205,7 +205,7 @@ async fn a_secret_that_is_taken_away_is_not_sent_on_a_connection_that_goes_on() 
 #[tokio::test]
 async fn a_server_without_the_hosts_own_certificate_gets_nothing() {
     let header = Injection::Header { header: "Authorization".to_owned(), template: "Bearer {}".to_owned() };
-    // Nobody whom the machine trusts has made it.
+    // No authority that the machine trusts has made it.
     let data = tempfile::tempdir().unwrap();
     let origin = Origin::start(&data.path().join("origin-ca")).await;
     let world = World::between(data, origin, None, header.clone()).await;

@@ -13,10 +13,12 @@ const OF_A_CONNECTION: [HeaderName; 6] = [
     HeaderName::from_static("proxy-connection"),
     HeaderName::from_static("http2-settings"),
 ];
-/// What stays although it is listed as the connection's: what a message may announce, for whom it is, which was judged, and where it ends.
+/// Headers that stay although they are listed as the connection's: which fields follow the body,
+/// the host that was judged, and the length of the message.
 const KEPT: [HeaderName; 4] = [TE, TRAILER, HOST, CONTENT_LENGTH];
 
-/// What a request wants to speak from now on, if it may: what would carry other names where nobody looks, may not.
+/// The protocol that a request wants to change to, if it may. One that could carry other names
+/// unseen may not.
 pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let asks = listed(headers).any(|option| option.eq_ignore_ascii_case("upgrade"));
     let wanted = headers.get(UPGRADE).filter(|_| asks)?;

@@ -1,4 +1,5 @@
-//! The connections to servers of one client's connection. None is ever used for another client, or another host.
+//! The connections to servers of one client's connection. None is ever used for another client, or
+//! another host.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -63,7 +64,8 @@ impl Upstreams {
         Self { visit, kind, state: Mutex::new(State { early, kept: HashMap::new() }) }
     }
 
-    /// Sends a request to a host, over a connection that is there or a new one. What is no longer allowed meanwhile is given up.
+    /// Sends a request to a host, over a connection that is there or a new one. What is no longer
+    /// allowed meanwhile is given up.
     pub(super) async fn send(
         &self,
         host: &str,

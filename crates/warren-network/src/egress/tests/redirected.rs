@@ -25,7 +25,7 @@ fn options(data: &std::path::Path) -> NetworkOptions {
     }
 }
 
-/// What a program in a sandbox gets from a server over HTTP.
+/// The answer that a program in a sandbox gets from a server over HTTP.
 fn ask(sandbox: &OwnedFd, address: &str, host: &str) -> String {
     let (ip, port) = address.rsplit_once(':').unwrap();
     let request = format!(r"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
@@ -87,7 +87,8 @@ fn a_program_is_told_why_and_is_told_of() {
         assert_eq!((first.verdict, first.port), (NetworkVerdict::Denied, 8080));
         heard.wait_for(|entry| entry.verdict == NetworkVerdict::Allowed);
         network.set(&id, &[closed]).unwrap();
-        // A program that has gone before it is looked for has no name: a busy machine may be too slow for some.
+        // A program that has gone before it is looked for has no name: a busy machine may be too
+        // slow for some.
         let named = (0..20).any(|number| {
             let host = format!("shop-{number}.example");
             ask(&sandbox, "203.0.113.9:8080", &host);

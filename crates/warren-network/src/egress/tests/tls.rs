@@ -7,7 +7,7 @@ use tokio_rustls::client::TlsStream;
 use super::super::hello::tests as greetings;
 use super::*;
 
-/// Whoever it is: these tests are about who is let through.
+/// Accepts every certificate: these tests are about who is let through.
 #[derive(Debug)]
 struct Anybody;
 

@@ -5,7 +5,8 @@ const ROLE: &str = "WARREN_NETWORK_TEST_CHILD";
 /// Set for a child that attaches and detaches without end.
 const HURRIES: &str = "WARREN_NETWORK_TEST_HURRIES";
 
-/// Not a test: what the killed process of other tests does. Its first argument is a data directory, its second a kind.
+/// Not a test: what the killed process of other tests does. Its first argument is a data directory,
+/// its second a kind.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };

@@ -5,7 +5,8 @@ use hickory_proto::rr::{Name, RData, Record, RecordType};
 use super::*;
 use crate::world::INTERNET_V6;
 
-/// A name server: `NAME.example` is at 203.0.113.9 and at an IPv6 address, `inner.example` at a private one. Keeps what it was asked.
+/// A name server: `NAME.example` is at 203.0.113.9 and at an IPv6 address, `inner.example` at a
+/// private one. Keeps what it was asked.
 fn name_server(socket: UdpSocket) -> Arc<Mutex<Vec<String>>> {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&asked);
@@ -35,7 +36,7 @@ fn question(name: &str, kind: RecordType) -> Vec<u8> {
     message.to_vec().unwrap()
 }
 
-/// What a resolver at this address says, in a packet from just there.
+/// The answer of a resolver at this address, in a packet from just there.
 fn answer(resolver: &str, name: &str, kind: RecordType) -> Option<Vec<String>> {
     let resolver: SocketAddr = resolver.parse().unwrap();
     let any: IpAddr = if resolver.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };

@@ -18,7 +18,7 @@ use crate::rules::{Reach, Rules};
 use crate::world::{World, ip, run};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// What is refused by an answer, and not by waiting, takes no longer.
+/// An attempt that is refused by an answer, and not by silence, takes no longer.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(3);
 
 pub(super) const DNS_PORT: u16 = 5300;
@@ -39,7 +39,7 @@ pub(super) struct Sandbox {
     pub(super) namespace: OwnedFd,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     Said(String),

@@ -144,7 +144,7 @@ fn closed_ranges_the_host_and_other_sandboxes_are_refused_at_once() {
     assert!(server.recv(&mut [0; 8]).is_err(), "nothing has reached the other sandbox");
 }
 
-/// What an ordinary socket cannot send to: the packets are made by hand.
+/// An ordinary socket cannot send these, so the packets are made by hand.
 #[test]
 fn what_no_socket_sends_to_is_refused_as_well() {
     let Some((lab, table)) = with_internet() else { return };

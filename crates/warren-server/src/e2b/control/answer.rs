@@ -3,9 +3,9 @@ use warren_e2b::{ENVD_VERSION, rest};
 
 use crate::auth::Caller;
 use crate::convert;
-use crate::e2b::{Traits, templates, tokens};
-use crate::proxy::Address;
+use crate::e2b::{Traits, tokens};
 use crate::state::AppState;
+use warren_face::address::Address;
 
 /// Clients carry it along and know nothing of it.
 const CLIENT_ID: &str = "warren";
@@ -20,13 +20,13 @@ pub(crate) enum Shown {
     PausedCold,
 }
 
-/// Nothing is told of what has ended for good, nor of sandboxes in which templates are built.
+/// Nothing is told of what has ended for good, nor of sandboxes in which images are built.
 pub(crate) fn shown_as(record: &SandboxRecord) -> Option<Shown> {
-    if templates::is_build(record) {
+    if record.build.is_some() {
         return None;
     }
     match record.status {
-        Status::Creating | Status::Syncing | Status::Ready => Some(Shown::Running),
+        Status::Creating | Status::Ready => Some(Shown::Running),
         Status::Paused => {
             let asked = record.paused.as_ref().is_some_and(|paused| paused.by == PausedBy::Request);
             Some(if asked { Shown::Paused } else { Shown::Running })
@@ -56,7 +56,7 @@ impl Shown {
 
 /// The answer to whoever made or found it.
 pub(super) fn sandbox(state: &AppState, record: &SandboxRecord, address: &Address) -> rest::Sandbox {
-    let (traits, keys) = (Traits::of(record), &state.ports.keys);
+    let (traits, keys) = (Traits::of(record), &state.link_keys);
     rest::Sandbox {
         template_id: traits.template_of(record),
         sandbox_id: record.id.to_string(),
@@ -98,7 +98,7 @@ pub(super) fn detail(
     let may_use = caller.require(Scope::Use).is_ok();
     rest::SandboxDetail {
         listed: listed(record, shown),
-        envd_access_token: may_use.then(|| tokens::access_token(&state.ports.keys, &record.id)),
+        envd_access_token: may_use.then(|| tokens::access_token(&state.link_keys, &record.id)),
         domain: Some(address.domain()),
         allow_internet_access: traits.allow_internet_access,
         network: traits.network,

@@ -8,7 +8,7 @@ use warren_core::{
     check_labels,
 };
 use warren_e2b::rest;
-use warren_engine::{Acquire, Expected, NewSandbox, StoppedFiles};
+use warren_engine::{Acquire, Beginning, Expected, NewSandbox, StoppedFiles};
 
 use super::{Body, E2bError, answer};
 use crate::auth::Caller;
@@ -17,8 +17,8 @@ use crate::e2b::Traits;
 use crate::e2b::network::{self, Plan};
 use crate::e2b::templates::{self, Choice};
 use crate::extract::IdempotencyKey;
-use crate::proxy::Address;
 use crate::state::AppState;
+use warren_face::address::Address;
 
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_FIRST_GENERATION_S: u64 = 15;
@@ -66,14 +66,14 @@ async fn make(
     let choice = templates::resolve(state, caller, reference).await?;
     let plan = network::plan(state, caller, body.network.as_ref(), body.allow_internet_access).await?;
     let request = acquire(state, caller, body, Parts { end, timeout_s, choice: &choice, plan: &plan });
-    let acquired =
-        match state.engine_of(caller).acquire(&caller.owner, Acquire { idempotency, ..request }).await {
-            Ok(acquired) => acquired,
-            Err(error) => {
-                plan.discard(state, caller).await;
-                return Err(error.into());
-            }
-        };
+    let acquired = match state.engine.as_(caller).sessions().acquire(Acquire { idempotency, ..request }).await
+    {
+        Ok(acquired) => acquired,
+        Err(error) => {
+            plan.discard(state, caller).await;
+            return Err(error.into());
+        }
+    };
     if acquired.repeated {
         plan.discard(state, caller).await;
     } else {
@@ -84,16 +84,16 @@ async fn make(
 
 /// Starts what the template has started in every sandbox. A new sandbox in which that fails is of no use to anybody.
 pub(super) async fn started(state: &AppState, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
-    code::warm(state, &caller.owner, &new.id);
-    let Err(error) = templates::start(state, caller, new).await else { return Ok(()) };
+    let sandbox = state.engine.as_(caller).sandbox(&new.id);
+    code::warm(state, sandbox, new, &Traits::of(new).template);
+    let Err(error) = state.engine.as_(caller).images().start(new).await else { return Ok(()) };
     end(state, caller, &new.id).await?;
-    Err(error)
+    Err(error.into())
 }
 
 /// Ends a sandbox for good, with everything that was made for it alone.
 pub(super) async fn end(state: &AppState, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
-    let engine = state.engine_of(caller);
-    let ended = engine.stop(&caller.owner, id, StoppedFiles::Delete, &caller.name).await?;
+    let ended = state.engine.as_(caller).sandbox(id).stop(StoppedFiles::Delete).await?;
     network::forget(state, &ended).await;
     Ok(())
 }
@@ -109,10 +109,11 @@ struct Parts<'a> {
 fn acquire(state: &AppState, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'_>) -> Acquire {
     let Parts { end, timeout_s, choice, plan } = parts;
     let own = &state.settings.default_limits;
-    let mut env = choice.env.clone();
+    let Beginning { context, from, start } = choice.beginning.clone();
+    let mut env = context.env;
     env.extend(body.env_vars.clone().unwrap_or_default());
     let spec = SandboxSpec {
-        template: choice.template.clone(),
+        template: context.template,
         limits: Limits {
             lifetime_s: timeout_s,
             memory: choice.memory.unwrap_or(own.memory),
@@ -121,8 +122,8 @@ fn acquire(state: &AppState, caller: &Caller, body: &rest::NewSandbox, parts: Pa
         },
         env,
         labels: BTreeMap::new(),
-        user: choice.user.clone(),
-        workdir: choice.workdir.clone(),
+        user: context.user,
+        workdir: context.workdir,
         hostname: None,
         network: plan.policy.clone(),
         mounts: Vec::new(),
@@ -142,8 +143,9 @@ fn acquire(state: &AppState, caller: &Caller, body: &rest::NewSandbox, parts: Pa
         kind: SandboxKind::Terminal,
         metadata: body.metadata.clone().unwrap_or_default(),
         on_expiry: end.on_expiry(),
-        annotations: traits.written_to(choice.annotations.clone()),
-        from: choice.from.clone(),
+        start,
+        annotations: traits.written_to(BTreeMap::new()),
+        from,
         // Its clients know of no history; those who want one take snapshots.
         automatic: Some(Automatic::Off),
         ..NewSandbox::new(spec)

@@ -1,13 +1,13 @@
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, StatusCode};
-use warren_core::DenyReason;
+use warren_core::{DenyReason, Field, PolicyField};
 use warren_e2b::rest::Failure;
 use warren_engine::EngineError;
 use warren_wire::api::Problem;
 
 use crate::error::{ApiError, Code, status_of};
-use crate::limits::read_body;
+use warren_face::body::read_body;
 
 /// Tells clients that repeat what failed whether there is any use in it.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
@@ -15,32 +15,35 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 /// No error that this service writes comes near it.
 const MOST_ERROR_BYTES: usize = 256 << 10;
 
-/// Why the control plane does not do what was asked.
+/// An error of the control plane, on its way to a client.
 #[derive(Debug)]
 pub(crate) struct E2bError {
     status: StatusCode,
     message: String,
+    /// What programs branch on where the status is not enough.
     slug: Option<&'static str>,
     retry_after_s: Option<u64>,
-    /// For the log.
+    /// None where somebody else has made the answer, and only its status is known.
     code: Option<Code>,
 }
 
 impl E2bError {
-    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), slug: None, retry_after_s: None, code: None }
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        let (status, slug) = form_of(code);
+        Self { status, message: message.into(), slug, retry_after_s: code.retry_after_s(), code: Some(code) }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, message)
+        Self::new(Code::InvalidValue, message)
     }
 
+    /// A template, or a build or tag of one, that is not there.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, message)
+        Self::new(Code::TemplateNotFound, message)
     }
 
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, message)
+        Self::new(Code::WrongState, message)
     }
 
     /// The same words for one that never was, one that is gone and one of somebody else's.
@@ -48,9 +51,14 @@ impl E2bError {
         Self::from(EngineError::sandbox_not_found(id))
     }
 
-    /// What programs branch on where the status is not enough.
     pub(crate) fn slug(mut self, slug: &'static str) -> Self {
         self.slug = Some(slug);
+        self
+    }
+
+    /// Says what of the request it is about.
+    pub(crate) fn about(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
         self
     }
 
@@ -68,12 +76,11 @@ impl E2bError {
     }
 
     fn of(code: Code, problem: Problem) -> Self {
-        let (status, slug) = translated(code);
         let message = match problem.field {
-            Some(field) if !problem.detail.contains(&field) => format!("{field}: {}", problem.detail),
-            _ => problem.detail,
+            Some(field) => format!("{field}: {}", problem.detail),
+            None => problem.detail,
         };
-        Self { status, message, slug, retry_after_s: problem.retry_after_s, code: Some(code) }
+        Self { retry_after_s: problem.retry_after_s, ..Self::new(code, message) }
     }
 
     /// Whether the same request may well work in a moment. Where nobody says, clients repeat what they should not.
@@ -94,14 +101,36 @@ impl E2bError {
     }
 }
 
-/// What this protocol's clients know of a code.
-fn translated(code: Code) -> (StatusCode, Option<&'static str>) {
+/// The status and the slug that this protocol has for a code.
+fn form_of(code: Code) -> (StatusCode, Option<&'static str>) {
     match code {
         Code::SandboxEnded => (StatusCode::NOT_FOUND, None),
         Code::IdempotencyMismatch => (StatusCode::UNPROCESSABLE_ENTITY, Some("idempotency_request_mismatch")),
-        code if status_of(code) == StatusCode::UNPROCESSABLE_ENTITY => (StatusCode::BAD_REQUEST, None),
-        code => (status_of(code), None),
+        code => match status_of(code) {
+            StatusCode::UNPROCESSABLE_ENTITY => (StatusCode::BAD_REQUEST, None),
+            status => (status, None),
+        },
     }
+}
+
+/// The name that this protocol has for a field.
+fn name_of(field: &Field) -> String {
+    let name = match field {
+        Field::Template => "templateID",
+        Field::Memory => "memoryMB",
+        Field::Cpus => "cpuCount",
+        Field::Disk => "diskSizeMB",
+        Field::Lifetime => "timeout",
+        Field::Env => "envVars",
+        Field::Labels => "metadata",
+        Field::Mounts => "volumeMounts",
+        Field::Network(PolicyField::Allow) => "allowOut",
+        Field::Network(PolicyField::Deny) => "denyOut",
+        Field::Network(PolicyField::Secrets) => "rules",
+        Field::Snapshot => "snapshotID",
+        same => return same.to_string(),
+    };
+    name.to_owned()
 }
 
 impl From<ApiError> for E2bError {
@@ -117,6 +146,9 @@ impl From<EngineError> for E2bError {
         match error {
             EngineError::Denied { id, reason: DenyReason::Stopped | DenyReason::Failed, .. } => {
                 Self::no_sandbox(id)
+            }
+            EngineError::Invalid { field, wording } => {
+                Self::new(Code::InvalidValue, wording.naming(&name_of(&field)))
             }
             error => ApiError::from(error).into(),
         }
@@ -152,12 +184,18 @@ pub(super) async fn reworded(response: Response) -> Response {
     let problem = serde_json::from_slice::<Problem>(&bytes).ok();
     match (parts.extensions.get::<Code>(), problem) {
         (Some(code), Some(problem)) => E2bError::of(*code, problem).into_response(),
-        _ => E2bError::new(parts.status, String::from_utf8_lossy(&bytes)).into_response(),
+        _ => {
+            let message = String::from_utf8_lossy(&bytes).into_owned();
+            let told = E2bError::new(Code::InvalidRequest, message);
+            E2bError { status: parts.status, code: None, retry_after_s: None, ..told }.into_response()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use warren_testkit::assert_error_column;
+
     use super::*;
 
     async fn told(response: Response) -> (u16, Failure, Option<String>) {
@@ -165,6 +203,16 @@ mod tests {
         let bytes = read_body(response.into_body(), MOST_ERROR_BYTES).await.unwrap();
         let retry = retry.map(|value| value.to_str().unwrap().to_owned());
         (status, serde_json::from_slice(&bytes).unwrap(), retry)
+    }
+
+    #[test]
+    fn the_table_of_errors_has_the_statuses_of_the_control_plane() {
+        assert_error_column("E2B control", |code| {
+            let error = E2bError::new(code, "");
+            let slug = error.slug.map(|slug| format!(" `{slug}`")).unwrap_or_default();
+            let again = if error.should_retry() == Some(true) { ", again" } else { "" };
+            format!("{}{slug}{again}", error.status().as_u16())
+        });
     }
 
     #[tokio::test]

@@ -5,8 +5,8 @@ use warren_core::SandboxId;
 
 use super::E2bError;
 use crate::extract::{no_json, says_json};
-use crate::limits::read_body;
 use crate::state::AppState;
+use warren_face::body::read_body;
 
 /// How much of a reader's complaint is repeated.
 const LONGEST_DETAIL: usize = 300;

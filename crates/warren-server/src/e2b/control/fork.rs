@@ -11,8 +11,8 @@ use warren_engine::{Acquired, EngineError, ForkOrder, Point};
 use super::create::{read_timeout, started};
 use super::{Body, E2bError, Id, Shown, answer, find, shown_as};
 use crate::auth::Caller;
-use crate::proxy::Address;
 use crate::state::AppState;
+use warren_face::address::Address;
 
 const USUAL_TIMEOUT_S: u64 = 15;
 const MOST_FORKS: u64 = 100;
@@ -65,11 +65,11 @@ async fn fork_each(
     order: ForkOrder,
     count: u64,
 ) -> Result<Vec<Result<Acquired, E2bError>>, E2bError> {
-    let engine = state.engine_of(caller);
+    let snapshots = state.engine.as_(caller).snapshots();
     let one = |from: Point| {
-        let (engine, order) = (&engine, order.clone());
+        let (snapshots, order) = (&snapshots, order.clone());
         async move {
-            let made = engine.fork(&caller.owner, &from, order).await?.pop();
+            let made = snapshots.fork(&from, order).await?.pop();
             let made = made.ok_or_else(|| E2bError::from(EngineError::ShuttingDown))?;
             started(state, caller, &made.sandbox).await?;
             Ok(made)
@@ -79,6 +79,6 @@ async fn fork_each(
     let from = first.sandbox.history.head.clone().map_or(Point::Sandbox(id), Point::Snapshot);
     let others = join_all((1..count).map(|_| one(from.clone()))).await;
     let forks: Vec<_> = std::iter::once(Ok(first)).chain(others).collect();
-    state.metrics.travel.forked(forks.iter().filter(|fork| fork.is_ok()).count());
+    state.counters.forked(forks.iter().filter(|fork| fork.is_ok()).count());
     Ok(forks)
 }

@@ -11,9 +11,9 @@ use super::create::{end, read_timeout};
 use super::{Body, E2bError, Id, Shown, answer, find, shown_as};
 use crate::auth::Caller;
 use crate::code;
-use crate::e2b::{Traits, templates};
-use crate::proxy::Address;
+use crate::e2b::{BY, Traits};
 use crate::state::AppState;
+use warren_face::address::Address;
 
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_RESUME_S: u64 = 15;
@@ -88,7 +88,7 @@ async fn go_on(
     let mut record = find(state, caller, id).await?;
     if shown_as(&record) == Some(Shown::Running) {
         let patch = Patch { least_ttl_s: Some(timeout_s), ..Patch::default() };
-        record = state.engine_of(caller).update_sandbox(&caller.owner, id, patch).await?;
+        record = state.engine.as_(caller).sandbox(id).update(patch).await?;
         // Unless its time was over before it got more.
         if shown_as(&record) == Some(Shown::Running) {
             return Ok((StatusCode::OK, Json(answer::sandbox(state, &record, address))));
@@ -107,16 +107,16 @@ async fn thaw(
     patch: Patch,
     memory: Option<bool>,
 ) -> Result<SandboxRecord, E2bError> {
-    let (engine, owner, id) = (state.engine_of(caller), &caller.owner, &record.id);
-    engine.update_sandbox(owner, id, patch).await?;
+    let sandbox = state.engine.as_(caller).sandbox(&record.id);
+    sandbox.update(patch).await?;
     if memory == Some(false) && shown_as(record) == Some(Shown::Paused) {
-        engine.stop(owner, id, StoppedFiles::Keep, &caller.name).await?;
+        sandbox.stop(StoppedFiles::Keep).await?;
     }
     let cold = memory == Some(false) || shown_as(record) == Some(Shown::PausedCold);
-    let record = engine.resume(owner, id).await?;
+    let record = sandbox.resume().await?;
     if cold {
-        code::warm(state, owner, id);
-        templates::start(state, caller, &record).await?;
+        code::warm(state, sandbox, &record, &Traits::of(&record).template);
+        state.engine.as_(caller).images().start(&record).await?;
     }
     Ok(record)
 }
@@ -154,21 +154,22 @@ pub(super) async fn pause(
     if shown_as(&record) != Some(Shown::Running) {
         return Err(E2bError::conflict(format!("{id} is paused already")));
     }
-    let engine = state.engine_of(&caller);
+    let sandbox = state.engine.as_(&caller).sandbox(&id);
     if body.require_healthy_guest == Some(true) {
         check_guest(&state, &caller, &id).await?;
     }
     if body.memory == Some(false) {
-        engine.stop(&caller.owner, &id, StoppedFiles::Keep, &caller.name).await?;
+        sandbox.stop(StoppedFiles::Keep).await?;
     } else {
-        engine.pause_after(&caller.owner, &id, DRAIN).await?;
+        sandbox.pause_after(DRAIN).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Whether somebody inside answers.
 async fn check_guest(state: &AppState, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
-    let asked = tokio::time::timeout(GUEST_PATIENCE, state.engine.processes(&caller.owner, id)).await;
+    let processes = state.engine.as_(caller).sandbox(id).processes();
+    let asked = tokio::time::timeout(GUEST_PATIENCE, processes.list()).await;
     if matches!(asked, Ok(Ok(_))) {
         return Ok(());
     }
@@ -191,12 +192,12 @@ pub(super) async fn set_timeout(
     let wrong = || E2bError::bad_request("timeout: say for how many seconds from now it is to live");
     let timeout_s = body.timeout.and_then(|timeout| u64::try_from(timeout).ok()).ok_or_else(wrong)?;
     running(&state, &caller, &id).await?;
-    let (engine, most_s) = (state.engine_of(&caller), state.settings.most_limits.lifetime_s);
+    let (sandbox, most_s) = (state.engine.as_(&caller).sandbox(&id), state.settings.most_limits.lifetime_s);
     if timeout_s == 0 {
-        engine.end_time(&caller.owner, &id).await?;
+        sandbox.end_time().await?;
     } else {
         let patch = Patch { ttl_s: Some(timeout_s.min(most_s)), ..Patch::default() };
-        engine.update_sandbox(&caller.owner, &id, patch).await?;
+        sandbox.update(patch).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -217,7 +218,7 @@ pub(super) async fn refresh(
     running(&state, &caller, &id).await?;
     let most_s = state.settings.most_limits.lifetime_s;
     let patch = Patch { least_ttl_s: Some(duration_s.clamp(1, most_s)), ..Patch::default() };
-    state.engine_of(&caller).update_sandbox(&caller.owner, &id, patch).await?;
+    state.engine.as_(&caller).sandbox(&id).update(patch).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -227,11 +228,12 @@ pub(crate) async fn wake(
     owner: &Owner,
     record: &SandboxRecord,
 ) -> Result<SandboxRecord, EngineError> {
+    let sandbox = state.engine_as(BY, owner).sandbox(&record.id);
     let most_s = state.settings.most_limits.lifetime_s;
     let ttl_s = Traits::of(record).timeout_s.max(LEAST_TIME_AFTER_WAKE_S).min(most_s);
     if record.spec.limits.lifetime_s != ttl_s {
         let patch = Patch { ttl_s: Some(ttl_s), ..Patch::default() };
-        state.engine.update_sandbox(owner, &record.id, patch).await?;
+        sandbox.update(patch).await?;
     }
-    state.engine.resume(owner, &record.id).await
+    sandbox.resume().await
 }

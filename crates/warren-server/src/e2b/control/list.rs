@@ -10,6 +10,7 @@ use warren_e2b::rest;
 use super::page::{Order, Token};
 use super::{E2bError, Shown, answer, shown_as};
 use crate::auth::Caller;
+use crate::e2b::BY;
 use crate::extract::Params;
 use crate::state::AppState;
 
@@ -110,7 +111,7 @@ async fn known(
     let mut request = PageRequest { limit: PageRequest::MOST, after: None };
     let mut known = Vec::new();
     loop {
-        let page = state.engine.sandboxes(owner, &filter, &request).await?;
+        let page = state.engine_as(BY, owner).sandboxes().list(&filter, &request).await?;
         known.extend(
             page.items.into_iter().filter_map(|record| shown_as(&record).map(|shown| (record, shown))),
         );

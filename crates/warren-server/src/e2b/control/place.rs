@@ -4,7 +4,7 @@ use axum::extract::Request;
 use http::header::HOST;
 
 use crate::config::Config;
-use crate::listener::{Arrival, Door};
+use warren_face::arrival::{Arrival, Door};
 
 const PREFIX: &str = "/e2b";
 

@@ -2,7 +2,6 @@ use axum::Json;
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 use warren_e2b::rest;
-use warren_engine::TakeSnapshot;
 
 use super::extract::parse_id;
 use super::list::{MOST, NEXT_TOKEN};
@@ -20,19 +19,13 @@ pub(super) async fn take(
     Id(id): Id,
     Body(body): Body<rest::TakeSnapshot>,
 ) -> Result<(StatusCode, Json<rest::SnapshotInfo>), E2bError> {
-    if let Some(name) = &body.name {
-        templates::check_snapshot_name(&caller.owner, name)?;
-    }
+    let name = templates::snapshot_name(&caller.owner, body.name.as_deref())?;
     let record = find(&state, &caller, &id).await?;
     if shown_as(&record) != Some(Shown::Running) {
         return Err(E2bError::conflict(format!("{id} is paused: connect to it first")));
     }
-    let own_name = templates::snapshot_name(&state, &caller.owner).await?;
-    let order = TakeSnapshot { name: Some(own_name), durable: true, session: None };
-    let taken = state.engine_of(&caller).take_snapshot(&caller.owner, &id, order).await?;
-    state.metrics.travel.took(&taken);
-    let name = body.name.as_deref();
-    let info = templates::keep_snapshot(&state, &caller, &record, &taken.snapshot.id, name).await?;
+    let (info, taken) = templates::keep_snapshot(&state, &caller, &id, name).await?;
+    state.counters.took(&taken);
     Ok((StatusCode::CREATED, Json(info)))
 }
 
@@ -48,7 +41,7 @@ pub(super) async fn list(
     // Of what is no sandbox there are none.
     let Ok(sandbox) = sandbox else { return Ok((HeaderMap::new(), Json(Vec::new()))) };
     let name = params.text("name");
-    let mut kept = templates::kept_snapshots(&state, &caller.owner).await?;
+    let mut kept = templates::kept_snapshots(&state, &caller).await?;
     kept.retain(|kept| {
         sandbox.as_ref().is_none_or(|sandbox| kept.sandbox == *sandbox) && is_named(kept, name)
     });

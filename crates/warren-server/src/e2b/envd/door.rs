@@ -14,8 +14,8 @@ use super::refusal::Refusal;
 use super::route::Route;
 use super::{Visitor, signature};
 use crate::e2b::{tokens, wake};
-use crate::listener::Acquaintance;
 use crate::state::AppState;
+use warren_face::gate;
 
 const TOKEN_HEADER: &str = "x-access-token";
 
@@ -32,11 +32,10 @@ pub(super) async fn admit(
     let shown = check(state, sandbox, route, head);
     let record = awake(state, record, shown.is_ok()).await?;
     if shown.is_ok() {
-        Acquaintance::of(&head.extensions, &record.owner);
-        state.fairness.turn(&record.owner).await;
+        gate::welcome(state, &head.extensions, &record.owner).await;
     }
     if *route != Route::Health {
-        shown.inspect_err(|_| state.metrics.auth_failed())?;
+        shown.inspect_err(|_| state.counters.auth_failed())?;
     }
     let user = named_user(&head.headers)?;
     Ok(Visitor::new(state, record, user))
@@ -54,7 +53,7 @@ fn check(state: &AppState, sandbox: &SandboxId, route: &Route, head: &Parts) -> 
 }
 
 fn is_token(token: &http::HeaderValue, state: &AppState, sandbox: &SandboxId) -> bool {
-    token.to_str().is_ok_and(|text| tokens::is_access_token(text, &state.ports.keys, sandbox))
+    token.to_str().is_ok_and(|text| tokens::is_access_token(text, &state.link_keys, sandbox))
 }
 
 /// A sandbox that rests goes on by itself at the first call; one that somebody paused is woken if that is wanted.
@@ -64,7 +63,7 @@ async fn awake(
     shown: bool,
 ) -> Result<Arc<SandboxRecord>, Refusal> {
     match record.status {
-        Status::Ready | Status::Syncing => Ok(record),
+        Status::Ready => Ok(record),
         Status::Paused if record.paused.as_ref().is_some_and(|paused| paused.by == PausedBy::Idleness) => {
             Ok(record)
         }

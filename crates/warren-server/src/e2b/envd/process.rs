@@ -44,13 +44,13 @@ pub(crate) async fn answer(visitor: Visitor, method: &str, request: Request) -> 
         "CloseStdin" => rpc::unary(at, request, |ask: CloseStdinRequest| input::close(at, ask)).await,
         _ => {
             let message = format!("process.Process has no method {method}");
-            Refusal::new(StatusCode::NOT_FOUND, message).told(&visitor.sandbox)
+            Refusal::new(StatusCode::NOT_FOUND, message).told(visitor.sandbox.id())
         }
     }
 }
 
 async fn list(visitor: &Visitor) -> Result<ListResponse, RpcError> {
-    let processes = visitor.engine.processes(&visitor.owner, &visitor.sandbox).await?;
+    let processes = visitor.sandbox.processes().list().await?;
     let running = processes.into_iter().filter(|process| process.exit.is_none());
     let whereabouts = Traits::own_env(&visitor.record);
     let shown = |process: Process| ProcessInfo {
@@ -65,7 +65,7 @@ async fn update(visitor: &Visitor, ask: UpdateRequest) -> Result<UpdateResponse,
     let process = selected(ask.process)?;
     let Some(size) = ask.pty.and_then(|pty| pty.size) else { return Ok(UpdateResponse {}) };
     let size = order::terminal_size(size)?;
-    let resized = visitor.engine.resize(&visitor.owner, &visitor.sandbox, process.clone(), size).await;
+    let resized = visitor.sandbox.processes().resize(process.clone(), size).await;
     resized.map(|()| UpdateResponse {}).map_err(|error| match error {
         EngineError::Refused(failure) if failure.code == FailureCode::WrongKind => {
             RpcError::new(Code::Internal, failure.message)
@@ -80,11 +80,12 @@ async fn signal(visitor: &Visitor, ask: SendSignalRequest) -> Result<SendSignalR
         Ok(signal @ (Signal::Sigkill | Signal::Sigterm)) => i32::from(signal),
         _ => return Err(RpcError::invalid("signal: SIGNAL_SIGKILL and SIGNAL_SIGTERM can be sent")),
     };
-    let sent = visitor.engine.signal(&visitor.owner, &visitor.sandbox, process.clone(), number, false).await;
+    let sent = visitor.sandbox.processes().signal(process.clone(), number, false).await;
     sent.map_err(|error| about(&process, error))?;
     if number == i32::from(Signal::Sigkill) {
         // Clients look at once whether it is gone. One that the kernel does not let go is not waited for.
-        let ended = visitor.engine.wait(&visitor.owner, &visitor.sandbox, process);
+        let processes = visitor.sandbox.processes();
+        let ended = processes.wait(process);
         tokio::time::timeout(LONGEST_DEATH, ended).await.ok();
     }
     Ok(SendSignalResponse {})
@@ -101,7 +102,7 @@ fn selected(selector: Option<ProcessSelector>) -> Result<guest::ProcessSelector,
 
 /// What is known of the one who is meant.
 async fn find(visitor: &Visitor, process: &guest::ProcessSelector) -> Result<Process, RpcError> {
-    let found = visitor.engine.process(&visitor.owner, &visitor.sandbox, process.clone()).await;
+    let found = visitor.sandbox.processes().get(process.clone()).await;
     found.map_err(|error| about(process, error))
 }
 

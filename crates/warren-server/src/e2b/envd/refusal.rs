@@ -3,11 +3,11 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::RETRY_AFTER;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
-use warren_core::{DenyReason, SandboxId};
+use warren_core::SandboxId;
 use warren_engine::EngineError;
 use warren_wire::guest::{Failure, FailureCode};
 
-use crate::error::ApiError;
+use crate::error::{self, ApiError, Code};
 
 /// Tells clients whether the same request may work later.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
@@ -97,63 +97,61 @@ impl Refusal {
 impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Self {
         match error {
-            EngineError::Refused(failure) => failure.into(),
-            EngineError::Denied {
-                reason: DenyReason::RollbackInProgress | DenyReason::StillCreating | DenyReason::StillSyncing,
-                ref id,
-                ..
-            } => Self::Told {
+            EngineError::Denied { ref id, .. } if error.is_changing() => Self::Told {
                 status: StatusCode::SERVICE_UNAVAILABLE,
                 message: format!("{id} is busy: {error}"),
                 retry_after_s: Some(1),
             },
-            EngineError::NotFound { .. } | EngineError::Denied { .. } | EngineError::SandboxEnded { .. } => {
-                Self::NoSandbox
+            error if error.is_absent() => Self::NoSandbox,
+            EngineError::Refused(failure) if is_full(&failure) => {
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, failure.message)
             }
-            EngineError::DiskLow { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
             error => ApiError::from(error).into(),
         }
-    }
-}
-
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Self {
-        let status = match failure.code {
-            FailureCode::NotFound => StatusCode::NOT_FOUND,
-            FailureCode::Invalid | FailureCode::WrongKind | FailureCode::AlreadyExists => {
-                StatusCode::BAD_REQUEST
-            }
-            FailureCode::PermissionDenied => StatusCode::FORBIDDEN,
-            FailureCode::Exhausted if failure.errno.is_some_and(|errno| NO_SPACE.contains(&errno)) => {
-                StatusCode::INSUFFICIENT_STORAGE
-            }
-            FailureCode::Unsupported | FailureCode::Ended | FailureCode::Exhausted | FailureCode::Io => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
-        };
-        Self::new(status, failure.message)
     }
 }
 
 impl From<ApiError> for Refusal {
     fn from(error: ApiError) -> Self {
         error.log();
-        let problem = error.problem();
-        // A value that cannot be used is a bad request to these clients.
-        let status = match error.status() {
-            StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
-            status => status,
-        };
+        if matches!(error.code(), Code::SandboxNotFound | Code::SandboxEnded) {
+            return Self::NoSandbox;
+        }
+        let (status, problem) = (status_of(error.code()), error.problem());
         Self::Told { status, message: problem.detail, retry_after_s: problem.retry_after_s }
     }
 }
 
+/// The status that these clients know for a code.
+fn status_of(code: Code) -> StatusCode {
+    match code {
+        Code::WrongKind | Code::AlreadyExists => StatusCode::BAD_REQUEST,
+        Code::Unsupported | Code::ProcessEnded | Code::SandboxExhausted | Code::SandboxIo => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+        Code::DiskLow => StatusCode::INSUFFICIENT_STORAGE,
+        // A value that cannot be used is a bad request to these clients.
+        code => match error::status_of(code) {
+            StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
+            status => status,
+        },
+    }
+}
+
+/// Whether the sandbox has no room left for files.
+fn is_full(failure: &Failure) -> bool {
+    failure.code == FailureCode::Exhausted && failure.errno.is_some_and(|errno| NO_SPACE.contains(&errno))
+}
+
 #[cfg(test)]
 mod tests {
+    use warren_testkit::assert_error_column;
+
     use super::*;
 
     fn status_of(code: FailureCode, errno: Option<i32>) -> u16 {
-        let refusal = Refusal::from(Failure { errno, ..Failure::new(code, "") });
+        let failure = Failure { errno, ..Failure::new(code, "") };
+        let refusal = Refusal::from(EngineError::Refused(failure));
         refusal.told(&SandboxId::from_random([1; 16])).status().as_u16()
     }
 
@@ -170,6 +168,14 @@ mod tests {
             (status_of(FailureCode::Exhausted, Some(24)), status_of(FailureCode::Io, Some(5))),
             (500, 500)
         );
+    }
+
+    #[test]
+    fn the_table_of_errors_has_the_statuses_of_files() {
+        let id = SandboxId::from_random([1; 16]);
+        assert_error_column("E2B files", |code| {
+            Refusal::from(ApiError::new(code, "")).told(&id).status().as_u16().to_string()
+        });
     }
 
     #[test]

@@ -161,7 +161,7 @@ where
             terms.codec.encode(&message, &mut bytes);
             terms.answer(Form::Plain, Body::from(bytes.freeze()))
         }
-        Err(RpcError::Gone) => Refusal::NoSandbox.told(&visitor.sandbox),
+        Err(RpcError::Gone) => Refusal::NoSandbox.told(visitor.sandbox.id()),
         Err(error) => error.plain_answer(),
     }
 }
@@ -210,7 +210,7 @@ where
             let body = StreamBody::new(terms.codec, messages, pulse, deadline, &visitor.state.shutdown);
             terms.answer(Form::Stream, Body::new(body))
         }
-        Err(RpcError::Gone) => Refusal::NoSandbox.told(&visitor.sandbox),
+        Err(RpcError::Gone) => Refusal::NoSandbox.told(visitor.sandbox.id()),
         Err(error) => terms.ended(error),
     }
 }
@@ -244,7 +244,7 @@ where
             write_end(None, &mut bytes);
             terms.answer(Form::Stream, Body::from(bytes.freeze()))
         }
-        Err(RpcError::Gone) => Refusal::NoSandbox.told(&visitor.sandbox),
+        Err(RpcError::Gone) => Refusal::NoSandbox.told(visitor.sandbox.id()),
         Err(error) => terms.ended(error),
     }
 }

@@ -8,10 +8,11 @@ use warren_e2b::signature::{Operation, sign};
 
 use super::refusal::Refusal;
 use super::{answer_for, cors};
-use crate::auth::{self, Peer};
 use crate::e2b::tokens;
 use crate::extract::Params;
 use crate::state::AppState;
+use warren_face::arrival::Peer;
+use warren_face::gate;
 
 /// What a query says of its signature.
 struct Signed {
@@ -43,7 +44,7 @@ impl Signed {
 
     /// Whether the sandbox's token made it. Takes as long for a wrong one as for a right one.
     fn is_by(&self, state: &AppState, sandbox: &SandboxId) -> bool {
-        tokens::access_tokens(&state.ports.keys, sandbox).iter().any(|token| {
+        tokens::access_tokens(&state.link_keys, sandbox).iter().any(|token| {
             let right = sign(&self.path, self.operation, &self.user, token, self.expires_unix_s);
             right.as_bytes().ct_eq(self.signature.as_bytes()).into()
         })
@@ -90,7 +91,7 @@ pub(crate) async fn shared(state: &AppState, request: Request) -> Result<Respons
 
 /// Nobody's signature. Whoever tries many of them is slowed down.
 fn unknown(state: &AppState, peer: Option<Peer>) -> Response {
-    let error = auth::refuse(state, peer);
+    let error = gate::refuse(state, peer);
     let refusal = match error.problem().retry_after_s {
         Some(_) => Refusal::from(error),
         None => Refusal::unauthenticated("invalid signature"),

@@ -1,15 +1,13 @@
 use std::sync::Arc;
 
-use warren_core::{FileDeed, Owner, SandboxId, SandboxRecord};
-use warren_engine::{Engine, EngineError, FileWork};
+use warren_core::{FileDeed, SandboxRecord};
+use warren_engine::{EngineError, FileWork, Sandbox};
 use warren_wire::guest::{ByteString, Detail, FileCall, FileEntry, FileOperation};
 
 use super::path::Named;
 use super::refusal::Refusal;
+use crate::e2b::BY;
 use crate::state::AppState;
-
-/// By whom the journal says that something was done.
-const BY: &str = "e2b";
 
 /// Extended attributes that clients know as a file's metadata.
 pub(crate) const METADATA_PREFIX: &str = "user.e2b.";
@@ -18,9 +16,7 @@ pub(crate) const METADATA_PREFIX: &str = "user.e2b.";
 #[derive(Clone)]
 pub(crate) struct Visitor {
     pub(crate) state: AppState,
-    pub(crate) engine: Engine,
-    pub(crate) owner: Owner,
-    pub(crate) sandbox: SandboxId,
+    pub(crate) sandbox: Sandbox,
     /// Whom they act as. Absent: the sandbox's default user.
     pub(crate) user: Option<ByteString>,
     /// The sandbox as it was at the door.
@@ -29,15 +25,8 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     pub(super) fn new(state: &AppState, record: Arc<SandboxRecord>, user: Option<ByteString>) -> Self {
-        let engine = state.engine.by(BY);
-        Self {
-            state: state.clone(),
-            engine,
-            owner: record.owner.clone(),
-            sandbox: record.id.clone(),
-            user,
-            record,
-        }
+        let sandbox = state.engine_as(BY, &record.owner).sandbox(&record.id);
+        Self { state: state.clone(), sandbox, user, record }
     }
 
     /// A call with root's rights in the user's name.
@@ -54,7 +43,7 @@ impl Visitor {
     /// What is at a path, with what clients want to know of it.
     pub(super) async fn stat(&self, path: ByteString, follow: bool) -> Result<FileEntry, EngineError> {
         let operation = FileOperation::Stat { path, follow, detail: Some(detail()) };
-        self.engine.stat(&self.owner, &self.sandbox, self.call(operation)).await
+        self.sandbox.files().stat(self.call(operation)).await
     }
 
     /// Begins what is one change to whoever asked, of however many calls.
@@ -65,7 +54,7 @@ impl Visitor {
         to: Option<&ByteString>,
     ) -> Result<FileWork, EngineError> {
         let to = to.map(ByteString::to_text);
-        self.engine.begin_files(&self.owner, &self.sandbox, deed, &path.to_text(), to.as_deref()).await
+        self.sandbox.files().begin(deed, &path.to_text(), to.as_deref()).await
     }
 
     /// Makes a change that has no answer of its own.

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use warren_core::network::{Cidr, NetworkRule, Target};
-use warren_core::{Host, HostName, NetworkMode, NetworkPolicy};
+use warren_core::{Host, HostName, NetworkMode, NetworkPolicy, PolicyField};
 use warren_e2b::rest::{NetworkConfig, NetworkUpdate};
 use warren_engine::NetworkSettings;
 
@@ -60,9 +60,12 @@ impl<'a> Wish<'a> {
         };
         policy.limits = ground.settings.default.limits;
         policy.validate(&ground.settings.exceptions).map_err(|error| {
-            let (own, theirs) =
-                if error.field() == "allow" { ("allow", "allowOut") } else { ("deny", "denyOut") };
-            E2bError::bad_request(error.to_string().replacen(own, theirs, 1))
+            let field = match error.field {
+                PolicyField::Allow => "allowOut".to_owned(),
+                PolicyField::Deny => "denyOut".to_owned(),
+                other => other.to_string(),
+            };
+            E2bError::bad_request(format!("{field}: {}", error.fault))
         })?;
         Ok(policy)
     }

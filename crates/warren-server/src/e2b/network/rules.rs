@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use warren_core::Owner;
 use warren_core::network::{NetworkRule, SecretName};
 use warren_e2b::rest::Rule;
-use warren_engine::Engine;
+use warren_engine::Secrets;
 
 use super::policy::{domain, shown};
 use crate::e2b::control::E2bError;
@@ -31,22 +30,16 @@ struct Transform {
 }
 
 /// Keeps the values, and says by which names a policy gets them. Either all are kept or none.
-pub(super) async fn keep(
-    engine: &Engine,
-    owner: &Owner,
-    rules: Option<&Rules>,
-) -> Result<Vec<SecretName>, E2bError> {
+pub(super) async fn keep(secrets: &Secrets, rules: Option<&Rules>) -> Result<Vec<SecretName>, E2bError> {
     let mut kept = Vec::new();
     for transform in rules.map(read).transpose()?.unwrap_or_default() {
         let Transform { domain, headers } = transform;
         let text = domain.to_string();
-        match engine.keep_transform(owner, vec![domain], headers).await {
+        match secrets.keep_transform(vec![domain], headers).await {
             Ok(name) => kept.push(name),
             Err(error) => {
-                engine.drop_transforms(owner, &kept).await?;
-                let error = E2bError::from(error).failure();
-                let status = http::StatusCode::from_u16(error.code).unwrap_or(http::StatusCode::BAD_REQUEST);
-                return Err(E2bError::new(status, format!("rules: `{text}`: {}", error.message)));
+                secrets.drop_transforms(&kept).await?;
+                return Err(E2bError::from(error).about(&format!("rules: `{text}`")));
             }
         }
     }

@@ -1,19 +1,16 @@
 //! What clients ask of templates.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
-use warren_core::Owner;
+use warren_core::{BuildId, BuildRecord, ByteSize, Cpus, ImageRecord, ImageRef, StartCommands, check_tag};
 use warren_e2b::rest::templates as rest;
+use warren_engine::{NewBuild, Recipe};
 
-use super::book::{Book, NewBuild, Template, missing, tags_or_default};
-use super::reference::{Reference, build_id, check_tag, new_name, template_id};
+use super::error::missing;
 use super::show::{self, Shown};
-use super::store::Books;
-use super::{build, resolve};
+use super::{base, resolve, steps};
 use crate::auth::Caller;
 use crate::e2b::control::{Body, E2bError};
 use crate::extract::Params;
@@ -22,6 +19,9 @@ use crate::state::AppState;
 /// Templates of one page.
 const PAGE: u64 = 100;
 
+/// The user who builds, where nobody is named.
+const USER: &str = "user";
+
 pub(super) async fn request_build(
     State(state): State<AppState>,
     caller: Caller,
@@ -29,25 +29,23 @@ pub(super) async fn request_build(
 ) -> Result<(StatusCode, Json<rest::RequestedBuild>), E2bError> {
     let named = body.name.or(body.alias).filter(|name| !name.trim().is_empty());
     let named = named.ok_or_else(|| E2bError::bad_request("name: a template needs a name"))?;
-    let named = new_name(&named, caller.owner.as_str())?;
+    let named = ImageRef::new_name(&named, &caller.owner)?;
     let mut tags: Vec<String> = named.tag.into_iter().chain(body.tags.unwrap_or_default()).collect();
     tags.iter().try_for_each(|tag| check_tag(tag))?;
     tags.dedup();
-    let tags = tags_or_default(tags);
+    if tags.is_empty() {
+        tags.push(warren_core::DEFAULT_TAG.to_owned());
+    }
     let new = NewBuild {
-        template: template_id(state.random.bits()),
-        build: build_id(state.random.bits()),
-        name: Some(named.name.clone()),
+        name: named.name.clone(),
         tags: tags.clone(),
-        cpus: body.cpu_count,
-        memory_mb: body.memory_mb,
-        now: state.clock.unix_ms(),
+        cpus: body.cpu_count.map(|count| Cpus::from_milli(count.saturating_mul(1000))),
+        memory: body.memory_mb.map(ByteSize::mib),
     };
-    let build_id = new.build.clone();
-    let template_id = Books::change(&state, &caller.owner, move |book| book.announce(new)).await?;
+    let (template, build) = state.engine.as_(&caller).images().announce(new).await?;
     let requested = rest::RequestedBuild {
-        template_id,
-        build_id,
+        template_id: template.to_string(),
+        build_id: build.to_string(),
         public: false,
         names: vec![format!("{}/{}", caller.owner, named.name)],
         tags,
@@ -62,7 +60,15 @@ pub(super) async fn start_build(
     Path((template, id)): Path<(String, String)>,
     Body(body): Body<rest::StartBuild>,
 ) -> Result<StatusCode, E2bError> {
-    build::begin(&state, &caller, (&template, &id), body).await?;
+    let recipe = Recipe {
+        base: base::find(&state, &caller, &body).await?,
+        user: Some(USER.to_owned()),
+        steps: steps::read(body.steps.as_deref().unwrap_or_default())?,
+        start: StartCommands::new(body.start_cmd, body.ready_cmd),
+        force: body.force.unwrap_or_default(),
+    };
+    let build = id.parse::<BuildId>().map_err(|_| no_build(&id))?;
+    state.engine.as_(&caller).images().begin(&template, &build, recipe).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -72,17 +78,17 @@ pub(super) async fn build_status(
     Path((template, id)): Path<(String, String)>,
     params: Params,
 ) -> Result<Json<rest::BuildInfo>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    let (template, found) = find(&book, &caller.owner, &template)?;
-    let build = found.builds.get(&id).ok_or_else(|| no_build(&id))?;
-    let job = state.books.jobs.find(&caller.owner, &id);
+    let found = find(&state, &caller, &template).await?;
+    let (id, build) = build_of(&found, &id)?;
+    let log = state.engine.as_(&caller).images().log(&id);
     let wanted = show::wanted(&params, "logsOffset", 100)?;
+    let lines = log.as_ref().map(|log| log.lines(wanted)).unwrap_or_default();
     Ok(Json(rest::BuildInfo {
         logs: Vec::new(),
-        log_entries: job.as_ref().map(|job| job.lines(wanted)).unwrap_or_default(),
-        template_id: template.clone(),
-        build_id: id,
-        status: show::status(build, job.as_deref()),
+        log_entries: lines.into_iter().map(show::line).collect(),
+        template_id: found.id.to_string(),
+        build_id: id.to_string(),
+        status: show::status(build, log.as_deref()),
         reason: show::reason(build),
     }))
 }
@@ -93,12 +99,17 @@ pub(super) async fn build_logs(
     Path((template, id)): Path<(String, String)>,
     params: Params,
 ) -> Result<Json<rest::BuildLogs>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    let (_, found) = find(&book, &caller.owner, &template)?;
-    found.builds.get(&id).ok_or_else(|| no_build(&id))?;
-    let job = state.books.jobs.find(&caller.owner, &id);
-    let logs = job.map(|job| show::page_of_log(&job, &params)).transpose()?.unwrap_or_default();
+    let found = find(&state, &caller, &template).await?;
+    let (id, _) = build_of(&found, &id)?;
+    let log = state.engine.as_(&caller).images().log(&id);
+    let logs = log.map(|log| show::page_of_log(&log, &params)).transpose()?.unwrap_or_default();
     Ok(Json(rest::BuildLogs { logs }))
+}
+
+fn build_of<'a>(image: &'a ImageRecord, id: &str) -> Result<(BuildId, &'a BuildRecord), E2bError> {
+    let parsed = id.parse::<BuildId>().ok();
+    let found = parsed.and_then(|id| image.builds.get(&id).map(|build| (id, build)));
+    found.ok_or_else(|| no_build(id))
 }
 
 fn no_build(id: &str) -> E2bError {
@@ -107,18 +118,15 @@ fn no_build(id: &str) -> E2bError {
 }
 
 /// A template of the owner's, by its name or id.
-fn find<'a>(book: &'a Book, owner: &Owner, text: &str) -> Result<(&'a String, &'a Template), E2bError> {
-    let reference = own(owner, text)?;
-    book.find(&reference.name).ok_or_else(|| missing(&reference.name))
+pub(super) async fn find(state: &AppState, caller: &Caller, text: &str) -> Result<ImageRecord, E2bError> {
+    let reference = own(caller, text)?;
+    Ok(state.engine.as_(caller).images().get(&reference.name).await?)
 }
 
 /// What a path names, if it may be the owner's.
-fn own(owner: &Owner, text: &str) -> Result<Reference, E2bError> {
-    let reference = Reference::parse(text)?;
-    match &reference.owner {
-        Some(named) if named != owner.as_str() => Err(missing(&reference.name)),
-        _ => Ok(reference),
-    }
+pub(super) fn own(caller: &Caller, text: &str) -> Result<ImageRef, E2bError> {
+    let reference: ImageRef = text.parse()?;
+    if reference.may_be_of(&caller.owner) { Ok(reference) } else { Err(missing(&reference.name)) }
 }
 
 /// A name that stands for a template of the server's is one that exists, too.
@@ -127,46 +135,19 @@ pub(super) async fn alias(
     caller: Caller,
     Path(alias): Path<String>,
 ) -> Result<Json<rest::AliasInfo>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    if let Ok((id, _)) = find(&book, &caller.owner, &alias) {
-        return Ok(Json(rest::AliasInfo { template_id: id.clone(), public: false }));
+    if let Ok(image) = find(&state, &caller, &alias).await {
+        return Ok(Json(rest::AliasInfo { template_id: image.id.to_string(), public: false }));
     }
-    let choice = resolve::resolve(&state, &caller, &alias).await?;
+    let choice = resolve(&state, &caller, &alias).await?;
     Ok(Json(rest::AliasInfo { template_id: choice.id, public: true }))
-}
-
-pub(super) async fn assign_tags(
-    State(state): State<AppState>,
-    caller: Caller,
-    Body(body): Body<rest::AssignTags>,
-) -> Result<(StatusCode, Json<rest::AssignedTags>), E2bError> {
-    let target = own(&caller.owner, &body.target)?;
-    if body.tags.is_empty() {
-        return Err(E2bError::bad_request("tags: name at least one"));
-    }
-    body.tags.iter().try_for_each(|tag| check_tag(tag))?;
-    let (tags, now) = (body.tags.clone(), state.clock.unix_ms());
-    let build_id = Books::change(&state, &caller.owner, move |book| book.tag(&target, &tags, now)).await?;
-    Ok((StatusCode::CREATED, Json(rest::AssignedTags { tags: body.tags, build_id })))
-}
-
-pub(super) async fn delete_tags(
-    State(state): State<AppState>,
-    caller: Caller,
-    Body(body): Body<rest::DeleteTags>,
-) -> Result<StatusCode, E2bError> {
-    let target = own(&caller.owner, &body.name)?;
-    let now = state.clock.unix_ms();
-    Books::change(&state, &caller.owner, move |book| book.untag(&target.name, &body.tags, now)).await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn list(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Result<Json<Vec<rest::Template>>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    Ok(Json(Shown::new(&state, &caller.owner).all(&book)))
+    let images = state.engine.as_(&caller).images().list().await?;
+    Ok(Json(Shown::new(&state, &caller).all(&images)))
 }
 
 /// The newest first. A page's token is the id of its last template.
@@ -176,8 +157,8 @@ pub(super) async fn list_pages(
     params: Params,
 ) -> Result<Response, E2bError> {
     let limit = usize::try_from(params.number("limit", 1, PAGE)?.unwrap_or(PAGE)).unwrap_or(usize::MAX);
-    let book = Books::of(&state, &caller.owner).await?;
-    let mut all = Shown::new(&state, &caller.owner).all(&book);
+    let images = state.engine.as_(&caller).images().list().await?;
+    let mut all = Shown::new(&state, &caller).all(&images);
     if let Some(token) = params.text("nextToken") {
         let wrong = || E2bError::bad_request("nextToken: it is not one of this list");
         let place = all.iter().position(|template| template.template_id == token).ok_or_else(wrong)?;
@@ -204,9 +185,8 @@ pub(super) async fn get(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<rest::TemplateWithBuilds>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    let (id, template) = find(&book, &caller.owner, &name)?;
-    Ok(Json(Shown::new(&state, &caller.owner).with_builds(id, template)))
+    let image = find(&state, &caller, &name).await?;
+    Ok(Json(Shown::new(&state, &caller).with_builds(&image)))
 }
 
 pub(super) async fn delete(
@@ -214,9 +194,8 @@ pub(super) async fn delete(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<StatusCode, E2bError> {
-    let reference = own(&caller.owner, &name)?;
-    let now = state.clock.unix_ms();
-    Books::change(&state, &caller.owner, move |book| book.delete(&reference, now)).await?;
+    let reference = own(&caller, &name)?;
+    state.engine.as_(&caller).images().remove(&reference).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -227,75 +206,12 @@ pub(super) async fn update(
     Path(name): Path<String>,
     Body(body): Body<rest::UpdateTemplate>,
 ) -> Result<Json<rest::UpdatedTemplate>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    let (_, template) = find(&book, &caller.owner, &name)?;
+    let image = find(&state, &caller, &name).await?;
     if body.public == Some(true) {
         let message =
             "public: templates are their owner's alone here; an administrator can import one for everybody";
         return Err(E2bError::bad_request(message));
     }
-    let names = template.name.iter().map(|name| format!("{}/{name}", caller.owner)).collect();
+    let names = image.name.iter().map(|name| format!("{}/{name}", caller.owner)).collect();
     Ok(Json(rest::UpdatedTemplate { names }))
-}
-
-pub(super) async fn tags(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(name): Path<String>,
-) -> Result<Json<Vec<rest::TemplateTag>>, E2bError> {
-    let book: Arc<Book> = Books::of(&state, &caller.owner).await?;
-    let (_, template) = find(&book, &caller.owner, &name)?;
-    Ok(Json(show::tags(template)))
-}
-
-pub(super) async fn count_tags(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(name): Path<String>,
-) -> Result<Json<rest::TagsCount>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    let (_, template) = find(&book, &caller.owner, &name)?;
-    Ok(Json(rest::TagsCount { total: template.tags.len() }))
-}
-
-pub(super) async fn tag_exists(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(name): Path<String>,
-    params: Params,
-) -> Result<Json<rest::TagExists>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    let (_, template) = find(&book, &caller.owner, &name)?;
-    let normalized_tag = params.text("tag").unwrap_or_default().trim().to_ascii_lowercase();
-    check_tag(&normalized_tag)?;
-    Ok(Json(rest::TagExists { exists: template.tags.contains_key(&normalized_tag), normalized_tag }))
-}
-
-pub(super) async fn tag_groups(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(name): Path<String>,
-    params: Params,
-) -> Result<Json<rest::TagGroups>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    let (_, template) = find(&book, &caller.owner, &name)?;
-    let wanted = params.text("search").unwrap_or_default().to_ascii_lowercase();
-    let tags = template.tags.keys().filter(|tag| tag.contains(&wanted));
-    let group = |tag: &String| rest::TagGroup {
-        tag: tag.clone(),
-        assignments: show::assignments(template, tag),
-        has_more: false,
-    };
-    Ok(Json(rest::TagGroups { tags: tags.map(group).collect(), next_cursor: None }))
-}
-
-/// Only the last assignment of a tag is remembered.
-pub(super) async fn tag_assignments(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path((name, tag)): Path<(String, String)>,
-) -> Result<Json<rest::TagAssignments>, E2bError> {
-    let book = Books::of(&state, &caller.owner).await?;
-    let (_, template) = find(&book, &caller.owner, &name)?;
-    Ok(Json(rest::TagAssignments { data: show::assignments(template, &tag), next_cursor: None }))
 }

@@ -1,7 +1,7 @@
 use axum::Router;
 use axum::routing::{get, patch, post, put};
 
-use super::{handlers, upload};
+use super::{handlers, tags, upload};
 use crate::state::AppState;
 
 /// What needs a key. A name in a path is one segment, however many signs of it are percent-encoded.
@@ -13,12 +13,12 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/templates/{template}/builds/{build}/logs", get(handlers::build_logs))
         .route("/templates/{template}/files/{hash}", get(upload::ask))
         .route("/templates/aliases/{alias}", get(handlers::alias))
-        .route("/templates/tags", post(handlers::assign_tags).delete(handlers::delete_tags))
-        .route("/templates/{template}/tags", get(handlers::tags))
-        .route("/templates/{template}/tags/count", get(handlers::count_tags))
-        .route("/templates/{template}/tags/exists", get(handlers::tag_exists))
-        .route("/templates/{template}/tags/groups", get(handlers::tag_groups))
-        .route("/templates/{template}/tags/{tag}/assignments", get(handlers::tag_assignments))
+        .route("/templates/tags", post(tags::assign).delete(tags::delete))
+        .route("/templates/{template}/tags", get(tags::list))
+        .route("/templates/{template}/tags/count", get(tags::count))
+        .route("/templates/{template}/tags/exists", get(tags::exists))
+        .route("/templates/{template}/tags/groups", get(tags::groups))
+        .route("/templates/{template}/tags/{tag}/assignments", get(tags::assignments))
         .route("/templates", get(handlers::list))
         .route("/v2/templates", get(handlers::list_pages))
         .route("/default-templates", get(handlers::defaults))

@@ -1,12 +1,12 @@
 //! Templates as clients read them.
 
-use warren_core::{Owner, TemplateInfo};
+use warren_core::{BuildId, BuildOutcome, BuildRecord, ImageRecord, Owner, Tag, TemplateInfo};
 use warren_e2b::ENVD_VERSION;
 use warren_e2b::rest::templates as rest;
+use warren_engine::{BuildLog, Images, LogLevel, LogLine, WantedLines};
 
-use super::book::{Book, Build, Outcome, Template};
-use super::jobs::{Job, Wanted};
-use super::resolve;
+use super::error::message;
+use crate::auth::Caller;
 use crate::convert::rfc3339;
 use crate::e2b::control::E2bError;
 use crate::extract::Params;
@@ -18,65 +18,60 @@ const NO_BUILD: &str = "00000000-0000-0000-0000-000000000000";
 /// How an owner's templates look.
 pub(super) struct Shown<'a> {
     state: &'a AppState,
+    images: Images,
     owner: &'a Owner,
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn new(state: &'a AppState, owner: &'a Owner) -> Self {
-        Self { state, owner }
+    pub(super) fn new(state: &'a AppState, caller: &'a Caller) -> Self {
+        Self { state, images: state.engine.as_(caller).images(), owner: &caller.owner }
     }
 
-    /// The newest first.
-    pub(super) fn all(&self, book: &Book) -> Vec<rest::Template> {
-        let mut all: Vec<(u64, rest::Template)> = book
-            .templates
-            .iter()
-            .map(|(id, template)| (template.created_unix_ms, self.one(id, template)))
-            .collect();
-        all.sort_by(|one, other| (other.0, &other.1.template_id).cmp(&(one.0, &one.1.template_id)));
-        all.into_iter().map(|(_, template)| template).collect()
+    pub(super) fn all(&self, images: &[ImageRecord]) -> Vec<rest::Template> {
+        images.iter().map(|image| self.one(image)).collect()
     }
 
-    fn one(&self, id: &str, template: &Template) -> rest::Template {
+    fn one(&self, image: &ImageRecord) -> rest::Template {
         let limits = &self.state.settings.default_limits;
-        let newest = template.newest();
-        let status = newest.map_or(rest::BuildStatus::Waiting, |(id, build)| {
-            status(build, self.state.books.jobs.find(self.owner, id).as_deref())
-        });
-        let (spawn_count, last_spawned) = self.state.books.uses_of(self.owner, id);
+        let newest = image.newest();
+        let (spawn_count, last_spawned) = self.images.uses_of(image);
         rest::Template {
-            template_id: id.to_owned(),
-            build_id: newest.map_or(NO_BUILD, |(id, _)| id).to_owned(),
-            cpu_count: resolve::cpus(template).unwrap_or(limits.cpus).visible(),
-            memory_mb: template.memory_mb.unwrap_or(limits.memory.0 >> 20),
+            template_id: image.id.to_string(),
+            build_id: newest.map_or_else(|| NO_BUILD.to_owned(), |(id, _)| id.to_string()),
+            cpu_count: image.cpus.unwrap_or(limits.cpus).visible(),
+            memory_mb: image.memory.unwrap_or(limits.memory).0 >> 20,
             disk_size_mb: limits.disk.0 >> 20,
             // Owners are apart from one another.
             public: false,
-            aliases: template.name.iter().cloned().collect(),
-            names: template.name.iter().map(|name| format!("{}/{name}", self.owner)).collect(),
-            created_at: rfc3339(template.created_unix_ms),
-            updated_at: rfc3339(template.updated_unix_ms),
+            aliases: image.name.iter().cloned().collect(),
+            names: image.name.iter().map(|name| format!("{}/{name}", self.owner)).collect(),
+            created_at: rfc3339(image.created_unix_ms),
+            updated_at: rfc3339(image.updated_unix_ms),
             created_by: None,
             last_spawned_at: last_spawned.map(rfc3339),
             spawn_count,
-            build_count: template.build_count,
+            build_count: image.build_count,
             envd_version: ENVD_VERSION.to_owned(),
-            build_status: status,
+            build_status: newest.map_or(rest::BuildStatus::Waiting, |(id, build)| self.status(id, build)),
         }
     }
 
-    pub(super) fn with_builds(&self, id: &str, template: &Template) -> rest::TemplateWithBuilds {
-        let shown = self.one(id, template);
-        let one = |(id, build): (&String, &Build)| rest::Build {
-            build_id: id.clone(),
-            status: status(build, self.state.books.jobs.find(self.owner, id).as_deref()),
+    fn status(&self, id: &BuildId, build: &BuildRecord) -> rest::BuildStatus {
+        status(build, self.images.log(id).as_deref())
+    }
+
+    pub(super) fn with_builds(&self, image: &ImageRecord) -> rest::TemplateWithBuilds {
+        let shown = self.one(image);
+        let one = |(id, build): (&BuildId, &BuildRecord)| rest::Build {
+            build_id: id.to_string(),
+            status: self.status(id, build),
             created_at: rfc3339(build.created_unix_ms),
             updated_at: rfc3339(build.created_unix_ms),
             cpu_count: shown.cpu_count,
             memory_mb: shown.memory_mb,
             envd_version: ENVD_VERSION.to_owned(),
         };
-        let mut builds: Vec<rest::Build> = template.builds.iter().map(one).collect();
+        let mut builds: Vec<rest::Build> = image.builds.iter().map(one).collect();
         builds.sort_by(|one, other| other.created_at.cmp(&one.created_at));
         rest::TemplateWithBuilds { template: shown, builds }
     }
@@ -106,43 +101,58 @@ pub(super) fn default(state: &AppState, info: &TemplateInfo) -> rest::Template {
     }
 }
 
-pub(super) fn status(build: &Build, job: Option<&Job>) -> rest::BuildStatus {
+pub(super) fn status(build: &BuildRecord, log: Option<&BuildLog>) -> rest::BuildStatus {
     match &build.outcome {
-        Outcome::Waiting => rest::BuildStatus::Waiting,
-        Outcome::Begun if job.is_some_and(Job::is_running) => rest::BuildStatus::Building,
-        Outcome::Begun => rest::BuildStatus::Waiting,
-        Outcome::Ready(_) => rest::BuildStatus::Ready,
-        Outcome::Failed { .. } => rest::BuildStatus::Error,
+        BuildOutcome::Waiting => rest::BuildStatus::Waiting,
+        BuildOutcome::Begun { .. } if log.is_some_and(BuildLog::is_running) => rest::BuildStatus::Building,
+        BuildOutcome::Begun { .. } => rest::BuildStatus::Waiting,
+        BuildOutcome::Ready(_) => rest::BuildStatus::Ready,
+        BuildOutcome::Failed(_) => rest::BuildStatus::Error,
     }
 }
 
-pub(super) fn reason(build: &Build) -> Option<rest::BuildReason> {
-    let Outcome::Failed { message, step } = &build.outcome else { return None };
-    let step = Some(step.clone()).filter(|step| !step.is_empty());
-    Some(rest::BuildReason { message: message.clone(), step })
+pub(super) fn reason(build: &BuildRecord) -> Option<rest::BuildReason> {
+    let BuildOutcome::Failed(failure) = &build.outcome else { return None };
+    let step = Some(failure.step.clone()).filter(|step| !step.is_empty());
+    Some(rest::BuildReason { message: message(failure), step })
 }
 
 /// Which lines of a log a request asks for.
-pub(super) fn wanted(params: &Params, offset: &'static str, most: u64) -> Result<Wanted, E2bError> {
+pub(super) fn wanted(params: &Params, offset: &'static str, most: u64) -> Result<WantedLines, E2bError> {
     let number = |name, most| params.number(name, 0, most);
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    Ok(Wanted {
+    Ok(WantedLines {
         offset: count(number(offset, u64::MAX)?.unwrap_or(0)),
         limit: count(number("limit", most)?.unwrap_or(most)),
-        least: params.text("level").map_or(Ok(rest::LogLevel::Debug), level)?,
+        least: match params.text("level") {
+            None | Some("debug") => LogLevel::Debug,
+            Some("info") => LogLevel::Info,
+            Some("warn") => LogLevel::Warn,
+            Some("error") => LogLevel::Error,
+            Some(_) => return Err(E2bError::bad_request("level: it is `debug`, `info`, `warn` or `error`")),
+        },
     })
 }
 
-fn level(text: &str) -> Result<rest::LogLevel, E2bError> {
-    let wrong = |_| E2bError::bad_request("level: it is `debug`, `info`, `warn` or `error`");
-    serde_json::from_value(text.into()).map_err(wrong)
+pub(super) fn line(line: LogLine) -> rest::BuildLogEntry {
+    rest::BuildLogEntry {
+        timestamp: rfc3339(line.at_unix_ms),
+        message: line.message,
+        level: match line.level {
+            LogLevel::Debug => rest::LogLevel::Debug,
+            LogLevel::Info => rest::LogLevel::Info,
+            LogLevel::Warn => rest::LogLevel::Warn,
+            LogLevel::Error => rest::LogLevel::Error,
+        },
+        step: Some(line.step).filter(|step| !step.is_empty()),
+    }
 }
 
 /// A part of a log. The cursor is a moment, in milliseconds, from which the log is read in the direction that is asked for.
-pub(super) fn page_of_log(job: &Job, params: &Params) -> Result<Vec<rest::BuildLogEntry>, E2bError> {
+pub(super) fn page_of_log(log: &BuildLog, params: &Params) -> Result<Vec<rest::BuildLogEntry>, E2bError> {
     let page = wanted(params, "offset", 1000)?;
-    let mut lines = job.lines(Wanted { offset: 0, limit: usize::MAX, ..page });
-    let cursor = params.number("cursor", 0, u64::MAX)?.map(rfc3339);
+    let mut lines = log.lines(WantedLines { offset: 0, limit: usize::MAX, ..page });
+    let cursor = params.number("cursor", 0, u64::MAX)?;
     let backward = match params.text("direction") {
         None | Some("forward") => false,
         Some("backward") => true,
@@ -152,28 +162,28 @@ pub(super) fn page_of_log(job: &Job, params: &Params) -> Result<Vec<rest::BuildL
         lines.reverse();
     }
     if let Some(cursor) = cursor {
-        lines.retain(|line| if backward { line.timestamp <= cursor } else { line.timestamp >= cursor });
+        lines.retain(|line| if backward { line.at_unix_ms <= cursor } else { line.at_unix_ms >= cursor });
     }
     lines.truncate(page.limit);
-    Ok(lines)
+    Ok(lines.into_iter().map(line).collect())
 }
 
-pub(super) fn tags(template: &Template) -> Vec<rest::TemplateTag> {
-    let one = |(tag, of): (&String, &super::book::Tag)| rest::TemplateTag {
+pub(super) fn tags(image: &ImageRecord) -> Vec<rest::TemplateTag> {
+    let one = |(tag, of): (&String, &Tag)| rest::TemplateTag {
         tag: tag.clone(),
-        build_id: of.build.clone(),
+        build_id: of.build.to_string(),
         created_at: rfc3339(of.since_unix_ms),
     };
-    template.tags.iter().map(one).collect()
+    image.tags.iter().map(one).collect()
 }
 
 /// Only the last assignment of a tag is remembered, and it has the name of its build.
-pub(super) fn assignments(template: &Template, tag: &str) -> Vec<rest::TagAssignment> {
-    let Some(of) = template.tags.get(tag) else { return Vec::new() };
-    let created = template.builds.get(&of.build).map_or(of.since_unix_ms, |build| build.created_unix_ms);
+pub(super) fn assignments(image: &ImageRecord, tag: &str) -> Vec<rest::TagAssignment> {
+    let Some(of) = image.tags.get(tag) else { return Vec::new() };
+    let created = image.builds.get(&of.build).map_or(of.since_unix_ms, |build| build.created_unix_ms);
     vec![rest::TagAssignment {
-        assignment_id: of.build.clone(),
-        build_id: of.build.clone(),
+        assignment_id: of.build.to_string(),
+        build_id: of.build.to_string(),
         assigned_at: rfc3339(of.since_unix_ms),
         build_created_at: rfc3339(created),
         build_finished_at: None,

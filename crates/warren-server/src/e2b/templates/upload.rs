@@ -5,22 +5,20 @@ use axum::extract::{OriginalUri, Path, State};
 use http::header::HOST;
 use http::request::Parts;
 use http::{StatusCode, Uri};
-use warren_core::{Owner, Scope};
+use warren_core::{ErrorCode, FilesHash, Owner, Scope};
 use warren_e2b::rest::templates::FileUpload;
-use warren_engine::Trade;
+use warren_engine::ImageError;
 
-use super::book::missing;
-use super::contexts::Contexts;
-use super::steps::is_hash;
-use super::store::Books;
+use super::error::missing;
 use crate::auth::Caller;
+use crate::e2b::BY;
 use crate::e2b::control::E2bError;
 use crate::error::ApiError;
 use crate::extract::Params;
-use crate::listener::Arrival;
-use crate::proxy::LinkKeys;
 use crate::state::AppState;
 use crate::transfer::{self, Incoming};
+use warren_face::arrival::Arrival;
+use warren_face::link_keys::LinkKeys;
 
 /// Nothing that is signed for another purpose is good for this one.
 const PURPOSE: &str = "e2b build context";
@@ -58,27 +56,25 @@ pub(super) async fn ask(
 ) -> Result<(StatusCode, axum::Json<FileUpload>), E2bError> {
     // What is answered lets one write.
     caller.require(Scope::Use)?;
-    check_hash(&hash)?;
-    let book = Books::of(&state, &caller.owner).await?;
-    let (id, _) = book.find(&template).ok_or_else(|| missing(&template))?;
+    let files = read_hash(&hash)?;
+    let images = state.engine.as_(&caller).images();
+    let image = images.get(&template).await?;
+    let id = image.id.as_str();
     let until_unix_ms = state.clock.unix_ms() + LIFE_MS;
     let ticket = Ticket { owner: caller.owner.as_str(), template: id, hash: &hash, until_unix_ms };
-    let signature = ticket.signature(&state.ports.keys);
+    let signature = ticket.signature(&state.link_keys);
     let (before, _) = uri.path().rsplit_once("/templates/").unwrap_or_default();
     let url = format!(
         "{}{before}/templates/{id}/files/{hash}?owner={}&until={until_unix_ms}&signature={signature}",
         origin(&state, &parts, &uri),
         caller.owner
     );
-    let (contexts, wanted) = (Contexts::of(&state.config, &caller.owner), hash.clone());
-    let present =
-        tokio::task::spawn_blocking(move || contexts.has(&wanted)).await.map_err(ApiError::internal)?;
+    let present = images.has_files(&files).await;
     Ok((StatusCode::CREATED, axum::Json(FileUpload { present, url: Some(url) })))
 }
 
-fn check_hash(hash: &str) -> Result<(), E2bError> {
-    let wrong = || E2bError::bad_request("hash: files are named by 64 hexadecimal digits, in lower case");
-    is_hash(hash).then_some(()).ok_or_else(wrong)
+fn read_hash(hash: &str) -> Result<FilesHash, E2bError> {
+    hash.parse().map_err(|error| E2bError::bad_request(format!("hash: {error}")))
 }
 
 /// How whoever asks reaches the server.
@@ -97,22 +93,20 @@ pub(super) async fn receive(
     params: Params,
     body: Body,
 ) -> Result<StatusCode, E2bError> {
-    check_hash(&hash)?;
+    let files = read_hash(&hash)?;
     let owner = admitted(&state, &template, &hash, &params)?;
-    let book = Books::of(&state, &owner).await?;
-    if !book.templates.contains_key(&template) {
+    let images = state.engine_as(BY, &owner).images();
+    if images.get(&template).await?.id.as_str() != template {
         return Err(missing(&template));
     }
-    let place = state.engine.place_for(&owner, Trade::Carrying).await?;
     let engine = state.engine.clone();
     let most = state.config.http.max_upload.0;
     let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk());
-    let keeping = state.clone();
-    let kept = place
-        .work(move || Contexts::of(&keeping.config, &owner).keep(&hash, keeping.random.as_ref(), source));
-    let kept = kept.await.map_err(ApiError::internal)?;
-    kept.map_err(|error| outcome.blame(ApiError::internal(error)))?;
-    Ok(StatusCode::OK)
+    match images.keep_files(&files, source).await {
+        Ok(()) => Ok(StatusCode::OK),
+        Err(ImageError::Files(error)) => Err(outcome.blame(ApiError::internal(error)).into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whose address it is, if it is one.
@@ -120,10 +114,10 @@ fn admitted(state: &AppState, template: &str, hash: &str, params: &Params) -> Re
     let text = |name: &str| params.text(name).unwrap_or_default();
     let until_unix_ms = text("until").parse().unwrap_or(0);
     let ticket = Ticket { owner: text("owner"), template, hash, until_unix_ms };
-    let good = ticket.is_signed(&state.ports.keys, text("signature"));
+    let good = ticket.is_signed(&state.link_keys, text("signature"));
     let owner = ticket.owner.parse().ok().filter(|_| good && state.clock.unix_ms() < until_unix_ms);
     owner.ok_or_else(|| {
-        E2bError::new(StatusCode::FORBIDDEN, "this address is not good, or not any more: ask for another one")
+        E2bError::new(ErrorCode::Forbidden, "this address is not good, or not any more: ask for another one")
     })
 }
 

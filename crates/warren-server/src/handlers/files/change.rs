@@ -89,6 +89,6 @@ async fn make_as(
 }
 
 async fn make(state: &AppState, caller: &Caller, id: &SandboxId, call: FileCall) -> Answer {
-    state.engine_of(caller).file_call(&caller.owner, id, call).await?;
+    state.engine.as_(caller).sandbox(id).files().call(call).await?;
     Ok(StatusCode::NO_CONTENT)
 }

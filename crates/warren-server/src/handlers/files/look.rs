@@ -11,9 +11,9 @@ use crate::auth::Caller;
 use crate::convert;
 use crate::error::ApiError;
 use crate::extract::{Json, Params, SandboxPath};
-use crate::held::Held;
 use crate::sse::{self, Message};
 use crate::state::AppState;
+use warren_face::Held;
 
 /// Entries of a list, and matches of a search.
 pub(crate) const USUAL_LIMIT: u64 = 1000;
@@ -30,7 +30,7 @@ pub(crate) async fn stat(
 ) -> Result<Json<api::FileInfo>, ApiError> {
     let operation =
         FileOperation::Stat { path: named(&params, "path")?, follow: params.flag("follow")?, detail: None };
-    let entry = state.engine_of(&caller).stat(&caller.owner, &id, call(&params, operation)?).await?;
+    let entry = state.engine.as_(&caller).sandbox(&id).files().stat(call(&params, operation)?).await?;
     Ok(Json(convert::file_info(entry)))
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn list(
     let depth = params.number("depth", 1, MOST_DEPTH)?.unwrap_or(1);
     let depth = u32::try_from(depth).unwrap_or(u32::MAX);
     let operation = FileOperation::List { path: named(&params, "path")?, depth, detail: None };
-    let listing = state.engine_of(&caller).entries(&caller.owner, &id, call(&params, operation)?).await?;
+    let listing = state.engine.as_(&caller).sandbox(&id).files().entries(call(&params, operation)?).await?;
     collect(listing, limit(&params)?).await
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn glob(
     let most = limit(&params)?;
     let (root, pattern) = (named(&params, "root")?, named(&params, "pattern")?);
     let operation = FileOperation::Glob { root, pattern, limit: one_more(most) };
-    let listing = state.engine_of(&caller).entries(&caller.owner, &id, call(&params, operation)?).await?;
+    let listing = state.engine.as_(&caller).sandbox(&id).files().entries(call(&params, operation)?).await?;
     collect(listing, most).await
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn grep(
         limit: one_more(most),
     };
     let call = call(&params, FileOperation::Grep(query))?;
-    let Matches { items, more, place } = state.engine_of(&caller).grep(&caller.owner, &id, call).await?;
+    let Matches { items, more, place } = state.engine.as_(&caller).sandbox(&id).files().grep(call).await?;
     let truncated = more || items.len() > most;
     let items = items.into_iter().take(most).map(convert::grep_line).collect();
     Ok(held(Json(api::GrepResult { items, truncated }), place))
@@ -89,7 +89,7 @@ pub(crate) async fn watch(
 ) -> Result<Response, ApiError> {
     let (path, recursive) = (named(&params, "path")?, params.flag("recursive")?);
     let call = call(&params, FileOperation::Watch { path, recursive })?;
-    let watch = state.engine_of(&caller).watch(&caller.owner, &id, call).await?;
+    let watch = state.engine.as_(&caller).sandbox(&id).files().watch(call).await?;
     Ok(sse::answer(&caller, changes(watch)))
 }
 

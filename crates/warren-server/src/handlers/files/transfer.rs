@@ -9,15 +9,14 @@ use warren_core::SandboxId;
 use warren_wire::api;
 use warren_wire::guest::{EntryKind, FileOperation, WriteMode};
 
-use super::body::Outgoing;
-use super::range::Wanted;
 use super::{call, named};
 use crate::auth::Caller;
 use crate::convert;
 use crate::error::{ApiError, Code};
 use crate::extract::{Json, Params, SandboxPath};
-use crate::limits;
 use crate::state::AppState;
+use warren_face::body::broken_body;
+use warren_face::files::{Outgoing, Wanted};
 
 /// Sends a file, or the part of it that is asked for, at the pace at which it is taken.
 pub(crate) async fn read(
@@ -37,7 +36,7 @@ pub(crate) async fn read(
         Wanted::All | Wanted::Last(_) => (0, None),
     };
     let operation = FileOperation::Read { path, offset, length };
-    let reader = state.engine_of(&caller).read_file(&caller.owner, &id, call(&params, operation)?).await?;
+    let reader = state.engine.as_(&caller).sandbox(&id).files().read(call(&params, operation)?).await?;
     let size = reader.entry.size;
     let Some((first, promised)) = wanted.within(size) else { return Ok(outside(size)) };
     let outgoing = Outgoing::open(reader).await?;
@@ -60,7 +59,7 @@ async fn last(
     count: u64,
 ) -> Result<Wanted, ApiError> {
     let operation = FileOperation::Stat { path: named(params, "path")?, follow: true, detail: None };
-    let entry = state.engine_of(caller).stat(&caller.owner, id, call(params, operation)?).await?;
+    let entry = state.engine.as_(caller).sandbox(id).files().stat(call(params, operation)?).await?;
     let range = Wanted::Last(count).within(entry.size);
     Ok(range.map_or(Wanted::Last(count), |(first, length)| Wanted::From(first, Some(first + length - 1))))
 }
@@ -88,7 +87,7 @@ pub(crate) async fn head(
     params: Params,
 ) -> Result<Response, ApiError> {
     let operation = FileOperation::Stat { path: named(&params, "path")?, follow: true, detail: None };
-    let entry = state.engine_of(&caller).stat(&caller.owner, &id, call(&params, operation)?).await?;
+    let entry = state.engine.as_(&caller).sandbox(&id).files().stat(call(&params, operation)?).await?;
     if entry.kind != EntryKind::File {
         return Err(ApiError::new(Code::WrongKind, "it is not a regular file"));
     }
@@ -113,10 +112,10 @@ pub(crate) async fn write(
         permissions: params.text("mode").map(convert::mode).transpose()?,
         parents: params.flag("parents")?,
     };
-    let mut file = state.engine_of(&caller).write_file(&caller.owner, &id, call(&params, operation)?).await?;
+    let mut file = state.engine.as_(&caller).sandbox(&id).files().write(call(&params, operation)?).await?;
     let (mut pieces, mut left) = (body.into_data_stream(), most);
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| limits::broken_body(&error))?;
+        let piece = piece.map_err(|error| broken_body(&error))?;
         left = left.checked_sub(piece.len() as u64).ok_or_else(|| too_large(most))?;
         file.write(piece).await?;
     }

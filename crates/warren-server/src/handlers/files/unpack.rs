@@ -32,9 +32,10 @@ pub(crate) async fn unpack(
     body: Body,
 ) -> Result<Json<api::Unpacked>, ApiError> {
     let (target, user) = (named(&params, "path")?, convert::user(params.text("user"))?);
-    let engine = state.engine_of(&caller);
-    let place = engine.place_for(&caller.owner, Trade::Carrying).await?;
-    let work = engine.begin_files(&caller.owner, &id, FileDeed::Unpack, &target.to_text(), None).await?;
+    let engine = state.engine.clone();
+    let place = engine.as_(&caller).place_for(Trade::Carrying).await?;
+    let work =
+        engine.as_(&caller).sandbox(&id).files().begin(FileDeed::Unpack, &target.to_text(), None).await?;
     let most = state.config.http.max_upload.0;
     let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk());
     let unpacking = Unpacking { work, runtime: Handle::current(), target, user };

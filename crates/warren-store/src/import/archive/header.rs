@@ -31,7 +31,7 @@ pub(super) struct Header {
     uid: u64,
     gid: u64,
     modified: u64,
-    /// Whether it has a device number other than 0:0.
+    /// Set if it has a device number other than 0:0.
     numbered: bool,
     pub(super) sparse: Option<GnuMap>,
 }
@@ -99,7 +99,7 @@ impl Header {
     }
 }
 
-/// Whether a block is a header: its checksum counts its own field as spaces.
+/// True if a block is a header: its checksum counts its own field as spaces.
 pub(crate) fn is_header(block: &[u8; BLOCK_SIZE]) -> bool {
     let sum = |range: Range<usize>| block[range].iter().map(|byte| u64::from(*byte)).sum::<u64>();
     let expected = sum(0..CHECKSUM.start) + 8 * u64::from(b' ') + sum(CHECKSUM.end..BLOCK_SIZE);

@@ -3,7 +3,7 @@ use super::{ArchiveError, Entry};
 const XATTR: &[u8] = b"SCHILY.xattr.";
 const MAX_XATTRS: usize = 256;
 
-/// What a PAX extended header says of the entry after it.
+/// A PAX extended header, about the entry after it.
 #[derive(Debug, Default)]
 pub(super) struct Pax {
     pub(super) size: Option<u64>,
@@ -44,7 +44,8 @@ impl Pax {
         if changes { Err(ArchiveError::Pax { offset }) } else { Ok(()) }
     }
 
-    /// The entry's name, if it is told here: what stands in the entry's header is then only the beginning of it.
+    /// The entry's name, if it is told here: what stands in the entry's header is then only the
+    /// beginning of it.
     pub(super) fn take_name(&mut self) -> Option<Vec<u8>> {
         let name = self.name.take();
         self.sparse_name.take().or(name)
@@ -89,7 +90,8 @@ impl Pax {
     }
 }
 
-/// `length key=value\n`, where the length counts the whole record. Values may hold any byte, so only it tells the end.
+/// `length key=value\n`, where the length counts the whole record. Values may hold any byte, so
+/// only it tells the end.
 fn record(data: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let space = data.iter().take(20).position(|byte| *byte == b' ')?;
     let length = usize::try_from(decimal(&data[..space])?).ok()?;

@@ -1,5 +1,5 @@
-//! Files with holes. Two ways of writing their map are read: GNU's own (in the header and blocks after it) and PAX 1.0
-//! (in front of the content).
+//! Files with holes. Two ways of writing their map are read: GNU's own (in the header and blocks
+//! after it) and PAX 1.0 (in front of the content).
 
 use super::header::number;
 use super::pax::decimal;
@@ -27,7 +27,7 @@ pub(crate) struct Segment {
 pub(super) struct GnuMap {
     segments: Vec<Segment>,
     real_size: u64,
-    /// Whether a block with more of it follows.
+    /// Set if a block with more of it follows.
     continued: bool,
 }
 
@@ -75,7 +75,8 @@ pub(super) fn read_pax<R: Input>(
     Ok(segments)
 }
 
-/// The segments must follow one another within the file and use up the content, no more and no less.
+/// The segments must follow one another within the file and use up the content, no more and no
+/// less.
 pub(super) fn check(entry: &Entry, content: u64, offset: u64) -> Result<(), ArchiveError> {
     let Some((segments, real_size)) = &entry.sparse else { return Ok(()) };
     let mut end = 0_u64;

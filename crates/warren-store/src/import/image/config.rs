@@ -5,7 +5,8 @@ use crate::digest::Digest;
 use crate::import::error::ImageError;
 use crate::manifest::TemplateConfig;
 
-/// What is taken of an image's configuration. Everything else in it is passed over unread.
+/// The parts of an image's configuration that are used. Everything else in it is passed over
+/// unread.
 #[derive(Debug, Deserialize)]
 pub(super) struct ImageConfig {
     architecture: Option<String>,

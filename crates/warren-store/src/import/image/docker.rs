@@ -46,7 +46,8 @@ pub(super) fn open(members: &Members, meter: &Meter<'_>) -> Result<Image, Import
     Ok(Image { kind: SourceKind::DockerImage, digest, config: config.into_template()?, layers })
 }
 
-/// The configuration names the digests of uncompressed layers, which is how `docker save` writes them.
+/// The configuration names the digests of uncompressed layers, which is how `docker save` writes
+/// them.
 fn find_layer(name: &str, diff_id: Option<&Digest>, members: &Members) -> Result<Layer, ImportError> {
     let content = members.get(name)?;
     let mut start = Vec::new();

@@ -67,7 +67,8 @@ pub(super) fn open(members: &Members, meter: &Meter<'_>) -> Result<Image, Import
     })
 }
 
-/// Gathers the manifests for this machine. One without a platform counts: many tools leave it out when there is one image.
+/// Gathers the manifests for this machine. One without a platform counts: many tools leave it out
+/// when there is one image.
 fn collect(
     index: Index,
     members: &Members,

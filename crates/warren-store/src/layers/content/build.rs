@@ -16,11 +16,11 @@ use super::view::{Node, Route, Xattr};
 
 const OPAQUE: &str = "trusted.overlay.opaque";
 const REDIRECT: &str = "trusted.overlay.redirect";
-/// Overlayfs hides the whiteouts of a directory that is in one layer only if the directory has this attribute. Empty, it says
-/// that nobody knows where the directory came from.
+/// Overlayfs hides the whiteouts of a directory that is in one layer only if the directory has this
+/// attribute. Empty, it says that nobody knows where the directory came from.
 const ORIGIN: &str = "trusted.overlay.origin";
 
-/// What describes a file, a directory or the like.
+/// The attributes of a file, a directory or the like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) mode: u32,
@@ -78,8 +78,8 @@ impl Builder {
         self.root.try_clone().map_err(failure::io("open a layer in the making"))
     }
 
-    /// Puts anything but a directory into a directory of the tree. `path` is its place in the tree, relative. The data of
-    /// files is shared: neither side is ever written again.
+    /// Puts anything but a directory into a directory of the tree. `path` is its place in the tree,
+    /// relative. The data of files is shared: neither side is ever written again.
     pub(crate) fn put(
         &mut self,
         node: &Node<'_>,
@@ -95,7 +95,8 @@ impl Builder {
         }
         match rustix::fs::linkat(node.parent(), node.name(), into, name, AtFlags::empty()) {
             Ok(()) => return Ok(()),
-            // Another file system or subvolume, one name too many, or a file that is marked immutable.
+            // Another file system or subvolume, one name too many, or a file that is marked
+            // immutable.
             Err(Errno::XDEV | Errno::MLINK | Errno::PERM) => {}
             Err(error) => return Err(failure::errno("share a file of a layer")(error)),
         }
@@ -187,7 +188,8 @@ fn recreate(node: &Node<'_>, into: BorrowedFd<'_>, name: &CStr) -> Result<(), La
     let nofollow = AtFlags::SYMLINK_NOFOLLOW;
     rustix::fs::chownat(into, name, Some(owner.0), Some(owner.1), nofollow).map_err(&failed)?;
     if !node.is_symlink() {
-        // The umask was applied. The name was made a moment ago where nobody else can enter: it is no link.
+        // The umask was applied. The name was made a moment ago where nobody else can enter: it is
+        // no link.
         rustix::fs::chmodat(into, name, mode, AtFlags::empty()).map_err(&failed)?;
     }
     let (tv_sec, tv_nsec) = node.modified();

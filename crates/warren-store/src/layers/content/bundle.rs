@@ -1,4 +1,4 @@
-//! What an exported history says about itself.
+//! The description in an exported history.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -56,7 +56,7 @@ pub(super) struct Checksums {
     pub(super) sha256: BTreeMap<String, Digest>,
 }
 
-/// What every version of the manifest has.
+/// The field that every version of the manifest has.
 #[derive(Deserialize)]
 struct Versioned {
     format: u32,
@@ -83,7 +83,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether it makes sense: nothing twice, nothing missing, parents first and thus no circles.
+    /// Checks that it makes sense: nothing twice, nothing missing, parents first and thus no
+    /// circles.
     pub(super) fn check(&self) -> Result<(), LayerError> {
         if self.snapshots.is_empty() {
             return Err(invalid("the history has no snapshots"));

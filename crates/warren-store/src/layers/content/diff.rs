@@ -1,5 +1,5 @@
-//! What differs between two states. Only what the layers touch that are not common to both is looked at, so that a diff costs
-//! what changed and not what there is.
+//! Differences between two states. Only paths that layers touch which are not common to both are
+//! looked at, so that the cost of a diff follows the changes and not the size.
 
 mod compare;
 mod same;

@@ -95,7 +95,7 @@ fn tar_of_a_part_begins_there_and_of_a_file_is_that_file() {
     assert_eq!(error.kind, LayerErrorKind::NotFound);
 }
 
-/// What git would know of the files below a directory.
+/// The files below a directory, as git would know them.
 fn git_listing(root: &Path) -> Vec<String> {
     let mut lines = listing(root);
     lines.retain(|line| {

@@ -3,7 +3,8 @@ use std::io::{self, Read};
 use rustix::io::Errno;
 use warren_core::{LayerError, LayerErrorKind, abandoned};
 
-/// What a system call's failure comes to. `action` names things as seen inside, never by their place on the host.
+/// The error for a failed system call. `action` names things as seen inside, never by their place
+/// on the host.
 pub(crate) fn errno(action: &str) -> impl Fn(Errno) -> LayerError {
     move |errno| failed(action, errno.into())
 }
@@ -30,7 +31,8 @@ pub(crate) fn unless_abandoned() -> Result<(), LayerError> {
     Ok(())
 }
 
-/// A source of a tenant's bytes, which may be without end: it fails when the work has been given up.
+/// A source of a tenant's bytes, which may be without end: it fails when the work has been given
+/// up.
 pub(crate) struct Attentive<R>(pub(crate) R);
 
 impl<R: Read> Read for Attentive<R> {

@@ -13,7 +13,8 @@ use warren_core::{LayerId, LayerStore as _, MountAccess, NewLayer, RootTree, Sta
 use crate::TemplateStore;
 use crate::layers::LayerDirectory;
 
-/// So many random cases, other ones each time, unless `PROPTEST_CASES` asks for more: each makes mounts of the kernel's.
+/// So many random cases, other ones each time, unless `PROPTEST_CASES` asks for more: each makes
+/// mounts of the kernel's.
 pub(crate) fn cases(usual: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     ProptestConfig { cases: asked.unwrap_or(usual), ..ProptestConfig::default() }
@@ -68,7 +69,7 @@ impl Fixture {
         NewLayer { id: self.draw(), sandbox: None, created_unix_ms: self.drawn.get().into() }
     }
 
-    /// What is below all layers, in tree 0.
+    /// Makes the files below all layers, in tree 0.
     pub(crate) fn base(&self, things: &[(&str, Thing)]) {
         write_things(&self.root[0].lowers[0], things);
     }
@@ -90,7 +91,7 @@ impl Fixture {
         layer.id
     }
 
-    /// What the kernel makes of tree 0 of a stack.
+    /// A listing of tree 0 of a stack, as the kernel mounts it.
     pub(crate) fn mounted(&self, stack: &Stack) -> String {
         let mut root = self.root.clone();
         self.store.stand_on(stack, &mut root).unwrap();
@@ -164,7 +165,8 @@ fn write_thing(root: &Path, path: &Path, thing: &Thing) {
     }
 }
 
-/// Gives everything a time that depends on its content only, so that equal things made at different moments are equal.
+/// Gives everything a time that depends on its content only, so that equal things made at different
+/// moments are equal.
 fn settle(path: &Path) {
     let metadata = path.symlink_metadata().unwrap();
     if metadata.is_dir() {

@@ -1,4 +1,5 @@
-//! Reads what others wrote. The source is hostile: see the reader of archives and the writer of trees, which do not trust it.
+//! Reads what others wrote. The source is hostile: see the reader of archives and the writer of
+//! trees, which do not trust it.
 
 mod history;
 mod layer;
@@ -92,7 +93,8 @@ fn tar(
     Ok(ImportedHistory { template: None, snapshots: vec![snapshot] })
 }
 
-/// What belongs to a tree of its own, as `/usr` does in the template `host`, goes to that tree's part of the layer.
+/// Moves files of a tree of its own, as `/usr` is in the template `host`, to that tree's part of
+/// the layer.
 fn divide(layer: BorrowedFd<'_>, trees: &[RootTree]) -> Result<(), LayerError> {
     let failed = failure::errno("divide a layer among the trees of its template");
     for (number, tree) in trees.iter().enumerate().skip(1) {
@@ -142,7 +144,7 @@ pub(super) fn now() -> u64 {
     age.map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Whose fault it is: the archive's, the disk's or the host's.
+/// Tells mistakes of the archive from failures of the disk and of the host.
 fn refused(error: ImportError) -> LayerError {
     let kind = match &error {
         ImportError::Limit(LimitExceeded::FreeSpace { .. } | LimitExceeded::FreeInodes { .. }) => {

@@ -1,4 +1,5 @@
-//! Joins what two states made of a third. What theirs changed is walked; ours is asked what it made of the same path.
+//! Joins what two states made of a third. What theirs changed is walked; ours is asked what it made
+//! of the same path.
 
 mod decide;
 mod lines;
@@ -125,7 +126,8 @@ impl Joining<'_> {
         Ok(true)
     }
 
-    /// Takes theirs, which ours left alone, unless ours has changes below it or has lost the directory around it.
+    /// Takes theirs, which ours left alone, unless ours has changes below it or has lost the
+    /// directory around it.
     fn take_unless_below(
         &mut self,
         path: &Path,
@@ -150,7 +152,7 @@ impl Joining<'_> {
         self.take(path, ours, theirs)
     }
 
-    /// What ours changed below a directory that theirs does away with.
+    /// Our changes below a directory that theirs removes.
     fn changed_below(&self, path: &Path) -> Result<Vec<Conflict>, LayerError> {
         let (mut conflicts, mut path_bytes) = (Vec::new(), self.path_bytes);
         let MergeOrder { base, ours, .. } = self.order;

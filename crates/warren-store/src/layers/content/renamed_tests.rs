@@ -137,7 +137,8 @@ fn a_renamed_directory_is_where_it_went_and_nowhere_else() {
     assert!(differs("/src/b") && differs("/code/lib") && !differs("/kept"));
 }
 
-/// The kernel marks a new directory as hiding what is below it. What was moved into one is still found.
+/// The kernel marks a new directory as hiding what is below it. What was moved into one is still
+/// found.
 #[test]
 fn a_directory_that_was_in_a_new_one_meanwhile_keeps_what_it_holds() {
     let fixture = Fixture::new();

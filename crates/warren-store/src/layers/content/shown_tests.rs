@@ -27,7 +27,8 @@ fn set_mode(path: impl AsRef<Path>, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A machine whose `/usr` has a secret beside every public file, and nothing yet that hides their names.
+/// A machine whose `/usr` has a secret beside every public file, and nothing yet that hides their
+/// names.
 fn on_a_machine() -> (Fixture, PathBuf) {
     let mut fixture = Fixture::with_trees(&["/", "/usr"]);
     let hidden = fixture.data.path().join("x").join(Shown::HIDDEN);

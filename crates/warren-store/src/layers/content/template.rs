@@ -72,7 +72,7 @@ pub(super) fn make(
     Ok(described(made.manifest))
 }
 
-/// Whether the layers are such as this template can have on top.
+/// An error if this template cannot have these layers on top.
 fn check_fits(store: &LayerDirectory, base: &Template, stack: &Stack) -> Result<(), LayerError> {
     let tree = |tree: &crate::template::Tree| RootTree {
         at: tree.at.clone(),

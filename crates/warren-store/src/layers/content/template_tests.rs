@@ -48,7 +48,7 @@ impl Test {
         info.map(|info| info.source).map_err(|error| error.kind)
     }
 
-    /// What a file holds in a template, as a view of its trees finds it.
+    /// The content of a file in a template, as a view of its trees finds it.
     fn read(&self, template: &str, path: &str) -> Option<String> {
         let template = self.templates.get(&name(template)).unwrap();
         let lowers = template.trees[0].lowers.iter();

@@ -1,7 +1,8 @@
-//! What a stack of directories amounts to, read without mounting them: the rules of overlayfs in user space.
+//! A stack of directories as one, read without mounting them: the rules of overlayfs in user space.
 //!
-//! Every name is opened relative to the directory that holds it and no link is followed, because what the layers hold is a
-//! tenant's. Layers never change, so that nothing can be swapped between two looks either.
+//! Every name is opened relative to the directory that holds it and no link is followed, because
+//! what the layers hold is a tenant's. Layers never change, so that nothing can be swapped between
+//! two looks either.
 
 mod directory;
 mod node;
@@ -93,7 +94,7 @@ impl View {
         Ok(names)
     }
 
-    /// What a name in a directory stands for. `path` is that of the name.
+    /// The entry of a name in a directory. `path` is that of the name.
     pub(crate) fn find<'v>(
         &'v self,
         directory: &'v Merged,
@@ -127,7 +128,8 @@ impl Places for View {
     }
 }
 
-/// What a whole path stands for in a view. Remembers the directory it looked in last, since questions come in order.
+/// Finds the entry of a whole path in a view. Remembers the directory it looked in last, since
+/// questions come in order.
 #[derive(Debug)]
 pub(crate) struct Lookup<'v> {
     view: &'v View,
@@ -155,7 +157,7 @@ impl<'v> Lookup<'v> {
     }
 }
 
-/// What these layers, the topmost first, hold of one tree.
+/// The parts of one tree in these layers, the topmost first.
 pub(crate) fn uppers(
     store: &LayerDirectory,
     layers: &[LayerId],

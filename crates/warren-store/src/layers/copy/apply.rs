@@ -1,5 +1,6 @@
-//! Carrying out a plan in the directory of a layer in the making, twice if need be: first while programs may still write, as far
-//! as that goes, and then again while they stand still, for what changed in between.
+//! Carrying out a plan in the directory of a layer in the making, twice if need be: first while
+//! programs may still write, as far as that goes, and then again while they stand still, for what
+//! changed in between.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -20,7 +21,7 @@ pub(super) struct Filling<'a> {
     writable: BorrowedFd<'a>,
     pub(super) staged: Staged<'a>,
     pub(super) copier: Copier,
-    /// What is in the layer so far. Directories on the way to something have no stamp.
+    /// The entries in the layer so far. Directories on the way to something have no stamp.
     done: BTreeMap<Path, Done>,
 }
 
@@ -49,8 +50,9 @@ impl<'a> Filling<'a> {
         Ok(Self { writable, staged, copier, done: BTreeMap::new() })
     }
 
-    /// Copies files ahead of time. A file that changed at `before` or later may change once more without its time telling, so it
-    /// is left for later; so is what vanishes or turns into something else meanwhile.
+    /// Copies files ahead of time. A file that changed at `before` or later may change once more
+    /// without its time telling, so it is left for later; so is what vanishes or turns into
+    /// something else meanwhile.
     pub(super) fn ahead(&mut self, plan: &Plan, before: Moment) -> Result<(), Errno> {
         for (path, item) in &plan.items {
             let steady = item.stamp.is_some_and(|stamp| stamp.changed < before);
@@ -140,7 +142,8 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Gives directories what they have beside their entries, the innermost first: making something in one changes its time.
+    /// Gives directories what they have beside their entries, the innermost first: making something
+    /// in one changes its time.
     fn describe(&mut self, plan: &Plan) -> Result<(), Errno> {
         for (path, _) in self.done.iter().rev().filter(|(_, done)| done.directory) {
             let (from, to) = (open(self.writable, path)?, open(self.staged.directory(), path)?);

@@ -11,7 +11,8 @@ pub(super) const OPAQUE: &CStr = c"trusted.overlay.opaque";
 pub(super) const REDIRECT: &CStr = c"trusted.overlay.redirect";
 const CAPABILITY: &CStr = c"security.capability";
 
-/// Gives copies the owner, mode, times and extended attributes of their originals. Has the room for the latter.
+/// Gives copies the owner, mode, times and extended attributes of their originals. Has the room for
+/// the latter.
 pub(super) struct Attributes {
     names: Vec<u8>,
     value: Vec<u8>,
@@ -22,13 +23,14 @@ impl Attributes {
         Self { names: vec![0; MOST_BYTES], value: vec![0; MOST_BYTES] }
     }
 
-    /// For an open file or directory. The owner comes first, because changing it takes capabilities and set-id bits away; the
-    /// mode after the access list, which changes it.
+    /// For an open file or directory. The owner comes first, because changing it takes capabilities
+    /// and set-id bits away; the mode after the access list, which changes it.
     pub(super) fn copy(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
         self.copy_some(from, to, |_| true)
     }
 
-    /// As [`Attributes::copy`], without what overlayfs noted of a directory: the layer below has it.
+    /// As [`Attributes::copy`], without what overlayfs noted of a directory: the layer below has
+    /// it.
     pub(super) fn copy_unmarked(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Errno> {
         self.copy_some(from, to, |name| name != OPAQUE && name != REDIRECT)
     }
@@ -56,7 +58,8 @@ impl Attributes {
         rustix::fs::futimens(to, &times(&stat))
     }
 
-    /// For what cannot be opened, by its name in two directories. Nobody but us has a way into the one that is written to.
+    /// For what cannot be opened, by its name in two directories. Nobody but us has a way into the
+    /// one that is written to.
     pub(super) fn copy_named(
         &mut self,
         from: BorrowedFd<'_>,
@@ -89,8 +92,8 @@ fn without_any(length: Result<usize, Errno>) -> Result<usize, Errno> {
     }
 }
 
-/// The attributes that belong to a file's state. What overlayfs notes for itself refers to the original's place, and all
-/// else that is trusted was not set by the sandbox.
+/// The attributes that belong to a file's state. What overlayfs notes for itself refers to the
+/// original's place, and all else that is trusted was not set by the sandbox.
 fn names(list: &[u8], length: usize) -> impl Iterator<Item = &CStr> {
     list.get(..length).unwrap_or_default().split_inclusive(|byte| *byte == 0).filter_map(|name| {
         let name = CStr::from_bytes_with_nul(name).ok()?;

@@ -95,7 +95,8 @@ impl Data {
             } else {
                 self.chunk(from, to, position, end - position)?
             };
-            // Shorter than it was a moment ago. It is not ours to judge; the size is made good at the end.
+            // Shorter than it was a moment ago. It is not ours to judge; the size is made good at
+            // the end.
             if length == 0 {
                 break;
             }
@@ -131,7 +132,7 @@ fn offload(from: BorrowedFd<'_>, to: BorrowedFd<'_>, position: u64, most: u64) -
     rustix::fs::copy_file_range(from, Some(&mut read), to, Some(&mut write), most).map(|length| length as u64)
 }
 
-/// Whether two files in a directory can share data.
+/// True if two files in a directory can share data.
 pub(super) fn can_share(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     let make = |name: &str| {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -140,7 +141,7 @@ pub(super) fn can_share(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     can_share_between(make("original")?.as_fd(), make("copy")?.as_fd())
 }
 
-/// Whether two empty files can share data. Writes to them.
+/// True if two empty files can share data. Writes to them.
 pub(super) fn can_share_between(original: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> Result<bool, Errno> {
     rustix::io::write(original, &[1; 4096])?;
     match rustix::fs::ioctl_ficlone(copy, original) {

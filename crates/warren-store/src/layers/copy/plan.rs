@@ -1,12 +1,12 @@
-//! What a layer must hold so that it, on top of the last copy, is what the sandbox has now.
+//! Finds the content of a layer that turns the last copy into what the sandbox has now.
 //!
 //! | since the last copy | in the layer |
 //! |---|---|
 //! | a file is new or changed | its copy |
 //! | a name vanished | a whiteout |
-//! | a directory's own attributes changed | the directory; what the last copy has in it shows through |
+//! | a directory's own attributes changed | the directory; the last copy's entries show through |
 //! | another directory has its name | all of it, opaque |
-//! | a directory that lies below was renamed | nothing will do: everything is copied |
+//! | a directory that lies below was renamed | everything is copied |
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,7 +17,8 @@ use super::stamps::{Kind, Path, Stamp, Stamps};
 pub(super) enum What {
     /// A file, a link, a device, a removed name.
     Entry,
-    /// A directory that the last copy does not have, with what overlayfs noted of it. `hide`: there is another of that name.
+    /// A directory that the last copy does not have, with what overlayfs noted of it. `hide`: there
+    /// is another of that name.
     Fresh { hide: bool },
     /// A directory that the last copy has.
     Known,
@@ -31,7 +32,7 @@ impl What {
     }
 }
 
-/// What is to be done about one path. What vanished has no stamp.
+/// The work for one path. A path that vanished has no stamp.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
     pub(super) what: What,
@@ -105,14 +106,14 @@ impl Plan {
         self.items.insert(path.clone(), Item { what, stamp: Some(*stamp) });
     }
 
-    /// Whether something is to be made in a directory.
+    /// True if something is to be made in a directory.
     pub(super) fn goes_into(&self, directory: &Path) -> bool {
         let first = directory.join(b"");
         self.items.range(&first..).next().is_some_and(|(path, _)| path.0.starts_with(&first.0))
     }
 }
 
-/// What overlayfs noted of a directory: that it is opaque, that it was moved.
+/// The marks of overlayfs on a directory: it is opaque, it was moved.
 fn marks(stamp: &Stamp) -> (bool, bool) {
     match stamp.kind {
         Kind::Directory { opaque, moved, .. } => (opaque, moved),

@@ -1,4 +1,5 @@
-//! Looking at everything in a sandbox's writable directories, while programs may be changing it or stand still.
+//! Looking at everything in a sandbox's writable directories, while programs may be changing it or
+//! stand still.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -35,8 +36,8 @@ impl From<Errno> for Stop {
     }
 }
 
-/// Looks at all `upper-<n>` in a directory. What vanishes meanwhile is left out. `known` saves a second look at directories that
-/// have not changed.
+/// Looks at all `upper-<n>` in a directory. What vanishes meanwhile is left out. `known` saves a
+/// second look at directories that have not changed.
 pub(super) fn scan(
     writable: BorrowedFd<'_>,
     known: Option<&Stamps>,
@@ -127,7 +128,7 @@ fn look(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<Statx,
     rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
-/// What has gone since its name was read is no failure.
+/// Takes an entry that has gone since its name was read for absent, not for a failure.
 fn present<T>(looked: Result<T, Errno>) -> Result<Option<T>, Errno> {
     match looked {
         Ok(found) => Ok(Some(found)),
@@ -159,7 +160,8 @@ fn has(directory: BorrowedFd<'_>, attribute: &CStr) -> Result<bool, Errno> {
     }
 }
 
-/// The clock by which the kernel tells the time of a change. It moves in steps of some milliseconds.
+/// The clock by which the kernel tells the time of a change. It moves in steps of some
+/// milliseconds.
 pub(super) fn clock_of_changes() -> Moment {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     Moment { seconds: now.tv_sec, nanoseconds: u32::try_from(now.tv_nsec).unwrap_or(0) }

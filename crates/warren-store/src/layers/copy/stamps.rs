@@ -1,8 +1,10 @@
-//! What a sandbox's writable directories looked like when they were last copied: enough to tell later what changed since.
+//! Stamps of a sandbox's writable directories at their last copy: enough to tell later which
+//! entries changed.
 //!
-//! A file's inode and the time of its last change say whether it is the same, and no program can set that time. A directory is
-//! known by its inode and its birth: an inode's number is soon used again. Kept beside the layer that the copy became, and worth
-//! nothing after the machine was started anew: overlays are mounted in a way that a power cut may cost them what they noted.
+//! A file's inode and the time of its last change say whether it is the same, and no program can
+//! set that time. A directory is known by its inode and its birth: an inode's number is soon used
+//! again. Kept beside the layer that the copy became, and worth nothing after the machine was
+//! started anew: overlays are mounted in a way that a power cut may cost them what they noted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +29,7 @@ pub(super) struct Moment {
     pub(super) nanoseconds: u32,
 }
 
-/// What an entry is, as far as a copy cares.
+/// The kind of an entry, as far as a copy cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(super) enum Kind {
     #[n(0)]
@@ -42,7 +44,8 @@ pub(super) enum Kind {
         #[n(2)]
         moved: bool,
     },
-    /// A removed name. The kernel makes many of one inode, whose time says nothing about any of them.
+    /// A removed name. The kernel makes many of one inode, whose time says nothing about any of
+    /// them.
     #[n(1)]
     Whiteout,
     #[n(2)]
@@ -58,13 +61,13 @@ pub(super) struct Stamp {
     pub(super) inode: u64,
     #[n(2)]
     pub(super) changed: Moment,
-    /// What a copy of it holds.
+    /// The bytes that a copy of it holds.
     #[n(3)]
     pub(super) bytes: u64,
 }
 
 impl Stamp {
-    /// Whether nothing happened to the entry between the two.
+    /// True if nothing happened to the entry between the two.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (self.kind, other.kind) {
             (Kind::Whiteout, Kind::Whiteout) => true,
@@ -72,7 +75,7 @@ impl Stamp {
         }
     }
 
-    /// Whether the two are the same directory, whatever happened to it.
+    /// True if the two are the same directory, whatever happened to it.
     pub(super) fn is_same_directory(&self, other: &Self) -> bool {
         match (self.kind, other.kind) {
             (Kind::Directory { born: Some(one), .. }, Kind::Directory { born: Some(another), .. }) => {
@@ -87,7 +90,8 @@ impl Stamp {
     }
 }
 
-/// All entries by their paths, beginning with the `upper-<n>`. A directory comes before what is in it.
+/// All entries by their paths, beginning with the `upper-<n>`. A directory comes before what is in
+/// it.
 #[derive(Debug, Default, Encode, Decode)]
 pub(super) struct Stamps {
     #[n(0)]
@@ -130,7 +134,7 @@ impl Stamps {
         std::io::Write::write_all(&mut fs::File::from(file), &bytes)
     }
 
-    /// Those in the directory of a layer. Nothing rests on them: `None` for any reason.
+    /// The stamps in the directory of a layer. Nothing rests on them: `None` for any reason.
     pub(super) fn load(layer: BorrowedFd<'_>) -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(layer, FILE, flags, Mode::empty()).ok()?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use warren_core::catalog::{Durability, SandboxCatalog as _, SessionCatalog as _};
 use warren_core::{NewRun, Owner, RunId, RunLimits, SessionId, record_run};
 use warren_store::SqliteCatalog;
-use warren_testkit::FakeClock;
+use warren_testkit::{FakeClock, sample_node};
 
 use super::new;
 
@@ -77,7 +77,7 @@ fn kill_a_writer(data: &Path, after: Duration) -> BTreeMap<SessionId, u32> {
 
 fn write_until_killed(data: &Path) {
     let catalog = SqliteCatalog::open(data).unwrap();
-    let first = catalog.open_sessions().unwrap().len();
+    let first = catalog.open_sessions(&sample_node()).unwrap().len();
     let first = u32::try_from(first).unwrap() * 100;
     let output = Mutex::new(std::io::stdout());
     thread::scope(|scope| {

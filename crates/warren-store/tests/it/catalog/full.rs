@@ -6,6 +6,7 @@ use std::process::Command;
 use warren_core::Owner;
 use warren_core::catalog::{CatalogErrorKind, InsertError, SandboxCatalog as _};
 use warren_store::SqliteCatalog;
+use warren_testkit::sample_node;
 
 use super::{insert, new};
 
@@ -47,7 +48,7 @@ fn fill_the_disk(data: &Path) {
     };
     assert_eq!(error.kind, CatalogErrorKind::Full, "{error:?}");
     assert!(written > 10);
-    let left = |catalog: &SqliteCatalog| catalog.unfinished_sandboxes().unwrap().len();
+    let left = |catalog: &SqliteCatalog| catalog.unfinished_sandboxes(&sample_node()).unwrap().len();
     assert_eq!(left(&catalog), written as usize, "what was acknowledged can be read");
     assert_eq!(catalog.sandbox(&Owner::first(), &new(written + 1).sandbox.id).unwrap(), None);
 

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use warren_core::catalog::{Durability, SnapshotCatalog as _, SnapshotFilter};
 use warren_core::{LayerId, Owner, PageRequest, SnapshotRecord, Stack};
-use warren_testkit::sample_snapshot;
+use warren_testkit::{sample_node, sample_snapshot};
 
 use super::TestCatalog;
 
@@ -48,10 +48,18 @@ fn of_ten_thousand_snapshots_some_are_found_quickly() {
     assert_eq!(quickly("list those with a name", || list(&named)).len(), 10);
     let one = SnapshotFilter { name: Some("mark 3000".to_owned()), ..here };
     assert_eq!(quickly("find a name", || list(&one))[0], every[2999]);
-    let layers = quickly("list layers", || catalog.layers_of_snapshots().unwrap());
+    let layers = quickly("list layers", || catalog.layers_of_snapshots(&sample_node()).unwrap());
     assert_eq!(layers.len(), COUNT as usize);
-    let on = quickly("find who stands on a layer", || catalog.snapshots_on(&every[5000].stack.0[0]).unwrap());
+    let on = quickly("find who stands on a layer", || {
+        catalog.snapshots_on(&sample_node(), &every[5000].stack.0[0]).unwrap()
+    });
     assert_eq!(on.len(), DEPTH as usize);
-    assert!(quickly("find what is not durable", || catalog.undurable_snapshots().unwrap()).is_empty());
-    assert_eq!(quickly("list templates", || catalog.templates_of_snapshots().unwrap()).len(), 1);
+    assert!(
+        quickly("find what is not durable", || catalog.undurable_snapshots(&sample_node()).unwrap())
+            .is_empty()
+    );
+    assert_eq!(
+        quickly("list templates", || catalog.templates_of_snapshots(&sample_node()).unwrap()).len(),
+        1
+    );
 }

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use warren_core::Owner;
 use warren_core::catalog::{SandboxCatalog as _, SandboxFilter};
 use warren_store::{CatalogOpenError, SqliteCatalog};
+use warren_testkit::sample_node;
 
 use super::insert;
 
@@ -30,7 +31,7 @@ fn alter(data: &Path, sql: &str) {
 /// A start that was refused must not have changed anything: with the right file in place all is as it was.
 fn assert_whole(data: &Path) {
     let catalog = SqliteCatalog::open(data).unwrap();
-    assert_eq!(catalog.unfinished_sandboxes().unwrap().len(), 100);
+    assert_eq!(catalog.unfinished_sandboxes(&sample_node()).unwrap().len(), 100);
 }
 
 #[test]
@@ -69,8 +70,8 @@ fn a_newer_schema_is_refused_and_both_versions_are_named() {
     let data = closed();
     alter(data.path(), "PRAGMA user_version = 77");
     let text = refusal(data.path()).to_string();
-    assert!(text.contains("has schema 77") && text.contains("knows up to 3"), "{text}");
-    alter(data.path(), "PRAGMA user_version = 3");
+    assert!(text.contains("has schema 77") && text.contains("knows up to 5"), "{text}");
+    alter(data.path(), "PRAGMA user_version = 5");
     assert_whole(data.path());
 }
 
@@ -98,7 +99,7 @@ fn what_a_refusal_advises_works() {
     refusal(data.path());
     fs::remove_file(data.path().join("catalog.json")).unwrap();
     let catalog = SqliteCatalog::open(data.path()).unwrap();
-    assert!(catalog.unfinished_sandboxes().unwrap().is_empty());
+    assert!(catalog.unfinished_sandboxes(&sample_node()).unwrap().is_empty());
 }
 
 #[test]
@@ -179,11 +180,11 @@ fn a_log_that_is_gone_after_a_kill_is_refused() {
         connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
         connection.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
     };
-    schema(4);
+    schema(77);
     assert!(matches!(refusal(left.path()), CatalogOpenError::NewerSchema { .. }));
-    schema(3);
+    schema(5);
     let catalog = SqliteCatalog::open(left.path()).expect("a start that was refused left the log");
-    assert_eq!(catalog.unfinished_sandboxes().unwrap().len(), 1);
+    assert_eq!(catalog.unfinished_sandboxes(&sample_node()).unwrap().len(), 1);
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn a_record_that_cannot_be_read_is_damage_and_not_absence() {
     let damaged = warren_core::catalog::CatalogErrorKind::Damaged;
     let id = super::new(5).sandbox.id;
     assert_eq!(catalog.sandbox(&Owner::first(), &id).unwrap_err().kind, damaged);
-    assert_eq!(catalog.unfinished_sandboxes().unwrap_err().kind, damaged);
+    assert_eq!(catalog.unfinished_sandboxes(&sample_node()).unwrap_err().kind, damaged);
     let list = catalog.sandboxes(&Owner::first(), &SandboxFilter::default(), &Default::default());
     assert_eq!(list.unwrap_err().kind, damaged);
 }

@@ -11,6 +11,7 @@ use warren_core::catalog::{
 };
 use warren_core::{Owner, RunDenied, SandboxRecord};
 use warren_store::SqliteCatalog;
+use warren_testkit::sample_node;
 
 use super::{TestCatalog, insert, new};
 
@@ -94,7 +95,7 @@ fn a_panic_in_a_change_is_its_callers_alone() {
         died.join().expect_err("the panic goes on");
     });
     insert(&catalog, 2);
-    assert_eq!(catalog.open_sessions().unwrap().len(), 2);
+    assert_eq!(catalog.open_sessions(&sample_node()).unwrap().len(), 2);
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn another_program_that_holds_the_database_is_waited_for_but_not_for_ever() {
         let catalog = &catalog;
         let writers: Vec<_> =
             (2..=6).map(|number| scope.spawn(move || catalog.insert(new(number)))).collect();
-        assert_eq!(catalog.unfinished_sandboxes().unwrap().len(), 1, "readers go on");
+        assert_eq!(catalog.unfinished_sandboxes(&sample_node()).unwrap().len(), 1, "readers go on");
         for writer in writers {
             let error = writer.join().unwrap().unwrap_err();
             let warren_core::catalog::InsertError::Catalog(error) = error else { panic!("{error:?}") };
@@ -128,7 +129,7 @@ fn another_program_that_holds_the_database_is_waited_for_but_not_for_ever() {
         other.execute_batch("COMMIT").unwrap();
         waiting.join().unwrap();
     });
-    assert_eq!(catalog.unfinished_sandboxes().unwrap().len(), 3);
+    assert_eq!(catalog.unfinished_sandboxes(&sample_node()).unwrap().len(), 3);
 }
 
 #[test]
@@ -162,7 +163,7 @@ fn changes_that_wait_together_are_committed_together() {
             });
         }
     });
-    assert_eq!(catalog.unfinished_sandboxes().unwrap().len(), 33);
+    assert_eq!(catalog.unfinished_sandboxes(&sample_node()).unwrap().len(), 33);
     let commits = commits(&data.path().join("catalog.db-wal")) - before;
     assert!((1..=8).contains(&commits), "{commits} commits for 33 changes");
 }

@@ -1,4 +1,5 @@
-//! What every driver must do, told through the port. A new driver is one more call of [`conformance`].
+//! The duties of every driver, checked through the port. A new driver is one more call of
+//! [`conformance`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use super::world::{
     self, PATIENCE, Pool, area, has_private_mounts, keep, layer, lowers, names, root, scratch, subvolume_area,
 };
 
-/// What a driver is tried with.
+/// The parts that a driver is tried with.
 pub(crate) struct Subject<'a> {
     data: &'a Path,
     driver: LayerDriver,

@@ -98,7 +98,8 @@ fn only_what_decides_the_content_is_kept_of_what_overlayfs_notes() {
     assert_eq!(kept, [b"trusted.overlay.opaque".as_slice(), b"trusted.overlay.redirect"]);
 }
 
-/// Deeper than descriptors or a stack would last, with siblings on the way that are yet to be read when it comes back up.
+/// Deeper than descriptors or a stack would last, with siblings on the way that are yet to be read
+/// when it comes back up.
 #[test]
 fn a_tree_of_any_depth_and_width_is_copied_counted_and_removed() {
     const DEPTH: usize = 1500;

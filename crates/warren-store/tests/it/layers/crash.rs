@@ -18,7 +18,8 @@ use super::world::{
 const CHILD: &str = "WARREN_TEST_LAYER_WRITER";
 const ROUNDS: u64 = 12;
 
-/// The test starts itself as a child that makes and removes layers and says what it has done, and kills it at some moment.
+/// The test starts itself as a child that makes and removes layers and says what it has done, and
+/// kills it at some moment.
 #[test]
 fn a_kill_leaves_whole_layers_and_nothing_to_clean_up() {
     if let Some(data) = env::var_os(CHILD) {
@@ -112,7 +113,7 @@ fn work_until_killed(data: &Path) {
     }
 }
 
-/// What is on the disk at some moment while others write to it is what a power cut leaves.
+/// The disk at some moment while others write to it is the disk that a power cut leaves.
 #[test]
 fn what_was_synced_survives_a_power_cut() {
     if !has_private_mounts("layers::crash::what_was_synced_survives_a_power_cut") {

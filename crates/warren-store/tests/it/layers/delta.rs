@@ -1,5 +1,5 @@
-//! Copies of what changed since the last copy, taken of overlays that the kernel has mounted: on top of one another they must be
-//! what the sandbox sees.
+//! Copies of what changed since the last copy, taken of overlays that the kernel has mounted: on
+//! top of one another they must be what the sandbox sees.
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -51,7 +51,8 @@ impl Overlay {
             overlay.path("").display()
         );
         run("mount", &["-t", "overlay", "-o", &options, "overlay"], &[&overlay.live()]);
-        // The root of a writable layer in which nothing was written has a time of its own, which no layer tells.
+        // The root of a writable layer in which nothing was written has a time of its own, which no
+        // layer tells.
         fs::write(overlay.live().join("written"), "").unwrap();
         overlay
     }
@@ -60,7 +61,7 @@ impl Overlay {
         self.scratch.path().join(name)
     }
 
-    /// What the sandbox sees.
+    /// The files as the sandbox sees them.
     fn live(&self) -> PathBuf {
         self.path("live/upper-0")
     }
@@ -87,7 +88,7 @@ impl Overlay {
         Some(copied)
     }
 
-    /// What the layers come to, by the kernel's reading.
+    /// The layers as one, by the kernel's reading.
     fn view(&self) -> Listing {
         let layer = |id: &LayerId| self.store.place(id).join("upper-0");
         let mut lowers: Vec<PathBuf> = self.layers.iter().map(layer).filter(|path| path.exists()).collect();
@@ -146,7 +147,8 @@ fn a_small_change_after_a_large_copy_is_a_small_layer() {
     }
     assert!(!overlay.copy().unwrap().on_last);
     fs::write(overlay.live().join("file-7"), "y".repeat(100)).unwrap();
-    // Its time is set back to what it was, and its length is the same: only the time of the change tells.
+    // Its time is set back to what it was, and its length is the same: only the time of the change
+    // tells.
     run("touch", &["-d", "2020-01-01"], &[&overlay.live().join("file-8")]);
     fs::remove_file(overlay.live().join("file-9")).unwrap();
     fs::rename(overlay.live().join("a/a"), overlay.live().join("moved")).unwrap();
@@ -212,7 +214,8 @@ fn what_is_written_while_it_is_copied_ahead_is_in_the_copy_once_it_stands_still(
     assert_eq!(list(&live), overlay.view());
 }
 
-/// What is trusted no sandbox can set, and removed names are the kernel's to make.
+/// False for trusted attributes, which no sandbox can set, and for removed names, which only the
+/// kernel makes.
 fn may_be_done_inside(scribble: &Scribble) -> bool {
     match scribble {
         Scribble::Opaque { .. } | Scribble::Whiteout { .. } => false,

@@ -95,7 +95,8 @@ fn a_pool_is_made_once_mounted_at_will_and_hides_nothing() {
     assert!(!pool::is_mounted(&data).unwrap());
 }
 
-/// Layers that have no tree in common could stand either way round; by their age they stand as they were put.
+/// Layers that have no tree in common could stand either way round; by their age they stand as they
+/// were put.
 #[test]
 fn a_stack_is_told_from_trees_that_each_name_a_part_of_it() {
     let scratch = scratch();

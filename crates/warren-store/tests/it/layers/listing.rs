@@ -50,7 +50,8 @@ impl std::fmt::Debug for Content {
     }
 }
 
-/// Lists a tree without leaving a trace in it. Of what is trusted only the mark of an opaque directory belongs to its state.
+/// Lists a tree without leaving a trace in it. Of what is trusted only the mark of an opaque
+/// directory belongs to its state.
 pub(crate) fn list(root: &Path) -> Listing {
     let mut listing = Listing::new();
     let mut firsts = HashMap::new();

@@ -18,7 +18,7 @@ const CHILD: &str = "WARREN_TEST_PRIVATE_MOUNTS";
 const POOL_BYTES: u64 = 512 << 20;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Whether this is the run with mounts of its own. If not, that has been made, and went well.
+/// True in the run with mounts of its own. If not, that run has been made, and went well.
 pub(crate) fn has_private_mounts(test: &str) -> bool {
     if env::var_os(CHILD).is_some() {
         return true;
@@ -65,7 +65,8 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // At once, or the directory could not be removed; what is still open keeps the rest alive for that long.
+        // At once, or the directory could not be removed; what is still open keeps the rest alive
+        // for that long.
         drop(Command::new("umount").arg("--lazy").arg(self.data()).output());
     }
 }

@@ -3,7 +3,7 @@ use std::thread;
 use warren_core::catalog::{Catalog, InsertError};
 
 use super::super::records::sample_session;
-use super::{Check, ann, bob, insert, key, new};
+use super::{Check, ann, bob, here, insert, key, new};
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
@@ -72,8 +72,8 @@ fn of_many_at_once_one_wins(catalog: &dyn Catalog) {
     });
     assert_eq!(answers.iter().filter(|(won, _)| *won).count(), 1);
     assert!(answers.windows(2).all(|pair| pair[0].1 == pair[1].1), "all are told of the one session");
-    assert_eq!(catalog.unfinished_sandboxes().expect("a query").len(), 1);
-    assert_eq!(catalog.open_sessions().expect("a query").len(), 1);
+    assert_eq!(catalog.unfinished_sandboxes(&here()).expect("a query").len(), 1);
+    assert_eq!(catalog.open_sessions(&here()).expect("a query").len(), 1);
 }
 
 fn keys_are_forgotten_after_a_day(catalog: &dyn Catalog) {
@@ -91,6 +91,6 @@ fn keys_are_forgotten_after_a_day(catalog: &dyn Catalog) {
     other.idempotency = Some(key(&other, "other", 3000 + 3 * DAY_MS));
     catalog.insert(other).expect("it is new");
     assert_eq!(catalog.remembered(&ann(), "word").expect("a query"), None, "any insert forgets old ones");
-    catalog.forget_sandboxes(5000 + 4 * DAY_MS).expect("a change");
+    catalog.forget_sandboxes(&here(), 5000 + 4 * DAY_MS).expect("a change");
     assert_eq!(catalog.remembered(&bob(), "other").expect("a query"), None);
 }

@@ -8,7 +8,7 @@ use warren_core::{
 
 use super::super::records::{bits, sample_entry, sample_sandbox};
 use super::sandboxes::died;
-use super::{Check, ann, bob, insert, kind};
+use super::{Check, ann, bob, here, insert, kind};
 
 pub(super) const CHECKS: &[Check] = &[
     an_entry_is_read_as_it_was_written,
@@ -173,7 +173,7 @@ fn a_journal_needs_its_sandbox_and_goes_with_it(catalog: &dyn Catalog) {
     }
     catalog.update_sandbox(&died(&old, 100, false), Durability::Process).expect("the next one");
     assert_eq!(read(catalog, &old.id, None, 10).len(), 1, "a sandbox that ended has its journal");
-    assert_eq!(catalog.forget_sandboxes(200).expect("a change"), 1);
+    assert_eq!(catalog.forget_sandboxes(&here(), 200).expect("a change"), 1);
     assert!(read(catalog, &old.id, None, 10).is_empty());
     assert!(catalog.open_entries(&old.id).expect("a query").is_empty());
     catalog.finish_call(&old.id, "word", Some("late")).expect("it is not missed");

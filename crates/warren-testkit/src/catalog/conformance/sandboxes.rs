@@ -3,13 +3,13 @@ use std::thread;
 
 use warren_core::catalog::{Catalog, CatalogErrorKind, Durability, SandboxFilter};
 use warren_core::{
-    Cursor, DeathCause, DeathCertificate, PageRequest, Paused, PausedBy, RunId, SandboxId, SandboxRecord,
-    SessionState, Status,
+    Cursor, DeathCause, DeathCertificate, Owner, PageRequest, Paused, PausedBy, RunId, SandboxId,
+    SandboxRecord, SessionState, Status,
 };
 
 use super::super::records::{bits, sample_session};
 use super::sessions::run;
-use super::{Check, ann, bob, insert, key, kind, new};
+use super::{Check, ann, bob, here, insert, key, kind, new};
 
 pub(super) const CHECKS: &[Check] = &[
     a_record_is_read_as_it_was_written,
@@ -21,7 +21,7 @@ pub(super) const CHECKS: &[Check] = &[
     pages_hold_every_item_once_while_others_are_inserted,
     what_is_not_over_is_found_at_the_start,
     forgetting_takes_sessions_runs_and_keys_along,
-    settings_are_set_and_removed,
+    an_owner_has_one_default_sandbox,
 ];
 
 fn a_record_is_read_as_it_was_written(catalog: &dyn Catalog) {
@@ -171,7 +171,7 @@ fn what_is_not_over_is_found_at_the_start(catalog: &dyn Catalog) {
     for record in [&kept, &gone] {
         catalog.update_sandbox(record, Durability::Process).expect("the generation follows");
     }
-    let mut found = catalog.unfinished_sandboxes().expect("a query");
+    let mut found = catalog.unfinished_sandboxes(&here()).expect("a query");
     found.sort_by_key(|record| record.created_unix_ms);
     assert_eq!(found, [live, kept]);
 }
@@ -190,8 +190,8 @@ fn forgetting_takes_sessions_runs_and_keys_along(catalog: &dyn Catalog) {
             .update_sandbox(&died(&new.sandbox, at, files_kept), Durability::Process)
             .expect("the next one");
     }
-    assert_eq!(catalog.forget_sandboxes(100).expect("a change"), 0);
-    assert_eq!(catalog.forget_sandboxes(200).expect("a change"), 1);
+    assert_eq!(catalog.forget_sandboxes(&here(), 100).expect("a change"), 0);
+    assert_eq!(catalog.forget_sandboxes(&here(), 200).expect("a change"), 1);
     assert_eq!(catalog.sandbox(&ann(), &old.sandbox.id).expect("a query"), None);
     assert_eq!(catalog.session(&ann(), &old.session.id).expect("a query"), None);
     assert!(catalog.runs(&ann(), &old.session.id).expect("a query").is_empty());
@@ -200,20 +200,28 @@ fn forgetting_takes_sessions_runs_and_keys_along(catalog: &dyn Catalog) {
         let session = catalog.session(&ann(), &new.session.id).expect("a query");
         assert!(session.is_some_and(|session| session.state == SessionState::Active));
     }
-    assert_eq!(catalog.open_sessions().expect("a query").len(), 3);
+    assert_eq!(catalog.open_sessions(&here()).expect("a query").len(), 3);
 }
 
-fn settings_are_set_and_removed(catalog: &dyn Catalog) {
-    let value = || catalog.setting("name").expect("a query");
-    assert_eq!(value(), None);
-    catalog.set_setting("name", None).expect("nothing to remove is no error");
-    catalog.set_setting("name", Some("one")).expect("a change");
-    catalog.set_setting("name", Some("two")).expect("a change");
-    catalog.set_setting("other", Some("three")).expect("a change");
-    assert_eq!(value().as_deref(), Some("two"));
-    catalog.set_setting("name", None).expect("a change");
-    assert_eq!(value(), None);
-    assert_eq!(catalog.setting("other").expect("a query").as_deref(), Some("three"));
+fn an_owner_has_one_default_sandbox(catalog: &dyn Catalog) {
+    let (first, second) = (insert(catalog, &ann(), 1).sandbox, insert(catalog, &ann(), 2).sandbox);
+    let of = |owner: &Owner| catalog.default_sandbox(owner).expect("a query");
+    let set = |owner: &Owner, id: Option<&SandboxId>| catalog.set_default_sandbox(owner, id);
+    assert_eq!(of(&ann()), None);
+    set(&ann(), None).expect("nothing to forget is no error");
+    for sandbox in [&first, &second] {
+        set(&ann(), Some(&sandbox.id)).expect("it is there");
+        assert_eq!(of(&ann()), Some(sandbox.id.clone()));
+    }
+    assert_eq!(kind(set(&bob(), Some(&first.id))), CatalogErrorKind::NotFound, "it is another's");
+    assert_eq!(kind(set(&ann(), Some(&new(&ann(), 3).sandbox.id))), CatalogErrorKind::NotFound);
+    assert_eq!((of(&ann()), of(&bob())), (Some(second.id.clone()), None));
+    catalog.update_sandbox(&died(&second, 100, false), Durability::Process).expect("the next one");
+    assert_eq!(catalog.forget_sandboxes(&here(), 200).expect("a change"), 1);
+    assert_eq!(of(&ann()), None, "it is forgotten with its record");
+    set(&ann(), Some(&first.id)).expect("it is there");
+    set(&ann(), None).expect("a change");
+    assert_eq!(of(&ann()), None);
 }
 
 fn insert_at(catalog: &dyn Catalog, number: u32, created_s: u32) -> SandboxId {

@@ -7,7 +7,7 @@ use warren_core::{
 };
 
 use super::super::records::{bits, sample_sandbox, sample_session};
-use super::{Check, ann, bob, insert, kind};
+use super::{Check, ann, bob, here, insert, kind};
 use crate::FakeClock;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -144,7 +144,7 @@ fn sessions_are_listed_by_sandbox_client_and_state(catalog: &dyn Catalog) {
     expect(Some(&first.sandbox.id), Some("guest"), true, &[&guest]);
     expect(None, Some("client"), false, &[&other.session, &first.session]);
     expect(Some(&sample_sandbox(&ann(), 9).id), None, true, &[]);
-    assert_eq!(catalog.open_sessions().expect("a query").len(), 4, "of all owners");
+    assert_eq!(catalog.open_sessions(&here()).expect("a query").len(), 4, "of all owners");
 }
 
 fn session_lists_have_pages(catalog: &dyn Catalog) {

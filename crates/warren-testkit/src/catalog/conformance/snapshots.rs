@@ -8,7 +8,7 @@ use warren_core::{
 
 use super::super::records::{bits, sample_sandbox, sample_snapshot};
 use super::sandboxes::died;
-use super::{Check, ann, bob, insert, kind};
+use super::{Check, ann, bob, here, insert, kind};
 
 pub(super) const CHECKS: &[Check] = &[
     a_snapshot_is_read_as_it_was_written,
@@ -92,7 +92,7 @@ fn snapshots_are_inserted_all_or_none(catalog: &dyn Catalog) {
         CatalogErrorKind::AlreadyExists
     );
     assert_eq!(get(catalog, &same_name[0]), None);
-    assert_eq!(catalog.layers_of_snapshots().expect("a query"), HashSet::from([layer(1), layer(2)]));
+    assert_eq!(catalog.layers_of_snapshots(&here()).expect("a query"), HashSet::from([layer(1), layer(2)]));
     assert_eq!((get(catalog, &one), get(catalog, &two)), (Some(one), Some(two)));
 }
 
@@ -254,11 +254,11 @@ fn layers_and_templates_are_counted(catalog: &dyn Catalog) {
     low.spec.template = "python".parse().expect("a name");
     catalog.insert_snapshots(&[low.clone(), high.clone(), theirs.clone()], Durability::Process).expect("new");
     let counted = || {
-        let found = catalog.layers_of_snapshots().expect("a query");
+        let found = catalog.layers_of_snapshots(&here()).expect("a query");
         (1..=4).filter(|number| found.contains(&layer(*number))).collect::<Vec<_>>()
     };
     let standing = |number: u32| {
-        let mut found = ids(&catalog.snapshots_on(&layer(number)).expect("a query"));
+        let mut found = ids(&catalog.snapshots_on(&here(), &layer(number)).expect("a query"));
         found.sort();
         found
     };
@@ -266,12 +266,12 @@ fn layers_and_templates_are_counted(catalog: &dyn Catalog) {
     assert_eq!(standing(1), [low.id.clone(), high.id.clone(), theirs.id.clone()]);
     assert_eq!(standing(2), std::slice::from_ref(&high.id));
     let python: TemplateName = "python".parse().expect("a name");
-    let templates = || catalog.templates_of_snapshots().expect("a query");
+    let templates = || catalog.templates_of_snapshots(&here()).expect("a query");
     assert_eq!(templates(), HashSet::from([TemplateName::host(), python]));
     let squashed = SnapshotRecord { stack: Stack(vec![layer(4)]), ..high.clone() };
     catalog.update_snapshot(&squashed, Durability::Process).expect("it is there");
     assert_eq!(counted(), [1, 3, 4]);
-    assert_eq!(catalog.snapshots_on(&layer(4)).expect("a query"), [squashed]);
+    assert_eq!(catalog.snapshots_on(&here(), &layer(4)).expect("a query"), [squashed]);
     catalog.delete_snapshots(&ann(), &[low.id]).expect("a change");
     assert_eq!((counted(), standing(1)), (vec![1, 3, 4], vec![theirs.id.clone()]));
     catalog.delete_snapshots(&bob(), &[theirs.id]).expect("a change");
@@ -285,7 +285,7 @@ fn what_is_not_durable_is_found_at_the_start(catalog: &dyn Catalog) {
     let damaged = SnapshotRecord { durable: false, damaged: true, ..sample_snapshot(&ann(), 4) };
     catalog.insert_snapshots(&[safe, fresh.clone(), theirs.clone(), damaged], Durability::Disk).expect("new");
     let found = || {
-        let mut found = catalog.undurable_snapshots().expect("a query");
+        let mut found = catalog.undurable_snapshots(&here()).expect("a query");
         found.sort_by_key(|record| record.created_unix_ms);
         found
     };
@@ -306,7 +306,7 @@ fn snapshots_outlive_their_sandbox(catalog: &dyn Catalog) {
     assert_eq!(record.sandbox, sandbox.id);
     put(catalog, &record);
     catalog.update_sandbox(&died(&sandbox, 100, false), Durability::Process).expect("the next one");
-    assert_eq!(catalog.forget_sandboxes(200).expect("a change"), 1);
+    assert_eq!(catalog.forget_sandboxes(&here(), 200).expect("a change"), 1);
     assert_eq!(get(catalog, &record), Some(record));
-    assert!(catalog.layers_of_snapshots().expect("a query").contains(&layer(1)));
+    assert!(catalog.layers_of_snapshots(&here()).expect("a query").contains(&layer(1)));
 }

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, SnapshotCatalog, SnapshotFilter};
 use warren_core::{
-    LayerId, Owner, Page, PageRequest, SandboxRecord, SnapshotId, SnapshotRecord, TemplateName,
+    LayerId, NodeId, Owner, Page, PageRequest, SandboxRecord, SnapshotId, SnapshotRecord, TemplateName,
 };
 
 use super::{MemoryCatalog, Records, failure, part, place};
@@ -75,29 +75,32 @@ impl SnapshotCatalog for MemoryCatalog {
         Ok(ids.iter().map(|id| u64::from(records.delete_snapshot(owner, id))).sum())
     }
 
-    fn layers_of_snapshots(&self) -> Result<HashSet<LayerId>, CatalogError> {
+    fn layers_of_snapshots(&self, node: &NodeId) -> Result<HashSet<LayerId>, CatalogError> {
         let records = self.enter("layers_of_snapshots")?;
-        Ok(records.snapshots.values().flat_map(|record| &record.stack.0).cloned().collect())
+        Ok(records.snapshots_of(node).flat_map(|record| &record.stack.0).cloned().collect())
     }
 
-    fn templates_of_snapshots(&self) -> Result<HashSet<TemplateName>, CatalogError> {
+    fn templates_of_snapshots(&self, node: &NodeId) -> Result<HashSet<TemplateName>, CatalogError> {
         let records = self.enter("templates_of_snapshots")?;
-        Ok(records.snapshots.values().map(|record| record.spec.template.clone()).collect())
+        Ok(records.snapshots_of(node).map(|record| record.spec.template.clone()).collect())
     }
 
-    fn undurable_snapshots(&self) -> Result<Vec<SnapshotRecord>, CatalogError> {
+    fn undurable_snapshots(&self, node: &NodeId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         let records = self.enter("undurable_snapshots")?;
-        let unsafe_yet = |record: &&SnapshotRecord| !record.durable && !record.damaged;
-        Ok(records.snapshots.values().filter(unsafe_yet).cloned().collect())
+        Ok(records.snapshots_of(node).filter(|record| !record.durable && !record.damaged).cloned().collect())
     }
 
-    fn snapshots_on(&self, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
+    fn snapshots_on(&self, node: &NodeId, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         let records = self.enter("snapshots_on")?;
-        Ok(records.snapshots.values().filter(|record| record.stack.0.contains(layer)).cloned().collect())
+        Ok(records.snapshots_of(node).filter(|record| record.stack.0.contains(layer)).cloned().collect())
     }
 }
 
 impl Records {
+    fn snapshots_of(&self, node: &NodeId) -> impl Iterator<Item = &SnapshotRecord> {
+        self.snapshots.values().filter(move |record| record.node == *node)
+    }
+
     fn insert_snapshots(&mut self, new: &[SnapshotRecord]) -> Result<(), CatalogError> {
         for (index, record) in new.iter().enumerate() {
             check_stack(record);

@@ -4,12 +4,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use warren_core::{Isolation as _, SandboxId};
+use warren_core::SandboxId;
+use warren_server::config::Config;
 
 use super::systemd::machine_goes_down;
 use crate::cli::Global;
+use crate::commands::serve::SettingFlags;
 use crate::error::CliError;
-use crate::local::{Local, data_dir};
+use crate::local::{Local, data_dir, require_root};
 use crate::ui;
 
 const AT_ONCE: usize = 8;
@@ -21,9 +23,13 @@ pub(super) fn rest(global: &Global, now: bool) -> Result<(), CliError> {
     if !(now || machine_goes_down()) || !place.join("sandboxes").is_dir() {
         return Ok(());
     }
-    let local = Local::open(global)?;
+    require_root()?;
+    // What is wrong with the settings must not keep the machine from going down.
+    let config =
+        SettingFlags::default().load(global).map_or_else(|_| Config::default(), |loaded| loaded.config);
+    let local = Local::with(global, config)?;
     let alive: Vec<SandboxId> =
-        local.backend.list()?.into_iter().filter(|found| found.alive).map(|found| found.id).collect();
+        local.list()?.into_iter().filter(|found| found.alive).map(|found| found.id).collect();
     let failed = halt(&local, &alive);
     let directory = std::fs::File::open(&place).map_err(CliError::new)?;
     rustix::fs::syncfs(&directory).map_err(CliError::new)?;
@@ -36,9 +42,9 @@ fn halt(local: &Local, ids: &[SandboxId]) -> usize {
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(error) = local.backend.halt(id) {
+            if let Err(error) = local.halt(id) {
                 failed.fetch_add(1, Ordering::Relaxed);
-                ui::complain(&CliError::from(error).chain());
+                ui::complain(&error.chain());
             }
         }
     };

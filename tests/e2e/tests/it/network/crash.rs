@@ -1,4 +1,4 @@
-//! Whatever dies, and whenever, the next start finds it.
+//! The next start finds every process, link and rule that a death left, at any step.
 
 use warren_e2e::{Internet, TestEnv, TestServer};
 
@@ -26,7 +26,7 @@ fn f30_a_server_that_is_killed_leaves_nothing_that_its_next_start_does_not_find(
     finish(server, &internet);
 }
 
-/// A run that is killed is an orphan that whoever comes next removes.
+/// A run that is killed leaves an orphan, which the next process removes.
 #[test]
 fn f30_a_run_that_is_killed_leaves_nothing_to_whoever_comes_next() {
     let env = TestEnv::new();

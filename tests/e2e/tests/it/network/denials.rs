@@ -126,7 +126,8 @@ fn what_was_learnt_is_enough_and_no_more() {
         let rules = learnt["allow"].as_array().unwrap().iter().map(|rule| rule.as_str().unwrap().to_owned());
         rules.collect::<BTreeSet<_>>()
     };
-    // A client that a busy machine keeps from speaking for a tenth of a second is known by its address alone.
+    // A client that a busy machine keeps from speaking for a tenth of a second is known by its
+    // address alone.
     let rules = (0..5).map(learn).find(|rules| rules.contains("api.web.test:443")).expect("it is learnt");
     assert_eq!(rules.iter().collect::<Vec<_>>(), ["198.51.100.20:8080", "api.web.test:443", "web.test:80"]);
     let mut flags = vec!["--net".to_owned(), "allow".to_owned()];

@@ -44,7 +44,8 @@ fn check_32_sandboxes_do_not_reach_each_other() {
     finish(server, &internet);
 }
 
-/// The sandbox has no right to send what is not its own. What it has is asked of the link's other end, which drops the rest.
+/// The sandbox has no right to send what is not its own. What it has is asked of the link's other
+/// end, which drops the rest.
 #[test]
 fn check_33_what_is_sent_in_anothers_name_is_dropped() {
     let env = TestEnv::new();

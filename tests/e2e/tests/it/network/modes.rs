@@ -1,10 +1,10 @@
-//! What each mode opens and closes, told by what left the machine.
+//! The traffic that each mode lets out of the machine.
 
 use warren_e2e::{Internet, TestEnv};
 
 use super::{assert_closed, assert_open, assert_unheard, create, finish, json, serve};
 
-/// What answers in the world and must never be reached.
+/// Servers in the world that answer and must never be reached.
 const TRAPS: [&str; 6] =
     ["10.7.7.7", "169.254.169.254", "100.64.7.7", "192.168.7.7", "172.16.7.7", "fd00:7::7"];
 
@@ -38,7 +38,8 @@ fn check_52_and_63(server: &warren_e2e::TestServer<'_>, internet: &Internet, id:
         assert_closed(server, id, &["udp", trap, "9000"]);
         assert_closed(server, id, &["ping", trap]);
     }
-    // The machine itself: its uplink, its side of the test's own link, and the gateway that sandboxes see; check 74 among them.
+    // The machine itself: its uplink, its side of the test's own link, and the gateway that
+    // sandboxes see; check 74 among them.
     let port = server.address().rsplit(':').next().unwrap_or_default().to_owned();
     let own = internet.address();
     for address in [warren_e2e::UPLINK, own.as_str(), "169.254.77.1", "2001:db8:2::1"] {

@@ -14,7 +14,8 @@ fn check_53_56_58_and_60_a_name_is_what_it_was_answered_with() {
     let server = serve(&env, &internet);
     let id = create(&server, &["--net", "allow", "--allow", "web.test", "--user", "root"]);
     assert_open(&server, &id, &["tls", "web.test", "443"]);
-    // An allowed name at an address that it does not have, in the greeting, in the request and in the sandbox's own file.
+    // An allowed name at an address that it does not have, in the greeting, in the request and in
+    // the sandbox's own file.
     assert_closed(&server, &id, &["tls", "198.51.100.20", "443", "web.test"]);
     assert_closed(&server, &id, &["http", "198.51.100.20", "80", "web.test"]);
     server.shell(&id, "echo '198.51.100.20 web.test' >> /etc/hosts");

@@ -1,4 +1,4 @@
-//! What people do with a network: installing, cloning.
+//! Everyday uses of a network: installing, cloning.
 
 use warren_e2e::{Internet, TestEnv};
 

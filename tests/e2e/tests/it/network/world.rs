@@ -1,4 +1,5 @@
-//! The tests' own Internet: that it lets everything through and sees everything, or none of the other tests means anything.
+//! The tests' own Internet: that it lets everything through and sees everything, or none of the
+//! other tests means anything.
 
 use warren_e2e::{Internet, TestEnv};
 

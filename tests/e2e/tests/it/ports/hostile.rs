@@ -6,7 +6,7 @@ use warren_e2e::{TestEnv, TestServer, resident_bytes};
 
 use super::{ask, echo, host, key, start, told, web_socket};
 
-/// What so many idle web sockets may cost.
+/// The cost of this many idle web sockets is bounded.
 const IDLE: usize = 500;
 const MOST_BYTES: u64 = 20 << 20;
 

@@ -1,5 +1,5 @@
-//! A wall clock that jumps under a running server. The machine's own clock stays as it is: a library that is loaded before the
-//! C library's adds to what the server is told.
+//! A wall clock that jumps under a running server. The machine's own clock stays as it is: a
+//! library that is loaded before the C library's adds to what the server is told.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a crash of the server at any step leaves behind, and what its next start makes of it.
+//! The remains of a server that crashed at any step, and how its next start treats them.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::travel::is_of_history;
 const SIGKILL: i32 = 9;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a client asks for, so that the server comes past a step.
+/// A client's request that takes the server past a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum Ask {
     Create,
     Resume,
     Stop,
@@ -26,23 +26,24 @@ enum Deed {
     Thaw,
 }
 
-/// Steps are known by what their names begin with, so a new one of a known kind is tried, and one of a new kind fails here.
-fn deed_of(step: &str) -> Deed {
+/// Steps are known by what their names begin with, so a new one of a known kind is tried, and one
+/// of a new kind fails here.
+fn ask_for(step: &str) -> Ask {
     let kinds = [
-        ("engine.create.", Deed::Create),
-        ("engine.resume.", Deed::Resume),
-        ("engine.stop.", Deed::Stop),
-        ("engine.delete.", Deed::Delete),
-        ("engine.files.", Deed::DeleteStopped),
-        ("engine.pause.", Deed::Pause),
-        ("engine.thaw.", Deed::Thaw),
-        ("engine.network.attached", Deed::Create),
-        ("engine.network.detached", Deed::Stop),
-        ("create.", Deed::Create),
-        ("resume.", Deed::Resume),
-        ("halt.", Deed::Stop),
-        ("destroy.", Deed::Delete),
-        ("reap.", Deed::Delete),
+        ("engine.create.", Ask::Create),
+        ("engine.resume.", Ask::Resume),
+        ("engine.stop.", Ask::Stop),
+        ("engine.delete.", Ask::Delete),
+        ("engine.files.", Ask::DeleteStopped),
+        ("engine.pause.", Ask::Pause),
+        ("engine.thaw.", Ask::Thaw),
+        ("engine.network.attached", Ask::Create),
+        ("engine.network.detached", Ask::Stop),
+        ("create.", Ask::Create),
+        ("resume.", Ask::Resume),
+        ("halt.", Ask::Stop),
+        ("destroy.", Ask::Delete),
+        ("reap.", Ask::Delete),
     ];
     let kind = kinds.into_iter().find(|(begin, _)| step.starts_with(begin));
     kind.unwrap_or_else(|| panic!("no request is known that comes past `{step}`")).1
@@ -98,8 +99,8 @@ fn a_crash_of_the_server_at_any_step_of_the_backend_loses_nothing_that_was_ackno
     crash_at_each(&CrashPoint::ALL.map(CrashPoint::name));
 }
 
-/// Steps of a sandbox's history are tried where histories are, and those of a change of its network where networks are. Every
-/// sandbox has a network, and of that nothing may be left either.
+/// Steps of a sandbox's history are tried where histories are, and those of a change of its network
+/// where networks are. Every sandbox has a network, and of that nothing may be left either.
 fn crash_at_each(steps: &[&str]) {
     let env = TestEnv::new();
     let internet = Internet::new(&env);
@@ -107,22 +108,22 @@ fn crash_at_each(steps: &[&str]) {
     let bystanders = Bystanders::make(&server);
     let elsewhere = |step: &&str| is_of_history(step) || is_of_a_change(step);
     for step in steps.iter().copied().filter(|step| !elsewhere(step)) {
-        let deed = deed_of(step);
+        let ask = ask_for(step);
         server.kill();
         server.start_again_with(|setup| setup.crash_at(step));
         let before = listed(&server);
-        let target = prepare(&server, deed);
+        let target = prepare(&server, ask);
         // An answer that came before the end is an acknowledgement too: `reap` goes on after it.
-        let answer = perform(&server, deed, target.as_deref());
+        let answer = perform(&server, ask, target.as_deref());
         let status = server.ended(PATIENCE);
         let signal = std::os::unix::process::ExitStatusExt::signal(&status);
-        assert_eq!(signal, Some(SIGKILL), "{deed:?} does not come past {step}: {answer:?}");
+        assert_eq!(signal, Some(SIGKILL), "{ask:?} does not come past {step}: {answer:?}");
         server.start_again();
         server.assert_agreement();
         bystanders.are_well(&server, step);
         match target.or_else(|| listed(&server).into_iter().find(|id| !before.contains(id))) {
-            Some(id) => assert_whole_or_gone(&server, (step, deed), &id, answer.is_ok()),
-            None => assert!(answer.is_err() && deed == Deed::Create, "{step}: it is nowhere"),
+            Some(id) => assert_whole_or_gone(&server, (step, ask), &id, answer.is_ok()),
+            None => assert!(answer.is_err() && ask == Ask::Create, "{step}: it is nowhere"),
         }
     }
     bystanders.can_go_on(&server);
@@ -140,56 +141,56 @@ fn listed(server: &TestServer<'_>) -> Vec<String> {
     page.items.into_iter().map(|sandbox| sandbox.sandbox_id).collect()
 }
 
-/// Brings a sandbox to where the deed can be done.
-fn prepare(server: &TestServer<'_>, deed: Deed) -> Option<String> {
-    if deed == Deed::Create {
+/// Brings a sandbox to where the ask can be done.
+fn prepare(server: &TestServer<'_>, ask: Ask) -> Option<String> {
+    if ask == Ask::Create {
         return None;
     }
     let id = server.create();
     server.shell(&id, "echo work > file");
-    match deed {
-        Deed::Resume | Deed::DeleteStopped => drop(server.warren(["stop", &id]).ok()),
-        Deed::Thaw => drop(server.warren(["pause", &id]).ok()),
-        Deed::Create | Deed::Stop | Deed::Delete | Deed::Pause => {}
+    match ask {
+        Ask::Resume | Ask::DeleteStopped => drop(server.warren(["stop", &id]).ok()),
+        Ask::Thaw => drop(server.warren(["pause", &id]).ok()),
+        Ask::Create | Ask::Stop | Ask::Delete | Ask::Pause => {}
     }
     Some(id)
 }
 
-fn perform(server: &TestServer<'_>, deed: Deed, id: Option<&str>) -> Result<Sandbox, ClientError> {
+fn perform(server: &TestServer<'_>, ask: Ask, id: Option<&str>) -> Result<Sandbox, ClientError> {
     let (client, id) = (server.client(), id.unwrap_or_default());
-    match deed {
-        Deed::Create => client.create_sandbox(&CreateSandbox::default(), None),
-        Deed::Resume | Deed::Thaw => client.resume(id),
-        Deed::Stop => client.stop(id),
-        Deed::Delete | Deed::DeleteStopped => client.delete_sandbox(id),
-        Deed::Pause => client.pause(id),
+    match ask {
+        Ask::Create => client.create_sandbox(&CreateSandbox::default(), None),
+        Ask::Resume | Ask::Thaw => client.resume(id),
+        Ask::Stop => client.stop(id),
+        Ask::Delete | Ask::DeleteStopped => client.delete_sandbox(id),
+        Ask::Pause => client.pause(id),
     }
 }
 
-/// What became of the sandbox that the crash was about, as soon as records and machine agree.
+/// Checks the sandbox that the crash was about, as soon as records and machine agree.
 #[track_caller]
-fn assert_whole_or_gone(server: &TestServer<'_>, (step, deed): (&str, Deed), id: &str, acknowledged: bool) {
+fn assert_whole_or_gone(server: &TestServer<'_>, (step, ask): (&str, Ask), id: &str, acknowledged: bool) {
     let sandbox = server.client().sandbox(id).unwrap_or_else(|error| panic!("{step}: {error:?}"));
     let state = serde_json::to_value(sandbox.status).expect("a status is a word");
     let state = state.as_str().unwrap_or_default();
-    match deed {
-        Deed::Create if state == "ready" => assert_eq!(server.shell(id, "echo whole"), "whole", "{step}"),
-        Deed::Create => {
+    match ask {
+        Ask::Create if state == "ready" => assert_eq!(server.shell(id, "echo whole"), "whole", "{step}"),
+        Ask::Create => {
             assert!(!acknowledged && state == "failed" && !sandbox.resumable, "{step}: {sandbox:?}");
             assert!(server.warren(["why", id]).ok().text().contains("backend_error"), "{step}");
         }
-        Deed::Delete | Deed::DeleteStopped => {
+        Ask::Delete | Ask::DeleteStopped => {
             assert!(state == "stopped" && !sandbox.resumable, "{step}: {sandbox:?}");
             server.warren(["exec", id, "--", "true"]).ended(125);
             return;
         }
-        Deed::Stop => {
+        Ask::Stop => {
             assert!(state == "stopped" && sandbox.resumable, "{step}: {sandbox:?}");
             assert!(server.warren(["why", id]).ok().text().contains("killed, by local"), "{step}");
             resumes_with_its_work(server, id, step);
         }
-        Deed::Resume => resumes_with_its_work(server, id, step),
-        Deed::Pause | Deed::Thaw => {
+        Ask::Resume => resumes_with_its_work(server, id, step),
+        Ask::Pause | Ask::Thaw => {
             assert!(["ready", "paused"].contains(&state), "{step}: {sandbox:?}");
             resumes_with_its_work(server, id, step);
         }
@@ -205,7 +206,8 @@ fn resumes_with_its_work(server: &TestServer<'_>, id: &str, step: &str) {
     assert_eq!(server.shell(id, "cat file"), "work", "{step}");
 }
 
-/// An idempotency key is written with what it made: whoever was not answered asks again, and has one sandbox.
+/// An idempotency key is written with what it made: a client that was not answered asks again, and
+/// has one sandbox.
 #[test]
 fn a_create_that_was_cut_short_can_be_asked_for_again() {
     let env = TestEnv::new();

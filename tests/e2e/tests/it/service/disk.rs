@@ -48,7 +48,7 @@ fn a_full_disk_loses_nothing() {
     let id = server.create();
     server.shell(&id, "echo work > file");
     disk.fill_to(8 * MIB);
-    // A file system gives its last blocks to those who ask for little.
+    // A file system gives its last blocks to processes that ask for little.
     drop(
         Command::new("sh").arg("-c").arg(format!("cat /dev/zero > {}/rest", disk.mount().display())).output(),
     );

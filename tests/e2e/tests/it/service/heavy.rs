@@ -11,10 +11,11 @@ const OTHERS: usize = 10;
 /// How often the other owner's calls are timed.
 const SAMPLES: usize = 25;
 const MOST_RESIDENT: u64 = 300 << 20;
-/// What a busy machine may add to a call.
+/// The time that a busy machine may add to a call.
 const SLACK: Duration = Duration::from_millis(150);
 
-/// Files that take long to compare: the same lines in another order. Beside them two that are too large.
+/// Files that take long to compare: the same lines in another order. Beside them two that are too
+/// large.
 const WRITE: &str = "mkdir -p /var/tmp/w && cd /var/tmp/w && \
     for i in $(seq 40); do seq 90000 | shuf > f$i; done && \
     yes 'a long line of text that repeats itself' | head -c 20000000 > large && \

@@ -146,7 +146,8 @@ fn check_76_clients_that_say_nothing_are_cut_and_hold_up_nobody() {
     assert_eq!(server.shell(&id, "echo served"), "served");
     assert!(opened.elapsed() < Duration::from_secs(30), "{:?}", opened.elapsed());
     for stream in &mut silent {
-        // A word of farewell is fine; what counts is the end. Whoever had said half a word may find it reset.
+        // A last word is fine; what counts is the end. A client that had sent half a word may find
+        // it reset.
         let mut farewell = Vec::new();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let end = stream.read_to_end(&mut farewell);

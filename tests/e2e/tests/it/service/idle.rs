@@ -1,4 +1,4 @@
-//! What the server does with sandboxes because time passes.
+//! Changes of sandboxes because time passes.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -38,7 +38,8 @@ fn an_idle_sandbox_is_frozen_and_goes_on_when_it_is_needed() {
     server.finish();
 }
 
-/// Work, a listener and an announced pause each keep a sandbox going; one with none of them is the measure of time.
+/// Work, a listener and an announced pause each keep a sandbox going; one with none of them is the
+/// measure of time.
 #[test]
 fn a_sandbox_that_is_in_use_is_not_frozen() {
     let env = TestEnv::new();

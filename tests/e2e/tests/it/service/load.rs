@@ -21,7 +21,8 @@ fn counted() -> Vec<String> {
     (0..LINES).map(|number| number.to_string()).collect()
 }
 
-/// Killed once and ended in order once: what runs goes on, and nobody who looks at it misses or sees twice a single line.
+/// Killed once and ended in order once: what runs goes on, and nobody who looks at it misses or
+/// sees twice a single line.
 #[test]
 fn commands_outlive_the_server_and_their_clients_lose_nothing() {
     let env = TestEnv::new();
@@ -85,7 +86,8 @@ fn commands_outlive_the_server_and_their_clients_lose_nothing() {
     server.finish();
 }
 
-/// What is typed comes back. What is on its way while the server goes away may be lost, so that is waited for.
+/// A typed line comes back. A line on its way while the server goes away may be lost, so that is
+/// waited for.
 #[track_caller]
 fn say(keys: &mut impl Write, echoed: &mut impl Read, line: &str) {
     keys.write_all(line.as_bytes()).expect("it takes input");
@@ -113,7 +115,8 @@ fn start_on_terminal(server: &TestServer<'_>, id: &str) -> Child {
     script.spawn().expect("it can be started")
 }
 
-/// The processes that clients look at, once there are as many as expected, by sandbox, number and pid.
+/// The processes that clients look at, once there are as many as expected, by sandbox, number and
+/// pid.
 fn processes(server: &TestServer<'_>, ids: &[&str], count: usize) -> Vec<(String, u64, u32)> {
     let client = server.client();
     let mut found = Vec::new();
@@ -149,7 +152,8 @@ fn upload_slowly(client: &Client, id: &str) -> Result<warren_wire::api::Written,
     client.write_file(id, &file, &mut Slow(600))
 }
 
-/// Events by number and name, over as many connections as it takes, until the first one after the end.
+/// Events by number and name, over as many connections as it takes, until the first one after the
+/// end.
 fn follow_events(client: &Client, over: &AtomicBool) -> Vec<(u64, String)> {
     let mut seen: Vec<(u64, String)> = Vec::new();
     while !over.load(Ordering::Relaxed) {

@@ -8,7 +8,8 @@ use warren_wire::api::CreateSandbox;
 const RUNNING: usize = 60;
 const STOPPED: usize = 20;
 
-/// Steps at which a server dies before the start that is measured, and the request that brings it there.
+/// Steps at which a server dies before the start that is measured, and the request that brings it
+/// there.
 const HALF_DONE: [&str; 6] = [
     "engine.create.recorded",
     "engine.create.made",

@@ -8,7 +8,8 @@ use super::support::{create, keep_busy, log};
 const LIST: &str = "cd /root/work && find . -printf '%P %y %m %U %G %T@ %l\\n' | sort && \
                     find . -type f | sort | xargs -r sha256sum";
 
-/// Those that agents leave running: a server of web pages, and one who looks at the files all the time.
+/// Starts programs that agents leave running: a web server, and a program that looks at the files
+/// all the time.
 fn keep_company(server: &TestServer<'_>, id: &str) {
     keep_busy(server, id, "cd /root/work && exec python3 -m http.server 8000 >/dev/null 2>&1");
     keep_busy(server, id, "while :; do find /root/work -type f -exec cat {} + >/dev/null; sleep 0.1; done");

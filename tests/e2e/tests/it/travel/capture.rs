@@ -1,4 +1,4 @@
-//! How states are captured, whatever the sandbox does meanwhile, and what is refused.
+//! States are captured while the sandbox does anything else; some requests are refused.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,7 +26,8 @@ fn an_idle_sandbox_is_sealed_and_one_that_did_nothing_costs_nothing() {
     server.finish();
 }
 
-/// Two files that a program changes one after the other: a copy that is of one moment never has them further apart than one.
+/// Two files that a program changes one after the other: a copy that is of one moment never has
+/// them further apart than one.
 #[test]
 fn a_busy_sandbox_is_copied_while_it_stands_still() {
     let env = TestEnv::new();

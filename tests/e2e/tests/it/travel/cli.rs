@@ -1,4 +1,4 @@
-//! What a stranger types to go through a sandbox's history.
+//! Commands that a stranger types to go through a sandbox's history.
 
 use serde_json::{Value, json};
 use warren_e2e::{TestEnv, TestServer};

@@ -1,4 +1,4 @@
-//! What a crash of the server leaves of a history, at any step of making one.
+//! A history after the server crashed at any step of making one.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::support::{create, fork, keep_busy, take};
 const SIGKILL: i32 = 9;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a client asks for, so that the server comes past a step.
+/// A client's request that takes the server past a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum Ask {
     Take,
     /// Of a sandbox that is never idle.
     TakeBusy,
@@ -30,29 +30,30 @@ enum Deed {
 }
 
 /// Steps are known by what their names begin with.
-fn deed_of(step: &str) -> Option<Deed> {
+fn ask_for(step: &str) -> Option<Ask> {
     let kinds = [
-        ("engine.snapshot.forgotten", Deed::Delete),
-        ("engine.snapshot.gone", Deed::Delete),
-        ("engine.snapshot.", Deed::Take),
-        ("engine.copy.", Deed::TakeBusy),
-        ("engine.rollback.saved", Deed::RollbackBusy),
-        ("engine.rollback.", Deed::Rollback),
-        ("engine.fork.", Deed::Fork),
-        ("engine.promote.", Deed::Promote),
-        ("engine.import.", Deed::Import),
-        ("engine.squash.", Deed::TakeDeep),
-        ("seal.", Deed::Take),
+        ("engine.snapshot.forgotten", Ask::Delete),
+        ("engine.snapshot.gone", Ask::Delete),
+        ("engine.snapshot.", Ask::Take),
+        ("engine.copy.", Ask::TakeBusy),
+        ("engine.rollback.saved", Ask::RollbackBusy),
+        ("engine.rollback.", Ask::Rollback),
+        ("engine.fork.", Ask::Fork),
+        ("engine.promote.", Ask::Promote),
+        ("engine.import.", Ask::Import),
+        ("engine.squash.", Ask::TakeDeep),
+        ("seal.", Ask::Take),
     ];
-    kinds.into_iter().find(|(begin, _)| step.starts_with(begin)).map(|(_, deed)| deed)
+    kinds.into_iter().find(|(begin, _)| step.starts_with(begin)).map(|(_, ask)| ask)
 }
 
-/// Whether a step is tried here.
+/// True if a step is tried here.
 pub(crate) fn is_of_history(step: &str) -> bool {
-    deed_of(step).is_some()
+    ask_for(step).is_some()
 }
 
-/// The sandbox that the crash is about, which has `now` in a file, and the snapshot `then` with what was there before.
+/// The sandbox that the crash is about, which has `now` in a file, and the snapshot `then` with
+/// what was there before.
 struct Scene {
     id: String,
     fork: Option<String>,
@@ -60,50 +61,50 @@ struct Scene {
 }
 
 impl Scene {
-    fn set(env: &TestEnv, server: &TestServer<'_>, deed: Deed) -> Self {
+    fn set(env: &TestEnv, server: &TestServer<'_>, ask: Ask) -> Self {
         let id = create(server, &["--history", "off"]);
         server.shell(&id, "echo then > file; echo shared > common");
         take(server, &id, &["--name", "then"]);
         take(server, &id, &["--name", "spare"]);
-        let fork = (deed == Deed::Promote).then(|| fork(server, &id));
+        let fork = (ask == Ask::Promote).then(|| fork(server, &id));
         if let Some(fork) = &fork {
             server.shell(fork, "echo of the fork > added");
         }
         let archive = env.path("crash.tar").to_string_lossy().into_owned();
-        if deed == Deed::Import {
+        if ask == Ask::Import {
             server.warren(["export", &format!("{id}:then"), "--path", "/home/user", "-o", &archive]).ok();
         }
-        if deed == Deed::TakeDeep {
+        if ask == Ask::TakeDeep {
             for number in 1..warren_core::SQUASH_DEPTH {
                 server.shell(&id, &format!("echo {number} > deep"));
                 take(server, &id, &[]);
             }
         }
         server.shell(&id, "echo now > file");
-        if [Deed::TakeBusy, Deed::RollbackBusy].contains(&deed) {
+        if [Ask::TakeBusy, Ask::RollbackBusy].contains(&ask) {
             keep_busy(server, &id, "while :; do date +%N > tick; sleep 0.05; done");
         }
         Self { id, fork, archive }
     }
 
-    fn perform(&self, server: &TestServer<'_>, deed: Deed) -> Output {
+    fn perform(&self, server: &TestServer<'_>, ask: Ask) -> Output {
         let id = self.id.as_str();
-        match deed {
-            Deed::Take | Deed::TakeBusy | Deed::TakeDeep => server.warren(["snapshot", id, "--name", "new"]),
-            Deed::Rollback | Deed::RollbackBusy => server.warren(["rollback", id, "then"]),
-            Deed::Fork => server.warren(["fork", &format!("{id}:then"), "-n", "2"]),
-            Deed::Promote => server.warren(["promote", self.fork.as_deref().unwrap_or_default(), "--apply"]),
-            Deed::Delete => server.warren(["snapshots", "rm", &format!("{id}:spare")]),
-            Deed::Import => server.warren(["import", &self.archive]),
+        match ask {
+            Ask::Take | Ask::TakeBusy | Ask::TakeDeep => server.warren(["snapshot", id, "--name", "new"]),
+            Ask::Rollback | Ask::RollbackBusy => server.warren(["rollback", id, "then"]),
+            Ask::Fork => server.warren(["fork", &format!("{id}:then"), "-n", "2"]),
+            Ask::Promote => server.warren(["promote", self.fork.as_deref().unwrap_or_default(), "--apply"]),
+            Ask::Delete => server.warren(["snapshots", "rm", &format!("{id}:spare")]),
+            Ask::Import => server.warren(["import", &self.archive]),
         }
     }
 
     /// Nothing is lost, nothing is half there, and nobody is left frozen.
     #[track_caller]
-    fn is_whole(&self, server: &TestServer<'_>, (step, deed): (&str, Deed), acknowledged: bool) {
+    fn is_whole(&self, server: &TestServer<'_>, (step, ask): (&str, Ask), acknowledged: bool) {
         let id = self.id.as_str();
         if server.status(id) == "stopped" {
-            let ends = [Deed::Rollback, Deed::RollbackBusy, Deed::Promote].contains(&deed);
+            let ends = [Ask::Rollback, Ask::RollbackBusy, Ask::Promote].contains(&ask);
             assert!(ends, "{step}: it was not to stop");
             server.warren(["resume", id]).ok();
         }
@@ -112,11 +113,11 @@ impl Scene {
         let snapshots = server.warren(["snapshots", id, "--json"]).ok().json();
         let snapshots = snapshots.as_array().expect("a list");
         let has = |name: &str| snapshots.iter().any(|one| one["name"] == name);
-        let expected: &[&str] = match deed {
-            Deed::Rollback | Deed::RollbackBusy if acknowledged => &["then"],
-            Deed::Rollback | Deed::RollbackBusy => &["then", "now"],
-            Deed::Promote if acknowledged => &["now\nof the fork"],
-            Deed::Promote => &["now", "now\nof the fork"],
+        let expected: &[&str] = match ask {
+            Ask::Rollback | Ask::RollbackBusy if acknowledged => &["then"],
+            Ask::Rollback | Ask::RollbackBusy => &["then", "now"],
+            Ask::Promote if acknowledged => &["now\nof the fork"],
+            Ask::Promote => &["now", "now\nof the fork"],
             _ => &["now"],
         };
         assert!(expected.contains(&content.as_str()), "{step}: {content}");
@@ -128,12 +129,12 @@ impl Scene {
         }
         self.shows(server, &format!("{id}:then"), "then", step);
         if acknowledged {
-            assert_eq!(has("spare"), deed != Deed::Delete, "{step}");
+            assert_eq!(has("spare"), ask != Ask::Delete, "{step}");
         }
         if has("new") {
             self.shows(server, &format!("{id}:new"), "now", step);
         } else {
-            let took = [Deed::Take, Deed::TakeBusy, Deed::TakeDeep].contains(&deed);
+            let took = [Ask::Take, Ask::TakeBusy, Ask::TakeDeep].contains(&ask);
             assert!(!(took && acknowledged), "{step}: what was acknowledged is lost");
         }
         // The history goes on.
@@ -172,16 +173,16 @@ fn a_crash_at_any_step_of_a_seal_loses_no_state() {
 fn crash_at_each(steps: &[&str]) {
     let env = TestEnv::new();
     let mut server = TestServer::setup(&env).set("timeouts.sweep", "1s").start();
-    for (step, deed) in steps.iter().filter_map(|step| Some((*step, deed_of(step)?))) {
-        let scene = Scene::set(&env, &server, deed);
+    for (step, ask) in steps.iter().filter_map(|step| Some((*step, ask_for(step)?))) {
+        let scene = Scene::set(&env, &server, ask);
         server.kill();
         server.start_again_with(|setup| setup.crash_at(step));
-        let answer = scene.perform(&server, deed);
+        let answer = scene.perform(&server, ask);
         let status = server.ended(PATIENCE);
-        assert_eq!(status.signal(), Some(SIGKILL), "{deed:?} does not come past {step}: {answer:?}");
+        assert_eq!(status.signal(), Some(SIGKILL), "{ask:?} does not come past {step}: {answer:?}");
         server.start_again();
         server.assert_agreement();
-        scene.is_whole(&server, (step, deed), answer.code == Some(0));
+        scene.is_whole(&server, (step, ask), answer.code == Some(0));
         Scene::remove_all(&server);
     }
     let layers = env.data_dir().join("layers");

@@ -1,4 +1,4 @@
-//! What a state holds comes back whole, whatever kind of file it is.
+//! A state comes back whole, with files of every kind.
 
 use warren_e2e::{TestEnv, TestServer, probe_file};
 

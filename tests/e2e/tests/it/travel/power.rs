@@ -1,4 +1,5 @@
-//! The machine loses its power: what was said to be on the disk is there, and what is not is not taken for it.
+//! The machine loses its power: what was said to be on the disk is there, and what is not is not
+//! taken for it.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -17,7 +18,8 @@ const MIB: u64 = 1 << 20;
 const LOAD: Duration = Duration::from_secs(8);
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// A disk whose content can be had as it is at one moment: its image is on a file system that shares data.
+/// A disk whose content can be had as it is at one moment: its image is on a file system that
+/// shares data.
 struct Plug {
     image: PathBuf,
     mount: PathBuf,
@@ -34,7 +36,8 @@ impl Plug {
         plug
     }
 
-    /// The file system writes nothing by itself for a long time: only what somebody asked for is on the disk.
+    /// The file system writes nothing by itself for a long time: only what somebody asked for is on
+    /// the disk.
     fn mount(&self) {
         run(Command::new("mount").args(["-o", "loop,commit=300"]).arg(&self.image).arg(&self.mount), 0);
     }
@@ -83,7 +86,7 @@ fn run(command: &mut Command, most: i32) {
 struct Promise {
     snapshot: String,
     durable: bool,
-    /// What its file `round` has; absent for that of a busy sandbox.
+    /// The number in its file `round`; absent for that of a busy sandbox.
     round: Option<usize>,
 }
 
@@ -105,7 +108,8 @@ fn what_was_durable_before_a_power_cut_is_whole_after_it() {
     // It has been read. A `/proc` with something in front of it could not be had in sandboxes.
     run(Command::new("nsenter").args(["-m", "-t", &server.pid().to_string(), "umount", BOOT_ID]), 0);
 
-    // The state that a sandbox was found in is captured as well; whatever that is, it was not promised.
+    // The state that a sandbox was found in is captured as well; whatever that is, it was not
+    // promised.
     let rows: Vec<Value> =
         all_snapshots(&server).into_iter().filter(|row| text(row, "created_at") < later).collect();
     for promise in promises.iter().filter(|promise| promise.durable) {
@@ -134,7 +138,8 @@ fn what_was_durable_before_a_power_cut_is_whole_after_it() {
         assert_eq!(server.status(id), "stopped", "{id}");
         let resumed = server.ask("POST", &format!("/v1/sandboxes/{id}/resume"), None);
         if resumed.status != 200 {
-            // It stood on layers that had not reached the disk. Its durable snapshots were all there, above.
+            // It stood on layers that had not reached the disk. Its durable snapshots were all
+            // there, above.
             let codes = ["snapshot_damaged", "start_failed"];
             assert!(codes.contains(&resumed.code().as_str()), "{id}: {} {}", resumed.status, resumed.code());
             continue;
@@ -150,7 +155,8 @@ fn setup<'env>(env: &'env TestEnv, disk: &Plug) -> ServerSetup<'env> {
     setup.set("disk.critical", "1MiB").set("disk.warn", "2MiB")
 }
 
-/// Writes and takes snapshots all the time, and cuts in the middle of that. Answers what had been acknowledged by then.
+/// Writes and takes snapshots all the time, and cuts in the middle of that. Answers what had been
+/// acknowledged by then.
 fn put_under_load(
     server: &TestServer<'_>,
     ids: &[String; 3],

@@ -1,4 +1,4 @@
-//! What a fork changed, merged into where it came from.
+//! The changes of a fork, merged into the sandbox that it came from.
 
 use serde_json::json;
 use warren_e2e::{TestEnv, TestServer};

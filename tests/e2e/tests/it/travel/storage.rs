@@ -12,7 +12,8 @@ use super::support::{create, fork, keep_busy, take, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A data directory on a btrfs of its own. Not the test's usual one, which is looked at when no disk is mounted any more.
+/// A data directory on a btrfs of its own. Not the test's usual one, which is looked at when no
+/// disk is mounted any more.
 pub(super) struct Pool {
     data: PathBuf,
 }
@@ -146,7 +147,8 @@ fn with_driver<'env>(setup: ServerSetup<'env>, driver: &str) -> ServerSetup<'env
     setup.set("snapshots.driver", driver).set("timeouts.sweep", "1s")
 }
 
-/// Writes, captures, goes back, forks, compares and removes. Answers the id of the sandbox that was.
+/// Writes, captures, goes back, forks, compares and removes. Answers the id of the sandbox that
+/// was.
 #[track_caller]
 fn tell(server: &TestServer<'_>, methods: &Methods) -> String {
     const SUM: &str = "cat file big d/* | sha256sum";

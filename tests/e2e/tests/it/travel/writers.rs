@@ -1,4 +1,5 @@
-//! Whatever writes to a sandbox's files is in its log, is blamed for what it wrote, and is taken back by one undo.
+//! Every writer of a sandbox's files is in its log, is blamed for its changes, and is taken back by
+//! one undo.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,8 @@ struct World<'s, 'e> {
 }
 
 impl World<'_, '_> {
-    /// All files below the directory that everybody works in. Looking is nothing that the log knows of.
+    /// All files below the directory that everybody works in. Looking is nothing that the log knows
+    /// of.
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let target = self.env.path("seen");
         fs::remove_dir_all(&target).ok();

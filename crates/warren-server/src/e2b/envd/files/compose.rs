@@ -14,7 +14,7 @@ use crate::e2b::envd::Visitor;
 use crate::e2b::envd::door::user_of;
 use crate::e2b::envd::path::Named;
 use crate::e2b::envd::refusal::Refusal;
-use crate::limits;
+use warren_face::body::{flowing, read_body};
 
 /// Files that are put together at once.
 const MOST_SOURCES: usize = 10_000;
@@ -36,7 +36,7 @@ pub(in crate::e2b::envd) async fn compose(
     request: Request,
 ) -> Result<Response, Refusal> {
     let timeout = visitor.state.config.http.read_timeout;
-    let body = limits::read_body(limits::flowing(request.into_body(), timeout), MOST_BODY).await?;
+    let body = read_body(flowing(request.into_body(), timeout), MOST_BODY).await?;
     let order: Compose = serde_json::from_slice(&body)
         .map_err(|error| Refusal::bad_request(format!("the body cannot be used: {error}")))?;
     if let Some(user) = user_of(order.username.as_deref().unwrap_or_default())? {
@@ -103,7 +103,7 @@ async fn put_together(
     let mut file = open(visitor, work, target).await.map_err(|error| visitor.refusal(error))?;
     for path in sources {
         let call = visitor.call(FileOperation::Read { path: path.clone(), offset: 0, length: None });
-        let mut source = visitor.engine.read_file(&visitor.owner, &visitor.sandbox, call).await?;
+        let mut source = visitor.sandbox.files().read(call).await?;
         while let Some(bytes) = source.next().await? {
             file.write(bytes).await?;
         }

@@ -23,8 +23,7 @@ use crate::convert;
 use crate::e2b::envd::Visitor;
 use crate::e2b::envd::path::name_of;
 use crate::e2b::envd::refusal::Refusal;
-use crate::handlers::files::body::Outgoing;
-use crate::handlers::files::range::Wanted;
+use warren_face::files::{Outgoing, Wanted};
 
 /// What a file's name in a header is not written out for.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -43,7 +42,7 @@ pub(in crate::e2b::envd) async fn download(mut visitor: Visitor, head: Parts) ->
         Wanted::All | Wanted::Last(_) => (0, None),
     };
     let call = visitor.call(FileOperation::Read { path, offset, length });
-    let reader = visitor.engine.read_file(&visitor.owner, &visitor.sandbox, call).await;
+    let reader = visitor.sandbox.files().read(call).await;
     let reader = reader.map_err(|error| visitor.refusal(error))?;
     if is_known(headers, &reader.entry) {
         return Ok((StatusCode::NOT_MODIFIED, file_headers(&reader.entry)).into_response());

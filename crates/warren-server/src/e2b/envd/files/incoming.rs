@@ -12,7 +12,7 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
 use crate::e2b::envd::refusal::Refusal;
-use crate::limits;
+use warren_face::body::broken_body;
 
 /// What is unpacked at once. It may become a thousand times as much.
 const MOUTHFUL: usize = 4096;
@@ -38,7 +38,7 @@ pub(super) enum BodyError {
 impl From<BodyError> for Refusal {
     fn from(error: BodyError) -> Self {
         match error {
-            BodyError::Broken(cause) => limits::broken_body(&cause).into(),
+            BodyError::Broken(cause) => broken_body(&cause).into(),
             BodyError::TooLong(_) => Self::new(http::StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
             BodyError::Packing(_) | BodyError::LongHead(_) | BodyError::Form(_) => {
                 Self::bad_request(error.to_string())

@@ -11,7 +11,7 @@ use super::{begin, metadata, parts, store};
 use crate::e2b::envd::Visitor;
 use crate::e2b::envd::path::Named;
 use crate::e2b::envd::refusal::Refusal;
-use crate::limits;
+use warren_face::body::flowing;
 
 /// How a request's body holds its files.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(in crate::e2b::envd) async fn upload(
     if request.body().size_hint().lower() > http.max_upload.0 {
         return Err(BodyError::TooLong(http.max_upload.0).into());
     }
-    let body = limits::flowing(request.into_body(), http.read_timeout);
+    let body = flowing(request.into_body(), http.read_timeout);
     let mut pieces = pieces(body, is_packed, http.max_upload.0);
     let given = Some(named).filter(|named| *named != Named::Nowhere).map(|named| visitor.place(named));
     let stored = match (shape, given) {

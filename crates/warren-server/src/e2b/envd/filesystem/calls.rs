@@ -91,7 +91,7 @@ pub(super) async fn list_dir(
     let path = place(visitor, &request.path)?;
     let operation = FileOperation::List { path, depth: request.depth.max(1), detail: Some(detail()) };
     let call = visitor.call(operation);
-    let listing = visitor.engine.entries(&visitor.owner, &visitor.sandbox, call).await;
+    let listing = visitor.sandbox.files().entries(call).await;
     let mut listing = listing.map_err(|error| fault(visitor, error))?;
     let (mut entries, mut bytes) = (Vec::new(), 0);
     while let Some(part) = listing.next().await? {

@@ -73,9 +73,9 @@ pub(super) fn is_over(error: &EngineError) -> bool {
 
 impl Watched {
     pub(super) async fn begin(&self, recursive: bool) -> Result<Watch, RpcError> {
-        let Visitor { engine, owner, sandbox, .. } = &self.visitor;
         let call = self.visitor.call(FileOperation::Watch { path: self.root.clone(), recursive });
-        engine.watch(owner, sandbox, call).await.map_err(|error| fault(&self.visitor, error))
+        let watched = self.visitor.sandbox.files().watch(call).await;
+        watched.map_err(|error| fault(&self.visitor, error))
     }
 
     /// What clients are told of changes.

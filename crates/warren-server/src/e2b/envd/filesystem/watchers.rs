@@ -112,7 +112,7 @@ pub(super) async fn create(
     let watch = watched.begin(request.recursive).await?;
     let watcher_id: String = visitor.state.random.bits().iter().map(|byte| format!("{byte:02x}")).collect();
     let (asks, asked) = mpsc::channel(1);
-    let (state, sandbox) = (visitor.state.clone(), visitor.sandbox.clone());
+    let (state, sandbox) = (visitor.state.clone(), visitor.sandbox.id().clone());
     if !state.watchers.put(&sandbox, &watcher_id, Watcher { watched, asks }) {
         let message = format!("the sandbox has {MOST_WATCHERS} watchers already: remove one first");
         return Err(RpcError::new(Code::ResourceExhausted, message));
@@ -127,7 +127,7 @@ pub(super) async fn events(
     request: GetWatcherEventsRequest,
 ) -> Result<GetWatcherEventsResponse, RpcError> {
     let none = || unknown(&request.watcher_id);
-    let watcher = visitor.state.watchers.find(&visitor.sandbox, &request.watcher_id).ok_or_else(none)?;
+    let watcher = visitor.state.watchers.find(visitor.sandbox.id(), &request.watcher_id).ok_or_else(none)?;
     let (asker, answer) = oneshot::channel();
     watcher.asks.send(asker).await.map_err(|_| none())?;
     let changes = answer.await.map_err(|_| none())??;
@@ -138,7 +138,7 @@ pub(super) fn remove(
     visitor: &Visitor,
     request: &RemoveWatcherRequest,
 ) -> Result<RemoveWatcherResponse, RpcError> {
-    let taken = visitor.state.watchers.take(&visitor.sandbox, &request.watcher_id);
+    let taken = visitor.state.watchers.take(visitor.sandbox.id(), &request.watcher_id);
     taken.map(|_| RemoveWatcherResponse {}).ok_or_else(|| unknown(&request.watcher_id))
 }
 

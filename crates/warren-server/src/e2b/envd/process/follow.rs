@@ -41,7 +41,7 @@ pub(super) async fn start(
     let cwd = ask.process.as_ref().and_then(|process| process.cwd.clone());
     let order = order::order(ask, Surroundings::of(visitor), timeout)?;
     let terminal = order.terminal.is_some();
-    let started = visitor.engine.start(&visitor.owner, &visitor.sandbox, order).await;
+    let started = visitor.sandbox.start(order).await;
     let handle = started.map_err(|error| not_started(visitor, cwd, error))?;
     let respond = |event| StartResponse { event: Some(event) };
     Ok(Follower::new(handle, terminal, Part::Starter).into_stream(respond))
@@ -57,8 +57,8 @@ pub(super) async fn connect(
     if is_forgotten(&found) {
         return Err(missing(&process));
     }
-    let (id, engine) = (ProcessSelector::Id(found.process), &visitor.engine);
-    let handle = engine.follow(&visitor.owner, &visitor.sandbox, id, NOW, Reader::Holds).await;
+    let id = ProcessSelector::Id(found.process);
+    let handle = visitor.sandbox.processes().follow(id, NOW, Reader::Holds).await;
     let handle = handle.map_err(|error| about(&process, error))?;
     let respond = |event| ConnectResponse { event: Some(event) };
     Ok(Follower::new(handle, found.terminal, Part::Onlooker).into_stream(respond))

@@ -47,7 +47,7 @@ pub(super) async fn close(visitor: &Visitor, ask: CloseStdinRequest) -> Result<C
         return Err(RpcError::new(Code::Unknown, message));
     }
     let process = ProcessSelector::Id(target.process);
-    match visitor.engine.input(&visitor.owner, &visitor.sandbox, process.clone(), Bytes::new(), true).await {
+    match visitor.sandbox.processes().input(process.clone(), Bytes::new(), true).await {
         Err(EngineError::Refused(failure)) if failure.code == FailureCode::Ended => {}
         closed => closed.map_err(|error| about(&process, error))?,
     }
@@ -66,7 +66,7 @@ async fn feed(visitor: &Visitor, target: &Process, input: Option<ProcessInput>) 
         (None, _) => return Err(RpcError::invalid("input: send `stdin` or `pty`")),
     };
     let process = ProcessSelector::Id(target.process);
-    match visitor.engine.input(&visitor.owner, &visitor.sandbox, process.clone(), bytes, false).await {
+    match visitor.sandbox.processes().input(process.clone(), bytes, false).await {
         Err(EngineError::Refused(failure)) if failure.code == FailureCode::Ended => Err(wrong(
             target,
             "takes no input: it was started without, its input was closed, or it has ended",

@@ -1,10 +1,9 @@
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
-use warren_core::DenyReason;
+use warren_core::{DenyReason, ErrorCode, ErrorKind};
 use warren_e2b::rpc::{Code, DecodeError, EnvelopeError, ErrorBody};
-use warren_engine::{EngineError, Missing};
-use warren_wire::guest::{Failure, FailureCode};
+use warren_engine::EngineError;
 
 use crate::error::ApiError;
 
@@ -56,46 +55,45 @@ impl RpcError {
 
 impl From<EngineError> for RpcError {
     fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::Refused(failure) => failure.into(),
-            EngineError::SandboxEnded { .. } | EngineError::NotFound { what: Missing::Sandbox, .. } => {
-                Self::Gone
-            }
-            EngineError::Denied { reason, .. } => match reason {
-                DenyReason::Paused | DenyReason::Stopping | DenyReason::Stopped | DenyReason::Failed => {
-                    Self::Gone
-                }
-                _ => Self::new(Code::Unavailable, error.to_string()),
-            },
-            EngineError::NotFound { .. } => Self::new(Code::NotFound, error.to_string()),
-            EngineError::Invalid { .. } => Self::invalid(error.to_string()),
-            EngineError::TooManyCalls { .. } => Self::new(Code::ResourceExhausted, error.to_string()),
-            EngineError::TimedOut { .. } => Self::new(Code::DeadlineExceeded, error.to_string()),
-            EngineError::ShuttingDown => Self::shutting_down(),
-            EngineError::ReadOnly(_) => Self::new(Code::Unavailable, error.to_string()),
-            error => {
+        // A sandbox that stands still is as one that is not there; one between two states is there in a moment.
+        if let EngineError::Denied {
+            reason: DenyReason::Paused | DenyReason::Stopping | DenyReason::Stopped | DenyReason::Failed,
+            ..
+        } = error
+        {
+            return Self::Gone;
+        }
+        match code_of(error.code()) {
+            None => Self::Gone,
+            Some(Code::Internal) => {
                 let error = ApiError::from(error);
                 error.log();
                 Self::new(Code::Internal, error.problem().detail)
             }
+            Some(code) => Self::new(code, error.to_string()),
         }
     }
 }
 
-impl From<Failure> for RpcError {
-    fn from(failure: Failure) -> Self {
-        let code = match failure.code {
-            FailureCode::Invalid | FailureCode::WrongKind => Code::InvalidArgument,
-            FailureCode::NotFound => Code::NotFound,
-            FailureCode::AlreadyExists => Code::AlreadyExists,
-            FailureCode::PermissionDenied => Code::PermissionDenied,
-            FailureCode::Ended => Code::FailedPrecondition,
-            FailureCode::Exhausted => Code::ResourceExhausted,
-            FailureCode::Unsupported => Code::Unimplemented,
-            FailureCode::Io => Code::Internal,
-        };
-        Self::new(code, failure.message)
-    }
+/// The code of this protocol for one of ours. None where the sandbox is gone.
+fn code_of(code: ErrorCode) -> Option<Code> {
+    Some(match code {
+        ErrorCode::SandboxEnded | ErrorCode::SandboxNotFound => return None,
+        ErrorCode::InvalidValue | ErrorCode::WrongKind => Code::InvalidArgument,
+        ErrorCode::AlreadyExists => Code::AlreadyExists,
+        ErrorCode::PermissionDenied => Code::PermissionDenied,
+        ErrorCode::ProcessEnded => Code::FailedPrecondition,
+        ErrorCode::SandboxExhausted | ErrorCode::TooManyCalls => Code::ResourceExhausted,
+        ErrorCode::Unsupported => Code::Unimplemented,
+        ErrorCode::TimedOut => Code::DeadlineExceeded,
+        ErrorCode::ShuttingDown
+        | ErrorCode::ReadOnly
+        | ErrorCode::WrongState
+        | ErrorCode::RollbackInProgress
+        | ErrorCode::ToolsInFlight => Code::Unavailable,
+        code if code.kind() == ErrorKind::NotFound => Code::NotFound,
+        _ => Code::Internal,
+    })
 }
 
 impl From<DecodeError> for RpcError {
@@ -112,5 +110,17 @@ impl From<EnvelopeError> for RpcError {
             EnvelopeError::Flags { .. } | EnvelopeError::Truncated => Code::InvalidArgument,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_testkit::assert_error_column;
+
+    use super::*;
+
+    #[test]
+    fn the_table_of_errors_has_the_codes_of_calls() {
+        assert_error_column("E2B calls", |code| code_of(code).map_or("gone", Code::as_str).to_owned());
     }
 }

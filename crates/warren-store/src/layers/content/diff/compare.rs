@@ -28,7 +28,7 @@ pub(crate) struct Pair {
     touched: Touched,
 }
 
-/// What can differ in a directory.
+/// The parts of a directory that can differ.
 #[derive(Debug, Clone)]
 enum Touched {
     /// Only what these directories hold.
@@ -129,7 +129,7 @@ impl Compare {
         Ok(names.into_iter().map(|name| Name { name, part: 0 }).collect())
     }
 
-    /// Whether both states have the very same real directories here, and thus the same in them.
+    /// True if both states have the very same real directories here, and thus the same in them.
     fn is_same_directory(&self, path: &Path, pair: &Pair) -> Result<bool, LayerError> {
         let (before, after) = (pair.before.parts(), pair.after.parts());
         if before.len() != after.len() || self.before.has_tree_below(path) {

@@ -8,8 +8,8 @@ use crate::layers::content::view::Node;
 
 const BUFFER: usize = 64 << 10;
 
-/// Whether two states have the same at a path. Of directories and links the time does not count: it changes with what is in
-/// them, or with being made again.
+/// True if two states have the same at a path. The times of directories and links do not count:
+/// they change with the entries, or when a link is made again.
 pub(crate) fn same(before: &Node<'_>, after: &Node<'_>) -> Result<bool, LayerError> {
     if before.identity() == after.identity() {
         return Ok(true);
@@ -26,13 +26,13 @@ pub(crate) fn same(before: &Node<'_>, after: &Node<'_>) -> Result<bool, LayerErr
     }
 }
 
-/// Whether owner, permissions and extended attributes are the same.
+/// True if owner, permissions and extended attributes are the same.
 fn same_attributes(before: &Node<'_>, after: &Node<'_>) -> Result<bool, LayerError> {
     let plain = |node: &Node<'_>| (node.permissions(), node.stat.st_uid, node.stat.st_gid);
     Ok(plain(before) == plain(after) && before.xattrs()? == after.xattrs()?)
 }
 
-/// Whether two files have the same content.
+/// True if two files have the same content.
 pub(crate) fn same_content(before: &Node<'_>, after: &Node<'_>) -> Result<bool, LayerError> {
     if before.identity() == after.identity() {
         return Ok(true);

@@ -34,7 +34,8 @@ pub(crate) fn read_text(node: &Node<'_>, most: u64) -> Result<Text, LayerError> 
         return Ok(Text::TooLarge);
     }
     (&file).take(most.saturating_sub(content.len() as u64)).read_to_end(&mut content).map_err(failed)?;
-    // Lines take far more than their bytes when they are compared, and a file may consist of nothing but ends of lines.
+    // Lines take far more than their bytes when they are compared, and a file may consist of
+    // nothing but ends of lines.
     if content.iter().filter(|byte| **byte == b'\n').count() > MOST_LINES {
         return Ok(Text::TooLarge);
     }

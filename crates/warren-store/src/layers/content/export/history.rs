@@ -1,5 +1,5 @@
-//! A history as one archive: `manifest.json`, then each layer as a tar archive of its own, then `checksums.json`. It can be
-//! written and read as it flows, which is why the checksums come last.
+//! A history as one archive: `manifest.json`, then each layer as a tar archive of its own, then
+//! `checksums.json`. It can be written and read as it flows, which is why the checksums come last.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
@@ -77,7 +77,7 @@ fn describe(
         let stack = snapshot.stack.0.iter().filter_map(|layer| numbers.get(layer).copied()).collect();
         entries.push(SnapshotEntry {
             id: snapshot.id.clone(),
-            // One that is not exported is nothing to whoever reads this.
+            // A snapshot that is not exported means nothing to a reader.
             parent: snapshot.parent.clone().filter(|parent| exported.contains(parent)),
             name: snapshot.name.clone(),
             created_unix_ms: snapshot.created_unix_ms,

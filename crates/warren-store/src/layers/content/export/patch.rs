@@ -1,4 +1,5 @@
-//! What changed, as `git apply` takes it. Git knows files, whether one is executable, and links: what else differs is not told.
+//! Changes in the form that `git apply` takes. Git knows files, their executable bit, and links:
+//! other differences are left out.
 
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;

@@ -39,12 +39,13 @@ pub(super) fn export(
     archive.tar.end().map_err(writing)
 }
 
-/// Memory that the names of files with several names may take: a tenant can make them many, and long.
+/// Memory that the names of files with several names may take: a tenant can make them many, and
+/// long.
 const MOST_LINKED_BYTES: usize = 16 << 20;
-/// What such a name takes beside its bytes.
+/// The cost of such a name beside its bytes.
 const LINK_COST: usize = 64;
 
-/// What an archive is for.
+/// The purpose of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The files that are visible.
@@ -107,7 +108,8 @@ impl Source for Alone {
     }
 }
 
-/// What overlayfs has to know of a directory of a layer. `covered`: nothing shows through the one around it anyway.
+/// The marks of a directory of a layer that overlayfs needs. `covered`: nothing shows through the
+/// one around it anyway.
 fn marks(directory: &Merged, covered: bool) -> Vec<Xattr> {
     let opaque = (directory.covers() && !covered).then(|| (OPAQUE.to_owned(), b"y".to_vec()));
     let redirect = directory.redirect().map(|route| (REDIRECT.to_owned(), route.mark()));
@@ -117,8 +119,8 @@ fn marks(directory: &Merged, covered: bool) -> Vec<Xattr> {
 /// Writes trees into an archive.
 pub(super) struct TreeArchive<'w> {
     pub(super) tar: TarWriter<'w>,
-    /// The first name of each file that may have several, as far as they are remembered: one beyond that is written again under
-    /// each of its names.
+    /// The first name of each file that may have several, as far as they are remembered: one beyond
+    /// that is written again under each of its names.
     linked: HashMap<(u64, u64), Vec<u8>>,
     linked_bytes: usize,
 }
@@ -128,7 +130,8 @@ impl<'w> TreeArchive<'w> {
         Self { tar, linked: HashMap::new(), linked_bytes: 0 }
     }
 
-    /// Writes a directory and all below it. `prefix` is its name in the archive, with a slash at its end.
+    /// Writes a directory and all below it. `prefix` is its name in the archive, with a slash at
+    /// its end.
     pub(super) fn tree<S: Source>(
         &mut self,
         source: &S,

@@ -8,7 +8,7 @@ const MOST_NAME: usize = 100;
 const MOST_OCTAL_ID: u32 = 0o777_7777;
 const MOST_OCTAL_SIZE: u64 = 0o777_7777_7777;
 
-/// What kind of entry it is, as tar writes it.
+/// The kind of an entry, as tar writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     File = b'0' as isize,
@@ -87,7 +87,8 @@ impl<'w> TarWriter<'w> {
         self.put(&header(entry))
     }
 
-    /// Writes what an entry announced. A source that ends early is an error: the archive could not be read.
+    /// Writes what an entry announced. A source that ends early is an error: the archive could not
+    /// be read.
     pub(super) fn content(&mut self, source: &mut dyn Read, size: u64) -> io::Result<()> {
         let Some(out) = &mut self.out else {
             return self.skip(size);
@@ -156,7 +157,7 @@ fn header(entry: &Entry) -> Vec<u8> {
     block
 }
 
-/// What the header has no room for.
+/// Records for values that do not fit into the header.
 fn records(entry: &Entry) -> Vec<u8> {
     let mut records = Vec::new();
     let long = |text: &[u8]| text.len() > MOST_NAME;

@@ -47,7 +47,7 @@ pub(super) fn import(
 struct Bundle<'a, 'm, R> {
     archive: Archive<R>,
     meter: &'a Meter<'m>,
-    /// What the members read so far come to.
+    /// The digests of the members read so far.
     sums: BTreeMap<String, Digest>,
     made: Made<'a>,
 }
@@ -67,7 +67,8 @@ impl<R: Input> Bundle<'_, '_, R> {
         self.document(MANIFEST)
     }
 
-    /// Reads layers until the checksums come, and holds them to these. Answers the new ids by the numbers in the manifest.
+    /// Reads layers until the checksums come, and holds them to these. Answers the new ids by the
+    /// numbers in the manifest.
     fn layers(
         &mut self,
         manifest: &Manifest,

@@ -22,8 +22,8 @@ const OPAQUE: &[u8] = b"trusted.overlay.opaque";
 const REDIRECT: &[u8] = b"trusted.overlay.redirect";
 const ORIGIN: &[u8] = b"trusted.overlay.origin";
 
-/// Writes the archive of one layer into a directory. Of all that overlayfs reads, only that a name is hidden or a directory
-/// covers what is below it can come from there.
+/// Writes the archive of one layer into a directory. Of all that overlayfs reads, only that a name
+/// is hidden or a directory covers what is below it can come from there.
 pub(super) fn extract(
     input: &mut dyn Read,
     into: BorrowedFd<'_>,
@@ -95,7 +95,8 @@ impl Trees<'_, '_> {
                 let mut attributes = entry.attributes()?;
                 let mark =
                     |name: &[u8], value: &[u8]| Xattr { name: name.to_owned(), value: value.to_owned() };
-                // Its names may be hidden ones, which overlayfs looks for only where this attribute is.
+                // Its names may be hidden ones, which overlayfs looks for only where this attribute
+                // is.
                 attributes.xattrs.push(mark(ORIGIN, b""));
                 let opaque = entry.xattrs.iter().any(|(name, value)| name == OPAQUE && value == b"y");
                 // A root that covers the whole template is never meant.

@@ -9,7 +9,7 @@ use crate::layers::content::view::Node;
 /// Larger files are not joined line by line.
 const MOST_TEXT_BYTES: u64 = 2 << 20;
 
-/// What becomes of a path that theirs changed.
+/// The decision about a path that theirs changed.
 #[derive(Debug)]
 pub(super) enum Decision {
     /// Ours is as it should be.
@@ -123,7 +123,8 @@ fn content(
     Ok(merge_lines(&base, &ours, &theirs).map(Content::Joined))
 }
 
-/// Joins what describes a file or directory, one by one; the time is not looked at. None if both changed one differently.
+/// Joins what describes a file or directory, one by one; the time is not looked at. None if both
+/// changed one differently.
 fn attributes(
     base: Option<&Node<'_>>,
     ours: &Attributes,

@@ -12,7 +12,8 @@ struct Hunk {
     side: Range<usize>,
 }
 
-/// Joins what two sides made of a text. None where both changed the same lines, or lines next to each other, differently.
+/// Joins what two sides made of a text. None where both changed the same lines, or lines next to
+/// each other, differently.
 pub(super) fn merge_lines(base: &str, ours: &str, theirs: &str) -> Option<String> {
     let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<_>>();
     let (base, ours, theirs) = (lines(base), lines(ours), lines(theirs));
@@ -79,7 +80,8 @@ fn reach(hunks: &[Hunk], mut taken: usize, end: &mut usize) -> usize {
     taken
 }
 
-/// Where a side has a region of the base, given its hunks in that region. None if it has none: the region is the base's.
+/// Where a side has a region of the base, given its hunks in that region. None if it has none: the
+/// region is the base's.
 fn side_of(hunks: &[Hunk], region: &Range<usize>) -> Option<Range<usize>> {
     let (first, last) = (hunks.first()?, hunks.last()?);
     Some(first.side.start - (first.base.start - region.start)..last.side.end + (region.end - last.base.end))

@@ -17,7 +17,8 @@ use crate::layers::staging::Staged;
 
 const DEEPEST: usize = 512;
 
-/// The layer that a merge makes. Paths come in order, so that a directory is complete when one outside of it comes.
+/// The layer that a merge makes. Paths come in order, so that a directory is complete when one
+/// outside of it comes.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
     staged: Staged<'a>,
@@ -178,7 +179,7 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Those that are given, else those of ours, else those that any new directory has.
+    /// The given attributes, else those of ours, else those of any new directory.
     fn attributes_at(&self, path: &Path, given: Option<&Attributes>) -> Result<Attributes, LayerError> {
         if let Some(given) = given {
             return Ok(given.clone());

@@ -11,7 +11,7 @@ use crate::layers::content::failure;
 
 /// Memory that the names of one directory may take.
 const MOST_NAME_BYTES: usize = 64 << 20;
-/// What a name takes beside its bytes.
+/// The cost of a name beside its bytes.
 const NAME_COST: usize = 48;
 
 /// One real directory.
@@ -51,11 +51,11 @@ impl AsFd for Part {
 #[derive(Debug, Clone)]
 pub(crate) struct Merged {
     parts: Vec<Part>,
-    /// Whatever lies below the last of them does not show through.
+    /// Set if nothing below the last of them shows through.
     covers: bool,
     /// Where what is below all of them has the directory, if it was renamed.
     redirect: Option<Route>,
-    /// Those of the whole tree, the topmost first.
+    /// The directories of the whole tree, the topmost first.
     roots: Rc<Vec<Part>>,
 }
 
@@ -108,8 +108,8 @@ impl Merged {
         &self.parts
     }
 
-    /// Every name in any part, in order, whiteouts among them. A tenant can put any number into a directory, and this holds all
-    /// of them: beyond a bound it fails.
+    /// Every name in any part, in order, whiteouts among them. A tenant can put any number into a
+    /// directory, and this holds all of them: beyond a bound it fails.
     pub(crate) fn names(&self) -> Result<Vec<Name>, LayerError> {
         let mut names: Vec<Name> = Vec::new();
         let mut bytes = 0;
@@ -137,7 +137,7 @@ impl Merged {
         Ok(names)
     }
 
-    /// What one of its names stands for, a whiteout perhaps.
+    /// The entry of one of its names, a whiteout perhaps.
     pub(crate) fn node<'d>(&'d self, name: &'d Name) -> Result<Option<Node<'d>>, LayerError> {
         match self.parts.get(name.part) {
             Some(part) => part.find(&name.name),
@@ -184,7 +184,8 @@ impl Merged {
             }
             places = rest;
             if next.absolute && !route.absolute {
-                // What hides the layers below from the directory around it does not hide them from one that came from elsewhere.
+                // What hides the layers below from the directory around it does not hide them from
+                // one that came from elsewhere.
                 places = self.roots.get(place.root + 1..).unwrap_or_default();
                 merged.covers = false;
             }

@@ -13,7 +13,8 @@ const OPAQUE: &str = "trusted.overlay.opaque";
 const OVERLAY: &[u8] = b"trusted.overlay.";
 const MOST_XATTRS: usize = 64 << 10;
 
-/// What a name stands for in one real directory. Its content is a tenant's: no link of it is ever followed.
+/// The entry of a name in one real directory. Its content is a tenant's: no link of it is ever
+/// followed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'d> {
     parent: BorrowedFd<'d>,
@@ -22,13 +23,14 @@ pub(crate) struct Node<'d> {
     pub(crate) stat: Stat,
 }
 
-/// Whose a real directory is, with all that is in it.
+/// The owner of a real directory and of everything in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A layer's, whose files never change.
     Layer,
     Template,
-    /// The machine's own. What not everybody there may read is not there for anyone here, as it is not for a sandbox.
+    /// The machine's own. What not everybody there may read is not there for anyone here, as it is
+    /// not for a sandbox.
     Machine,
 }
 
@@ -56,7 +58,7 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// Whether it never changes, and may thus be shared.
+    /// True if it never changes, and may thus be shared.
     pub(crate) fn is_immutable(&self) -> bool {
         self.origin == Origin::Layer
     }
@@ -129,7 +131,8 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// Opens a regular file. What is no longer one is refused: opening a pipe or a device has effects.
+    /// Opens a regular file. What is no longer one is refused: opening a pipe or a device has
+    /// effects.
     pub(crate) fn open(&self) -> Result<File, LayerError> {
         let file = File::from(
             open(self.parent, self.name, OFlags::NONBLOCK | OFlags::NOCTTY)
@@ -148,7 +151,8 @@ impl<'d> Node<'d> {
         Ok(target.into_bytes())
     }
 
-    /// In the order of their names, without those of overlayfs. Only files and directories have any that matter.
+    /// In the order of their names, without those of overlayfs. Only files and directories have any
+    /// that matter.
     pub(crate) fn xattrs(&self) -> Result<Vec<Xattr>, LayerError> {
         if self.is_directory() {
             let directory = open(self.parent, self.name, OFlags::DIRECTORY)

@@ -12,15 +12,15 @@ const REDIRECT: &str = "trusted.overlay.redirect";
 /// The kernel writes far shorter ones.
 const MOST_BYTES: usize = 4096;
 
-/// Where the layers have a directory. One that was renamed bears a mark of where those below it have it: a name beside its own, or
-/// a path from the root.
+/// Where the layers have a directory. One that was renamed bears a mark of where those below it
+/// have it: a name beside its own, or a path from the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(super) absolute: bool,
     names: Vec<CString>,
 }
 
-/// What is at the end of a route in one layer.
+/// The entry at the end of a route in one layer.
 pub(super) struct Found {
     pub(super) directory: Option<OwnedFd>,
     /// Nothing further below shows through.
@@ -57,7 +57,8 @@ impl Route {
         mark
     }
 
-    /// Goes along it from a directory of one layer: its root, or, beside another, the directory around.
+    /// Goes along it from a directory of one layer: its root, or, beside another, the directory
+    /// around.
     pub(super) fn follow(&self, from: BorrowedFd<'_>, origin: Origin) -> Result<Found, LayerError> {
         let mut found = Found { directory: None, stops: false, next: self.clone() };
         let mut here: Option<OwnedFd> = None;

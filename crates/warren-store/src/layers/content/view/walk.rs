@@ -7,9 +7,11 @@ use warren_core::LayerError;
 use super::Name;
 use crate::layers::content::failure;
 
-/// How many directories of one path are held open: a path may be deeper than a process may have files open.
+/// How many directories of one path are held open: a path may be deeper than a process may have
+/// files open.
 const MOST_OPEN: usize = 3;
-/// Of a deeper one, each so many-th stays open as well, so that the way back up does not begin at the top each time.
+/// Of a deeper one, each so many-th stays open as well, so that the way back up does not begin at
+/// the top each time.
 const MILESTONE: usize = 64;
 const MOST_MILESTONES: usize = 64;
 
@@ -21,8 +23,9 @@ pub(crate) trait Places {
     fn enter(&self, from: &Self::Place, path: &Path, name: &Name) -> Result<Self::Place, LayerError>;
 }
 
-/// A walk through directories, each before what is in it, in the order of their names. Neither its memory nor the files it
-/// holds open grow with the tree, but for the names of the directories on the way.
+/// A walk through directories, each before what is in it, in the order of their names. Neither its
+/// memory nor the files it holds open grow with the tree, but for the names of the directories on
+/// the way.
 #[derive(Debug)]
 pub(crate) struct Walk<'p, P: Places> {
     places: &'p P,
@@ -38,7 +41,7 @@ struct Frame<D> {
     pending: std::vec::IntoIter<Name>,
 }
 
-/// What comes next in a walk.
+/// The next step of a walk.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// A name in the current directory.

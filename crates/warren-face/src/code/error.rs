@@ -1,0 +1,67 @@
+use warren_core::SandboxId;
+use warren_engine::EngineError;
+
+use crate::error::{ApiError, Code};
+
+/// Why code could not be run, as far as it is not the code's own fault.
+#[derive(Debug, thiserror::Error)]
+pub enum CodeError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("start the code service in sandbox {sandbox}: {said}")]
+    Start {
+        sandbox: SandboxId,
+        /// What it wrote before it ended.
+        said: String,
+    },
+    #[error("the code service of sandbox {sandbox} did not answer in time")]
+    Silent { sandbox: SandboxId },
+    #[error("the code service of sandbox {sandbox} gave an answer that is none")]
+    Garbled {
+        sandbox: SandboxId,
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+    /// What the service refuses, in its words.
+    #[error("{said}")]
+    Refused { status: u16, said: String },
+}
+
+/// The fields that the service names, and what they are called in `/v1`.
+const FIELDS: [(&str, &str); 4] =
+    [("code", "code"), ("cwd", "cwd"), ("env_vars", "env"), ("timeout_s", "timeout_s")];
+
+impl From<CodeError> for ApiError {
+    fn from(error: CodeError) -> Self {
+        let told = error.to_string();
+        match error {
+            CodeError::Engine(error) => error.into(),
+            CodeError::Start { said, .. } => Self::new(
+                Code::Unsupported,
+                format!(
+                    "the sandbox cannot run code: {said}; use a template with python3 and ipykernel, such as \
+                     `warren template build code-interpreter` makes"
+                ),
+            ),
+            CodeError::Silent { .. } => Self::new(Code::TimedOut, told),
+            CodeError::Garbled { source, .. } => {
+                let error = Self::new(Code::SandboxIo, told);
+                match source {
+                    Some(source) => error.caused_by(source),
+                    None => error,
+                }
+            }
+            CodeError::Refused { status: 404, said } => Self::new(Code::ContextNotFound, said),
+            CodeError::Refused { status: 400, said } => refused(&said),
+            CodeError::Refused { said, .. } => Self::new(Code::SandboxIo, said),
+        }
+    }
+}
+
+fn refused(said: &str) -> ApiError {
+    let named = FIELDS.iter().find_map(|(theirs, ours)| {
+        let detail = said.strip_prefix(theirs)?.strip_prefix(": ")?;
+        Some(ApiError::invalid(*ours, detail))
+    });
+    named.unwrap_or_else(|| ApiError::new(Code::Unsupported, said))
+}

@@ -1,0 +1,170 @@
+//! What sandboxes are made of on this machine, made from the settings: backends, catalog, templates,
+//! layers and network, on a data directory. The server, commands that need none, the benchmark and
+//! the example get them from here and from nowhere else.
+
+mod error;
+mod network;
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use warren_core::catalog::{Catalog, SecretCatalog};
+use warren_core::{BuildFiles, Clock, Isolation, LayerDriver, LayerStore, Networks, Random};
+use warren_engine::{EngineStep, Parts};
+use warren_isolate::{CrashPoint, DataDir, live_apart};
+use warren_store::{BuildFileStore, LayerDirectory, SHOWN, SqliteCatalog, TemplateStore, pool};
+
+pub use error::AssemblyError;
+pub use network::examine as examine_network;
+
+use crate::backends::{Backend, BackendOptions};
+use crate::config::Config;
+use crate::world::{MachineClock, MachineRandom};
+
+/// The user of what is assembled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A server: what takes time is kept ready, and the next server takes over links and sandboxes.
+    Server,
+    /// One command: nothing is made ahead of time, and links end with it.
+    Command,
+}
+
+/// The data directory of some settings, ready for what they ask for.
+#[derive(Debug)]
+pub struct Assembly {
+    config: Config,
+    purpose: Purpose,
+    crash_at: Option<CrashPoint>,
+}
+
+/// All that an engine needs of the machine.
+pub struct Machine {
+    pub catalog: Arc<SqliteCatalog>,
+    pub templates: TemplateStore,
+    pub layers: Arc<LayerDirectory>,
+    pub build_files: Arc<BuildFileStore>,
+    /// In the order in which they are tried. Never empty.
+    pub backends: Vec<Arc<dyn Isolation>>,
+    pub networks: Arc<dyn Networks>,
+    pub clock: Arc<MachineClock>,
+}
+
+/// Says whether this may be a data directory. Changes nothing.
+pub fn examine_data_dir(data_dir: &Path) -> Result<DataDir, AssemblyError> {
+    Ok(DataDir::examine(data_dir, &SHOWN)?)
+}
+
+/// Mounts the pool of a data directory, if it has one. Says whether it was not mounted yet.
+pub fn mount_pool(data_dir: &Path) -> Result<bool, AssemblyError> {
+    examine_data_dir(data_dir)?;
+    let file = pool::file(data_dir);
+    let Ok(found) = file.symlink_metadata() else { return Ok(false) };
+    // It is mounted with root's rights.
+    if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        return Err(AssemblyError::ForeignPool { path: file });
+    }
+    Ok(pool::mount(data_dir)?)
+}
+
+/// Mounts the pool of a data directory, if it has one, and makes the directory Warren's.
+pub fn claim_data_dir(data_dir: &Path) -> Result<(), AssemblyError> {
+    mount_pool(data_dir)?;
+    examine_data_dir(data_dir)?.claim()?;
+    Ok(())
+}
+
+impl Assembly {
+    /// Makes the data directory ready, and gives this process, which has one thread yet, a mount
+    /// table of its own.
+    pub fn new(config: Config, purpose: Purpose) -> Result<Self, AssemblyError> {
+        claim_data_dir(&config.server.data_dir)?;
+        live_apart()?;
+        Ok(Self { config, purpose, crash_at: None })
+    }
+
+    /// Has backends kill the process after this step.
+    pub fn crash_at(self, crash_at: Option<CrashPoint>) -> Self {
+        Self { crash_at, ..self }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Opens every backend that is on, in the order in which they are tried.
+    pub fn backends(&self) -> Result<Vec<Arc<dyn Isolation>>, AssemblyError> {
+        let config = &self.config;
+        let (prepared, driver) = match self.purpose {
+            Purpose::Server => (config.server.prepared_networks, config.snapshots.driver),
+            // Commands take no snapshots.
+            Purpose::Command => (0, LayerDriver::Overlay),
+        };
+        let options = BackendOptions {
+            data_dir: config.server.data_dir.clone(),
+            prepared_networks: usize::try_from(prepared).unwrap_or(0),
+            subvolumes: driver == LayerDriver::Btrfs,
+            allowed_mounts: config.mounts.allow.clone(),
+            crash_at: self.crash_at,
+        };
+        let open = |backend: &Backend| {
+            let failed = |source| AssemblyError::Backend { name: backend.name, source };
+            backend.open(options.clone()).map_err(failed)
+        };
+        config.backends.enabled.iter().map(open).collect()
+    }
+
+    pub fn templates(&self) -> Result<TemplateStore, AssemblyError> {
+        TemplateStore::open(&self.config.server.data_dir).map_err(AssemblyError::Templates)
+    }
+
+    /// Opens the links of a command's sandboxes to the world.
+    pub fn networks(&self) -> Arc<dyn Networks> {
+        network::open(&self.config, self.purpose, None)
+    }
+
+    /// Opens everything.
+    pub fn machine(&self) -> Result<Machine, AssemblyError> {
+        let data_dir = &self.config.server.data_dir;
+        // The catalog first: it refuses a second server on the directory.
+        let catalog = Arc::new(SqliteCatalog::open(data_dir).map_err(AssemblyError::Catalog)?);
+        let templates = self.templates()?.looking_in_background();
+        let driver = self.config.snapshots.driver;
+        let layers = LayerDirectory::with_driver(data_dir, templates.clone(), driver);
+        let secrets = Arc::clone(&catalog) as Arc<dyn SecretCatalog>;
+        Ok(Machine {
+            layers: Arc::new(layers.map_err(AssemblyError::Layers)?),
+            build_files: Arc::new(BuildFileStore::open(data_dir)),
+            backends: self.backends()?,
+            networks: network::open(&self.config, self.purpose, Some(secrets)),
+            clock: Arc::new(MachineClock::new().map_err(AssemblyError::Clock)?),
+            catalog,
+            templates,
+        })
+    }
+}
+
+impl Machine {
+    /// The same for an engine, which calls `passed` after each step of a change that has several.
+    pub fn parts(&self, passed: Arc<dyn Fn(EngineStep) + Send + Sync>) -> Parts {
+        Parts {
+            backends: self.backends.clone(),
+            catalog: Arc::clone(&self.catalog) as Arc<dyn Catalog>,
+            templates: Arc::new(self.templates.clone()),
+            layers: Arc::clone(&self.layers) as Arc<dyn LayerStore>,
+            build_files: Arc::clone(&self.build_files) as Arc<dyn BuildFiles>,
+            networks: Arc::clone(&self.networks),
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            random: Arc::new(MachineRandom) as Arc<dyn Random>,
+            passed,
+        }
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let backends: Vec<&str> = self.backends.iter().map(|backend| backend.name()).collect();
+        f.debug_struct("Machine").field("backends", &backends).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! Backends by name. A new one is a row of [`BACKENDS`].
+
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warren_core::{Check, Isolation};
+use warren_isolate::{CrashPoint, Native, NativeOptions};
+
+/// A backend that can be switched on.
+pub struct Backend {
+    /// Its name in the settings and in the records of its sandboxes.
+    pub name: &'static str,
+    open: fn(BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure>,
+    examine: fn(&Path) -> Vec<Check>,
+}
+
+/// Every backend that this program has.
+pub const BACKENDS: &[Backend] = &[Backend { name: "native", open: native, examine: Native::examine }];
+
+/// Why a backend could not be opened.
+pub(crate) type BackendFailure = Box<dyn Error + Send + Sync>;
+
+/// What a backend is told when it is opened. Each takes what concerns it.
+#[derive(Debug, Clone)]
+pub(crate) struct BackendOptions {
+    pub(crate) data_dir: PathBuf,
+    /// Network namespaces kept ready.
+    pub(crate) prepared_networks: usize,
+    /// Each sandbox's directory is a btrfs subvolume.
+    pub(crate) subvolumes: bool,
+    /// Directories of the machine below which mounts may be.
+    pub(crate) allowed_mounts: Vec<PathBuf>,
+    /// The step after which the process kills itself, in tests of crashes.
+    pub(crate) crash_at: Option<CrashPoint>,
+}
+
+fn native(options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
+    let BackendOptions { data_dir, prepared_networks, subvolumes, allowed_mounts, crash_at } = options;
+    let options = NativeOptions { data_dir, prepared_networks, subvolumes, allowed_mounts, crash_at };
+    Ok(Arc::new(Native::open(options)?))
+}
+
+impl Backend {
+    /// The backend of a name.
+    pub(crate) fn named(name: &str) -> Result<&'static Self, UnknownBackend> {
+        BACKENDS
+            .iter()
+            .find(|backend| backend.name == name)
+            .ok_or_else(|| UnknownBackend { name: name.to_owned() })
+    }
+
+    pub(crate) fn open(&self, options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
+        (self.open)(options)
+    }
+
+    /// Says what the backend needs of the machine, each with what was found, for a data directory
+    /// that may not exist yet.
+    pub fn examine(&self, data_dir: &Path) -> Vec<Check> {
+        (self.examine)(data_dir)
+    }
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Backend").field(&self.name).finish()
+    }
+}
+
+impl PartialEq for Backend {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// No backend has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no backend `{name}`: this program has {}", known())]
+pub struct UnknownBackend {
+    name: String,
+}
+
+fn known() -> String {
+    BACKENDS.iter().map(|backend| format!("`{}`", backend.name)).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_backend_has_a_name_of_its_own() {
+        let names: BTreeSet<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
+        assert_eq!(names.len(), BACKENDS.len());
+    }
+
+    #[test]
+    fn a_backend_that_does_not_exist_is_refused_with_those_that_do() {
+        let error = Backend::named("nativ").unwrap_err();
+        assert_eq!(error.to_string(), "there is no backend `nativ`: this program has `native`");
+    }
+}

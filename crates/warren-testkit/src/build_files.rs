@@ -1,0 +1,32 @@
+use std::collections::BTreeMap;
+use std::io::{self, Cursor, Read};
+use std::sync::{Mutex, PoisonError};
+
+use warren_core::{BuildFiles, FilesHash, Owner};
+
+/// Archives for builds, in memory. What did not arrive whole is not there.
+#[derive(Debug, Default)]
+pub struct FakeBuildFiles {
+    kept: Mutex<BTreeMap<(Owner, FilesHash), Vec<u8>>>,
+}
+
+impl BuildFiles for FakeBuildFiles {
+    fn has(&self, owner: &Owner, hash: &FilesHash) -> bool {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.contains_key(&(owner.clone(), hash.clone()))
+    }
+
+    fn keep(&self, owner: &Owner, hash: &FilesHash, source: &mut dyn Read) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        source.read_to_end(&mut bytes)?;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert((owner.clone(), hash.clone()), bytes);
+        Ok(())
+    }
+
+    fn open(&self, owner: &Owner, hash: &FilesHash) -> io::Result<Box<dyn Read + Send>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = kept.get(&(owner.clone(), hash.clone())).cloned();
+        Ok(Box::new(Cursor::new(bytes.ok_or(io::ErrorKind::NotFound)?)))
+    }
+}
