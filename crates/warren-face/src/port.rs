@@ -1,7 +1,10 @@
 //! Ports of sandboxes, as requests name them and the engine tells of them.
 
+use http::StatusCode;
 use warren_engine::EngineError;
 use warren_wire::guest::FailureCode;
+
+use crate::error::{Code, status_of};
 
 /// A port as it is written in one way only.
 pub fn parse_port(text: &str) -> Option<u16> {
@@ -12,4 +15,12 @@ pub fn parse_port(text: &str) -> Option<u16> {
 /// Whether nobody listens on the port, as the engine says it.
 pub fn is_closed(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound)
+}
+
+/// The status at a port. A sandbox that is not there is a bad gateway, as clients of other sandboxes know it.
+pub fn status_at_port(code: Code) -> StatusCode {
+    match code {
+        Code::SandboxNotFound | Code::SandboxEnded => StatusCode::BAD_GATEWAY,
+        code => status_of(code),
+    }
 }

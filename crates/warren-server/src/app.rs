@@ -4,11 +4,12 @@ use axum::{Router, middleware};
 use http::{Method, Uri};
 use serde::Serialize;
 use tower::ServiceExt as _;
+use warren_e2b::{E2b, Place};
 use warren_face::error::{ApiError, Code};
 use warren_face::gate;
 use warren_wire::api::Problem;
 
-use crate::e2b::control::{self, Place};
+use crate::listener::Answers;
 use crate::proxy::Proxy;
 use crate::state::AppState;
 use crate::{chat, routes};
@@ -24,16 +25,23 @@ pub(crate) struct Front {
 
 impl Front {
     /// Must be called inside the runtime that serves requests.
-    pub(crate) fn new(state: AppState) -> Self {
+    pub(crate) fn new(state: AppState, e2b: E2b) -> Self {
         Self {
             api: app(state.clone()),
-            e2b: control::router(&state),
-            e2b_place: Place::of(&state.config),
-            proxy: Proxy::new(state),
+            e2b: warren_e2b::router(&e2b),
+            e2b_place: Place::of(&state.config.ports.domain),
+            proxy: Proxy::new(state, e2b),
         }
     }
 
-    pub(crate) async fn answer(self, request: Request) -> Response {
+    /// Who answers what is for no port of a sandbox.
+    fn face(self, request: &Request) -> Router {
+        if self.e2b_place.has(request) { self.e2b } else { self.api }
+    }
+}
+
+impl Answers for Front {
+    async fn answer(self, request: Request) -> Response {
         match self.proxy.answer(request).await {
             Ok(response) => response,
             Err(request) => match self.face(&request).oneshot(*request).await {
@@ -41,11 +49,6 @@ impl Front {
                 Err(never) => match never {},
             },
         }
-    }
-
-    /// Who answers what is for no port of a sandbox.
-    fn face(self, request: &Request) -> Router {
-        if self.e2b_place.has(request) { self.e2b } else { self.api }
     }
 }
 

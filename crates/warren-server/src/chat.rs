@@ -34,7 +34,9 @@ const PREFIX: &str = "/api/v1/";
 /// A create names three short things.
 const MOST_BODY_BYTES: usize = 64 << 10;
 
-static TABLE: LazyLock<Vec<Route<MethodRouter<AppState>>>> = LazyLock::new(|| {
+type Row = Route<MethodRouter<AppState>>;
+
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
     vec![
         Route::post("/api/v1/create", "create_chat", create)
             .does("Make the sandbox of a chat, or find the one that it has")
@@ -50,10 +52,15 @@ static TABLE: LazyLock<Vec<Route<MethodRouter<AppState>>>> = LazyLock::new(|| {
     ]
 });
 
+/// Every route of the chat service.
+pub(crate) fn table() -> &'static [Row] {
+    &TABLE
+}
+
 /// The routes of the chat service, each behind its key.
 pub(crate) fn router(state: &AppState) -> Router<AppState> {
     let forwarders = Arc::new(Forwarders::new(state.shutdown.clone()));
-    route::router(&TABLE, state).layer(Extension(forwarders))
+    route::router(table(), state).layer(Extension(forwarders))
 }
 
 /// A layer: whatever goes wrong under `/api/v1` is told as this contract tells it.

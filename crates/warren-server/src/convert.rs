@@ -44,4 +44,4 @@ pub(crate) use snapshot::{
 };
 pub(crate) use tool::{tool, tool_call, tool_progress, tool_result};
 pub(crate) use warren_face::page::page;
-pub(crate) use warren_face::time::{http_date, rfc3339};
+pub(crate) use warren_face::time::rfc3339;

@@ -6,4 +6,4 @@ pub(crate) use path::{
     AskPath, CodeContextPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath, SnapshotPath,
     TemplatePath, ToolPath,
 };
-pub(crate) use warren_face::extract::{IdempotencyKey, Json, JsonOrNothing, Params, no_json, says_json};
+pub(crate) use warren_face::extract::{IdempotencyKey, Json, JsonOrNothing, Params};

@@ -1,9 +1,9 @@
 //! Warren over HTTP.
 //!
-//! A request takes five steps: `listener` reads it within its limits, `auth` says who asks, `routes` names the handler, the handler
-//! parses, asks the [`warren_engine::Engine`] and converts its answer, and `error` turns whatever went wrong into one kind of body.
-//! A request for a port of a sandbox takes another way, through `proxy`. `serve` wires it all to the machine; `config` says how it
-//! behaves.
+//! A request takes five steps: `listener` reads it within its limits, [`warren_face::gate`] says who asks, `routes` names the handler,
+//! the handler parses, asks the [`warren_engine::Engine`] and converts its answer, and [`warren_face::error`] turns whatever went wrong
+//! into one kind of body. A request for a port of a sandbox takes another way, through `proxy`, and one of E2B's protocol goes to
+//! [`warren_e2b`]. `serve` wires it all to the machine; `config` says how it behaves.
 
 mod app;
 pub mod assembly;
@@ -11,13 +11,15 @@ mod backends;
 mod chat;
 pub mod config;
 mod convert;
-mod e2b;
 mod extract;
+mod faces;
 mod handlers;
 mod listener;
 mod logging;
 mod metrics;
 mod openapi;
+mod port_book;
+mod private_file;
 mod process_messages;
 mod proxy;
 mod routes;
@@ -29,6 +31,7 @@ mod tls;
 mod world;
 
 pub use backends::{BACKENDS, Backend, UnknownBackend};
+pub use faces::{Face, faces};
 pub use listener::Sockets;
 pub use logging::subscriber as log_subscriber;
 pub use routes::route_table;
@@ -41,5 +44,3 @@ pub use warren_face::auth::KeyringError;
 pub use warren_face::link_keys::LinkKeys;
 pub use warren_face::route::{Access, Audience, Patience, Route};
 pub use world::{MachineClock, MachineRandom};
-
-use warren_face::{auth, code, error, sse, transfer};

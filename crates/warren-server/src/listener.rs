@@ -10,21 +10,21 @@ mod room;
 mod slot;
 mod usage;
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
+use axum::response::Response;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
 use warren_face::arrival::{Acquaintance, Arrival, Door, Peer};
 
-use crate::app::Front;
 use crate::config::Http;
 use crate::tls::Tls;
 use room::Room;
@@ -53,9 +53,14 @@ pub struct Sockets {
     pub e2b: Option<TcpListener>,
 }
 
+/// Answers every request, whomever it is for.
+pub(crate) trait Answers: Clone + Send + Sync + 'static {
+    fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
+}
+
 /// What serves connections.
-pub(crate) struct Listener {
-    pub(crate) front: Front,
+pub(crate) struct Listener<F> {
+    pub(crate) front: F,
     pub(crate) http: Http,
     /// No connection is accepted once it is cancelled.
     pub(crate) shutdown: CancellationToken,
@@ -63,7 +68,7 @@ pub(crate) struct Listener {
     pub(crate) grace: Duration,
 }
 
-impl Listener {
+impl<F: Answers> Listener<F> {
     /// Serves until told to shut down, then until every request is answered or the grace is over.
     pub(crate) async fn run(self, sockets: Sockets) {
         let grace = self.grace;
@@ -100,9 +105,9 @@ impl Listener {
 }
 
 /// What all connections share.
-struct Shared {
+struct Shared<F> {
     builder: Builder<TokioExecutor>,
-    front: Front,
+    front: F,
     http: Http,
 }
 
@@ -169,8 +174,8 @@ impl Sockets {
 }
 
 /// Serves a connection to its end, of which the beginning may be an agreement on keys.
-async fn serve(
-    shared: &Shared,
+async fn serve<F: Answers>(
+    shared: &Shared<F>,
     (slot, usage): (Slot, Usage),
     from: (Arrival, Acquaintance),
     (tls, shutdown): (Option<Tls>, CancellationToken),

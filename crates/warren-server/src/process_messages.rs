@@ -5,12 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::{Stream, stream};
 use tokio_util::task::AbortOnDropHandle;
 use warren_engine::{ProcessEvent, ProcessReader};
-use warren_wire::api::{Encoding, OutputPiece, StreamNotice};
-use warren_wire::guest::Started;
-
 use warren_face::error::ApiError;
 use warren_face::sse::Message;
 use warren_face::text::TextDecoder;
+use warren_wire::api::{Encoding, OutputPiece, StreamNotice};
+use warren_wire::guest::Started;
 
 use crate::convert;
 

@@ -9,7 +9,6 @@
 
 mod access;
 mod body;
-mod book;
 mod carry;
 mod exchange;
 mod head;
@@ -27,20 +26,17 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Version};
 use warren_core::{HostName, Owner, PortSettings, SandboxId};
-use warren_e2b::ENVD_PORT;
+use warren_e2b::{E2b, ENVD_PORT, Envd, Traits, wake};
 use warren_engine::Visit;
 
 use self::access::{Admission, Admitted};
 use self::pool::Pool;
 use self::refusal::{Reader, Refusal, Wrong};
 use self::route::Destination;
-use crate::e2b;
 use crate::state::AppState;
 
-pub(crate) use book::PortBook;
 pub(crate) use carry::{Lingering, carry};
 pub(crate) use link::{Link, Methods, token};
-pub(crate) use refusal::status_at_port;
 pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target};
 
 /// The parameter of a query in which a link carries its signature.
@@ -53,29 +49,30 @@ const VISITOR: &str = "port visitor";
 #[derive(Clone)]
 pub(crate) struct Proxy {
     state: AppState,
+    envd: Envd,
     pool: Arc<Pool>,
     domains: Arc<[HostName]>,
 }
 
 impl Proxy {
     /// Must be called inside the runtime that serves requests.
-    pub(crate) fn new(state: AppState) -> Self {
+    pub(crate) fn new(state: AppState, e2b: E2b) -> Self {
         let pool = Arc::new(Pool::new(&state.config.ports));
         tokio::spawn(pool::sweep(Arc::downgrade(&pool)));
         let domains = route::domains(&state.config.ports.domain);
-        Self { state, pool, domains }
+        Self { state, envd: Envd::new(e2b), pool, domains }
     }
 
     /// Answers a request that is for a port of a sandbox; gives back one that is not.
     pub(crate) async fn answer(&self, request: Request) -> Result<Response, Box<Request>> {
         let reader = Reader::of(request.headers());
         let target = match route::destination(&request, &self.domains) {
-            Ok(Destination::Api) => return e2b::envd::shared(&self.state, request).await,
+            Ok(Destination::Api) => return self.envd.answer_signed(request).await,
             Ok(Destination::Port(target)) => target,
             Err(wrong) => return Ok(last(Refusal::misdirected(wrong).told(reader), request.version())),
         };
         if target.port == ENVD_PORT {
-            return Ok(e2b::envd::answer(&self.state, &target, request).await);
+            return Ok(self.envd.answer(&target.sandbox, request).await);
         }
         let (began, method) = (Instant::now(), request.method().clone());
         let response = match self.pass_on(&target, request).await {
@@ -111,11 +108,10 @@ impl Proxy {
             Ok(visit) => return Ok(visit),
             Err(error) => Wrong::from_engine(error),
         };
-        let record =
-            self.state.engine.live(&target.sandbox).filter(|record| e2b::Traits::are_written(record));
+        let record = self.state.engine.live(&target.sandbox).filter(|record| Traits::are_written(record));
         match (refused, record) {
             (Wrong::Paused, Some(record)) => {
-                e2b::wake::rouse(&self.state, owner, &record).await?;
+                wake::rouse(&self.envd, owner, &record).await?;
                 sandbox.visit().await.map_err(Wrong::from_engine)
             }
             (refused, _) => Err(refused),

@@ -6,7 +6,6 @@ mod link_keys;
 mod local_key;
 mod machine;
 mod notify;
-pub(crate) mod private_file;
 
 use std::ffi::OsString;
 use std::io;
@@ -24,13 +23,13 @@ pub use crash::{CrashAt, CrashAtError};
 pub use environment::E2bAddress;
 
 use crate::assembly::{Assembly, AssemblyError, Machine, Purpose};
-use crate::auth::KeyringError;
 use crate::config::Config;
 use crate::listener::Sockets;
 use crate::logging;
 use crate::server::{Server, ServerParts};
 use crate::tls::{Tls, TlsError};
 use crate::world::MachineRandom;
+use warren_face::auth::KeyringError;
 
 /// Threads for what blocks: creates, file systems, the catalog.
 const BLOCKING_THREADS: usize = 64;

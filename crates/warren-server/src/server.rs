@@ -5,6 +5,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Clock, Networks, Owner, Random, Scope};
+use warren_e2b::{E2b, Traits};
 use warren_engine::Engine;
 use warren_face::auth::{Keyring, KeyringError, NewKey, Secret};
 use warren_face::link_keys::LinkKeys;
@@ -13,14 +14,11 @@ use warren_store::TemplateStore;
 
 use crate::app::Front;
 use crate::config::Config;
-use crate::e2b::envd::Watchers;
-use crate::e2b::metrics::{self, Samples};
-use crate::e2b::wake::Woken;
 use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
-use crate::proxy::PortBook;
+use crate::openapi;
+use crate::port_book::PortBook;
 use crate::state::{AppState, Shared};
-use crate::{e2b, openapi};
 
 /// What the service stands on.
 pub struct ServerParts {
@@ -60,7 +58,7 @@ impl Server {
             link_keys: parts.link_keys,
             shutdown,
             counters: metrics.clone(),
-            own_env: e2b::own_env,
+            own_env: Traits::env_if_written,
         });
         desk.count_owners();
         let state = AppState::new(Shared {
@@ -70,9 +68,6 @@ impl Server {
             document: openapi::text,
             metrics,
             book,
-            samples: Samples::default(),
-            watchers: Watchers::default(),
-            woken: Woken::default(),
         });
         Ok(Self { state })
     }
@@ -110,11 +105,12 @@ impl Server {
         if let Some((Ok(address), _)) = sockets.tls.as_ref().map(|(socket, tls)| (socket.local_addr(), tls)) {
             self.state.tls_port.get_or_init(|| address.port());
         }
-        tokio::spawn(metrics::keep_sampling(self.state.clone()));
+        let e2b = E2b::new(self.state.desk.clone());
+        tokio::spawn(warren_e2b::keep_sampling(e2b.clone()));
         let desk = self.state.desk.clone();
         tokio::spawn(async move { desk.keep_pace().await });
         let listener = Listener {
-            front: Front::new(self.state.clone()),
+            front: Front::new(self.state.clone(), e2b),
             http: self.state.config.http.clone(),
             shutdown: self.state.shutdown.clone(),
             grace: self.state.config.server.shutdown_grace,

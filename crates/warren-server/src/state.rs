@@ -7,11 +7,8 @@ use warren_face::Desk;
 use warren_store::TemplateStore;
 
 use crate::config::Config;
-use crate::e2b::envd::Watchers;
-use crate::e2b::metrics::Samples;
-use crate::e2b::wake::Woken;
 use crate::metrics::Metrics;
-use crate::proxy::PortBook;
+use crate::port_book::PortBook;
 
 /// What every handler can reach. A clone is the same state.
 #[derive(Clone)]
@@ -27,11 +24,6 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     /// Which ports are public.
     pub(crate) book: PortBook,
-    pub(crate) watchers: Watchers,
-    /// Sandboxes that woke for a visitor.
-    pub(crate) woken: Woken,
-    /// What sandboxes used lately.
-    pub(crate) samples: Samples,
 }
 
 impl AppState {

@@ -18,12 +18,12 @@ use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use warren_engine::{ProcessEvent, ProcessHandle, ProcessReader, Sandbox, give_port};
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
 use warren_wire::api::{StreamCommand, StreamNotice, StreamOpening, TerminalSize};
 use warren_wire::guest::{ProcessId, ProcessSelector, Reader, Stdin};
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use ending::Ending;
 use feed::Input;
 use pulse::Pulse;

@@ -6,10 +6,9 @@ use serde::Serialize;
 use serde_json::json;
 use warren_core::ErrorCode;
 use warren_engine::{ChatError, EngineError};
-use warren_wire::api::Problem;
-
-use crate::error::{ApiError, name_of, status_of};
 use warren_face::body::read_body;
+use warren_face::error::{ApiError, name_of, status_of};
+use warren_wire::api::Problem;
 
 /// When a start that failed is worth another try.
 const RETRY_AFTER_S: u64 = 5;

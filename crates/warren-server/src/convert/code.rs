@@ -1,9 +1,8 @@
 use serde_json::json;
+use warren_face::code::Event;
+use warren_face::error::ApiError;
+use warren_face::sse::Message;
 use warren_wire::api;
-
-use crate::code::Event;
-use crate::error::ApiError;
-use crate::sse::Message;
 
 /// Bytes of one cell.
 const MOST_CODE: usize = 4 << 20;

@@ -1,11 +1,11 @@
 use std::path::{Component, Path, PathBuf};
 
 use warren_core::{Change, DiffOptions, Entry, EntryKind, TextDiff};
+use warren_face::error::{ApiError, change_kind, path_as_text};
+use warren_face::extract::Params;
 use warren_wire::api;
 
 use super::rfc3339;
-use crate::error::{ApiError, change_kind, path_as_text};
-use crate::extract::Params;
 
 const USUAL_LIMIT: u64 = 1000;
 pub(crate) const MOST_CHANGES: u64 = 10_000;

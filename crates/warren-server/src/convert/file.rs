@@ -1,10 +1,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use warren_face::error::ApiError;
 use warren_wire::api::{FileChange, FileChangeKind, FileInfo, FileType, GrepLine};
 use warren_wire::guest::{ByteString, EntryKind, FileEntry, GrepMatch, WatchEvent, WatchKind};
 
 use super::rfc3339;
-use crate::error::ApiError;
 
 const LONGEST_PATH: usize = 4095;
 const LONGEST_NAME: usize = 255;

@@ -6,10 +6,10 @@ use warren_core::{
     SandboxId, SecretName,
 };
 use warren_engine::{EngineError, NetworkAsk, NetworkSettings, NetworkSighting, NetworkView, Wording};
+use warren_face::error::{ApiError, name_of};
 use warren_wire::api;
 
 use super::rfc3339;
-use crate::error::{ApiError, name_of};
 
 /// Rules that one request may add.
 const MOST_NEW_RULES: usize = 64;

@@ -6,10 +6,10 @@ use warren_core::{
     check_labels,
 };
 use warren_engine::{EngineError, NewSandbox, Settings};
+use warren_face::error::{ApiError, name_of};
 use warren_wire::api;
 
 use super::network::network_policy;
-use crate::error::{ApiError, name_of};
 
 const LONGEST_BACKEND: usize = 63;
 

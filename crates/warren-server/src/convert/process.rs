@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use warren_engine::{LaunchStatus, Launched, Output, OutputCaps, port_of};
+use warren_face::error::{ApiError, Code};
 use warren_wire::api::{
     Command, Encoding, Exec, ExecResult, ExitCause, OutputRange, Process, ProcessExit, ProcessStatus, Signal,
     StartProcess, StreamNotice, TerminalSize,
@@ -11,8 +12,6 @@ use warren_wire::api::{
 use warren_wire::guest::{
     self, ByteString, Exit, ProcessId, ProcessInfo, ProcessSelector, Start, Started, Stdin,
 };
-
-use crate::error::{ApiError, Code};
 
 /// How much of each stream is kept for a caller who names no other bound.
 const OUTPUT_BYTES: u64 = 1 << 20;

@@ -1,9 +1,9 @@
 use warren_core::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals};
 use warren_engine::Allowance;
+use warren_face::error::ApiError;
 use warren_wire::api;
 
 use super::rfc3339;
-use crate::error::ApiError;
 
 /// Numbers above this one lose their last digits in some readers of JSON.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;

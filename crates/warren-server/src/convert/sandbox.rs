@@ -6,12 +6,12 @@ use warren_core::{
     SandboxKind, SandboxRecord, Status, Timeouts, Usage,
 };
 use warren_engine::{Acquired, Patch};
+use warren_face::error::ApiError;
 use warren_wire::api;
 
 use super::network::{network, network_usage};
 use super::new_sandbox::on_expiry;
 use super::rfc3339;
-use crate::error::ApiError;
 
 const LONGEST_DRAIN_MS: u64 = 600_000;
 

@@ -1,8 +1,8 @@
 use warren_core::network::{Injection, NetworkRule, RuleError, Secret, SecretName, SecretRecord};
+use warren_face::error::ApiError;
 use warren_wire::api;
 
 use super::rfc3339;
-use crate::error::ApiError;
 
 const USUAL_HEADER: &str = "Authorization";
 const USUAL_TEMPLATE: &str = "Bearer {}";

@@ -4,6 +4,7 @@ use warren_core::{ByteSize, Deadline, Provision, RunLimits, SessionRecord, Sessi
 use warren_engine::{
     Acquire, Acquired, Attach, Expected, Requirements, SessionDetails, SessionView, Settings,
 };
+use warren_face::error::ApiError;
 use warren_wire::api;
 
 use super::new_sandbox::{checked_backend, new_sandbox, timeouts};
@@ -11,7 +12,6 @@ use super::rfc3339;
 use super::run::{run, run_limits, totals};
 use super::sandbox as sandboxes;
 use super::sandbox::{sandbox, sandbox_type, times};
-use crate::error::ApiError;
 
 pub(crate) fn session(record: &SessionRecord) -> api::Session {
     let moment = |deadline: &Option<Deadline>| deadline.as_ref().map(|deadline| rfc3339(deadline.unix_ms));

@@ -6,6 +6,8 @@ use warren_engine::{
     EndedProcess, EndedSession, EngineError, ForkOrder, Point, PromoteOrder, Promoted, RolledBack,
     TakeSnapshot, Taken, TurnDone, WayBack,
 };
+use warren_face::error::{ApiError, conflict};
+use warren_face::extract::Params;
 use warren_wire::api;
 
 use super::diff::change;
@@ -13,8 +15,6 @@ use super::new_sandbox::on_expiry;
 use super::rfc3339;
 use super::sandbox::sandbox;
 use super::session::session;
-use crate::error::{ApiError, conflict};
-use crate::extract::Params;
 
 const LONGEST_NAME: usize = 128;
 const MOST_FORKS: u32 = 100;

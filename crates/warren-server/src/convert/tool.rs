@@ -1,10 +1,10 @@
 use serde_json::Value;
 use warren_engine::{ContentBlock, ToolCall, ToolInfo, ToolProgress, ToolResources, ToolResult};
+use warren_face::error::ApiError;
+use warren_face::sse::Message;
 use warren_wire::api;
 
 use super::snapshot::session_id;
-use crate::error::ApiError;
-use crate::sse::Message;
 
 const LONGEST_CALL_ID: usize = 255;
 const LONGEST_TIMEOUT_MS: u64 = 86_400_000;

@@ -3,11 +3,11 @@ use http::request::Parts;
 use warren_core::network::SecretError;
 use warren_core::{SandboxId, SecretName, SessionId, SnapshotId, TemplateName};
 use warren_engine::{EngineError, Missing};
+use warren_face::error::{ApiError, Code};
+use warren_face::port::parse_port;
 use warren_wire::guest::ProcessSelector;
 
 use crate::convert;
-use crate::error::{ApiError, Code};
-use warren_face::port::parse_port;
 
 const LONGEST_TOOL: usize = 64;
 const LONGEST_CONTEXT: usize = 64;

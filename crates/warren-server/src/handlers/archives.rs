@@ -7,14 +7,14 @@ use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use warren_core::{ImportFormat, TemplateName};
 use warren_engine::{ExportOrder, Point};
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
+use warren_face::transfer::{self, Incoming, Pace, export};
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{Json, Params, SnapshotPath};
 use crate::state::AppState;
-use crate::transfer::{self, Incoming, Pace, export};
 
 pub(crate) async fn take_out(
     State(state): State<AppState>,

@@ -3,14 +3,14 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::{Stream, stream};
 use http::{HeaderMap, StatusCode};
 use warren_core::SandboxId;
+use warren_face::auth::Caller;
+use warren_face::code::{Lines, Service};
+use warren_face::error::ApiError;
+use warren_face::sse::{self, Message};
 use warren_wire::api;
 
-use crate::auth::Caller;
-use crate::code::{Lines, Service};
 use crate::convert::{self, Collected};
-use crate::error::ApiError;
 use crate::extract::{CodeContextPath, Json, JsonOrNothing, SandboxPath};
-use crate::sse::{self, Message};
 use crate::state::AppState;
 
 /// If the client goes, the cell is interrupted.

@@ -6,13 +6,13 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::CONTENT_TYPE;
 use warren_core::{Change, Differences};
 use warren_engine::Point;
+use warren_face::auth::Caller;
+use warren_face::error::{ApiError, Code};
+use warren_face::transfer::{Pace, export};
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::{ApiError, Code};
 use crate::extract::Params;
 use crate::state::AppState;
-use crate::transfer::{Pace, export};
 
 /// The answer is written as it is found, so that it takes no memory however long it is.
 pub(crate) async fn get(

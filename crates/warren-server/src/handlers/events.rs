@@ -3,13 +3,13 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use http::HeaderMap;
 use warren_core::{EventRecord, SandboxId, SessionId};
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
+use warren_face::sse::{self, Message};
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{Json, Params};
-use crate::sse::{self, Message};
 use crate::state::AppState;
 
 const USUAL_LIMIT: u64 = 100;
@@ -25,7 +25,10 @@ pub(crate) async fn list(
     let after = params.number("after", 0, u64::MAX)?;
     let limit = params.number("limit", 1, MOST)?.unwrap_or(USUAL_LIMIT);
     if sse::is_wanted(&headers) {
-        let after = sse::last_seen(&headers)?.or(after).unwrap_or_else(|| state.engine.last_event());
+        let after = match sse::last_seen(&headers)?.or(after) {
+            Some(after) => after,
+            None => state.engine.last_event().await,
+        };
         return follow(&state, &caller, after, wanted).await;
     }
     let after = after.unwrap_or(0);

@@ -5,16 +5,16 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio_util::task::AbortOnDropHandle;
 use warren_engine::{ProcessHandle, ProcessWriter};
+use warren_face::Held;
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
+use warren_face::sse;
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert::{self, ExecOrder};
-use crate::error::ApiError;
 use crate::extract::{Json, SandboxPath};
 use crate::process_messages::ProcessMessages;
-use crate::sse;
 use crate::state::AppState;
-use warren_face::Held;
 
 /// If the client goes, the command runs on, and can be found among the sandbox's processes.
 pub(crate) async fn run(

@@ -5,10 +5,10 @@ pub(crate) mod look;
 pub(crate) mod transfer;
 pub(crate) mod unpack;
 
+use warren_face::error::ApiError;
 use warren_wire::guest::{ByteString, FileCall, FileOperation};
 
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::Params;
 
 /// The file that the query names.

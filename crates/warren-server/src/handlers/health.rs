@@ -1,7 +1,7 @@
 use axum::extract::State;
+use warren_face::auth::Caller;
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
 use crate::extract::Json;
 use crate::state::AppState;

@@ -2,11 +2,11 @@
 
 use axum::extract::State;
 use warren_engine::RolledBack;
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{Json, JsonOrNothing, SandboxPath, SessionPath};
 use crate::state::AppState;
 

@@ -1,9 +1,9 @@
 use axum::extract::State;
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{Json, Params, SandboxPath};
 use crate::state::AppState;
 

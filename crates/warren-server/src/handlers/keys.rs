@@ -4,11 +4,11 @@ use axum::extract::{Path, State};
 use http::StatusCode;
 use warren_core::catalog::{CatalogError, CatalogErrorKind};
 use warren_core::{Event, KeyId, KeyRecord, Owner, Scope};
+use warren_face::auth::{Caller, NewKey, Secret};
+use warren_face::error::{ApiError, Code};
 use warren_wire::api::{CreateKey, Key, KeyList};
 
-use crate::auth::{Caller, NewKey, Secret};
 use crate::convert::rfc3339;
-use crate::error::{ApiError, Code};
 use crate::extract::Json;
 use crate::state::AppState;
 

@@ -4,13 +4,13 @@ use futures_util::StreamExt as _;
 use http::HeaderMap;
 use warren_core::SandboxId;
 use warren_engine::NetworkView;
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
+use warren_face::sse::{self, Message};
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{AskPath, Json, Params, SandboxPath};
-use crate::sse::{self, Message};
 use crate::state::AppState;
 
 const USUAL_LIMIT: u64 = 100;

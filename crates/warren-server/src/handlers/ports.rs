@@ -6,15 +6,14 @@ use http::{HeaderValue, StatusCode};
 use hyper_util::rt::TokioIo;
 use warren_core::{PortSettings, SandboxId};
 use warren_engine::EngineError;
+use warren_face::address::Address;
+use warren_face::auth::Caller;
+use warren_face::error::{ApiError, Code};
+use warren_face::port::is_closed;
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::{ApiError, Code};
 use crate::extract::{Json, JsonOrNothing, PortPath, SandboxPath};
-use warren_face::address::Address;
-use warren_face::port::is_closed;
-
 use crate::proxy::{self, LINK_PARAMETER, Lingering, Link, Methods};
 use crate::state::AppState;
 

@@ -6,17 +6,17 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use http::{HeaderMap, StatusCode};
 use warren_engine::{EngineError, port_of};
+use warren_face::auth::Caller;
+use warren_face::body::broken_body;
+use warren_face::error::{ApiError, Code};
+use warren_face::sse;
 use warren_wire::api;
 use warren_wire::guest::{FailureCode, Reader};
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::{ApiError, Code};
 use crate::extract::{Json, Params, ProcessPath, SandboxPath};
 use crate::process_messages::ProcessMessages;
-use crate::sse;
 use crate::state::AppState;
-use warren_face::body::broken_body;
 
 const USUAL_WAIT_S: u64 = 60;
 const LONGEST_WAIT_S: u64 = 3600;

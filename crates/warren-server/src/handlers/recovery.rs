@@ -1,8 +1,8 @@
 use axum::extract::State;
+use warren_face::error::ApiError;
 use warren_wire::api;
 
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::Json;
 use crate::state::AppState;
 

@@ -4,12 +4,12 @@ use http::StatusCode;
 use warren_core::Status;
 use warren_core::catalog::SandboxFilter;
 use warren_engine::{Acquire, Requirements, StoppedFiles};
+use warren_face::auth::Caller;
+use warren_face::error::{ApiError, Code};
 use warren_wire::api;
 
 use super::snapshots::settle_template;
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::{ApiError, Code};
 use crate::extract::{IdempotencyKey, Json, JsonOrNothing, Params, SandboxPath};
 use crate::state::AppState;
 

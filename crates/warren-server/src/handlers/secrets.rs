@@ -1,10 +1,10 @@
 use axum::extract::State;
 use http::StatusCode;
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{Json, SecretPath};
 use crate::state::AppState;
 

@@ -3,13 +3,13 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use warren_core::catalog::SessionFilter;
 use warren_engine::Release;
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
 use warren_wire::api;
 
 use super::sandboxes::made;
 use super::snapshots::settle_template;
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{IdempotencyKey, Json, Params, SessionPath};
 use crate::state::AppState;
 

@@ -2,11 +2,11 @@ use axum::extract::State;
 use http::StatusCode;
 use warren_core::SnapshotId;
 use warren_engine::Point;
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{Json, JsonOrNothing, Params, SandboxPath, SnapshotPath};
 use crate::state::AppState;
 

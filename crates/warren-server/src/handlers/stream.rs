@@ -2,9 +2,9 @@ use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::response::Response;
+use warren_face::auth::Caller;
+use warren_face::error::{ApiError, Code};
 
-use crate::auth::Caller;
-use crate::error::{ApiError, Code};
 use crate::extract::SandboxPath;
 use crate::state::AppState;
 use crate::stream::{Conversation, MOST_MESSAGE, PROTOCOL};

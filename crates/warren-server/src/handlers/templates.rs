@@ -3,16 +3,16 @@ use axum::extract::State;
 use http::StatusCode;
 use warren_core::TemplateName;
 use warren_engine::Trade;
+use warren_face::auth::Caller;
+use warren_face::body::broken_body;
+use warren_face::error::{ApiError, Code, chain};
+use warren_face::transfer;
 use warren_store::{ImportError, ImportLimits, ImportRequest, ImportSource, Replace, TemplateConfig};
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::{ApiError, Code, chain};
 use crate::extract::{Json, Params, TemplatePath};
 use crate::state::AppState;
-use crate::transfer;
-use warren_face::body::broken_body;
 
 pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<api::TemplateList>, ApiError> {
     let templates = state.engine.templates().await?;

@@ -6,13 +6,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use warren_core::SandboxId;
 use warren_engine::{EngineError, Missing, ToolCall, ToolProgress, ToolResult};
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
+use warren_face::sse::{self, Message};
 use warren_wire::api;
 
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{Json, SandboxPath, ToolPath};
-use crate::sse::{self, Message};
 use crate::state::AppState;
 
 /// Pieces of progress that wait for their reader. What comes when there are so many is left out; the answer has it.

@@ -9,23 +9,24 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
-use warren_network::heads::Strict;
-
-use super::Shared;
-use super::usage::Usage;
 use warren_face::Held;
 use warren_face::arrival::{Acquaintance, Arrival, Peer};
+use warren_network::heads::Strict;
+
+use super::usage::Usage;
+use super::{Answers, Shared};
 
 /// What is still to be said may be said within this long after the connection is told to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves one connection to its end.
-pub(super) async fn serve<S>(
-    shared: &Shared,
+pub(super) async fn serve<F, S>(
+    shared: &Shared<F>,
     (stream, usage): (S, Usage),
     (arrival, acquaintance): (Arrival, Acquaintance),
     shutdown: CancellationToken,
 ) where
+    F: Answers,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stream = Strict::new(stream);
@@ -60,6 +61,6 @@ pub(super) async fn serve<S>(
     };
     if let Err(error) = ended {
         // Peers come and go, and send what they like.
-        tracing::debug!(error = %crate::error::chain(&*error), "a connection ended early");
+        tracing::debug!(error = %warren_face::error::chain(&*error), "a connection ended early");
     }
 }

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use warren_core::Owner;
+use warren_face::arrival::{Acquaintance, Peer};
 
 use super::usage::{Rank, Usage};
 use crate::config::Http;
-use warren_face::arrival::{Acquaintance, Peer};
 
 /// See the module's documentation.
 pub(super) struct Room {

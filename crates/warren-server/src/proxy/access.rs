@@ -10,17 +10,17 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use warren_core::{Owner, Scope};
-
-use super::link::{self, Link};
-use super::refusal::{Refusal, Wrong};
-use super::{LINK_PARAMETER, Target, head, route};
-use crate::e2b::{Traffic, Traits, tokens};
-use crate::state::AppState;
+use warren_e2b::{Traffic, Traits, is_traffic_token};
 use warren_face::arrival::Peer;
 use warren_face::arrival::{Acquaintance, Arrival};
 use warren_face::auth::{Caller, Secret, StreamGuard};
 use warren_face::foreign;
 use warren_face::gate;
+
+use super::link::{self, Link};
+use super::refusal::{Refusal, Wrong};
+use super::{LINK_PARAMETER, Target, head, route};
+use crate::state::AppState;
 
 /// Headers that carry a token: a port's own, and one for all ports of a sandbox that E2B's clients are told.
 pub(super) const TOKEN_HEADERS: [&str; 2] = ["warren-traffic-token", E2B_TOKEN_HEADER];
@@ -148,7 +148,7 @@ fn by_token(
     for name in TOKEN_HEADERS {
         for value in head::drain(headers, &HeaderName::from_static(name)) {
             let right = value.to_str().is_ok_and(|text| match name {
-                E2B_TOKEN_HEADER => tokens::is_traffic_token(text, keys, &target.sandbox),
+                E2B_TOKEN_HEADER => is_traffic_token(text, keys, &target.sandbox),
                 _ => link::is_token(text, keys, &target.sandbox, target.port),
             });
             if !right || shown {

@@ -11,7 +11,12 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use warren_core::Owner;
+use warren_e2b::{Traffic, wake};
 use warren_engine::{EngineError, PortStream, Visit};
+use warren_face::Held;
+use warren_face::arrival::Arrival;
+use warren_face::auth::{CutBody, StreamGuard};
+use warren_face::code;
 use warren_face::code::CODE_PORT;
 use warren_face::port::is_closed;
 
@@ -20,11 +25,6 @@ use super::head::{self, Circumstances};
 use super::pool::Permit;
 use super::refusal::{Refusal, Wrong};
 use super::{Lingering, Proxy, Target, VISITOR, carry, tls};
-use crate::auth::{CutBody, StreamGuard};
-use crate::code;
-use crate::e2b::{Traffic, wake};
-use warren_face::Held;
-use warren_face::arrival::Arrival;
 
 /// What somebody holds of a sandbox while they use one of its ports.
 pub(super) struct Stay {
@@ -157,13 +157,13 @@ impl Exchange<'_> {
         let state = &self.proxy.state;
         let dialled = match *port {
             CODE_PORT => visit.connect(*port).await,
-            port => wake::connect(state, (sandbox, visit), port).await,
+            port => wake::connect(&self.proxy.envd, (sandbox, visit), port).await,
         };
         match dialled {
             Err(closed) if *port == CODE_PORT && is_closed(&closed) => {
                 let visited = state.engine_as(VISITOR, &self.owner).sandbox(sandbox);
                 if let Err(error) = code::ensure(state, &visited).await {
-                    let error = crate::error::chain(&error);
+                    let error = warren_face::error::chain(&error);
                     tracing::debug!(sandbox.id = %sandbox, error, "the code service does not start");
                     return Err(closed);
                 }
@@ -274,6 +274,6 @@ fn silenced(error: std::io::Error) -> Wrong {
 }
 
 fn garbled(error: hyper::Error) -> Wrong {
-    tracing::debug!(error = %crate::error::chain(&error), "an application's answer could not be passed on");
+    tracing::debug!(error = %warren_face::error::chain(&error), "an application's answer could not be passed on");
     Wrong::Garbled
 }

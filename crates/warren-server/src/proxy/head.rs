@@ -8,11 +8,11 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version, response};
+use warren_face::arrival::Arrival;
 
 use super::Target;
 use super::access::{COOKIE_NAME, TOKEN_HEADERS};
 use super::route::ROUTING_HEADERS;
-use warren_face::arrival::Arrival;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");

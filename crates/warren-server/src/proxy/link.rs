@@ -2,7 +2,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use warren_core::SandboxId;
-
 use warren_face::link_keys::LinkKeys;
 
 const VERSION: &str = "1";

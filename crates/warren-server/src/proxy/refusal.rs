@@ -3,14 +3,13 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 use warren_core::{DenyReason, SandboxId};
+use warren_e2b::wake::Asleep;
 use warren_engine::EngineError;
-
-use super::route::Misdirected;
-use warren_face::port::is_closed;
+use warren_face::error::{ApiError, Code, status_of};
+use warren_face::port::{is_closed, status_at_port};
 
 use super::Target;
-use crate::e2b::wake::Asleep;
-use crate::error::{ApiError, Code, status_of};
+use super::route::Misdirected;
 
 /// Why there is nothing to pass on.
 #[derive(Debug)]
@@ -222,14 +221,6 @@ impl Wrong {
             Self::Key(error) => error.problem().retry_after_s,
             _ => None,
         }
-    }
-}
-
-/// The status at a port. A sandbox that is not there is a bad gateway, as clients of other sandboxes know it.
-pub(crate) fn status_at_port(code: Code) -> StatusCode {
-    match code {
-        Code::SandboxNotFound | Code::SandboxEnded => StatusCode::BAD_GATEWAY,
-        code => status_of(code),
     }
 }
 

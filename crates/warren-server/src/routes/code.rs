@@ -1,9 +1,8 @@
 use warren_core::Scope;
+use warren_face::route::Access;
 use warren_wire::api::{
     CodeContext, CodeContextList, CodeEnd, CodeOutput, CodeResult, CodeText, NewCodeContext, RunCode,
 };
-
-use warren_face::route::Access;
 
 use super::Route;
 use crate::handlers::code;

@@ -1,3 +1,5 @@
+use warren_face::route::Parameter;
+use warren_face::route::schema::{flag, matching, number, text_of};
 use warren_wire::api::{
     ChangeMode, ChangeOwner, FileChange, FileInfo, FileList, GrepResult, MakeDirectory, MakeSymlink,
     MoveFile, Unpacked, Written,
@@ -5,8 +7,6 @@ use warren_wire::api::{
 
 use super::Route;
 use crate::handlers::files::{change, look, transfer, unpack};
-use warren_face::route::Parameter;
-use warren_face::route::schema::{flag, matching, number, text_of};
 
 pub(super) fn rows() -> Vec<Route> {
     [transfers(), looks(), changes()].into_iter().flatten().collect()

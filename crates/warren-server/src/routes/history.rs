@@ -1,3 +1,5 @@
+use warren_face::route::Parameter;
+use warren_face::route::schema::{flag, matching, number, text_of};
 use warren_wire::api::{
     Blame, CompleteTurn, Diff, EndedSession, Fork, Forks, Journal, MakeTemplate, NameSnapshot, Promote,
     Promoted, Rollback, RolledBack, Snapshot, SnapshotList, Steps, TakeSnapshot, Template, Tool, ToolCall,
@@ -7,8 +9,6 @@ use warren_wire::api::{
 use super::Route;
 use crate::convert::MOST_CHANGES;
 use crate::handlers::{archives, diff, history, journal, snapshots, tools};
-use warren_face::route::Parameter;
-use warren_face::route::schema::{flag, matching, number, text_of};
 
 const POINT: &str = "^(snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|sbx[a-z2-7]{26})$";
 const SESSION: &str = "^sess-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$";

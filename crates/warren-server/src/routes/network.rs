@@ -1,3 +1,5 @@
+use warren_face::route::Parameter;
+use warren_face::route::schema::number;
 use warren_wire::api::{
     AnswerNetworkAsk, ChangeNetworkRules, NetworkAskList, NetworkLog, NetworkLogEntry, NetworkRequest,
     NetworkStatus,
@@ -5,8 +7,6 @@ use warren_wire::api::{
 
 use super::Route;
 use crate::handlers::network;
-use warren_face::route::Parameter;
-use warren_face::route::schema::number;
 
 /// Whole numbers up to here are exact in every JSON reader.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;

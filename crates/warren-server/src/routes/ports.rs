@@ -1,7 +1,6 @@
 use warren_core::Scope;
-use warren_wire::api::{MakePortLink, Port, PortLink, SetPort};
-
 use warren_face::route::Access;
+use warren_wire::api::{MakePortLink, Port, PortLink, SetPort};
 
 use super::Route;
 use crate::handlers::ports;

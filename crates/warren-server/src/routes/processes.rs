@@ -1,4 +1,7 @@
 use warren_core::Scope;
+use warren_face::route::Access;
+use warren_face::route::Parameter;
+use warren_face::route::schema::{flag, matching, number};
 use warren_wire::api::{
     Exec, ExecResult, OutputPiece, Process, ProcessList, SendSignal, StartProcess, StreamCommand,
     StreamNotice, StreamOpening, TerminalSize,
@@ -6,9 +9,6 @@ use warren_wire::api::{
 
 use super::Route;
 use crate::handlers::{exec, processes, stream};
-use warren_face::route::Access;
-use warren_face::route::Parameter;
-use warren_face::route::schema::{flag, matching, number};
 
 /// Whole numbers up to here are exact in every JSON reader.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;

@@ -1,9 +1,9 @@
+use warren_face::route::Parameter;
+use warren_face::route::schema::{flag, matching, number};
 use warren_wire::api::{CreateSandbox, Death, PatchSandbox, PauseSandbox, Sandbox, SetDefaultSandbox, Usage};
 
 use super::Route;
 use crate::handlers::{default_sandbox, sandboxes};
-use warren_face::route::Parameter;
-use warren_face::route::schema::{flag, matching, number};
 
 pub(super) fn rows() -> Vec<Route> {
     [collection(), single(), default()].into_iter().flatten().collect()

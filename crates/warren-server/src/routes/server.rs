@@ -1,9 +1,9 @@
+use warren_face::route::Parameter;
+use warren_face::route::schema::{matching, number};
 use warren_wire::api::{CreateKey, EventPage, Health, Key, KeyList, Stats, Template, TemplateList};
 
 use super::Route;
 use crate::handlers::{events, health, keys, metrics, openapi, recovery, stats, templates};
-use warren_face::route::Parameter;
-use warren_face::route::schema::{matching, number};
 
 /// Whole numbers up to here are exact in every JSON reader.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;

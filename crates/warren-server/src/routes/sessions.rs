@@ -1,3 +1,5 @@
+use warren_face::route::Parameter;
+use warren_face::route::schema::{flag, matching, text_of};
 use warren_wire::api::{
     AcquireSession, AttachSession, CanRun, MarkFailed, MarkReady, NewRun, ReleaseSession, Run, RunList,
     Session, SessionDetails, Thinking,
@@ -5,8 +7,6 @@ use warren_wire::api::{
 
 use super::Route;
 use crate::handlers::{runs, sessions};
-use warren_face::route::Parameter;
-use warren_face::route::schema::{flag, matching, text_of};
 
 pub(super) fn rows() -> Vec<Route> {
     [collection(), single(), lifecycle(), recorded_runs()].into_iter().flatten().collect()

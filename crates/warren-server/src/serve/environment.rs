@@ -1,7 +1,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::auth::Secret;
+use warren_face::auth::Secret;
+
 use crate::config::Config;
 use crate::tls;
 

@@ -6,9 +6,11 @@
 use std::io;
 use std::path::Path;
 
-use super::{ServeError, private_file};
-use crate::world::MachineRandom;
 use warren_face::link_keys::LinkKeys;
+
+use super::ServeError;
+use crate::private_file;
+use crate::world::MachineRandom;
 
 /// In the data directory, which only root can enter.
 const FILE: &str = "link-keys.json";

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use warren_core::{Owner, Scope};
+use warren_face::auth::{NewKey, Secret};
 
-use super::{AnnouncedKey, E2bAddress, ServeError, ServeOptions, private_file};
-use crate::auth::{NewKey, Secret};
+use super::{AnnouncedKey, E2bAddress, ServeError, ServeOptions};
+use crate::private_file;
 use crate::server::Server;
 
 /// In the data directory, which only root can enter.

@@ -2,10 +2,9 @@ use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use tungstenite::Error as SocketError;
+use warren_face::auth::Cut;
+use warren_face::error::{ApiError, Code};
 use warren_wire::api::StreamNotice;
-
-use crate::auth::Cut;
-use crate::error::{ApiError, Code};
 
 /// Time for the last words, and for the client to say good-bye.
 const FAREWELL: Duration = Duration::from_millis(1500);

@@ -15,7 +15,7 @@ use rustls::sign::CertifiedKey;
 use warren_core::{Host, HostName};
 
 use super::{TlsError, TlsFiles, files};
-use crate::serve::private_file;
+use crate::private_file;
 
 const CERT: &str = "ca.pem";
 const KEY: &str = "ca-key.pem";

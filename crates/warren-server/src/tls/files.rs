@@ -60,7 +60,7 @@ impl Files {
                 tracing::info!("the certificate was renewed");
             }
             Err(error) => {
-                let error = crate::error::chain(&error);
+                let error = warren_face::error::chain(&error);
                 tracing::warn!(error, "the certificate has changed and cannot be used; the last one is");
             }
         }

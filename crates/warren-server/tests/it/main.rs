@@ -11,6 +11,7 @@ mod contract;
 mod e2b;
 mod events;
 mod exec;
+mod faces;
 mod files;
 mod foreign;
 mod golden;

@@ -11,7 +11,7 @@ use crate::tree::{complain, root};
 const EDGES: [(&str, &[&str]); 13] = [
     ("warren-core", &[]),
     ("warren-wire", &[]),
-    ("warren-e2b", &[]),
+    ("warren-e2b", &["warren-core", "warren-engine", "warren-face", "warren-wire"]),
     ("warren-guest", &["warren-wire"]),
     ("warren-isolate", &["warren-core", "warren-wire"]),
     ("warren-network", &["warren-core"]),
@@ -40,11 +40,12 @@ const EDGES: [(&str, &[&str]); 13] = [
 const ANYTHING: &str = "warren-e2e";
 
 /// Whose tests may use the test kit.
-const TESTKIT_USERS: [&str; 7] = [
+const TESTKIT_USERS: [&str; 8] = [
     "warren-isolate",
     "warren-network",
     "warren-store",
     "warren-engine",
+    "warren-e2b",
     "warren-face",
     "warren-server",
     "warren",

@@ -1,13 +1,13 @@
 use axum::extract::State;
 use http::StatusCode;
 use warren_core::SandboxId;
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
 use warren_wire::api;
 use warren_wire::guest::{FileCall, FileOperation};
 
 use super::{call, named};
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{Json, Params, SandboxPath};
 use crate::state::AppState;
 

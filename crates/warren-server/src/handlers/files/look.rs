@@ -3,17 +3,17 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt as _, stream};
 use warren_engine::{Listing, Matches, Place, Watch};
+use warren_face::Held;
+use warren_face::auth::Caller;
+use warren_face::error::ApiError;
+use warren_face::sse::{self, Message};
 use warren_wire::api;
 use warren_wire::guest::{FileEntry, FileOperation, GrepQuery};
 
 use super::{call, named};
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::ApiError;
 use crate::extract::{Json, Params, SandboxPath};
-use crate::sse::{self, Message};
 use crate::state::AppState;
-use warren_face::Held;
 
 /// Entries of a list, and matches of a search.
 pub(crate) const USUAL_LIMIT: u64 = 1000;

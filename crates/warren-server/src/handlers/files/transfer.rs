@@ -6,17 +6,17 @@ use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, X
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use warren_core::SandboxId;
+use warren_face::auth::Caller;
+use warren_face::body::broken_body;
+use warren_face::error::{ApiError, Code};
+use warren_face::files::{Outgoing, Wanted};
 use warren_wire::api;
 use warren_wire::guest::{EntryKind, FileOperation, WriteMode};
 
 use super::{call, named};
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::{ApiError, Code};
 use crate::extract::{Json, Params, SandboxPath};
 use crate::state::AppState;
-use warren_face::body::broken_body;
-use warren_face::files::{Outgoing, Wanted};
 
 /// Sends a file, or the part of it that is asked for, at the pace at which it is taken.
 pub(crate) async fn read(

@@ -9,16 +9,16 @@ use tar::{Archive, Entry, EntryType};
 use tokio::runtime::Handle;
 use warren_core::FileDeed;
 use warren_engine::{EngineError, FileWork, Trade};
+use warren_face::auth::Caller;
+use warren_face::error::{ApiError, Code};
+use warren_face::transfer::{self, Incoming};
 use warren_wire::api;
 use warren_wire::guest::{ByteString, FileCall, FileOperation, WriteMode};
 
 use super::named;
-use crate::auth::Caller;
 use crate::convert;
-use crate::error::{ApiError, Code};
 use crate::extract::{Json, Params, SandboxPath};
 use crate::state::AppState;
-use crate::transfer::{self, Incoming};
 
 /// What is read of a file at a time.
 const PIECE: usize = 256 << 10;

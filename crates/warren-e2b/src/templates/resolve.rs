@@ -1,0 +1,109 @@
+use warren_core::{ByteSize, Cpus, DEFAULT_TAG, ImageRef, TemplateInfo};
+use warren_engine::{Beginning, FoundImage};
+use warren_face::auth::Caller;
+use warren_face::code;
+
+use crate::error::E2bError;
+use crate::state::E2b;
+
+/// What else a name may stand for where the server has no template that is called so, the best first.
+/// The last column says what to do if there is none of them.
+const STANDS_FOR: &[(&str, &[&str], &str)] =
+    &[("base", &["base", HOST], ""), (CODE, &[CODE, "code-interpreter", HOST], TO_RUN_CODE)];
+
+const HOST: &str = "host";
+const CODE: &str = "code-interpreter-v1";
+const TO_RUN_CODE: &str =
+    "make it with `warren template build code-interpreter`, or install python3-ipykernel on this machine";
+
+/// What a new sandbox is to begin with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// What clients are told that the template is: its id, or the name of one of the server's own.
+    pub(crate) id: String,
+    /// The name of one that has an id.
+    pub(crate) alias: Option<String>,
+    pub(crate) beginning: Beginning,
+    pub(crate) cpus: Option<Cpus>,
+    pub(crate) memory: Option<ByteSize>,
+}
+
+/// What a client calls a template, found. Another owner's is one that does not exist.
+pub(crate) async fn resolve(state: &E2b, caller: &Caller, text: &str) -> Result<Choice, E2bError> {
+    let reference: ImageRef = text.parse()?;
+    if let Some(found) = state.engine.as_(caller).images().find(&reference).await? {
+        let FoundImage { id, name, beginning, cpus, memory } = found;
+        return Ok(Choice { id: id.to_string(), alias: name, beginning, cpus, memory });
+    }
+    of_server(&state.engine.templates().await?, &reference, code::host_can())
+}
+
+/// A template of the server, for all owners. `host` runs code only where the machine itself can.
+fn of_server(known: &[TemplateInfo], reference: &ImageRef, host_runs_code: bool) -> Result<Choice, E2bError> {
+    let name = reference.name.as_str();
+    let row = STANDS_FOR.iter().find(|(called, ..)| *called == name);
+    let own = [name];
+    let names = row.map_or(own.as_slice(), |(_, names, _)| names);
+    let fits = |found: &str| found != HOST || name != CODE || host_runs_code;
+    let usable = |name: &&str| {
+        known.iter().find(|info| info.name.as_str() == *name && fits(name) && info.broken.is_none())
+    };
+    let found = names.iter().find_map(usable).filter(|_| reference.tag_or_default() == DEFAULT_TAG);
+    let Some(info) = found else {
+        let advice = row.map(|(.., advice)| *advice).filter(|advice| !advice.is_empty());
+        let advice = advice.unwrap_or("build it, or import it with `warren template import`");
+        return Err(E2bError::not_found(format!("template '{name}' not found: {advice}")));
+    };
+    let beginning = Beginning::of_template(info.name.clone());
+    Ok(Choice { id: name.to_owned(), alias: None, beginning, cpus: None, memory: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(names: &[&str]) -> Vec<TemplateInfo> {
+        let info = |name: &&str| TemplateInfo {
+            name: name.parse().unwrap(),
+            digest: String::new(),
+            size_bytes: 0,
+            created_unix_ms: 0,
+            source: "archive".to_owned(),
+            user: "root".to_owned(),
+            workdir: "/".to_owned(),
+            broken: name.starts_with("broken").then(|| "its digest".to_owned()),
+        };
+        names.iter().map(info).collect()
+    }
+
+    fn template_of(choice: &Choice) -> &str {
+        choice.beginning.context.template.as_str()
+    }
+
+    fn chosen(names: &[&str], text: &str) -> Option<(String, String)> {
+        let choice = of_server(&known(names), &text.parse().unwrap(), false).ok()?;
+        Some((choice.id.clone(), template_of(&choice).to_owned()))
+    }
+
+    #[test]
+    fn well_known_names_stand_for_what_there_is() {
+        let pair = |id: &str, template: &str| Some((id.to_owned(), template.to_owned()));
+        assert_eq!(chosen(&["host"], "base"), pair("base", "host"));
+        assert_eq!(chosen(&["base", "host"], "base:default"), pair("base", "base"));
+        assert_eq!(chosen(&["host", "python-3.12"], "python-3.12"), pair("python-3.12", "python-3.12"));
+        let code = "code-interpreter-v1";
+        assert_eq!(chosen(&["code-interpreter", "host"], code), pair(code, "code-interpreter"));
+        assert_eq!(chosen(&["host"], code), None);
+        assert_eq!(chosen(&["host", "broken-1"], "broken-1"), None);
+        assert_eq!(chosen(&["host"], "base:v2"), None);
+    }
+
+    #[test]
+    fn a_missing_interpreter_says_how_to_make_it() {
+        let reference = "code-interpreter-v1".parse().unwrap();
+        let error = of_server(&known(&["host"]), &reference, false).unwrap_err();
+        assert!(format!("{error:?}").contains("warren template build code-interpreter"));
+        let choice = of_server(&known(&["host"]), &reference, true).unwrap();
+        assert_eq!((choice.id.as_str(), template_of(&choice)), ("code-interpreter-v1", "host"));
+    }
+}
