@@ -7,7 +7,7 @@ use crate::unique::{SessionId, SnapshotId};
 /// Something that happened, in the order in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRecord {
-    /// Grows by at least one with every event of the server, over restarts too.
+    /// Given by the catalog; zero until then. Grows with every event, over restarts too.
     pub number: u64,
     pub at_unix_ms: u64,
     pub owner: Owner,

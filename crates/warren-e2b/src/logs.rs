@@ -102,7 +102,7 @@ async fn find(
     wanted: &Wanted,
 ) -> Result<Vec<LogEntry>, E2bError> {
     find_sandbox(state, caller, id).await?;
-    let mut after = state.engine.last_event().saturating_sub(REACH);
+    let mut after = state.engine.last_event().await.saturating_sub(REACH);
     let mut found = VecDeque::new();
     loop {
         let page = state.engine.as_(caller).events().list(after, PAGE).await?;

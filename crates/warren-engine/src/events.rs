@@ -1,7 +1,10 @@
-//! Events: numbered as they happen, kept for a while in memory, and written to the log in the background.
+//! Events: written to the catalog in the background, which gives them their numbers, and then kept
+//! for a while in memory.
 //!
-//! A follower has one number, that of the last event it has seen, and asks for what comes after it: from memory where that
-//! goes back far enough, else from the log. So it neither misses one nor sees one twice, and one that falls behind costs nothing.
+//! A follower has one number, that of the last event it has seen, and asks for what comes after it:
+//! from memory where that goes back far enough, else from the catalog. So it neither misses one nor
+//! sees one twice, and one that falls behind costs nothing. Nobody is told of an event before it
+//! has its number: what was seen is in the catalog, also after this process was killed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,19 +14,22 @@ use futures_util::{Stream, stream};
 use tokio::sync::watch;
 use warren_core::{Event, EventRecord, Owner};
 
+use crate::blocking::blocking;
 use crate::engine::closed;
 use crate::error::sentence;
 use crate::state::After;
 use crate::{Access, Engine, EngineError};
 
-/// How long an event may wait for others to be written with it.
+/// How long an event may wait for others to be written with it, while somebody follows.
+const FOLLOWED_PAUSE: Duration = Duration::from_millis(5);
+/// And while nobody does.
 const WRITE_PAUSE: Duration = Duration::from_millis(100);
-/// After this long a log that could not be written is tried again.
+/// After this long a catalog that could not be written is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LOG_PAGE: u32 = 500;
 
-/// Events as they happen. Ends when the engine does; a reader that falls behind goes on from the log and misses nothing
-/// that the log still has.
+/// Events as they happen. Ends when the engine does; a reader that falls behind goes on from the
+/// catalog and misses nothing that it still has.
 pub type EventStream = std::pin::Pin<Box<dyn Stream<Item = EventRecord> + Send>>;
 
 /// What happened to the things of the caller's owner.
@@ -39,32 +45,21 @@ impl Access {
 }
 
 impl EventLog {
-    /// The owner's events after a number, the oldest first.
+    /// The owner's events after a number, the oldest first: all that happened before the call,
+    /// unless the catalog cannot be written.
     pub async fn list(&self, after: u64, limit: u32) -> Result<Vec<EventRecord>, EngineError> {
+        let (engine, owner) = (&self.access.engine, self.access.owner().clone());
+        engine.write_events().await;
         let limit = limit.max(1);
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        let news = match self.access.engine.shared.events.after(self.access.owner(), after) {
-            After::Known(news, _) => news,
-            After::AskLog(_) => {
-                let whose = self.access.owner().clone();
-                let found =
-                    self.access.engine.catalog(move |catalog| catalog.events(&whose, after, limit)).await?;
-                let seen = found.last().map_or(after, |event| event.number);
-                if found.len() >= most {
-                    return Ok(found);
-                }
-                let rest = match self.access.engine.shared.events.after(self.access.owner(), seen) {
-                    After::Known(rest, _) => rest,
-                    After::AskLog(_) => Vec::new(),
-                };
-                return Ok(found
-                    .into_iter()
-                    .chain(rest.iter().map(|event| event.as_ref().clone()))
-                    .take(most)
-                    .collect());
+        match engine.shared.events.since(&owner, after) {
+            After::Known(news, _) => {
+                let most = usize::try_from(limit).unwrap_or(usize::MAX);
+                Ok(news.iter().take(most).map(|event| event.as_ref().clone()).collect())
             }
-        };
-        Ok(news.iter().take(most).map(|event| event.as_ref().clone()).collect())
+            After::AskCatalog(_) => {
+                Ok(engine.catalog(move |catalog| catalog.events(&owner, after, limit)).await?)
+            }
+        }
     }
 
     /// The owner's events after a number, then every new one.
@@ -82,9 +77,7 @@ impl EventLog {
             Some((event, follower))
         })))
     }
-}
 
-impl EventLog {
     /// Adds an event that is about the owner, and about no sandbox.
     pub fn add(&self, event: Event) {
         self.access.engine.emit(self.access.owner(), None, None, event);
@@ -92,24 +85,25 @@ impl EventLog {
 }
 
 impl Engine {
-    /// The number of the newest event.
-    pub fn last_event(&self) -> u64 {
+    /// The number of the newest event of all that happened before the call.
+    pub async fn last_event(&self) -> u64 {
+        self.write_events().await;
         self.shared.events.last()
     }
 
-    /// Writes down what is not in the log yet. Says whether that is done.
+    /// Has every event that there was numbered. Says whether that is done.
     pub(crate) async fn write_events(&self) -> bool {
-        let _writing = self.shared.events.writing.lock().await;
-        let unwritten = self.shared.events.unwritten();
-        let Some(last) = unwritten.last().map(|event| event.number) else { return true };
-        match self.catalog(move |catalog| catalog.append_events(&unwritten)).await {
-            Ok(()) => {
-                self.shared.events.mark_written(last);
-                true
-            }
+        if self.shared.events.is_settled() {
+            return true;
+        }
+        let engine = self.inner();
+        // What has begun is ended, also when the caller goes away.
+        let written = blocking(move || engine.shared.events.write(engine.shared.parts.catalog.as_ref()));
+        match written.await {
+            Ok(()) => true,
             Err(error) => {
                 self.fault();
-                tracing::error!(error = sentence(&error), "cannot write events to the log");
+                tracing::error!(error = sentence(&error), "cannot write events to the catalog");
                 false
             }
         }
@@ -117,25 +111,28 @@ impl Engine {
 
     /// Writes events until the engine ends.
     pub(crate) async fn keep_writing_events(self) {
-        let mut newest = self.shared.events.newest.subscribe();
+        let mut emitted = self.shared.events.emitted.subscribe();
         let mut closing = self.shared.closing.subscribe();
-        let mut pause = WRITE_PAUSE;
+        let mut failed = false;
         loop {
-            let written = self.shared.events.written();
+            if self.shared.events.is_settled() {
+                tokio::select! {
+                    () = closed(&mut closing) => return,
+                    changed = emitted.changed() => drop(changed),
+                }
+            }
+            let pause = match self.shared.events.newest.receiver_count() {
+                _ if failed => RETRY_PAUSE,
+                0 => WRITE_PAUSE,
+                _ => FOLLOWED_PAUSE,
+            };
             tokio::select! {
                 () = closed(&mut closing) => return,
-                () = newer(&mut newest, written) => {}
+                () = tokio::time::sleep(pause) => {}
             }
-            tokio::time::sleep(pause).await;
-            pause = if self.write_events().await { WRITE_PAUSE } else { RETRY_PAUSE };
+            failed = !self.write_events().await;
         }
     }
-}
-
-/// Waits for an event after this number.
-async fn newer(newest: &mut watch::Receiver<u64>, number: u64) {
-    // The sender lives as long as the engine.
-    drop(newest.wait_for(|newest| *newest > number).await);
 }
 
 /// One who reads an owner's events.
@@ -156,13 +153,13 @@ impl Follower {
                 return Some(Arc::unwrap_or_clone(event));
             }
             self.newest.mark_unchanged();
-            match self.engine.shared.events.after(&self.owner, self.seen) {
+            match self.engine.shared.events.since(&self.owner, self.seen) {
                 After::Known(news, up_to) if news.is_empty() => {
                     self.seen = self.seen.max(up_to);
                     self.wait().await?;
                 }
                 After::Known(news, _) => self.ready.extend(news),
-                After::AskLog(up_to) => self.read_log(up_to).await?,
+                After::AskCatalog(up_to) => self.read_catalog(up_to).await?,
             }
         }
     }
@@ -175,13 +172,13 @@ impl Follower {
         }
     }
 
-    async fn read_log(&mut self, up_to: u64) -> Option<()> {
+    async fn read_catalog(&mut self, up_to: u64) -> Option<()> {
         let (owner, seen) = (self.owner.clone(), self.seen);
         match self.engine.catalog(move |catalog| catalog.events(&owner, seen, LOG_PAGE)).await {
             Ok(found) if found.is_empty() => self.seen = self.seen.max(up_to),
             Ok(found) => self.ready.extend(found.into_iter().map(Arc::new)),
             Err(error) => {
-                tracing::error!(error = sentence(&error), "cannot read events from the log");
+                tracing::error!(error = sentence(&error), "cannot read events from the catalog");
                 return None;
             }
         }

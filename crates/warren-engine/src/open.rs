@@ -75,7 +75,7 @@ impl Engine {
             anchor,
             registry: Registry::default(),
             seats: Seats::new(settings.max_sandboxes, settings.max_sandboxes_per_owner),
-            events: Events::after_log(last_event),
+            events: Events::after(last_event),
             figures: Figures::default(),
             probes: Probes::default(),
             leases: Leases::default(),

@@ -4,13 +4,16 @@ use crate::owner::Owner;
 
 /// What happened. Appended in the background, so the last moments before a crash may be missing.
 pub trait EventLog: Send + Sync {
-    /// Numbers must be greater than every one stored.
-    fn append_events(&self, events: &[EventRecord]) -> Result<(), CatalogError>;
+    /// Adds events, all or none, and gives each its number, which is greater than every one given
+    /// before. Says which, in the order of the events. Whoever has read an event never finds one
+    /// with a smaller number later, however many engines append. Acknowledged with
+    /// [`super::Durability::Process`].
+    fn append_events(&self, events: &[EventRecord]) -> Result<Vec<u64>, CatalogError>;
 
     /// One owner's events after a number, at most `limit`, the oldest first.
     fn events(&self, owner: &Owner, after: u64, limit: u32) -> Result<Vec<EventRecord>, CatalogError>;
 
-    /// The greatest number ever stored; zero when there is none.
+    /// The greatest number ever given; zero when there is none.
     fn last_event(&self) -> Result<u64, CatalogError>;
 
     /// Forgets events before this time. Says how many.

@@ -99,16 +99,16 @@ async fn numbers_grow_over_restarts_and_streams_end_with_the_engine() {
     let world = World::new();
     let engine = world.open().await;
     make(&engine).await;
-    let mut follower = engine.of(&owner()).events().follow(engine.last_event()).await.unwrap();
+    let mut follower = engine.of(&owner()).events().follow(engine.last_event().await).await.unwrap();
     engine.shutdown(ShutdownPolicy::Leave).await;
     let ended = tokio::time::timeout(PATIENCE, async { while follower.next().await.is_some() {} });
     ended.await.expect("the stream ends with the engine");
-    let last = engine.last_event();
+    let last = engine.last_event().await;
     world.isolation.owner_ended();
     let engine = world.open().await;
-    assert!(engine.last_event() >= last);
+    assert!(engine.last_event().await >= last);
     make(&engine).await;
-    assert!(engine.last_event() > last);
+    assert!(engine.last_event().await > last);
     let acquired = |events: &[EventRecord]| {
         events.iter().filter(|record| word(&record.event) == "session_acquired").count()
     };
@@ -122,7 +122,7 @@ async fn a_follower_that_falls_far_behind_misses_nothing() {
     let world = World::new();
     let engine = world.open().await;
     let id = make(&engine).await.sandbox.id;
-    let mut follower = engine.of(&owner()).events().follow(engine.last_event()).await.unwrap();
+    let mut follower = engine.of(&owner()).events().follow(engine.last_event().await).await.unwrap();
     let rounds = 1500;
     for _ in 0..rounds {
         engine.of(&owner()).sandbox(&id).pause().await.unwrap();
@@ -137,5 +137,24 @@ async fn a_follower_that_falls_far_behind_misses_nothing() {
         last = record.number;
         heard +=
             u64::from(matches!(record.event, Event::SandboxPaused { .. } | Event::SandboxResumed { .. }));
+    }
+}
+
+/// So the numbers that somebody has seen are never given again, also if the process is killed now.
+#[tokio::test]
+async fn what_a_follower_sees_is_in_the_catalog_by_then() {
+    use warren_core::catalog::EventLog as _;
+
+    let world = World::new();
+    let engine = world.open().await;
+    let id = make(&engine).await.sandbox.id;
+    let mut follower = engine.of(&owner()).events().follow(0).await.unwrap();
+    for round in 0..10 {
+        output(&engine, &id, "true").await;
+        for _ in 0..2 {
+            let seen = tokio::time::timeout(PATIENCE, follower.next()).await.unwrap().unwrap();
+            let kept = world.catalog.events(&owner(), seen.number - 1, 1).unwrap();
+            assert_eq!(kept, [seen], "{round}");
+        }
     }
 }

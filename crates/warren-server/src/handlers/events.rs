@@ -25,7 +25,10 @@ pub(crate) async fn list(
     let after = params.number("after", 0, u64::MAX)?;
     let limit = params.number("limit", 1, MOST)?.unwrap_or(USUAL_LIMIT);
     if sse::is_wanted(&headers) {
-        let after = sse::last_seen(&headers)?.or(after).unwrap_or_else(|| state.engine.last_event());
+        let after = match sse::last_seen(&headers)?.or(after) {
+            Some(after) => after,
+            None => state.engine.last_event().await,
+        };
         return follow(&state, &caller, after, wanted).await;
     }
     let after = after.unwrap_or(0);

@@ -8,7 +8,7 @@ use super::{SqliteCatalog, integer};
 const DAMAGED: &str = "the event is not one that was written";
 
 impl EventLog for SqliteCatalog {
-    fn append_events(&self, events: &[EventRecord]) -> Result<(), CatalogError> {
+    fn append_events(&self, events: &[EventRecord]) -> Result<Vec<u64>, CatalogError> {
         self.writer.write("append events", Durability::Process, |connection| append(connection, events))
     }
 
@@ -37,26 +37,25 @@ impl EventLog for SqliteCatalog {
     }
 }
 
-fn append(connection: &Connection, events: &[EventRecord]) -> Result<(), JobError> {
-    let mut previous = last(connection)?;
+/// SQLite gives numbers of an AUTOINCREMENT table in the order of the inserts, and none of them
+/// twice.
+fn append(connection: &Connection, events: &[EventRecord]) -> Result<Vec<u64>, JobError> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO events (number, at, owner, sandbox, session, event) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO events (at, owner, sandbox, session, event) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
+    let mut numbers = Vec::with_capacity(events.len());
     for event in events {
-        if event.number <= previous {
-            return Err(JobError::refused(CatalogErrorKind::Stale, "events are numbered in their order"));
-        }
-        previous = event.number;
-        statement.execute(params![
-            integer(event.number),
+        let number = statement.insert(params![
             integer(event.at_unix_ms),
             event.owner.as_str(),
             event.sandbox.as_ref().map(|sandbox| sandbox.as_str()),
             event.session.as_ref().map(|session| session.as_str()),
             serde_json::to_string(&event.event)?,
         ])?;
+        numbers
+            .push(u64::try_from(number).map_err(|_| JobError::refused(CatalogErrorKind::Damaged, DAMAGED))?);
     }
-    Ok(())
+    Ok(numbers)
 }
 
 /// SQLite keeps the greatest number of an AUTOINCREMENT table here, whatever was deleted since.

@@ -369,18 +369,17 @@ impl KeyCatalog for MemoryCatalog {
 }
 
 impl EventLog for MemoryCatalog {
-    fn append_events(&self, events: &[EventRecord]) -> Result<(), CatalogError> {
+    fn append_events(&self, events: &[EventRecord]) -> Result<Vec<u64>, CatalogError> {
         let mut records = self.enter("append_events")?;
-        let mut last = records.last_event;
+        let mut numbers = Vec::new();
         for event in events {
-            if event.number <= last {
-                return Err(failure(CatalogErrorKind::Stale, &event.number));
-            }
-            last = event.number;
+            assert_eq!(event.number, 0, "the catalog gives an event its number");
+            records.last_event += 1;
+            let number = records.last_event;
+            records.events.push(EventRecord { number, ..event.clone() });
+            numbers.push(number);
         }
-        records.last_event = last;
-        records.events.extend_from_slice(events);
-        Ok(())
+        Ok(numbers)
     }
 
     fn events(&self, owner: &Owner, after: u64, limit: u32) -> Result<Vec<EventRecord>, CatalogError> {

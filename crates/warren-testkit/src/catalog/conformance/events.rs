@@ -1,61 +1,84 @@
-use warren_core::catalog::{Catalog, CatalogErrorKind};
+use std::collections::BTreeSet;
+use std::thread;
+
+use warren_core::catalog::Catalog;
 use warren_core::{DeathCause, Event, EventRecord, Owner};
 
-use super::{Check, ann, bob, kind, new};
+use super::{Check, ann, bob, new};
 
-pub(super) const CHECKS: &[Check] =
-    &[events_are_read_in_order_by_owner, numbers_grow, forgotten_numbers_are_not_used_again];
+pub(super) const CHECKS: &[Check] = &[
+    events_are_read_in_order_by_owner,
+    of_many_who_append_at_once_each_number_is_given_once,
+    forgotten_numbers_are_not_used_again,
+];
 
-fn event(owner: &Owner, number: u64) -> EventRecord {
+/// Happened at that second.
+fn event(owner: &Owner, second: u64) -> EventRecord {
     let records = new(owner, 1);
     EventRecord {
-        number,
-        at_unix_ms: number * 1000,
+        number: 0,
+        at_unix_ms: second * 1000,
         owner: owner.clone(),
         sandbox: Some(records.sandbox.id),
-        session: number.is_multiple_of(2).then_some(records.session.id),
+        session: second.is_multiple_of(2).then_some(records.session.id),
         // Its own field has the name of the record's.
         event: Event::RunRecorded { run: 99, tokens: 1, duration_ms: 2 },
     }
 }
 
+fn append(catalog: &dyn Catalog, events: &[EventRecord]) -> Vec<EventRecord> {
+    let numbers = catalog.append_events(events).expect("a change");
+    assert_eq!(numbers.len(), events.len());
+    numbers.into_iter().zip(events.to_vec()).map(|(number, event)| EventRecord { number, ..event }).collect()
+}
+
 fn events_are_read_in_order_by_owner(catalog: &dyn Catalog) {
+    assert_eq!(catalog.last_event().expect("a query"), 0);
+    assert!(append(catalog, &[]).is_empty(), "nothing is something to append");
+    let first = append(catalog, &[event(&ann(), 1), event(&bob(), 2), event(&ann(), 4)]);
     let died = Event::SandboxDied {
         cause: DeathCause::Killed { by: "bob".to_owned() },
         detail: "asked for".to_owned(),
         files_kept: true,
     };
-    let last = EventRecord { sandbox: None, event: died, ..event(&ann(), 9) };
-    catalog.append_events(&[]).expect("nothing is something to append");
-    catalog.append_events(&[event(&ann(), 1), event(&bob(), 2), event(&ann(), 4)]).expect("in order");
-    catalog.append_events(std::slice::from_ref(&last)).expect("in order");
+    let last = append(catalog, &[EventRecord { sandbox: None, event: died, ..event(&ann(), 1) }]).remove(0);
+    let of_ann = [first[0].clone(), first[2].clone(), last.clone()];
+    assert!(of_ann[0].number > 0 && of_ann.is_sorted_by(|one, two| one.number < two.number));
     let read = |after, limit| catalog.events(&ann(), after, limit).expect("a query");
-    assert_eq!(read(0, 100), [event(&ann(), 1), event(&ann(), 4), last.clone()]);
-    assert_eq!(read(0, 2), [event(&ann(), 1), event(&ann(), 4)]);
-    assert_eq!(read(1, 1), [event(&ann(), 4)]);
-    assert_eq!(read(4, 100), [last]);
-    assert!(read(9, 100).is_empty() && read(u64::MAX, 100).is_empty() && read(0, 0).is_empty());
-    assert_eq!(catalog.events(&bob(), 0, 100).expect("a query"), [event(&bob(), 2)]);
+    assert_eq!(read(0, 100), of_ann);
+    assert_eq!(read(0, 2), of_ann[..2]);
+    assert_eq!(read(of_ann[0].number, 1), of_ann[1..2]);
+    assert_eq!(read(of_ann[1].number, 100), of_ann[2..]);
+    assert!(read(last.number, 100).is_empty() && read(u64::MAX, 100).is_empty() && read(0, 0).is_empty());
+    assert_eq!(catalog.events(&bob(), 0, 100).expect("a query"), first[1..2]);
+    assert_eq!(catalog.last_event().expect("a query"), last.number);
 }
 
-fn numbers_grow(catalog: &dyn Catalog) {
-    assert_eq!(catalog.last_event().expect("a query"), 0);
-    assert_eq!(kind(catalog.append_events(&[event(&ann(), 0)])), CatalogErrorKind::Stale);
-    catalog.append_events(&[event(&ann(), 5)]).expect("in order");
-    assert_eq!(kind(catalog.append_events(&[event(&ann(), 5)])), CatalogErrorKind::Stale);
-    let out_of_order = [event(&ann(), 7), event(&ann(), 6)];
-    assert_eq!(kind(catalog.append_events(&out_of_order)), CatalogErrorKind::Stale);
-    assert_eq!(catalog.last_event().expect("a query"), 5, "all of them or none");
-    assert_eq!(catalog.events(&ann(), 0, 100).expect("a query").len(), 1);
+fn of_many_who_append_at_once_each_number_is_given_once(catalog: &dyn Catalog) {
+    let given: Vec<u64> = thread::scope(|scope| {
+        let append = || (0..20).flat_map(|_| append(catalog, &[event(&ann(), 1), event(&ann(), 2)]));
+        let writers: Vec<_> = (0..4)
+            .map(|_| scope.spawn(move || append().map(|event| event.number).collect::<Vec<_>>()))
+            .collect();
+        let mut all = Vec::new();
+        for writer in writers {
+            let numbers = writer.join().expect("no panic");
+            assert!(numbers.is_sorted_by(|one, two| one < two), "{numbers:?}");
+            all.extend(numbers);
+        }
+        all
+    });
+    assert_eq!(given.iter().collect::<BTreeSet<_>>().len(), 160);
+    let read = catalog.events(&ann(), 0, 1000).expect("a query");
+    assert!(read.is_sorted_by(|one, two| one.number < two.number) && read.len() == 160);
 }
 
 fn forgotten_numbers_are_not_used_again(catalog: &dyn Catalog) {
-    catalog.append_events(&[event(&ann(), 1), event(&bob(), 2), event(&ann(), 3)]).expect("in order");
+    let all = append(catalog, &[event(&ann(), 1), event(&bob(), 2), event(&ann(), 3)]);
     assert_eq!(catalog.forget_events(1000).expect("a change"), 0);
     assert_eq!(catalog.forget_events(3000).expect("a change"), 2);
-    assert_eq!(catalog.events(&ann(), 0, 100).expect("a query"), [event(&ann(), 3)]);
+    assert_eq!(catalog.events(&ann(), 0, 100).expect("a query"), all[2..]);
     assert_eq!(catalog.forget_events(u64::MAX).expect("a change"), 1);
-    assert_eq!(catalog.last_event().expect("a query"), 3);
-    assert_eq!(kind(catalog.append_events(&[event(&ann(), 3)])), CatalogErrorKind::Stale);
-    catalog.append_events(&[event(&ann(), 4)]).expect("in order");
+    assert_eq!(catalog.last_event().expect("a query"), all[2].number);
+    assert!(append(catalog, &[event(&ann(), 4)])[0].number > all[2].number);
 }

@@ -270,8 +270,8 @@ fn events(catalog: &SqliteCatalog) {
     ];
     let events: Vec<EventRecord> = (1..)
         .zip(said)
-        .map(|(number, event)| EventRecord {
-            number,
+        .map(|(number, event): (u64, _)| EventRecord {
+            number: 0,
             at_unix_ms: if number > 8 { 1_000 } else { 2_000 + number },
             owner: if number == 3 { bob() } else { ann() },
             sandbox: (number < 8).then(|| sandbox(1)),
