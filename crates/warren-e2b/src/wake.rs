@@ -73,7 +73,7 @@ pub(crate) async fn wake(
     woken.map_err(|asleep| told(&record.id, status_at_port(asleep.code()), asleep.sentence()))
 }
 
-/// As [`wake`], for a visitor who may.
+/// Wakes a sandbox as `wake` does, for a visitor who may.
 pub async fn rouse(state: &E2b, owner: &Owner, record: &SandboxRecord) -> Result<(), Asleep> {
     if !Traits::of(record).auto_resume {
         return Err(Asleep::Gone);

@@ -1,7 +1,7 @@
 //! The journal: what was done in a sandbox, bound to the states before and after.
 //!
 //! An entry is appended before its process starts. What becomes of it later is kept in memory for a moment and written with
-//! other entries: [`write`]. A process that nobody follows is watched until it ends: [`ends`]. The state after an entry is
+//! other entries: [`mod@write`]. A process that nobody follows is watched until it ends: [`ends`]. The state after an entry is
 //! known with the next snapshot: [`crate::state::Journal::captured`].
 
 mod around;

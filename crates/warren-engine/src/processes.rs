@@ -211,7 +211,7 @@ impl Processes {
         self.sandbox.guest(Request::Execute).await?.input(process, bytes, close).await
     }
 
-    /// As [`Engine::input`], for what arrives in pieces.
+    /// As [`Processes::input`], for what arrives in pieces.
     pub async fn open_input(
         &self,
         process: ProcessSelector,
