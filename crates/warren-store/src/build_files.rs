@@ -12,7 +12,8 @@ const MOST_FILES: usize = 1000;
 /// How the names of those begin that have not arrived whole.
 const PART: &str = "part-";
 
-/// Archives for builds of images, one directory for each owner: `<data>/build-files/<owner>/<hash>`.
+/// Archives for builds of images, one directory for each owner:
+/// `<data>/build-files/<owner>/<hash>`.
 #[derive(Debug)]
 pub struct BuildFileStore {
     directory: PathBuf,

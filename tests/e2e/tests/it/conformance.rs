@@ -1,4 +1,5 @@
-//! The backend of this machine is held to what every backend has to do, killed at every step of what it does.
+//! The backend of this machine is held to what every backend has to do, and killed at every step
+//! of it.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
