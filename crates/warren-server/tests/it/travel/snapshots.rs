@@ -39,6 +39,8 @@ fn snapshots_are_listed_by_sandbox_and_by_name() {
     for name in ["a", "b"] {
         world.write("/home/user/x", name);
         world.ask("snapshots", &json!({"name": name})).expect(201);
+        // Of the same moment, either might be the newer one.
+        world.server.clock.advance_ms(1);
     }
     let names = |path: &str| {
         let page = world.get(path).expect(200).json();
