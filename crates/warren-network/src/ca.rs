@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SerialNumber,
@@ -180,7 +181,8 @@ fn make(directory: &Path) -> Result<(), AuthorityError> {
     let failed = |source| AuthorityError::Make { what: "the authority".to_owned(), source };
     let key = KeyPair::generate().map_err(failed)?;
     let serial = serial()?;
-    let number: String = serial.to_bytes().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let bytes = serial.to_bytes();
+    let number = HEXLOWER.encode(bytes.get(..4).unwrap_or(&bytes));
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, format!("Warren sandboxes {number}"));

@@ -3,6 +3,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{PoisonError, RwLock};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
@@ -111,7 +112,7 @@ impl Keyring {
             owner: new.owner,
             name: new.name,
             scope: new.scope,
-            hash: hex(&secret.hash()),
+            hash: HEXLOWER.encode(&secret.hash()),
             hint: secret.0[..HINT].to_owned(),
             created_unix_ms: clock.unix_ms(),
             revoked_unix_ms: None,
@@ -172,7 +173,7 @@ impl Known {
 impl Secret {
     fn random(random: &dyn Random) -> Self {
         let bits = [random.bits(), random.bits()].concat();
-        Self(hex(&bits)[..DIGITS].to_owned())
+        Self(HEXLOWER.encode(&bits)[..DIGITS].to_owned())
     }
 
     /// As its owner gets it, the one time that it is shown.
@@ -207,14 +208,6 @@ impl fmt::Debug for Secret {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn parse_hash(text: &str) -> Option<Hash> {
-    let bytes: Option<Vec<u8>> = (0..text.len())
-        .step_by(2)
-        .map(|at| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()))
-        .collect();
-    bytes?.try_into().ok()
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use data_encoding::HEXLOWER;
 use tokio::sync::{mpsc, oneshot};
 use warren_core::SandboxId;
 use warren_engine::{EngineError, Watch};
@@ -110,7 +111,7 @@ pub(super) async fn create(
     let root = place(visitor, &request.path)?;
     let watched = Watched { visitor: visitor.clone(), root, describe: request.include_entry };
     let watch = watched.begin(request.recursive).await?;
-    let watcher_id: String = visitor.state.random.bits().iter().map(|byte| format!("{byte:02x}")).collect();
+    let watcher_id = HEXLOWER.encode(&visitor.state.random.bits());
     let (asks, asked) = mpsc::channel(1);
     let (state, sandbox) = (visitor.state.clone(), visitor.sandbox.id().clone());
     if !state.watchers.put(&sandbox, &watcher_id, Watcher { watched, asks }) {
