@@ -15,10 +15,11 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
+use parking_lot::Mutex;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SerialNumber,
@@ -134,12 +135,12 @@ impl Authority {
     /// A certificate for a host, with its key.
     pub(crate) fn leaf(&self, host: &HostName) -> Result<Arc<CertifiedKey>, AuthorityError> {
         let fresh = |leaf: &Leaf| leaf.made.elapsed() < LEAF_USED;
-        let known = self.leaves.lock().unwrap_or_else(PoisonError::into_inner).get(host).cloned();
+        let known = self.leaves.lock().get(host).cloned();
         if let Some(leaf) = known.filter(fresh) {
             return Ok(leaf.certified);
         }
         let leaf = Leaf { certified: Arc::new(self.mint(host)?), made: Instant::now() };
-        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaves = self.leaves.lock();
         if leaves.len() >= MOST_LEAVES {
             let oldest = leaves.iter().min_by_key(|(_, leaf)| leaf.made).map(|(host, _)| host.clone());
             oldest.map(|host| leaves.remove(&host));

@@ -2,9 +2,9 @@
 //! it is asked for; asking also fetches what has happened until that moment. A watcher ends with its sandbox, or when it is told to.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use data_encoding::HEXLOWER;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 use warren_core::SandboxId;
 use warren_engine::{EngineError, Watch};
@@ -69,7 +69,7 @@ impl Watchers {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, HashMap<String, Watcher>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
