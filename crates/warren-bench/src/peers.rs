@@ -6,10 +6,11 @@ mod own;
 mod runtime;
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use warren_core::SandboxId;
 
 use crate::annex::{Annex, Request};
@@ -73,7 +74,7 @@ impl Peer {
             match &peer.place {
                 Place::Here => errand.attempt(&complaints)?,
                 Place::Annex(annex) => {
-                    lock(annex).time(&Request::Attempt { errand, complaints: complaints.clone() })?
+                    annex.lock().time(&Request::Attempt { errand, complaints: complaints.clone() })?
                 }
             };
         }
@@ -84,7 +85,7 @@ impl Peer {
         let errand = errand.for_worker(0);
         match &self.place {
             Place::Here => errand.time(),
-            Place::Annex(annex) => lock(annex).time(&Request::Time(errand)),
+            Place::Annex(annex) => annex.lock().time(&Request::Time(errand)),
         }
     }
 
@@ -96,7 +97,7 @@ impl Peer {
     ) -> Result<Tally, ErrandError> {
         match &self.place {
             Place::Here => errand.repeat(work, stop),
-            Place::Annex(annex) => lock(annex).tally(&Request::Repeat { errand: errand.clone(), work }),
+            Place::Annex(annex) => annex.lock().tally(&Request::Repeat { errand: errand.clone(), work }),
         }
     }
 }
@@ -140,8 +141,4 @@ fn first_line(argv: &[&str]) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().next().map(|line| line.trim().to_owned());
     line.filter(|line| output.status.success() && !line.is_empty())
-}
-
-fn lock(annex: &Mutex<Annex>) -> std::sync::MutexGuard<'_, Annex> {
-    annex.lock().unwrap_or_else(PoisonError::into_inner)
 }

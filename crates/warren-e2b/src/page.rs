@@ -3,6 +3,8 @@ use std::cmp::Ordering;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderValue;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use warren_core::SandboxRecord;
 use warren_face::extract::Params;
 
@@ -96,55 +98,8 @@ pub(crate) fn unix_ms(text: &str) -> Result<u64, E2bError> {
 }
 
 fn moment(text: &str) -> Option<u64> {
-    let (date, time) = text.split_once(['T', 't'])?;
-    let zone_at = time.find(['Z', 'z', '+', '-'])?;
-    let (clock, zone) = time.split_at(zone_at);
-    let days = days(date)?;
-    let (seconds, fraction) = clock.split_once('.').unwrap_or((clock, ""));
-    let mut parts = seconds.split(':').map(number);
-    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
-    if parts.next().is_some() || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    let of_day = (hour * 3600 + minute * 60 + second) * 1000 + milliseconds(fraction)?;
-    let local = i64::try_from(days * 86_400_000 + of_day).ok()?;
-    u64::try_from(local - offset_ms(zone)?).ok()
-}
-
-fn number(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|_| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-fn milliseconds(fraction: &str) -> Option<u64> {
-    if fraction.is_empty() {
-        return Some(0);
-    }
-    number(fraction)?;
-    number(&format!("{fraction:0<3}")[..3])
-}
-
-fn offset_ms(zone: &str) -> Option<i64> {
-    if zone.eq_ignore_ascii_case("z") {
-        return Some(0);
-    }
-    let (hours, minutes) = zone.get(1..)?.split_once(':')?;
-    let ms = i64::try_from((number(hours)? * 60 + number(minutes)?) * 60_000).ok()?;
-    Some(if zone.starts_with('-') { -ms } else { ms })
-}
-
-/// Days since 1970 of a date. Years are counted from March, so that the odd day comes last.
-fn days(date: &str) -> Option<u64> {
-    let mut parts = date.split('-').map(number);
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    let valid = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    if parts.next().is_some() || !valid {
-        return None;
-    }
-    let year = if month <= 2 { year - 1 } else { year };
-    let from_march = if month > 2 { month - 3 } else { month + 9 };
-    let of_year = (153 * from_march + 2) / 5 + day - 1;
-    let (era, of_era) = (year / 400, year % 400);
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
+    let moment = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    u64::try_from(moment.unix_timestamp_nanos() / 1_000_000).ok()
 }
 
 #[cfg(test)]

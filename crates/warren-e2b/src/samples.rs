@@ -1,8 +1,8 @@
 //! What sandboxes used in the last while, kept in memory.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::SandboxId;
 
 /// What is kept of one sandbox: an hour.
@@ -55,7 +55,7 @@ impl Samples {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

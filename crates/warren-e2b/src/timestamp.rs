@@ -4,10 +4,11 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// The first and the last second that four digits of a year can say.
 const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
-const DAY: i64 = 86_400;
 
 /// A point in time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, prost::Message)]
@@ -53,9 +54,9 @@ fn nanos(duration: Duration) -> i32 {
 impl fmt::Display for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seconds, nanos } = self.bounded();
-        let (year, month, day) = date(seconds.div_euclid(DAY));
-        let second = seconds.rem_euclid(DAY);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        let moment = OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| fmt::Error)?;
+        let (year, month, day) = moment.to_calendar_date();
+        let ((hour, minute, second), month) = (moment.to_hms(), u8::from(month));
         write!(formatter, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
         match nanos {
             0 => {}
@@ -67,28 +68,6 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The date of a day since 1970. Years begin in March here, so that the leap day is the last of its year.
-fn date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// The day since 1970 of a date.
-fn day(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
 /// Why a text is no point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a point in time as RFC 3339 writes it, such as 2026-01-31T12:00:00Z")]
@@ -98,67 +77,13 @@ impl std::str::FromStr for Timestamp {
     type Err = TimestampError;
 
     fn from_str(text: &str) -> Result<Self, TimestampError> {
-        let (moment, rest) = text.split_at_checked(19).ok_or(TimestampError)?;
-        let zone_at = rest.find(['Z', 'z', '+', '-']).ok_or(TimestampError)?;
-        let (fraction, zone) = rest.split_at(zone_at);
-        let seconds = local_seconds(moment)? - offset(zone)?;
-        if !SECONDS.contains(&seconds) {
-            return Err(TimestampError);
-        }
-        Ok(Self { seconds, nanos: fraction_nanos(fraction)? })
+        // `time` would drop digits after the ninth.
+        let most_digits = text.bytes().skip(20).take_while(u8::is_ascii_digit).count() <= 9;
+        let moment = OffsetDateTime::parse(text, &Rfc3339).ok().filter(|_| most_digits);
+        let moment = moment.ok_or(TimestampError)?;
+        let (seconds, nanos) = (moment.unix_timestamp(), moment.nanosecond().cast_signed());
+        SECONDS.contains(&seconds).then_some(Self { seconds, nanos }).ok_or(TimestampError)
     }
-}
-
-/// Seconds since 1970 of a date and a time of day, as if they were in UTC.
-fn local_seconds(text: &str) -> Result<i64, TimestampError> {
-    let bytes = text.as_bytes();
-    let marks = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
-    if marks.iter().any(|(at, mark)| bytes[*at] != *mark) || !matches!(bytes[10], b'T' | b't' | b' ') {
-        return Err(TimestampError);
-    }
-    let number = |range: std::ops::Range<usize>| digits(text.get(range).ok_or(TimestampError)?);
-    let (year, month, of_month) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    let day = day(year, month, of_month);
-    if date(day) != (year, month, of_month) || hour > 23 || minute > 59 || second > 59 {
-        return Err(TimestampError);
-    }
-    Ok(day * DAY + hour * 3600 + minute * 60 + second)
-}
-
-fn fraction_nanos(text: &str) -> Result<i32, TimestampError> {
-    if text.is_empty() {
-        return Ok(0);
-    }
-    let fraction =
-        text.strip_prefix('.').filter(|rest| (1..=9).contains(&rest.len())).ok_or(TimestampError)?;
-    let nanos = digits(&format!("{fraction:0<9}"))?;
-    i32::try_from(nanos).map_err(|_| TimestampError)
-}
-
-/// What a zone is ahead of UTC, in seconds.
-fn offset(zone: &str) -> Result<i64, TimestampError> {
-    if zone.eq_ignore_ascii_case("z") {
-        return Ok(0);
-    }
-    let (sign, rest) = zone.split_at_checked(1).ok_or(TimestampError)?;
-    let (hours, minutes) = rest.split_once(':').ok_or(TimestampError)?;
-    if hours.len() != 2 || minutes.len() != 2 {
-        return Err(TimestampError);
-    }
-    let (hours, minutes) = (digits(hours)?, digits(minutes)?);
-    if hours > 23 || minutes > 59 {
-        return Err(TimestampError);
-    }
-    let ahead = hours * 3600 + minutes * 60;
-    Ok(if sign == "-" { -ahead } else { ahead })
-}
-
-fn digits(text: &str) -> Result<i64, TimestampError> {
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(TimestampError);
-    }
-    text.parse().map_err(|_| TimestampError)
 }
 
 impl Serialize for Timestamp {

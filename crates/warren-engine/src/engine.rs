@@ -4,8 +4,8 @@ mod access;
 mod records;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
 use warren_core::catalog::{Catalog, CatalogError};
@@ -57,11 +57,11 @@ impl Engine {
     }
 
     pub fn mode(&self) -> Mode {
-        self.shared.mode.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.mode.lock().clone()
     }
 
     pub(crate) fn set_mode(&self, mode: Mode) {
-        *self.shared.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+        *self.shared.mode.lock() = mode;
     }
 
     /// Whether anything may be changed now: not while only answering questions, not while shutting down.

@@ -1,7 +1,8 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::net::UnixStream;
 use warren_core::{
     Action, Activity, Caller, Event, Flush, IsolationErrorKind, Outcome, Request, SandboxId, SandboxRecord,
@@ -196,7 +197,7 @@ impl Entry {
     }
 
     fn journal(&self) -> MutexGuard<'_, Option<OpenEntry>> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+        self.journal.lock()
     }
 }
 

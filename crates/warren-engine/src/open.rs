@@ -1,10 +1,11 @@
 //! The beginning and the end of an engine.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use warren_core::DeathCause;
 use warren_core::catalog::CatalogError;

@@ -15,9 +15,10 @@ mod sightings;
 mod thinking;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use warren_core::catalog::Catalog;
 use warren_core::{
@@ -36,7 +37,7 @@ pub(crate) use self::events::{After, Events};
 pub(crate) use self::figures::Figures;
 pub(crate) use self::journal::{Job, Journal, Unwatched, lost};
 pub(crate) use self::keyed::Keyed;
-pub(crate) use self::layers::{Keep, Pin, all_snapshots, locked, restacked, stands_on};
+pub(crate) use self::layers::{Keep, Pin, all_snapshots, restacked, stands_on};
 pub(crate) use self::leases::Leases;
 pub(crate) use self::probes::{Probe, Probes};
 pub(crate) use self::registry::Registry;

@@ -5,9 +5,9 @@
 //! who is alone: there is nobody to leave anything to.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use warren_core::Owner;
@@ -76,7 +76,7 @@ impl Fairness {
     }
 
     fn rates(&self) -> MutexGuard<'_, Rates> {
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rates.lock()
     }
 }
 

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -46,7 +47,7 @@ impl LinkKeys {
         let (half, rest) = secret.split_at_mut(16);
         half.copy_from_slice(&random.bits());
         rest.copy_from_slice(&random.bits());
-        let id = hex(&random.bits())[..ID_DIGITS].to_owned();
+        let id = HEXLOWER.encode(&random.bits())[..ID_DIGITS].to_owned();
         Self { first: Key { id, secret }, older: Vec::new() }
     }
 
@@ -57,12 +58,12 @@ impl LinkKeys {
 
     /// What nobody can say but a server with these keys: a token for such a purpose.
     pub fn token(&self, purpose: &[&str]) -> String {
-        hex(&self.first.sign(purpose))
+        HEXLOWER.encode(&self.first.sign(purpose))
     }
 
     /// Every token that is believed for such a purpose, the one of today first.
     pub fn tokens(&self, purpose: &[&str]) -> Vec<String> {
-        self.all().map(|key| hex(&key.sign(purpose))).collect()
+        self.all().map(|key| HEXLOWER.encode(&key.sign(purpose))).collect()
     }
 
     /// Whether that is the token for such a purpose.
@@ -121,7 +122,7 @@ impl TryFrom<Written> for LinkKeys {
 
 impl From<LinkKeys> for Written {
     fn from(keys: LinkKeys) -> Self {
-        let write = |key: &Key| WrittenKey { id: key.id.clone(), secret: hex(&key.secret) };
+        let write = |key: &Key| WrittenKey { id: key.id.clone(), secret: HEXLOWER.encode(&key.secret) };
         Self { keys: keys.all().map(write).collect() }
     }
 }
@@ -132,17 +133,8 @@ impl fmt::Debug for LinkKeys {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn unhex(text: &str) -> Option<[u8; 32]> {
-    let digits = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let bytes: Vec<u8> = (0..text.len())
-        .step_by(2)
-        .filter_map(|at| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()))
-        .collect();
-    bytes.try_into().ok().filter(|_| digits)
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 impl fmt::Debug for Key {
@@ -174,7 +166,7 @@ mod tests {
         let twice =
             format!(r#"{{"keys":[{{"id":"a","secret":"{secret}"}},{{"id":"a","secret":"{secret}"}}]}}"#);
         assert!(serde_json::from_str::<LinkKeys>(&twice).is_err());
-        assert!(!format!("{keys:?}").contains(&hex(&keys.first.secret)));
+        assert!(!format!("{keys:?}").contains(&HEXLOWER.encode(&keys.first.secret)));
     }
 
     #[test]

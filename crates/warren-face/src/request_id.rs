@@ -4,6 +4,7 @@ use std::str::FromStr;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
+use data_encoding::HEXLOWER;
 use http::{HeaderName, HeaderValue};
 
 pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -36,7 +37,7 @@ impl RequestId {
         let mut bits = [0; 12];
         // Without randomness an id repeats, which only makes the log harder to read.
         let _ = getrandom::fill(&mut bits);
-        Self(bits.iter().fold("req-".to_owned(), |text, byte| format!("{text}{byte:02x}")))
+        Self(format!("req-{}", HEXLOWER.encode(&bits)))
     }
 }
 

@@ -4,12 +4,13 @@ use std::fmt;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -77,7 +78,7 @@ where
 }
 
 fn take(rest: &Mutex<Vec<u8>>) -> Vec<u8> {
-    mem::take(&mut *rest.lock().unwrap_or_else(PoisonError::into_inner))
+    mem::take(&mut *rest.lock())
 }
 
 /// Where an export writes to. It waits for the client, and fails once that is gone.
@@ -101,7 +102,7 @@ impl Outgoing {
 
 impl Write for Outgoing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = self.rest.lock();
         rest.extend_from_slice(bytes);
         if rest.len() < PIECE {
             return Ok(bytes.len());
@@ -139,7 +140,7 @@ impl<R: Read, C: Fn() -> Result<(), EngineError>> Incoming<R, C> {
     }
 
     fn broken(&self, error: ApiError) -> io::Error {
-        *self.broke.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *self.broke.lock() = Some(error);
         io::Error::other("the request's body cannot be used")
     }
 }
@@ -163,7 +164,7 @@ impl<R: Read, C: Fn() -> Result<(), EngineError>> Read for Incoming<R, C> {
 impl Outcome {
     /// The body's own failure goes before what it looked like to whoever read it.
     pub fn blame(self, error: impl Into<ApiError>) -> ApiError {
-        let broke = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let broke = self.0.lock().take();
         broke.unwrap_or_else(|| error.into())
     }
 }

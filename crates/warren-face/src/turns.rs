@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::Mutex as Turn;
 
 /// A lock for each thing that somebody works on. Those that nobody holds or waits for are forgotten.
@@ -18,7 +19,7 @@ impl<K> Default for Turns<K> {
 
 impl<K: Hash + Eq + Clone> Turns<K> {
     pub(crate) fn of(&self, key: &K) -> Arc<Turn<()>> {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.0.lock();
         if let Some(turn) = turns.get(key).and_then(Weak::upgrade) {
             return turn;
         }

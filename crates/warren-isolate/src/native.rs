@@ -57,9 +57,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use warren_core::{
     Capabilities, Check, CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError,
     IsolationErrorKind, IsolationKind, Layered, MountRefusal, MountSource, NetworkSupport, Profile, Pulse,
@@ -393,11 +394,11 @@ impl Shared {
         if hold.is_empty() {
             return;
         }
-        self.holds.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), hold);
+        self.holds.lock().insert(id.clone(), hold);
     }
 
     fn release(&self, id: &SandboxId) -> Hold {
-        self.holds.lock().unwrap_or_else(PoisonError::into_inner).remove(id).unwrap_or_default()
+        self.holds.lock().remove(id).unwrap_or_default()
     }
 
     fn filter(&self, profile: Profile) -> &[u8] {

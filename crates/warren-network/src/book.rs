@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::RwLock;
 use tokio::sync::watch;
 use warren_core::network::{Decision, NetworkEntry, NetworkPolicy, NetworkRule, NetworkVerdict, Wish};
 use warren_core::{NetworkObserver, Owner, SandboxId};
@@ -67,7 +68,7 @@ impl Book {
 
     pub(crate) fn enter(&self, guest: Guest) -> Arc<Guest> {
         let guest = Arc::new(guest);
-        let mut guests = self.guests.write().unwrap_or_else(PoisonError::into_inner);
+        let mut guests = self.guests.write();
         for address in &guest.addresses {
             guests.by_address.insert(*address, Arc::clone(&guest));
         }
@@ -77,7 +78,7 @@ impl Book {
 
     /// Removes a sandbox. The sender of its policies closes, so all of its connections are cut.
     pub(crate) fn leave(&self, id: &SandboxId) -> Option<Arc<Guest>> {
-        let mut guests = self.guests.write().unwrap_or_else(PoisonError::into_inner);
+        let mut guests = self.guests.write();
         let guest = guests.by_id.remove(id)?;
         for address in &guest.addresses {
             guests.by_address.remove(address);
@@ -87,12 +88,12 @@ impl Book {
     }
 
     pub(crate) fn by_id(&self, id: &SandboxId) -> Option<Arc<Guest>> {
-        self.guests.read().unwrap_or_else(PoisonError::into_inner).by_id.get(id).cloned()
+        self.guests.read().by_id.get(id).cloned()
     }
 
     /// The sandbox that sends from this address. The kernel has made sure that no other one does.
     pub(crate) fn by_address(&self, address: IpAddr) -> Option<Arc<Guest>> {
-        self.guests.read().unwrap_or_else(PoisonError::into_inner).by_address.get(&address).cloned()
+        self.guests.read().by_address.get(&address).cloned()
     }
 
     /// Decides a wish by all policies: one that any of them denies is denied, and one that any asks

@@ -15,9 +15,11 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
+use parking_lot::Mutex;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SerialNumber,
@@ -133,12 +135,12 @@ impl Authority {
     /// A certificate for a host, with its key.
     pub(crate) fn leaf(&self, host: &HostName) -> Result<Arc<CertifiedKey>, AuthorityError> {
         let fresh = |leaf: &Leaf| leaf.made.elapsed() < LEAF_USED;
-        let known = self.leaves.lock().unwrap_or_else(PoisonError::into_inner).get(host).cloned();
+        let known = self.leaves.lock().get(host).cloned();
         if let Some(leaf) = known.filter(fresh) {
             return Ok(leaf.certified);
         }
         let leaf = Leaf { certified: Arc::new(self.mint(host)?), made: Instant::now() };
-        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaves = self.leaves.lock();
         if leaves.len() >= MOST_LEAVES {
             let oldest = leaves.iter().min_by_key(|(_, leaf)| leaf.made).map(|(host, _)| host.clone());
             oldest.map(|host| leaves.remove(&host));
@@ -180,7 +182,8 @@ fn make(directory: &Path) -> Result<(), AuthorityError> {
     let failed = |source| AuthorityError::Make { what: "the authority".to_owned(), source };
     let key = KeyPair::generate().map_err(failed)?;
     let serial = serial()?;
-    let number: String = serial.to_bytes().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let bytes = serial.to_bytes();
+    let number = HEXLOWER.encode(bytes.get(..4).unwrap_or(&bytes));
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, format!("Warren sandboxes {number}"));

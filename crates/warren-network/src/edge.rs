@@ -30,11 +30,12 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::server::{Acceptor, NoServerSessionStorage};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};

@@ -23,9 +23,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use warren_core::catalog::SecretCatalog;
 use warren_core::network::{Cidr, NetworkRule};
@@ -151,8 +152,8 @@ impl Networks for HostNetwork {
     }
 
     fn retain(&self, ids: &HashSet<SandboxId>) -> Result<(), NetworkError> {
-        let linked: Vec<SandboxId> = lock(&self.shared.linked).keys().cloned().collect();
-        let found: Vec<SandboxId> = lock(&self.shared.found).keys().cloned().collect();
+        let linked: Vec<SandboxId> = self.shared.linked.lock().keys().cloned().collect();
+        let found: Vec<SandboxId> = self.shared.found.lock().keys().cloned().collect();
         let others = linked.iter().chain(&found).filter(|id| !ids.contains(id));
         // All are tried, whatever happens to one; the first failure is told.
         let results: Vec<_> = others.map(|id| self.take_away(id)).collect();
@@ -198,10 +199,6 @@ impl fmt::Debug for NetworkOptions {
             .field("subnet", &self.subnet)
             .finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use rustix::thread::CapabilitySet;
 use warren_core::network::NetworkPolicy;
 use warren_core::{Check, CheckStatus};

@@ -7,7 +7,8 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Processes of the machine that are looked at.
 const MOST_PROCESSES: usize = 20_000;
@@ -48,7 +49,7 @@ impl Finder {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Network>> {
-        self.networks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.networks.lock()
     }
 }
 

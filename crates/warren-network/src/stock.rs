@@ -7,10 +7,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use warren_core::network::Cidr;
 
 use crate::claims::Domain;
@@ -58,7 +59,7 @@ pub(crate) enum MakeError {
 impl Maker {
     /// Makes a link. The calling thread stays where it is.
     pub(crate) fn make(&self, socket: &mut Socket) -> Result<Pair, MakeError> {
-        let number = lock(&self.numbers).take(Instant::now()).ok_or(MakeError::Exhausted)?;
+        let number = self.numbers.lock().take(Instant::now()).ok_or(MakeError::Exhausted)?;
         let place = Place { block: self.block, number };
         self.make_at(socket, place).inspect_err(|_| {
             drop(links::remove(socket, &[place], crate::place::doomed(self.block)));
@@ -87,7 +88,7 @@ impl Maker {
 
     /// The number rests before anybody has it again.
     pub(crate) fn give_back(&self, place: Place) {
-        lock(&self.numbers).give_back(place.number, Instant::now());
+        self.numbers.lock().give_back(place.number, Instant::now());
     }
 }
 
@@ -142,7 +143,7 @@ impl Stock {
 
     /// One that is ready, or else one made now.
     pub(crate) fn take(&self) -> Result<Pair, MakeError> {
-        let ready = lock(&self.shelf.state).ready.pop_front();
+        let ready = self.shelf.state.lock().ready.pop_front();
         self.shelf.changed.notify_all();
         if let Some(pair) = ready {
             return Ok(pair);
@@ -153,17 +154,17 @@ impl Stock {
     }
 
     pub(crate) fn ready(&self) -> usize {
-        lock(&self.shelf.state).ready.len()
+        self.shelf.state.lock().ready.len()
     }
 
     /// Ends the making. The caller has to remove the links that are left.
     pub(crate) fn close(&mut self) -> Vec<Pair> {
-        lock(&self.shelf.state).is_closed = true;
+        self.shelf.state.lock().is_closed = true;
         self.shelf.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        lock(&self.shelf.state).ready.drain(..).collect()
+        self.shelf.state.lock().ready.drain(..).collect()
     }
 }
 
@@ -179,7 +180,7 @@ impl Shelf {
                 },
             };
             match made {
-                Ok(pair) => lock(&self.state).ready.push_back(pair),
+                Ok(pair) => self.state.lock().ready.push_back(pair),
                 Err(error) => {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
@@ -193,15 +194,12 @@ impl Shelf {
 
     /// Waits as long as the condition holds, or so long. False when there is nothing more to do.
     fn wait(&self, holds: impl Fn(&State) -> bool, at_most: Option<Duration>) -> bool {
-        let state = lock(&self.state);
+        let mut state = self.state.lock();
         let waits = |state: &mut State| !state.is_closed && holds(state);
-        let state = match at_most {
-            None => self.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner),
-            Some(patience) => {
-                let waited = self.changed.wait_timeout_while(state, patience, waits);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
+        match at_most {
+            None => self.changed.wait_while(&mut state, waits),
+            Some(patience) => drop(self.changed.wait_while_for(&mut state, waits, patience)),
+        }
         !state.is_closed
     }
 }
@@ -210,10 +208,6 @@ impl Drop for Stock {
     fn drop(&mut self) {
         drop(self.close());
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

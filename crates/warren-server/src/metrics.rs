@@ -8,10 +8,10 @@ mod travel;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::Mutex;
 use warren_engine::{HealthStatus, Mode, Taken};
 use warren_face::{Counters, Desk};
 
@@ -44,7 +44,7 @@ impl Metrics {
     fn write(&self, text: &mut Text) {
         let failures = self.auth_failures.load(Ordering::Relaxed);
         text.counter("warren_auth_failures_total", "Requests without a valid key.", failures);
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let requests = self.requests.lock().clone();
         text.family("warren_http_request_seconds", "histogram", "Time to the head of the answer.");
         for ((method, route, status), times) in &requests {
             let labels = format!(r#"method="{method}",route="{route}",status="{status}""#);
@@ -63,7 +63,7 @@ impl Counters for Metrics {
     fn answered(&self, method: &Method, route: &str, status: u16, took: Duration) {
         // A method that no route has is the client's invention.
         let method = if route == "-" { "-" } else { method.as_str() };
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self.requests.lock();
         requests.entry((method.to_owned(), route.to_owned(), status)).or_default().add(took);
     }
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use warren_core::catalog::{CatalogError, PortCatalog};
 use warren_core::{Owner, PortSettings, SandboxId};
 use warren_face::error::{ApiError, Code};
@@ -33,7 +33,7 @@ impl PortBook {
     }
 
     pub(crate) fn of(&self, sandbox: &SandboxId, port: u16) -> PortSettings {
-        let sandboxes = self.sandboxes.read().unwrap_or_else(PoisonError::into_inner);
+        let sandboxes = self.sandboxes.read();
         sandboxes.get(sandbox).and_then(|ports| ports.get(&port)).cloned().unwrap_or_default()
     }
 
@@ -46,7 +46,7 @@ impl PortBook {
         port: u16,
         settings: &PortSettings,
     ) -> Result<(), PortBookError> {
-        let mut current = self.sandboxes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.sandboxes.write();
         let known = current.get(sandbox);
         let is_new =
             *settings != PortSettings::default() && !known.is_some_and(|ports| ports.contains_key(&port));

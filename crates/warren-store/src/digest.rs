@@ -1,6 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -23,13 +24,7 @@ impl Digest {
     }
 
     pub(crate) fn finish(hash: Sha256) -> Self {
-        let mut text = PREFIX.to_owned();
-        for byte in hash.finalize() {
-            for nibble in [byte >> 4, byte & 15] {
-                text.push(char::from(b"0123456789abcdef"[usize::from(nibble)]));
-            }
-        }
-        Self(text)
+        Self(format!("{PREFIX}{}", HEXLOWER.encode(&hash.finalize())))
     }
 
     /// The 64 hexadecimal digits.

@@ -35,9 +35,10 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use rustix::fs::{CWD, Dir, Mode};
 use rustix::io::Errno;
 use warren_core::{
@@ -154,7 +155,7 @@ impl LayerDirectory {
 
     /// The facts in the manifest of a layer.
     fn known(&self, id: &LayerId) -> Result<Arc<Known>, LayerError> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(id).map(Arc::clone);
+        let known = self.known.read().get(id).map(Arc::clone);
         if let Some(known) = known {
             return Ok(known);
         }
@@ -166,13 +167,13 @@ impl LayerDirectory {
     fn remember(&self, manifest: &Manifest) -> Arc<Known> {
         let known =
             Arc::new(Known { trees: manifest.trees.clone(), created_unix_ms: manifest.created_unix_ms });
-        let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.known.write();
         all.insert(manifest.layer.clone(), Arc::clone(&known));
         known
     }
 
     fn all_known(&self) -> Vec<LayerId> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        self.known.read().keys().cloned().collect()
     }
 
     /// The directory of a committed layer.
@@ -290,7 +291,7 @@ impl LayerStore for LayerDirectory {
 
     fn remove(&self, id: &LayerId) -> Result<(), LayerError> {
         self.discard(id.as_str())?;
-        self.known.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.known.write().remove(id);
         self.durability.forget(id);
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use warren_core::ErrorCode;
 
 /// The interfaces that have a column, in their order.
@@ -51,7 +51,7 @@ fn cells(line: &str) -> Option<(&str, Vec<&str>)> {
 
 /// The table with this head is what `rows` makes of the one that is there.
 fn check(head: &[&str], rows: impl FnOnce(&str) -> String) {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
     let stored = fs::read_to_string(&path).expect("read docs/errors.md");
     let head = format!("| {} |\n{}|\n", head.join(" | "), "|---".repeat(head.len()));

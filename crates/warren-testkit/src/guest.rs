@@ -14,10 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use process::Process;
 pub(crate) use tree::Tree;
 
@@ -140,14 +141,14 @@ impl Guest {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The agent's state, once it is not frozen.
     fn awake(&self) -> Result<MutexGuard<'_, State>, Gone> {
         let mut state = self.lock();
         while state.mood == Mood::Frozen {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         if state.mood == Mood::Dead {
             return Err(Gone);

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warren_core::{
     Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, DiskSpace, Found, Isolation,
@@ -122,7 +123,7 @@ impl FakeIsolation {
     pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
         let barred: Arc<Bar> = Arc::new(barred);
         self.layers.set_bar(Arc::clone(&barred));
-        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(barred);
+        *self.bar.lock() = Some(barred);
     }
 
     /// Leaves so many bytes free on its disk; with `None` the disk cannot be asked.
@@ -148,7 +149,7 @@ impl FakeIsolation {
 
     /// Called before each call, on its thread: it may wait.
     pub fn before_each(&self, hook: impl Fn(Call) + Send + Sync + 'static) {
-        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(hook));
+        *self.before.lock() = Some(Arc::new(hook));
     }
 
     /// The sandbox's first process ends, by itself or because the kernel wants its memory. Nobody is told but by
@@ -277,19 +278,19 @@ impl FakeIsolation {
     }
 
     fn announce(&self, call: Call) {
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.before.lock().clone();
         if let Some(before) = before {
             before(call);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock()
     }
 
     /// The book, for threads of living processes. Looked at with the book in hand, so that nothing slips through.
     fn admit(&self) -> MutexGuard<'_, Book> {
-        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let bar = self.bar.lock().clone();
         loop {
             let book = self.lock();
             if !bar.as_ref().is_some_and(|barred| barred()) {
@@ -314,7 +315,7 @@ impl FakeIsolation {
         }
         let mut book = self.lock();
         while book.faults.is_held(call) {
-            book = self.changed.wait(book).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut book);
         }
         match book.faults.end(call) {
             Some(kind) => {

@@ -12,9 +12,10 @@ use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::{io, thread};
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::{LayerDriver, LayerError, LayerErrorKind, LayerId, RootTree, SandboxId};
 
 use crate::FakeTemplates;
@@ -61,7 +62,7 @@ impl FakeLayers {
 
     /// Called with the method's name before each call, on its thread: it may wait.
     pub fn before_each(&self, hook: impl Fn(&'static str) + Send + Sync + 'static) {
-        *locked(&self.before) = Some(Arc::new(hook));
+        *self.before.lock() = Some(Arc::new(hook));
     }
 
     /// A thread for which this says yes gets no further than the door, for ever: it belongs to a process that has ended. Who
@@ -71,7 +72,7 @@ impl FakeLayers {
     }
 
     pub(crate) fn set_bar(&self, barred: Arc<Bar>) {
-        *locked(&self.bar) = Some(barred);
+        *self.bar.lock() = Some(barred);
     }
 
     /// Which driver the store says it is; [`LayerDriver::Overlay`] unless told.
@@ -117,7 +118,7 @@ impl FakeLayers {
 
     /// The world, for the backend.
     pub(crate) fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        locked(&self.shelf)
+        self.shelf.lock()
     }
 
     /// A descriptor by which [`warren_core::LayerStore::begin_copy`] knows these files.
@@ -131,11 +132,11 @@ impl FakeLayers {
     /// The world, for threads of living processes, unless the call is to fail. Looked at with the world in hand, so that nothing slips
     /// through.
     fn enter(&self, method: &'static str) -> Result<MutexGuard<'_, Shelf>, LayerError> {
-        let before = locked(&self.before).clone();
+        let before = self.before.lock().clone();
         if let Some(before) = before {
             before(method);
         }
-        let bar = locked(&self.bar).clone();
+        let bar = self.bar.lock().clone();
         let mut shelf = loop {
             let shelf = self.shelf();
             if !bar.as_ref().is_some_and(|barred| barred()) {
@@ -187,10 +188,6 @@ pub(crate) fn template_root(name: &warren_core::TemplateName) -> Vec<RootTree> {
 fn identity(file: File) -> io::Result<(u64, u64)> {
     let metadata = file.metadata()?;
     Ok((metadata.dev(), metadata.ino()))
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Copies everything that was written, for tests.

@@ -5,8 +5,9 @@ use std::fmt;
 use std::io::{self, Read as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::{
     Attachment, Check, NetworkEntry, NetworkError, NetworkErrorKind, NetworkObserver, NetworkPolicy,
     NetworkUsage, Networks, Owner, SandboxId,
@@ -71,12 +72,12 @@ impl FakeNetworks {
 
     /// Called before each call, on its thread: it may wait.
     pub fn before_each(&self, hook: impl Fn(&'static str) + Send + Sync + 'static) {
-        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(hook));
+        *self.before.lock() = Some(Arc::new(hook));
     }
 
     /// A thread for which this says yes changes nothing any more, for ever: it belongs to a process that has ended.
     pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
-        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(barred));
+        *self.bar.lock() = Some(Arc::new(barred));
     }
 
     /// Whether a call has not returned.
@@ -141,7 +142,7 @@ impl FakeNetworks {
     }
 
     fn announce(&self, call: &'static str) {
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.before.lock().clone();
         if let Some(before) = before {
             before(call);
         }
@@ -166,7 +167,7 @@ impl FakeNetworks {
     }
 
     fn enter(&self, name: &'static str, id: Option<&SandboxId>) {
-        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let bar = self.bar.lock().clone();
         loop {
             let mut inner = self.lock();
             if !bar.as_ref().is_some_and(|barred| barred()) {
@@ -183,7 +184,7 @@ impl FakeNetworks {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use warren_core::{
     Clock, CreateRequest, OwnerBond, Random, Root, RootState, SandboxId, SandboxSpec, TemplateError,
     TemplateErrorKind, TemplateInfo, TemplateName, Templates,
@@ -158,8 +158,8 @@ impl FakeTemplates {
         self.lock().insert(info.name.clone(), info);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<TemplateName, TemplateInfo>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, BTreeMap<TemplateName, TemplateInfo>> {
+        self.known.lock()
     }
 }
 

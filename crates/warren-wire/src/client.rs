@@ -17,6 +17,7 @@ mod travel;
 use std::io::Read;
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::Agent;
@@ -169,18 +170,12 @@ fn refusal(response: Response<ureq::Body>) -> ClientError {
     }
 }
 
+/// All that is escaped in a path or a query.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// A value as it stands in a path or a query.
 fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                quoted.push(char::from(byte))
-            }
-            _ => quoted.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    quoted
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 /// `?a=b&c=d` of those that have a value.

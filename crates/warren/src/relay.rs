@@ -6,8 +6,9 @@ mod service;
 mod terminal;
 
 use std::io::{self, IsTerminal, Read, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 use warren_wire::guest::{CHUNK, Exit, ExitCause, TerminalSize};
@@ -178,5 +179,5 @@ fn forward_signals(sender: &Sender, on_terminal: bool) -> Result<(), CliError> {
 }
 
 fn lock(sender: &Sender) -> MutexGuard<'_, dyn Outbound + 'static> {
-    sender.lock().unwrap_or_else(PoisonError::into_inner)
+    sender.lock()
 }

@@ -2,6 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
 /// How long ago an RFC 3339 time in UTC was; the text itself if it is none.
 pub(crate) fn age_of(text: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -27,13 +30,7 @@ pub(crate) fn seconds_since(seconds: u64) -> String {
 
 /// `2026-01-31T12:00:00.000Z`, as the server writes it.
 fn unix_seconds(text: &str) -> Option<u64> {
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    // Days since 1970 in the proleptic Gregorian calendar, with years that begin in March.
-    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
-    u64::try_from(days * 86_400 + hour * 3600 + minute * 60 + second).ok()
+    OffsetDateTime::parse(text, &Rfc3339).ok()?.unix_timestamp().try_into().ok()
 }
 
 #[cfg(test)]

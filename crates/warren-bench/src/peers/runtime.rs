@@ -1,6 +1,8 @@
 //! OCI runtimes: one bundle for each command, and one container that stays for commands to be executed in.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::{IDLE, PYTHON, Peer, PeerError, Place, TRUE, first_line};
 use crate::annex::Annex;

@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use percent_encoding::percent_decode_str;
+
 /// Not what clients write as a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("write `KEY=VALUE` pairs with `&` between them, keys and values percent-encoded twice")]
@@ -21,21 +23,10 @@ fn twice(text: &str) -> Result<String, MetadataFilterError> {
 
 /// A `+` is a space, as in forms. A `%` that begins nothing is refused: what it was meant to be cannot be known.
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        rest = after;
-        match first {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-                bytes.push(u8::try_from(digit(0)? * 16 + digit(1)?).ok()?);
-                rest = after.get(2..)?;
-            }
-            byte => bytes.push(byte),
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8().ok()?;
+    text.split('%').skip(1).all(escape).then(|| decoded.into_owned())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Who is at work. What one owner leaves unused is lent to another only while nobody else is there to want it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::Owner;
 
 /// Whoever asked for something within this time is there.
@@ -32,7 +32,7 @@ impl Presence {
     }
 
     fn seen(&self) -> MutexGuard<'_, HashMap<Owner, Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

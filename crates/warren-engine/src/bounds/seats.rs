@@ -1,8 +1,9 @@
 //! How many sandboxes may live at once, in all and of one owner. Exact, however many are asked for at the same time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::Owner;
 
 use crate::EngineError;
@@ -78,7 +79,7 @@ impl Seats {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 
@@ -90,7 +91,7 @@ impl Taken {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         taken.all -= 1;
         let left = taken.of(&self.owner).saturating_sub(1);
         if left == 0 {

@@ -1,8 +1,9 @@
 //! Changes to files as the journal knows them: a call, or several that are one thing to whoever asked.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::{Action, FileDeed, Outcome, Request};
 use warren_wire::guest::{FileCall, FileOperation};
 
@@ -104,7 +105,7 @@ impl Tally {
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<String>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failure.lock()
     }
 }
 

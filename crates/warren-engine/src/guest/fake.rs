@@ -1,9 +1,10 @@
 //! An agent whose every byte a test decides, and the gate that leads to it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use warren_core::{Event, SandboxId};
@@ -32,7 +33,7 @@ impl FakeGate {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.shared.scripts.lock().unwrap().push_back(Box::new(|end| Box::pin(script(end))));
+        self.shared.scripts.lock().push_back(Box::new(|end| Box::pin(script(end))));
         self
     }
 
@@ -41,15 +42,15 @@ impl FakeGate {
     }
 
     pub(crate) fn events(&self) -> Vec<Event> {
-        self.shared.events.lock().unwrap().clone()
+        self.shared.events.lock().clone()
     }
 
     pub(crate) fn output(&self) -> Vec<u8> {
-        self.shared.output.lock().unwrap().clone()
+        self.shared.output.lock().clone()
     }
 
     pub(crate) fn unused(&self) -> usize {
-        self.shared.scripts.lock().unwrap().len()
+        self.shared.scripts.lock().len()
     }
 }
 
@@ -61,7 +62,7 @@ impl Gate for FakeGate {
 
     fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
         Box::pin(async {
-            let Some(script) = self.shared.scripts.lock().unwrap().pop_front() else {
+            let Some(script) = self.shared.scripts.lock().pop_front() else {
                 let detail = "it used more memory than it may".to_owned();
                 return Err(EngineError::SandboxEnded { id: self.sandbox().clone(), detail });
             };
@@ -76,17 +77,17 @@ impl Gate for FakeGate {
     }
 
     fn saw_output(&self, bytes: &[u8]) {
-        self.shared.output.lock().unwrap().extend_from_slice(bytes);
+        self.shared.output.lock().extend_from_slice(bytes);
     }
 
     fn started(&self, process: ProcessId, command: String) {
-        self.shared.events.lock().unwrap().push(Event::ExecStarted { process: process.0, command });
+        self.shared.events.lock().push(Event::ExecStarted { process: process.0, command });
     }
 
     fn ended(&self, process: ProcessId, exit: &Exit) {
         let Exit { code: exit_code, duration_ms, .. } = *exit;
         let ended = Event::ExecEnded { process: process.0, exit_code, duration_ms };
-        self.shared.events.lock().unwrap().push(ended);
+        self.shared.events.lock().push(ended);
     }
 }
 

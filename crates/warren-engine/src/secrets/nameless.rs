@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use data_encoding::HEXLOWER;
 use warren_core::catalog::{Catalog, CatalogError, SandboxFilter, SnapshotFilter};
 use warren_core::network::{Injection, NetworkRule, Secret, SecretName, SecretRecord};
 use warren_core::{Owner, PageRequest};
@@ -90,7 +91,7 @@ impl Engine {
     }
 
     fn nameless(&self) -> Result<SecretName, EngineError> {
-        let bits: String = self.shared.parts.random.bits().iter().map(|byte| format!("{byte:02x}")).collect();
+        let bits = HEXLOWER.encode(&self.shared.parts.random.bits());
         format!("{NAMELESS}{bits}").parse().map_err(|error: warren_core::network::SecretError| {
             EngineError::invalid(Field::SecretName, Wording::Named(error.to_string()))
         })

@@ -1,5 +1,6 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
     Change, Diff, DiffOptions, Differences, Owner, RootTree, SandboxId, SnapshotId, SnapshotReason,
@@ -12,7 +13,6 @@ use crate::bounds::labour;
 use crate::cell::{Capture, CaptureOrder, Need, start_of};
 use crate::error::Field;
 use crate::state::Pin;
-use crate::state::locked;
 use crate::trade::Trade;
 use crate::{Engine, EngineError};
 
@@ -45,11 +45,11 @@ impl Snapshots {
         let changes = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&changes);
         let keep = move |change| {
-            locked(&told).push(change);
+            told.lock().push(change);
             true
         };
         let end = self.diff_each(from, to, options, keep).await?;
-        let changes = std::mem::take(&mut *locked(&changes));
+        let changes = std::mem::take(&mut *changes.lock());
         Ok(Diff { changes, truncated: end == Differences::More })
     }
 

@@ -9,7 +9,7 @@ use crate::bounds::labour;
 use crate::cell::Task;
 use crate::error::sentence;
 use crate::state::Pin;
-use crate::state::{locked, restacked, stands_on};
+use crate::state::{restacked, stands_on};
 use crate::trade::Trade;
 use crate::{Engine, EngineError, EngineStep};
 
@@ -21,7 +21,7 @@ struct Squashing {
 
 impl Drop for Squashing {
     fn drop(&mut self) {
-        locked(&self.engine.shared.keep.squashing).remove(&self.id);
+        self.engine.shared.keep.squashing.lock().remove(&self.id);
     }
 }
 
@@ -29,7 +29,7 @@ impl Engine {
     /// Joins the layers of a sandbox that stands on many, unless somebody is at it.
     pub(crate) fn squash_if_deep(&self, record: &SandboxRecord) {
         let deep = record.history.stack.depth() > SQUASH_DEPTH;
-        if !deep || !locked(&self.shared.keep.squashing).insert(record.id.clone()) {
+        if !deep || !self.shared.keep.squashing.lock().insert(record.id.clone()) {
             return;
         }
         let squashing = Squashing { engine: self.inner(), id: record.id.clone() };

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use warren_core::catalog::Durability;
 use warren_core::{
     Export, ImportFormat, ImportedHistory, LayerError, LayerErrorKind, MOST_LAYERS, Owner, RootTree,
@@ -15,7 +15,6 @@ use super::{ExportOrder, Point, Snapshots};
 use crate::bounds::labour;
 use crate::error::Field;
 use crate::state::Pin;
-use crate::state::locked;
 use crate::trade::Trade;
 use crate::{Engine, EngineError, EngineStep};
 
@@ -67,7 +66,7 @@ impl Snapshots {
             let pin = Mutex::new(engine.shared.keep.pin(&[]));
             let draw = || {
                 let layer = engine.draw_layer();
-                locked(&pin).add(layer.clone());
+                pin.lock().add(layer.clone());
                 layer
             };
             let imported = engine.shared.parts.layers.import(&root, from.as_mut(), format, &draw)?;

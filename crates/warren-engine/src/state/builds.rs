@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use warren_core::{BuildId, Clock, ImageDenied, ImageId, ImageRecord, Owner};
 
@@ -90,7 +91,7 @@ impl Builds {
         build: &BuildId,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<BuildLog>, ImageError> {
-        let mut known = locked(&self.known);
+        let mut known = self.known.lock();
         let key = (owner.clone(), build.clone());
         if known.logs.contains_key(&key) {
             let denied = ImageDenied::Begun { build: build.clone() };
@@ -106,12 +107,12 @@ impl Builds {
     }
 
     pub(crate) fn find(&self, owner: &Owner, build: &BuildId) -> Option<Arc<BuildLog>> {
-        locked(&self.known).logs.get(&(owner.clone(), build.clone())).cloned()
+        self.known.lock().logs.get(&(owner.clone(), build.clone())).cloned()
     }
 
     /// Forgets a build that did not begin after all.
     pub(crate) fn forget(&self, owner: &Owner, build: &BuildId) {
-        locked(&self.known).logs.remove(&(owner.clone(), build.clone()));
+        self.known.lock().logs.remove(&(owner.clone(), build.clone()));
     }
 
     /// Waits for room.
@@ -121,7 +122,7 @@ impl Builds {
 
     /// A build is over.
     pub(crate) fn close(&self, owner: &Owner, build: &BuildId) {
-        let mut known = locked(&self.known);
+        let mut known = self.known.lock();
         known.ended.push_back((owner.clone(), build.clone()));
         while known.ended.len() > MOST_ENDED {
             if let Some(key) = known.ended.pop_front() {
@@ -131,13 +132,13 @@ impl Builds {
     }
 
     pub(crate) fn count_use(&self, image: &ImageRecord, now: u64) {
-        let mut uses = locked(&self.uses);
+        let mut uses = self.uses.lock();
         let count = uses.entry((image.owner.clone(), image.id.clone())).or_default();
         *count = (count.0 + 1, now);
     }
 
     pub(crate) fn uses_of(&self, image: &ImageRecord) -> (u64, Option<u64>) {
-        match locked(&self.uses).get(&(image.owner.clone(), image.id.clone())) {
+        match self.uses.lock().get(&(image.owner.clone(), image.id.clone())) {
             Some((count, last)) => (*count, Some(*last)),
             None => (0, None),
         }
@@ -147,18 +148,18 @@ impl Builds {
 impl BuildLog {
     /// The build has room, and begins.
     pub(crate) fn begin(&self) {
-        locked(&self.lines).running = true;
+        self.lines.lock().running = true;
     }
 
     /// Whether the build no longer waits for room.
     pub fn is_running(&self) -> bool {
-        locked(&self.lines).running
+        self.lines.lock().running
     }
 
     /// Adds to the log. Each line is an entry of its own.
     pub(crate) fn add(&self, level: LogLevel, step: &str, text: &str) {
         let at_unix_ms = self.clock.unix_ms();
-        let mut log = locked(&self.lines);
+        let mut log = self.lines.lock();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let message = line.chars().take(LONGEST_LINE).collect();
             log.lines.push_back(LogLine { at_unix_ms, level, step: step.to_owned(), message });
@@ -170,7 +171,7 @@ impl BuildLog {
     }
 
     pub fn lines(&self, wanted: WantedLines) -> Vec<LogLine> {
-        let log = locked(&self.lines);
+        let log = self.lines.lock();
         let lines = log.lines.iter().filter(|line| line.level >= wanted.least);
         // Those that are gone were either read or will never be.
         let skipped = wanted.offset.saturating_sub(log.gone);
@@ -182,10 +183,6 @@ impl fmt::Debug for BuildLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BuildLog").field("running", &self.is_running()).finish_non_exhaustive()
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

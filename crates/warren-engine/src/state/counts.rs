@@ -1,9 +1,8 @@
 use std::collections::HashMap;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use warren_core::SnapshotId;
 
-use super::layers::locked;
 use crate::EngineError;
 
 /// Pairs of states that are remembered; beyond that all are forgotten.
@@ -27,11 +26,11 @@ impl Counts {
             return Ok(Some(0));
         }
         let pair = (from.clone(), to.clone());
-        if let Some(count) = locked(&self.known).get(&pair) {
+        if let Some(count) = self.known.lock().get(&pair) {
             return Ok(Some(*count));
         }
         let Some(count) = count()? else { return Ok(None) };
-        let mut known = locked(&self.known);
+        let mut known = self.known.lock();
         if known.len() >= MOST_PAIRS {
             known.clear();
         }

@@ -1,8 +1,9 @@
 //! The events of late: those that wait for their numbers, and the newest that have them.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Event, EventRecord, Owner, SandboxId, SessionId};
@@ -84,7 +85,7 @@ impl Events {
 
     /// Has the catalog number what is not numbered yet, and tells the followers. Blocks.
     pub(crate) fn write(&self, catalog: &dyn Catalog) -> Result<(), CatalogError> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         let events = self.recent().take();
         if events.is_empty() {
             return Ok(());
@@ -124,7 +125,7 @@ impl Events {
     }
 
     fn recent(&self) -> MutexGuard<'_, Recent> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recent.lock()
     }
 }
 

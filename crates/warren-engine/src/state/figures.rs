@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use warren_core::{DeathCause, NetworkUsage};
 
 /// What is counted as it happens.
@@ -47,12 +47,12 @@ impl Figures {
 
     /// A link is gone that carried this much.
     pub(crate) fn link_ended(&self, usage: &NetworkUsage) {
-        self.ended_links.lock().unwrap_or_else(PoisonError::into_inner).add_ended(usage);
+        self.ended_links.lock().add_ended(usage);
     }
 
     /// What links that are gone have carried.
     pub(crate) fn ended_links(&self) -> NetworkUsage {
-        *self.ended_links.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.ended_links.lock()
     }
 
     pub(crate) fn mean_creation_ms(&self) -> f64 {

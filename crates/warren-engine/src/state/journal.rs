@@ -1,6 +1,7 @@
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use warren_core::catalog::{Catalog, CatalogError, Durability};
 use warren_core::{JournalEntry, SandboxId, SnapshotId};
@@ -60,31 +61,31 @@ impl Journal {
     }
 
     pub(crate) fn begin(&self, entry: &JournalEntry) {
-        locked(&self.going_on).insert(key(entry));
+        self.going_on.lock().insert(key(entry));
     }
 
     pub(crate) fn goes_on(&self, entry: &JournalEntry) -> bool {
-        locked(&self.going_on).contains(&key(entry))
+        self.going_on.lock().contains(&key(entry))
     }
 
     /// An entry has changed; the catalog learns of it soon.
     pub(crate) fn change(&self, entry: JournalEntry) {
         let key = key(&entry);
         if entry.ended_unix_ms.is_some() {
-            locked(&self.going_on).remove(&key);
+            self.going_on.lock().remove(&key);
         }
-        locked(&self.pending).insert(key, entry);
+        self.pending.lock().insert(key, entry);
         self.to_write.notify_one();
     }
 
     /// A command ended, and the state that it left is still to be captured.
     pub(crate) fn expect_capture(&self, sandbox: &SandboxId) {
-        locked(&self.uncaptured).insert(sandbox.clone());
+        self.uncaptured.lock().insert(sandbox.clone());
     }
 
     /// Whether something has ended whose state is still to be captured.
     pub(crate) fn expects_capture(&self, sandbox: &SandboxId) -> bool {
-        locked(&self.uncaptured).contains(sandbox)
+        self.uncaptured.lock().contains(sandbox)
     }
 
     /// Something is to be done in the background.
@@ -95,7 +96,7 @@ impl Journal {
 
     /// Writes down what is not in the catalog yet. Blocks.
     pub(crate) fn write(&self, catalog: &dyn Catalog) -> Result<(), CatalogError> {
-        let _alone = locked(&self.writing);
+        let _alone = self.writing.lock();
         self.write_alone(catalog)
     }
 
@@ -106,7 +107,7 @@ impl Journal {
         sandbox: &SandboxId,
         at_unix_ms: u64,
     ) -> Result<Vec<JournalEntry>, CatalogError> {
-        let _alone = locked(&self.writing);
+        let _alone = self.writing.lock();
         let mut entries = self.open_entries(catalog, sandbox, |_| true)?;
         entries.retain(|entry| is_uncaptured(entry, at_unix_ms));
         entries.sort_by_key(order_of_ends);
@@ -122,7 +123,7 @@ impl Journal {
         after: &SnapshotId,
         at_unix_ms: u64,
     ) -> Result<(), CatalogError> {
-        let _alone = locked(&self.writing);
+        let _alone = self.writing.lock();
         let mut entries = self.open_entries(catalog, sandbox, |entry| !is_uncaptured(entry, at_unix_ms))?;
         entries.retain(|entry| is_uncaptured(entry, at_unix_ms));
         if let Some(last) = entries.iter_mut().max_by_key(|entry| order_of_ends(entry)) {
@@ -161,7 +162,7 @@ impl Journal {
         sandbox: &SandboxId,
         change: impl FnMut(&mut JournalEntry) -> bool,
     ) -> Result<(), CatalogError> {
-        let _alone = locked(&self.writing);
+        let _alone = self.writing.lock();
         self.write_alone(catalog)?;
         let mut entries = catalog.open_entries(sandbox)?;
         entries.retain_mut(change);
@@ -176,7 +177,7 @@ impl Journal {
         stays: impl Fn(&JournalEntry) -> bool,
     ) -> Result<Vec<JournalEntry>, CatalogError> {
         // Before they are read: whatever ends meanwhile says so again.
-        let expected = locked(&self.uncaptured).remove(sandbox);
+        let expected = self.uncaptured.lock().remove(sandbox);
         let read = self.write_alone(catalog).and_then(|()| catalog.open_entries(sandbox));
         let is_left = |entry: &JournalEntry| is_uncaptured(entry, u64::MAX) && stays(entry);
         if read.as_ref().map_or(expected, |entries| entries.iter().any(is_left)) {
@@ -186,14 +187,14 @@ impl Journal {
     }
 
     fn write_alone(&self, catalog: &dyn Catalog) -> Result<(), CatalogError> {
-        let taken = std::mem::take(&mut *locked(&self.pending));
+        let taken = std::mem::take(&mut *self.pending.lock());
         if taken.is_empty() {
             return Ok(());
         }
         let entries: Vec<JournalEntry> = taken.into_values().collect();
         let written = catalog.update_entries(&entries, Durability::Process);
         if written.is_err() {
-            let mut pending = locked(&self.pending);
+            let mut pending = self.pending.lock();
             for entry in entries {
                 // What has changed again meanwhile is newer.
                 pending.entry(key(&entry)).or_insert(entry);
@@ -203,7 +204,7 @@ impl Journal {
     }
 
     pub(crate) fn is_written(&self) -> bool {
-        locked(&self.pending).is_empty()
+        self.pending.lock().is_empty()
     }
 }
 
@@ -224,8 +225,4 @@ pub(crate) fn lost(ended: &[JournalEntry]) -> Vec<u64> {
 
 fn key(entry: &JournalEntry) -> Key {
     (entry.sandbox.clone(), entry.number)
-}
-
-fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

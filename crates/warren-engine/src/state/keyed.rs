@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 type Turns<K> = Arc<Mutex<HashMap<K, Arc<Turn<()>>>>>;
@@ -37,22 +38,20 @@ impl<K: Eq + Hash> Default for Keyed<K> {
 
 impl<K: Eq + Hash + Clone> Keyed<K> {
     pub(crate) async fn hold(&self, key: K) -> Held<K> {
-        let turn = Arc::clone(
-            self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default(),
-        );
+        let turn = Arc::clone(self.turns.lock().entry(key.clone()).or_default());
         let claim = Claim { key, turn: Some(Arc::clone(&turn)), turns: Arc::clone(&self.turns) };
         Held { _turn: turn.lock_owned().await, _claim: claim }
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.turns.lock().unwrap().len()
+        self.turns.lock().len()
     }
 }
 
 impl<K: Eq + Hash> Drop for Claim<K> {
     fn drop(&mut self) {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns.lock();
         drop(self.turn.take());
         if turns.get(&self.key).is_some_and(|turn| Arc::strong_count(turn) == 1) {
             turns.remove(&self.key);

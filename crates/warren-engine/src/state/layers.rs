@@ -1,6 +1,7 @@
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 use warren_core::catalog::{Catalog, CatalogError, SnapshotFilter};
 use warren_core::{LayerId, Owner, PageRequest, SandboxId, SnapshotId, SnapshotRecord, Stack};
@@ -40,35 +41,35 @@ impl Keep {
     }
 
     pub(crate) fn pinned(&self) -> Vec<LayerId> {
-        locked(&self.pins).keys().cloned().collect()
+        self.pins.lock().keys().cloned().collect()
     }
 
     /// Held while a record of a snapshot is read, changed and written.
     pub(crate) fn one_row(&self) -> MutexGuard<'_, ()> {
-        locked(&self.rows)
+        self.rows.lock()
     }
 
     pub(crate) fn learn(&self) -> RwLockReadGuard<'_, ()> {
-        self.collecting.read().unwrap_or_else(PoisonError::into_inner)
+        self.collecting.read()
     }
 
     pub(crate) fn collect(&self) -> RwLockWriteGuard<'_, ()> {
-        self.collecting.write().unwrap_or_else(PoisonError::into_inner)
+        self.collecting.write()
     }
 
     /// A snapshot is to be put on disk soon.
     pub(crate) fn sync_soon(&self, owner: &Owner, id: &SnapshotId) {
-        locked(&self.unsynced).push((owner.clone(), id.clone()));
+        self.unsynced.lock().push((owner.clone(), id.clone()));
         self.to_sync.notify_one();
     }
 
     pub(crate) fn unsynced(&self) -> Vec<(Owner, SnapshotId)> {
-        std::mem::take(&mut *locked(&self.unsynced))
+        std::mem::take(&mut *self.unsynced.lock())
     }
 
     /// Counts a snapshot. Says how many there were since the last thinning.
     pub(crate) fn count_taken(&self, id: &SandboxId) -> u32 {
-        let mut taken = locked(&self.taken);
+        let mut taken = self.taken.lock();
         let count = taken.entry(id.clone()).or_default();
         *count += 1;
         *count
@@ -76,24 +77,24 @@ impl Keep {
 
     /// Those of which snapshots were taken, and begins to count anew.
     pub(crate) fn taken(&self) -> Vec<SandboxId> {
-        locked(&self.taken).drain().map(|(id, _)| id).collect()
+        self.taken.lock().drain().map(|(id, _)| id).collect()
     }
 
     pub(crate) fn thinned(&self, id: &SandboxId) {
-        locked(&self.taken).remove(id);
+        self.taken.lock().remove(id);
     }
 }
 
 impl Pin {
     pub(crate) fn add(&mut self, layer: LayerId) {
-        *locked(&self.pins).entry(layer.clone()).or_default() += 1;
+        *self.pins.lock().entry(layer.clone()).or_default() += 1;
         self.layers.push(layer);
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let mut pins = locked(&self.pins);
+        let mut pins = self.pins.lock();
         for layer in &self.layers {
             if let Some(count) = pins.get_mut(layer) {
                 *count -= 1;
@@ -103,10 +104,6 @@ impl Drop for Pin {
             }
         }
     }
-}
-
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Every snapshot of a sandbox, the newest first.

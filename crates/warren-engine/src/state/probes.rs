@@ -1,4 +1,4 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 /// What each backend last said, and when.
 #[derive(Debug, Default)]
@@ -11,6 +11,6 @@ pub(crate) type Probe = (String, Vec<String>);
 
 impl Probes {
     pub(crate) fn last(&self) -> MutexGuard<'_, Option<(u64, Vec<Probe>)>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 }

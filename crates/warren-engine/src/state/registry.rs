@@ -7,8 +7,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::{Owner, SandboxId, SandboxRecord, Status, TemplateName};
 
 use crate::cell::Cell;
@@ -98,10 +99,10 @@ impl Registry {
     }
 
     fn cells(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Cell>>> {
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cells.lock()
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<SandboxId, TemplateName>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }

@@ -6,8 +6,8 @@ mod news;
 mod reached;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::{Clock, Event, NetworkEntry, NetworkRule, NetworkVerdict, SandboxId};
 
 use self::asks::Asks;
@@ -139,6 +139,6 @@ impl Sightings {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<SandboxId, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::{Clock, Deadline, SandboxId, SessionId, SessionRecord};
 
 type Leases = HashMap<SandboxId, BTreeMap<SessionId, Deadline>>;
@@ -40,6 +40,6 @@ impl Thinking {
     }
 
     fn leases(&self) -> MutexGuard<'_, Leases> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+        self.leases.lock()
     }
 }

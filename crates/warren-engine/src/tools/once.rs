@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use warren_core::ToolAnswer;
 
@@ -104,5 +105,5 @@ pub(super) fn fingerprint(call: &ToolCall) -> String {
         call.tool, resources.timeout_ms, resources.most_output_bytes, resources.memory_bytes, call.snapshot
     );
     let hash = Sha256::new_with_prefix(head).chain_update(call.params.to_string()).finalize();
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&hash)
 }

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use crate::arrival::Peer;
 use crate::settings::AuthSettings;
@@ -25,7 +26,7 @@ impl Attempts {
     pub(crate) fn failed(&self, peer: Option<Peer>, limits: &AuthSettings) -> Option<u64> {
         let now = Instant::now();
         let over = |window: &Window| now.duration_since(window.began) >= limits.failure_window;
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peers = self.peers.lock();
         if peers.len() >= MOST_PEERS && !peers.contains_key(&peer) {
             peers.retain(|_, window| !over(window));
         }
@@ -70,6 +71,6 @@ mod tests {
         for number in 0..3 * u32::try_from(MOST_PEERS).unwrap() {
             attempts.failed(peer(number), &limits);
         }
-        assert!(attempts.peers.lock().unwrap().len() <= MOST_PEERS + 1);
+        assert!(attempts.peers.lock().len() <= MOST_PEERS + 1);
     }
 }

@@ -1,8 +1,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{PoisonError, RwLock};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use parking_lot::RwLock;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
@@ -69,19 +70,19 @@ impl Keyring {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.known.read().is_empty()
     }
 
     /// How many owners have a key.
     pub fn owners(&self) -> usize {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.values().map(|known| &known.record.owner).collect::<HashSet<_>>().len()
     }
 
     /// Whose key it is, if it is anybody's.
     pub fn find(&self, secret: &Secret) -> Option<Caller> {
         let hash = secret.hash();
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         let (stored, found) = known.get_key_value(&hash)?;
         // The map compares hashes as fast as it can; what decides does not depend on how far they agree.
         bool::from(stored.ct_eq(&hash)).then(|| found.caller(&self.shutdown))
@@ -102,7 +103,7 @@ impl Keyring {
         (clock, random): (&dyn Clock, &dyn Random),
         new: NewKey,
     ) -> Result<(Secret, KeyRecord), KeyringError> {
-        if self.known.read().unwrap_or_else(PoisonError::into_inner).len() >= MOST_KEYS {
+        if self.known.read().len() >= MOST_KEYS {
             return Err(KeyringError::TooMany);
         }
         let secret = Secret::random(random);
@@ -111,14 +112,14 @@ impl Keyring {
             owner: new.owner,
             name: new.name,
             scope: new.scope,
-            hash: hex(&secret.hash()),
+            hash: HEXLOWER.encode(&secret.hash()),
             hint: secret.0[..HINT].to_owned(),
             created_unix_ms: clock.unix_ms(),
             revoked_unix_ms: None,
         };
         catalog.insert_key(&record)?;
         let known = Known::new(record.clone());
-        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(secret.hash(), known);
+        self.known.write().insert(secret.hash(), known);
         Ok((secret, record))
     }
 
@@ -131,7 +132,7 @@ impl Keyring {
     ) -> Result<KeyRecord, CatalogError> {
         let record = catalog.revoke_key(id, clock.unix_ms())?;
         let hash = parse_hash(&record.hash);
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         if let Some(ended) = hash.and_then(|hash| known.remove(&hash)) {
             ended.revoked.cancel();
         }
@@ -172,7 +173,7 @@ impl Known {
 impl Secret {
     fn random(random: &dyn Random) -> Self {
         let bits = [random.bits(), random.bits()].concat();
-        Self(hex(&bits)[..DIGITS].to_owned())
+        Self(HEXLOWER.encode(&bits)[..DIGITS].to_owned())
     }
 
     /// As its owner gets it, the one time that it is shown.
@@ -207,14 +208,6 @@ impl fmt::Debug for Secret {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn parse_hash(text: &str) -> Option<Hash> {
-    let bytes: Option<Vec<u8>> = (0..text.len())
-        .step_by(2)
-        .map(|at| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()))
-        .collect();
-    bytes?.try_into().ok()
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }

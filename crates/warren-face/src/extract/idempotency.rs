@@ -1,4 +1,5 @@
 use axum::extract::FromRequestParts;
+use data_encoding::HEXLOWER;
 use http::Method;
 use http::request::Parts;
 use serde::Serialize;
@@ -48,7 +49,7 @@ impl IdempotencyKey {
         let body = serde_json::to_vec(body).map_err(ApiError::internal)?;
         let head = format!("{} {}\n", self.method, self.path);
         let hash = Sha256::new_with_prefix(head.as_bytes()).chain_update(&body).finalize();
-        let fingerprint = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let fingerprint = HEXLOWER.encode(&hash);
         Ok(Some(Expected { key, fingerprint }))
     }
 }

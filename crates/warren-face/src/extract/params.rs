@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use percent_encoding::percent_decode_str;
 use warren_core::PageRequest;
 
 use crate::error::{ApiError, Code};
@@ -105,22 +106,10 @@ impl Params {
 
 /// `None` for what is not percent-encoded UTF-8.
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        rest = after;
-        match first {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-                let byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            byte => bytes.push(byte),
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8().ok()?;
+    text.split('%').skip(1).all(escape).then(|| decoded.into_owned())
 }
 
 fn shorten(name: &str) -> String {

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use warren_core::SandboxId;
 
 use super::cgroup::Cgroups;
@@ -46,7 +46,7 @@ struct Ticks {
 impl Balance {
     /// Weighs the sandboxes of each group anew, unless there is enough for all.
     pub(super) fn restore(&self, cgroups: &Cgroups, groups: &[Vec<SandboxId>]) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.lock();
         let now = Ticks::read();
         let is_short = now.zip(seen.machine).is_some_and(|(now, before)| now.idle_since(before) < ENOUGH);
         seen.machine = now;

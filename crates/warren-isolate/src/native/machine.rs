@@ -7,8 +7,8 @@ mod cpuinfo;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
@@ -55,7 +55,7 @@ impl Machines {
 
     /// The tree of a machine with so many processors, ids mapped through `namespace`.
     pub(super) fn tree(&self, cpus: u32, namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-        let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trees = self.trees.lock();
         let prepared = match trees.entry(cpus) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(prepare(cpus)?),

@@ -7,9 +7,11 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
 
 use super::sys;
 
@@ -34,7 +36,7 @@ impl Networks {
     /// Orders a namespace with loopback up. One that is ready is there at once; else it is made while the caller does other
     /// things, in a thread that ends with it, so that no other thread is ever in the wrong one.
     pub(super) fn order(&self) -> io::Result<Order> {
-        match self.ready.as_ref().and_then(|ready| ready.lock().ok()?.try_recv().ok()) {
+        match self.ready.as_ref().and_then(|ready| ready.lock().try_recv().ok()) {
             Some(namespace) => Ok(Order::Ready(namespace)),
             None => {
                 let thread = std::thread::Builder::new().name("warren-network".to_owned()).spawn(make)?;

@@ -19,8 +19,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use warren_core::{DiskQuota, Limits, SandboxId};
@@ -211,7 +211,7 @@ impl LayerSizes {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, (u64, u64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,10 +5,11 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::PidfdFlags;
 use warren_core::SandboxId;
@@ -98,10 +99,7 @@ impl Reaper {
 
     pub(super) fn settle(&self, patience: Duration) -> bool {
         let idle = |state: &mut State| state.busy > 0 || !state.waiting.is_empty();
-        let waited = self.queue.changed.wait_timeout_while(self.queue.lock(), patience, idle);
-        let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        drop(state);
-        !timeout.timed_out()
+        !self.queue.changed.wait_while_for(&mut self.queue.lock(), idle, patience).timed_out()
     }
 }
 
@@ -117,7 +115,7 @@ impl Drop for Reaper {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn find(&self, shared: &Shared) {
@@ -161,7 +159,7 @@ impl Queue {
             }
             let soonest = state.waiting.iter().map(|remains| remains.not_before - now).min();
             let pause = soonest.unwrap_or(Duration::from_secs(3600));
-            state = self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, pause);
         }
     }
 }

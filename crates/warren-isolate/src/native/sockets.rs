@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 
@@ -56,7 +56,7 @@ impl Sockets {
     fn make(&self, network: OwnedFd, family: AddressFamily) -> io::Result<OwnedFd> {
         let (made, answer) = sync_channel(1);
         let mut order = Order { network, family, made };
-        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut orders = self.orders.lock();
         if let Some(sender) = orders.as_ref() {
             match sender.send(order) {
                 Ok(()) => {

@@ -9,8 +9,8 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ impl Drop for Warden {
 pub(super) fn adopt(shared: &Shared, record: &Record) {
     if record.quota == QuotaKind::Watched && record.owner == OwnerBond::Outlives {
         let found = Watched::found(&record.spec.limits, shared.data.root());
-        let mut holds = shared.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holds = shared.holds.lock();
         holds.entry(record.id.clone()).or_default().watched.get_or_insert(found);
     }
 }
@@ -129,7 +129,7 @@ fn inspect(shared: &Shared) {
     for id in due {
         let directory = shared.data.sandbox(&id);
         let used = used(shared, &id);
-        let mut holds = shared.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holds = shared.holds.lock();
         let Some(hold) = holds.get_mut(&id) else { continue };
         let over = hold.watched.as_mut().is_some_and(|watched| watched.update(used, all));
         // Somebody else may have destroyed it.
@@ -158,7 +158,7 @@ fn end(shared: &Shared, id: &SandboxId, directory: &Path) -> Result<(), CgroupEr
 }
 
 fn due(shared: &Shared, all: (u64, u64)) -> Vec<SandboxId> {
-    let holds = shared.holds.lock().unwrap_or_else(PoisonError::into_inner);
+    let holds = shared.holds.lock();
     let over = |watched: &Watched| all.0 > watched.look_at_bytes || all.1 > watched.look_at_inodes;
     holds
         .iter()

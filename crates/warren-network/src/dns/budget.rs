@@ -1,6 +1,7 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 const QUESTIONS_PER_SECOND: u32 = 200;
@@ -41,7 +42,7 @@ impl Default for Budget {
 impl Budget {
     /// How long one more question has to wait; `None` if it is one too many.
     pub(super) fn admit(&self, now: Instant) -> Option<Duration> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let next = last.map_or(now, |last| last.max(now)) + INTERVAL;
         let wait = next.saturating_duration_since(now + INTERVAL * BURST);
         if wait > LONGEST_WAIT {

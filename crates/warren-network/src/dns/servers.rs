@@ -3,8 +3,10 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 const PORT: u16 = 53;
 const MOST_SERVERS: usize = 8;
@@ -57,7 +59,7 @@ impl Servers {
     }
 
     pub(super) fn now(&self) -> Arc<[SocketAddr]> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(path) = &self.file
             && known.looked.is_none_or(|looked| looked.elapsed() >= FRESH)
         {
@@ -166,7 +168,7 @@ mod tests {
         let servers = Servers::of_file(&path);
         assert!(servers.now().is_empty());
         let look_again = || {
-            servers.known.lock().unwrap().looked = None;
+            servers.known.lock().looked = None;
             servers.now().iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         fs::write(&path, "nameserver 192.0.2.1\n").unwrap();

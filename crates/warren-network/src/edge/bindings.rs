@@ -2,8 +2,8 @@
 //! the hosts that it was for.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use warren_core::network::{NetworkRule, SecretName, SecretRecord};
 use warren_core::{HostName, Owner};
 
@@ -28,7 +28,7 @@ impl Bindings {
         named: &BTreeSet<SecretName>,
         place: (&HostName, u16),
     ) -> Result<Vec<SecretName>, EdgeError> {
-        let mut known = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.hosts.lock();
         if known.len() > MOST {
             known.clear();
         }

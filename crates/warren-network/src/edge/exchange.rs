@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -15,6 +15,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -99,7 +100,7 @@ impl Exchange {
         let connection = server.timer(TokioTimer::new()).header_read_timeout(IDLE);
         let served = connection.serve_connection(stream, service).with_upgrades().await;
         served.map_err(EdgeError::Client)?;
-        let relay = self.relay.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let relay = self.relay.lock().take();
         if let Some(relay) = relay {
             // It ends by being dropped.
             drop(relay.await);
@@ -123,7 +124,7 @@ impl Exchange {
         if !authority::names_only(uri, headers, request.version(), &self.host, self.port) {
             return Err(Refusal::OtherHost);
         }
-        let first_failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let first_failure = self.failure.lock().take();
         if let Some(error) = first_failure {
             return Err(Refusal::Upstream(error));
         }
@@ -192,7 +193,7 @@ impl Exchange {
     /// Passes bytes both ways from now on.
     fn relay(&self, ours: OnUpgrade, theirs: OnUpgrade, scrubber: Scrubber) {
         let (ended, end) = oneshot::channel();
-        *self.relay.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+        *self.relay.lock() = Some(end);
         self.tasks.spawn(async move {
             if let Ok((client, host)) = tokio::try_join!(ours, theirs) {
                 pass(client, host, scrubber).await;

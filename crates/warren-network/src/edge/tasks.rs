@@ -1,6 +1,7 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hyper::rt::Executor;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 /// Tasks that run for one connection besides its own future, and end with it.
@@ -14,7 +15,7 @@ pub(super) struct Cut(Tasks);
 
 impl Tasks {
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.0.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
@@ -26,7 +27,7 @@ impl Tasks {
 
 impl Drop for Cut {
     fn drop(&mut self) {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        self.0.0.lock().abort_all();
     }
 }
 

@@ -2,10 +2,11 @@
 //! the kernel's limits.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use warren_core::SandboxId;
 use warren_core::network::NetworkLimits;
 
@@ -53,7 +54,7 @@ impl Meters {
 
     fn is_in_time(&self, book: &Book, guest: &Guest, per_s: u32) -> bool {
         let (now, most) = (Instant::now(), f64::from(per_s));
-        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rates = self.rates.lock();
         if rates.len() > MANY && !rates.contains_key(&guest.id) {
             rates.retain(|id, _| book.by_id(id).is_some());
         }

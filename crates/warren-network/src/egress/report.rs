@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -112,7 +113,7 @@ impl Reporter {
 
     /// True if nothing like it was reported just now. If so, those that follow are counted.
     fn is_first(&self, guest: &Arc<Guest>, incident: &Incident) -> bool {
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = self.windows.lock();
         let own = windows
             .entry(guest.id.clone())
             .or_insert_with(|| Windows { guest: Arc::clone(guest), open: HashMap::new() });
@@ -132,7 +133,7 @@ impl Reporter {
     }
 
     fn remember(&self, guest: &Guest, incident: &Incident, process: Option<&str>) {
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = self.windows.lock();
         let window = windows.get_mut(&guest.id).and_then(|own| own.open.get_mut(incident));
         if let Some(window) = window {
             window.process = process.map(str::to_owned);
@@ -141,7 +142,7 @@ impl Reporter {
 
     fn finished(&self, now: Instant) -> Vec<(Arc<Guest>, Incident, Window)> {
         let mut finished = Vec::new();
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = self.windows.lock();
         windows.retain(|_, own| {
             for (incident, window) in &mut own.open {
                 if now.duration_since(window.since) >= WINDOW && window.more > 0 {

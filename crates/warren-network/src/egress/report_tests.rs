@@ -1,5 +1,4 @@
-use std::sync::Mutex as StdMutex;
-
+use parking_lot::Mutex as StdMutex;
 use warren_core::{NetworkObserver, Owner};
 
 use super::*;
@@ -9,7 +8,7 @@ struct Heard(StdMutex<Vec<NetworkEntry>>);
 
 impl NetworkObserver for Heard {
     fn saw(&self, _: &SandboxId, entry: NetworkEntry) {
-        self.0.lock().unwrap().push(entry);
+        self.0.lock().push(entry);
     }
 }
 
@@ -47,7 +46,7 @@ impl Stage {
     }
 
     fn told(&self) -> Vec<(Option<String>, u32)> {
-        self.heard.0.lock().unwrap().iter().map(|entry| (entry.host.clone(), entry.count)).collect()
+        self.heard.0.lock().iter().map(|entry| (entry.host.clone(), entry.count)).collect()
     }
 }
 
@@ -66,7 +65,7 @@ async fn those_that_are_alike_within_a_second_are_one() {
     assert_eq!(stage.guest.figures.denied.load(std::sync::atomic::Ordering::Relaxed), 6);
     stage.reporter.tick(later + WINDOW);
     assert_eq!(stage.told().len(), 3, "and nothing twice");
-    assert!(stage.reporter.windows.lock().unwrap().is_empty(), "nothing is kept of those who are quiet");
+    assert!(stage.reporter.windows.lock().is_empty(), "nothing is kept of those who are quiet");
 }
 
 #[tokio::test]
@@ -75,7 +74,7 @@ async fn very_many_different_ones_are_told_as_one() {
     for number in 0..5000 {
         stage.saw(incident(&format!("h{number}.com"))).await;
     }
-    assert!(stage.reporter.windows.lock().unwrap().values().all(|own| own.open.len() <= MOST_KINDS + 1));
+    assert!(stage.reporter.windows.lock().values().all(|own| own.open.len() <= MOST_KINDS + 1));
     stage.reporter.tick(Instant::now() + WINDOW);
     let told = stage.told();
     assert!(told.len() <= MOST_KINDS + 1, "{}", told.len());

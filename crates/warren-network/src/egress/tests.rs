@@ -16,9 +16,9 @@ mod tls;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::task::JoinHandle;
@@ -49,7 +49,7 @@ struct Heard(Mutex<Vec<NetworkEntry>>);
 
 impl NetworkObserver for Heard {
     fn saw(&self, _: &SandboxId, entry: NetworkEntry) {
-        self.0.lock().unwrap().push(entry);
+        self.0.lock().push(entry);
     }
 }
 
@@ -127,7 +127,7 @@ impl Stage {
     async fn connect(&self, guest: &Guest, goal: impl Into<SocketAddr>) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::new(guest.addresses[0], 0)).unwrap();
-        self.goals.lock().unwrap().insert(socket.local_addr().unwrap(), goal.into());
+        self.goals.lock().insert(socket.local_addr().unwrap(), goal.into());
         let stream = socket.connect(self.proxy).await.unwrap();
         stream.set_nodelay(true).unwrap();
         stream
@@ -135,7 +135,7 @@ impl Stage {
 
     /// The world answers for a name with these.
     fn resolves(&self, name: &str, addresses: &[IpAddr]) {
-        self.names.lock().unwrap().insert(name.parse().unwrap(), addresses.to_vec());
+        self.names.lock().insert(name.parse().unwrap(), addresses.to_vec());
     }
 
     /// The reports, once all of them must have been made.
@@ -145,7 +145,7 @@ impl Stage {
     }
 
     fn told_yet(&self) -> Vec<(NetworkVerdict, Option<String>, String)> {
-        let heard = self.heard.0.lock().unwrap();
+        let heard = self.heard.0.lock();
         heard.iter().map(|entry| (entry.verdict, entry.host.clone(), entry.rule.clone())).collect()
     }
 
@@ -189,7 +189,7 @@ impl Drop for Stage {
 fn resolver(names: &Arc<Mutex<HashMap<HostName, Vec<IpAddr>>>>) -> Resolve {
     let names = Arc::clone(names);
     Box::new(move |name| {
-        let found = names.lock().unwrap().get(&name).cloned();
+        let found = names.lock().get(&name).cloned();
         Box::pin(async move {
             let addresses = found.ok_or(UpstreamError::NoSuchName)?;
             Ok(Resolved { addresses, ttl: Duration::from_secs(60), aliases: Vec::new() })
@@ -200,7 +200,7 @@ fn resolver(names: &Arc<Mutex<HashMap<HostName, Vec<IpAddr>>>>) -> Resolve {
 fn destinations(goals: &Arc<Mutex<HashMap<SocketAddr, SocketAddr>>>) -> Destination {
     let goals = Arc::clone(goals);
     Box::new(move |stream| {
-        let goal = goals.lock().unwrap().get(&stream.peer_addr()?).copied();
+        let goal = goals.lock().get(&stream.peer_addr()?).copied();
         goal.ok_or_else(|| io::ErrorKind::NotFound.into())
     })
 }

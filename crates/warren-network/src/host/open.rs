@@ -5,15 +5,16 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use warren_core::Networks;
 use warren_core::network::Cidr;
 
 use super::proxies::{self, Sockets};
 use super::reaper::Reaper;
 use super::watcher::Watcher;
-use super::{HostNetwork, NetworkOptions, NetworkState, lock};
+use super::{HostNetwork, NetworkOptions, NetworkState};
 use crate::book::Book;
 use crate::ca::{self, Authority, AuthorityError};
 use crate::claims::{Claim, ClaimError, DomainKind};
@@ -138,7 +139,7 @@ impl HostNetwork {
         if let Some(reaper) = self.reaper.take() {
             prepared.iter().for_each(|pair| reaper.remove(pair.place));
         }
-        let is_empty = lock(&self.shared.linked).is_empty() && lock(&self.shared.found).is_empty();
+        let is_empty = self.shared.linked.lock().is_empty() && self.shared.found.lock().is_empty();
         if is_empty {
             let removed = self.shared.table.delete().and_then(|()| self.shared.guard.lift());
             if let Err(error) = removed {

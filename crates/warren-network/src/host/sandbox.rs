@@ -3,12 +3,13 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use warren_core::network::{NetworkErrorKind, NetworkLimits, SecretName};
 use warren_core::{Attachment, NetworkError, NetworkPolicy, NetworkUsage, Owner, SandboxId};
 
-use super::{HostNetwork, NetworkState, lock};
+use super::{HostNetwork, NetworkState};
 use crate::book::{Guest, unix_ms};
 use crate::links;
 use crate::netlink::{NetlinkError, Protocol, Socket};
@@ -62,7 +63,7 @@ impl HostNetwork {
             }
             Err(error) => {
                 // Once: a number that is given back twice would be two sandboxes'.
-                let is_linked = lock(&self.shared.linked).contains_key(id);
+                let is_linked = self.shared.linked.lock().contains_key(id);
                 if is_linked {
                     drop(self.take_away(id))
                 } else {
@@ -79,9 +80,9 @@ impl HostNetwork {
         owner: &Owner,
         policy: &NetworkPolicy,
     ) -> Result<Attachment, NetworkError> {
-        let place = match lock(&self.shared.linked).get(id) {
+        let place = match self.shared.linked.lock().get(id) {
             Some(linked) => Some(linked.place),
-            None => lock(&self.shared.found).get(id).copied(),
+            None => self.shared.found.lock().get(id).copied(),
         };
         let Some(place) = place else {
             return Err(NetworkError::new(
@@ -90,17 +91,17 @@ impl HostNetwork {
             ));
         };
         let addresses = self.shared.introduce(id, owner, policy, place, None)?;
-        lock(&self.shared.found).remove(id);
+        self.shared.found.lock().remove(id);
         Ok(Attachment { namespace: None, addresses, env: self.shared.environment_of(policy) })
     }
 
     /// Closed at once; the link itself goes a little later.
     pub(super) fn take_away(&self, id: &SandboxId) -> Result<(), NetworkError> {
-        let linked = lock(&self.shared.linked).get(id).cloned();
+        let linked = self.shared.linked.lock().get(id).cloned();
         // Nobody changes its rules any more.
-        let _applied = linked.as_ref().map(|linked| lock(&linked.applied));
-        lock(&self.shared.linked).remove(id);
-        let found = lock(&self.shared.found).remove(id);
+        let _applied = linked.as_ref().map(|linked| linked.applied.lock());
+        self.shared.linked.lock().remove(id);
+        let found = self.shared.found.lock().remove(id);
         let Some(place) = linked.as_ref().map(|linked| linked.place).or(found) else { return Ok(()) };
         self.shared.book.leave(id);
         let closed = self.shared.table.remove(&place.link());
@@ -140,21 +141,21 @@ impl NetworkState {
         let guest = self.book.enter(Guest::new(id.clone(), owner.clone(), addresses.clone(), policies));
         let applied = Applied { limits: rules.limits, until_unix_ms: next_change(policies, now) };
         let linked = Linked { place, guest, applied: Mutex::new(applied) };
-        lock(&self.linked).insert(id.clone(), Arc::new(linked));
+        self.linked.lock().insert(id.clone(), Arc::new(linked));
         self.put(place, rules).map_err(|error| host(format!("open the link of sandbox {id}"), error))?;
         Ok(addresses)
     }
 
     /// Tightens, then tells the proxies, then relaxes.
     pub(super) fn change(&self, id: &SandboxId, policies: &[NetworkPolicy]) -> Result<(), NetworkError> {
-        let linked = lock(&self.linked).get(id).cloned();
+        let linked = self.linked.lock().get(id).cloned();
         let Some(linked) = linked else {
             return Err(NetworkError::new(
                 NetworkErrorKind::NotFound,
                 format!("find the link of sandbox {id}"),
             ));
         };
-        let mut applied = lock(&linked.applied);
+        let mut applied = linked.applied.lock();
         let now = unix_ms();
         let old = Arc::clone(&linked.guest.policies.borrow());
         let both: Arc<[NetworkPolicy]> = old.iter().chain(policies).cloned().collect();
@@ -178,19 +179,19 @@ impl NetworkState {
 
     /// Applies what has come to mean something else with time. Tells when that is next.
     pub(super) fn follow_time(&self, now_unix_ms: u64) -> Option<u64> {
-        let all: Vec<Arc<Linked>> = lock(&self.linked).values().cloned().collect();
+        let all: Vec<Arc<Linked>> = self.linked.lock().values().cloned().collect();
         all.iter().filter_map(|linked| self.follow(linked, now_unix_ms)).min()
     }
 
     fn follow(&self, linked: &Linked, now_unix_ms: u64) -> Option<u64> {
-        let mut applied = lock(&linked.applied);
+        let mut applied = linked.applied.lock();
         let until = applied.until_unix_ms?;
         if until > now_unix_ms {
             return Some(until);
         }
         let policies = Arc::clone(&linked.guest.policies.borrow());
         // One that was taken away meanwhile has no rules, and gets none.
-        let is_here = lock(&self.linked).get(&linked.guest.id).is_some_and(|here| here.place == linked.place);
+        let is_here = self.linked.lock().get(&linked.guest.id).is_some_and(|here| here.place == linked.place);
         if is_here && let Err(error) = self.put(linked.place, Rules::of(&policies, now_unix_ms)) {
             tracing::error!(sandbox.id = %linked.guest.id, %error, "what is over could not be closed");
             return Some(now_unix_ms + AGAIN_MS);
@@ -217,7 +218,7 @@ impl NetworkState {
     ) -> Result<(), NetworkError> {
         let failed = |error: io::Error| host(format!("limit the bandwidth of `{place}`"), error);
         if old.down_bytes_per_s != new.down_bytes_per_s {
-            let mut socket = lock(&self.socket);
+            let mut socket = self.socket.lock();
             let shaped = links::shape(&mut socket, &place.link(), new.down_bytes_per_s);
             shaped.map_err(|error| failed(error.into()))?;
         }
@@ -247,15 +248,15 @@ impl NetworkState {
     }
 
     fn namespace_of(&self, place: Place) -> io::Result<std::os::fd::OwnedFd> {
-        let mut socket = lock(&self.socket);
+        let mut socket = self.socket.lock();
         let number = links::find(&mut socket, place)?.and_then(|link| link.namespace);
         let found = number.and_then(|number| links::find_namespace(&mut socket, number));
         found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no process is in the sandbox's network"))
     }
 
     pub(super) fn usage(&self, id: &SandboxId) -> Option<NetworkUsage> {
-        let linked = lock(&self.linked).get(id).cloned()?;
-        let traffic = links::traffic(&mut lock(&self.socket), linked.place).ok().flatten()?;
+        let linked = self.linked.lock().get(id).cloned()?;
+        let traffic = links::traffic(&mut self.socket.lock(), linked.place).ok().flatten()?;
         let figures = &linked.guest.figures;
         // What the host's end sends, the sandbox receives.
         Some(NetworkUsage {

@@ -11,10 +11,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use warren_core::network::{NetworkEntry, NetworkMode};
 use warren_core::{NetworkObserver, NetworkPolicy, Networks, Owner, SandboxId};
 
@@ -136,6 +137,6 @@ struct Diary(Mutex<Vec<NetworkEntry>>);
 
 impl NetworkObserver for Diary {
     fn saw(&self, _: &SandboxId, entry: NetworkEntry) {
-        self.0.lock().unwrap().push(entry);
+        self.0.lock().push(entry);
     }
 }

@@ -3,8 +3,8 @@
 //! marks, so without it nothing is forwarded.
 
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use warren_core::network::Cidr;
 
@@ -43,7 +43,7 @@ impl Guard {
 
     /// Puts down what is missing.
     pub(crate) fn hold(&self) -> Result<(), NetlinkError> {
-        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut socket = self.socket.lock();
         for network in &self.networks {
             let how = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
             match socket.act(rule(libc::RTM_NEWRULE, how, *network, self.block)) {
@@ -58,7 +58,7 @@ impl Guard {
     }
 
     pub(crate) fn lift(&self) -> Result<(), NetlinkError> {
-        lift(&mut self.socket.lock().unwrap_or_else(PoisonError::into_inner), self.block)
+        lift(&mut self.socket.lock(), self.block)
     }
 }
 

@@ -1,8 +1,8 @@
 //! One block's table: claimed, filled, changed link by link, watched and taken away.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 use super::element::{self, Element, additions, removals};
@@ -274,7 +274,7 @@ impl Table {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use serde_norway::Value;
+use strsim::levenshtein;
 
 use super::error::{ConfigError, Origin};
 use super::sections::{KEYS, Key};
@@ -55,24 +56,9 @@ pub(super) fn nearest(path: &str) -> Option<&'static str> {
     let ranked = KEYS.iter().map(|key| {
         let name = key.path.split_once('.').map_or(key.path, |(_, name)| name);
         let last = path.rsplit('.').next().unwrap_or(path);
-        (distance(key.path, path).min(distance(name, last) + 1), key.path)
+        (levenshtein(key.path, path).min(levenshtein(name, last) + 1), key.path)
     });
     ranked.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= 4).map(|(_, path)| path)
-}
-
-/// How many letters must be added, taken away or replaced to make one of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

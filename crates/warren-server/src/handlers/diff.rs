@@ -1,9 +1,10 @@
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::header::CONTENT_TYPE;
+use parking_lot::Mutex;
 use warren_core::{Change, Differences};
 use warren_engine::Point;
 use warren_face::auth::Caller;
@@ -57,12 +58,12 @@ impl Tale {
 
     /// Says whether anybody still listens.
     fn change(&self, change: &Change) -> bool {
-        let mut telling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut telling = self.0.lock();
         telling.change(change).is_ok()
     }
 
     fn end(&self, end: Differences) -> io::Result<()> {
-        let mut telling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut telling = self.0.lock();
         let before = telling.before;
         if before != "," {
             telling.out.write_all(before.as_bytes())?;
@@ -92,7 +93,7 @@ mod tests {
 
     impl Write for Shared {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -108,7 +109,7 @@ mod tests {
             assert!(tale.change(&Change { path, before: None, after: None, text: None }));
         }
         tale.end(end).unwrap();
-        let text = text.lock().unwrap().clone();
+        let text = text.lock().clone();
         serde_json::from_slice(&text).unwrap()
     }
 

@@ -1,6 +1,7 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::Version;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -102,7 +103,7 @@ impl Usage {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Requests) -> T) -> T {
-        change(&mut self.0.requests.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.0.requests.lock())
     }
 }
 

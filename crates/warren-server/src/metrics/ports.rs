@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
+use parking_lot::Mutex;
 
 use super::text::Text;
 use super::times::Times;
@@ -25,7 +25,7 @@ pub(crate) struct OpenConnection(Arc<AtomicU64>);
 impl Ports {
     pub(crate) fn answered(&self, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).min(5);
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)[class].add(took);
+        self.requests.lock()[class].add(took);
     }
 
     /// A connection became something else than requests and answers.
@@ -35,7 +35,7 @@ impl Ports {
     }
 
     pub(super) fn write(&self, text: &mut Text) {
-        let requests = *self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let requests = *self.requests.lock();
         text.family(
             "warren_port_request_seconds",
             "histogram",

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use warren_core::SnapshotMethod;
 use warren_engine::{Taken, ToolResult};
 
@@ -30,14 +30,14 @@ impl Travel {
             SnapshotMethod::Copied => "copied",
             SnapshotMethod::Cloned => "cloned",
         };
-        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut snapshots = self.snapshots.lock();
         let (took, frozen) = snapshots.entry(method).or_default();
         took.add(taken.took);
         frozen.add(taken.frozen);
     }
 
     pub(crate) fn rolled_back(&self, took: Duration) {
-        self.rollbacks.lock().unwrap_or_else(PoisonError::into_inner).add(took);
+        self.rollbacks.lock().add(took);
     }
 
     pub(crate) fn forked(&self, count: usize) {
@@ -46,13 +46,13 @@ impl Travel {
 
     /// One of a tool that exists: it answered.
     pub(crate) fn called(&self, tool: &str, result: &ToolResult) {
-        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.lock();
         let times = tools.entry((tool.to_owned(), result.is_error)).or_default();
         times.add(Duration::from_millis(result.duration_ms));
     }
 
     pub(super) fn write(&self, text: &mut Text) {
-        let snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let snapshots = self.snapshots.lock().clone();
         let (took, frozen) = ("warren_snapshot_seconds", "warren_snapshot_frozen_seconds");
         text.family(took, "histogram", "Time to take a snapshot that was asked for.");
         for (method, (times, _)) in &snapshots {
@@ -62,12 +62,12 @@ impl Travel {
         for (method, (_, times)) in &snapshots {
             times.write(text, frozen, &format!(r#"method="{method}""#));
         }
-        let rollbacks = *self.rollbacks.lock().unwrap_or_else(PoisonError::into_inner);
+        let rollbacks = *self.rollbacks.lock();
         text.family("warren_rollback_seconds", "histogram", "Time to go back to another state.");
         rollbacks.write(text, "warren_rollback_seconds", "");
         let forks = self.forks.load(Ordering::Relaxed);
         text.counter("warren_forks_total", "Sandboxes made as forks.", forks);
-        let tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tools = self.tools.lock().clone();
         text.family("warren_tool_seconds", "histogram", "Time of a tool call.");
         for ((tool, failed), times) in &tools {
             times.write(text, "warren_tool_seconds", &format!(r#"tool="{tool}",failed="{failed}""#));

@@ -1,11 +1,12 @@
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// When something of a request's body last went on. A clone is the same body's.
@@ -18,13 +19,13 @@ impl Progress {
     }
 
     fn made(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.0.lock() = Instant::now();
     }
 
     /// Waits until nothing has gone on for so long.
     pub(super) async fn until_none_for(&self, patience: Duration) {
         loop {
-            let deadline = *self.0.lock().unwrap_or_else(PoisonError::into_inner) + patience;
+            let deadline = *self.0.lock() + patience;
             if deadline <= Instant::now() {
                 return;
             }

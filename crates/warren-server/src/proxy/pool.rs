@@ -2,11 +2,12 @@
 //! of them, whatever else is the same. A connection that waits does not keep the sandbox awake.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::body::Body;
 use hyper::client::conn::http1::SendRequest;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use warren_core::{Owner, SandboxId};
@@ -79,7 +80,7 @@ impl Pool {
     }
 
     fn visitor_of(&self, owner: &Owner) -> Option<OwnedSemaphorePermit> {
-        let mut visitors = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut visitors = self.visitors.lock();
         let permits = visitors.get(owner).and_then(Weak::upgrade).unwrap_or_else(|| {
             visitors.retain(|_, permits| permits.strong_count() > 0);
             let permits = Arc::new(Semaphore::new(self.most_visitors));
@@ -142,7 +143,7 @@ impl Pool {
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<SandboxId, Place>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock()
     }
 }
 

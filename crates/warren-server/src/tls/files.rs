@@ -1,8 +1,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -40,7 +41,7 @@ impl Files {
     }
 
     fn current(&self) -> Arc<CertifiedKey> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         if held.looked.elapsed() >= LOOK {
             held.looked = Instant::now();
             self.renew(&mut held);
@@ -117,7 +118,7 @@ mod tests {
         let files = Files::open(&cert, &key).unwrap();
         assert_eq!(files.current().cert, std::slice::from_ref(&first));
         let look = || {
-            let mut held = files.held.lock().unwrap();
+            let mut held = files.held.lock();
             held.changed = [None, None];
             files.renew(&mut held);
             held.certified.cert.clone()

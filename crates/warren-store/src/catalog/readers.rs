@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
 
+use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OpenFlags};
 use warren_core::catalog::CatalogError;
 
@@ -50,9 +50,8 @@ impl Readers {
 
     /// Waits while all are lent; `None` leaves it to the caller to open one more.
     fn take(&self) -> Option<Connection> {
-        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut pool =
-            self.freed.wait_while(pool, |pool| pool.lent == MOST).unwrap_or_else(PoisonError::into_inner);
+        let mut pool = self.pool.lock();
+        self.freed.wait_while(&mut pool, |pool| pool.lent == MOST);
         pool.lent += 1;
         pool.idle.pop()
     }
@@ -66,13 +65,13 @@ impl Readers {
 
     /// Closes what is idle; with nobody reading any more that is all.
     pub(super) fn close(&self) {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner).idle.clear();
+        self.pool.lock().idle.clear();
     }
 }
 
 impl Drop for Loan<'_> {
     fn drop(&mut self) {
-        let mut pool = self.readers.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = self.readers.pool.lock();
         pool.lent -= 1;
         pool.idle.extend(self.connection.take());
         self.readers.freed.notify_one();

@@ -6,11 +6,12 @@
 //! With one caller every change is a commit; with many, one commit (and one `fsync`) serves as many as were waiting.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rusqlite::Connection;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability};
 
@@ -92,7 +93,7 @@ impl Writer {
 
     fn take_turn(&self) -> MutexGuard<'_, Turn> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.turn.lock();
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         turn
     }
@@ -200,16 +201,16 @@ impl Turn {
 
 impl Fate {
     fn settle(&self, result: Result<(), Arc<rusqlite::Error>>) {
-        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        *self.result.lock() = Some(result);
         self.known.notify_all();
     }
 
     fn wait(&self) -> Result<(), JobError> {
-        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut result = self.result.lock();
         loop {
             match &*result {
                 Some(result) => return result.clone().map_err(JobError::Batch),
-                None => result = self.known.wait(result).unwrap_or_else(PoisonError::into_inner),
+                None => self.known.wait(&mut result),
             }
         }
     }

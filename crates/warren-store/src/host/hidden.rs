@@ -18,10 +18,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -118,7 +119,7 @@ impl Hider {
                 Ok(known.path(place))
             }
             _ => {
-                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+                let _turn = self.turn.lock();
                 match Finding::load(place, boot).filter(|known| known.stamp == stamp) {
                     Some(known) => Ok(known.path(place)),
                     None => Ok(look(place, machine, boot)?.path(place)),

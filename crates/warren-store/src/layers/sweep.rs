@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::fs::{Dir, FlockOperation, Mode, RenameFlags};
 use rustix::io::Errno;
 use warren_core::LayerError;
@@ -91,10 +92,8 @@ impl Reclaimer {
 
     /// Waits until nothing is left to remove. Says whether that is so.
     pub(super) fn settle(&self, patience: Duration) -> bool {
-        let queue = self.shared.lock();
         let working = |queue: &mut Queue| queue.busy || !queue.names.is_empty();
-        let waited = self.shared.changed.wait_timeout_while(queue, patience, working);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        !self.shared.changed.wait_while_for(&mut self.shared.lock(), working, patience).timed_out()
     }
 
     fn is_left_over(&self, name: &str) -> bool {
@@ -123,7 +122,7 @@ impl Drop for Reclaimer {
 
 impl ReclaimerState {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn run(&self) {
@@ -137,8 +136,8 @@ impl ReclaimerState {
 
     fn next(&self) -> Option<String> {
         let idle = |queue: &mut Queue| queue.names.is_empty() && !self.stop.load(Ordering::Relaxed);
-        let waited = self.changed.wait_while(self.lock(), idle);
-        let mut queue = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.lock();
+        self.changed.wait_while(&mut queue, idle);
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }

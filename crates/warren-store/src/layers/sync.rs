@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Condvar, Mutex};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use warren_core::{LayerError, LayerErrorKind, LayerId};
@@ -40,18 +40,18 @@ struct Layers {
 
 impl Durability {
     pub(super) fn forget(&self, id: &LayerId) {
-        let mut layers = lock(&self.layers);
+        let mut layers = self.layers.lock();
         layers.safe.remove(id);
         layers.doubtful.remove(id);
     }
 
     /// Takes part in the next round of writing that begins after this call.
     fn round(&self, disk: BorrowedFd<'_>) -> Result<(), Errno> {
-        let mut rounds = lock(&self.rounds);
+        let mut rounds = self.rounds.lock();
         let wanted = rounds.begun + 1;
         while rounds.done < wanted {
             if rounds.running {
-                rounds = self.changed.wait(rounds).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut rounds);
                 continue;
             }
             rounds.running = true;
@@ -59,7 +59,7 @@ impl Durability {
             let round = rounds.begun;
             drop(rounds);
             let written = rustix::io::retry_on_intr(|| rustix::fs::syncfs(disk));
-            rounds = lock(&self.rounds);
+            rounds = self.rounds.lock();
             rounds.running = false;
             rounds.done = round;
             if let Err(error) = written {
@@ -77,7 +77,7 @@ impl Durability {
 pub(super) fn sync(store: &LayerDirectory, ids: &[LayerId]) -> Result<(), LayerError> {
     let durability = &store.durability;
     let wanted: Vec<&LayerId> = {
-        let layers = lock(&durability.layers);
+        let layers = durability.layers.lock();
         if let Some(id) = ids.iter().find(|id| layers.doubtful.contains(id)) {
             let action = format!("the disk failed while {id} was written: take the snapshot again");
             return Err(LayerError::new(LayerErrorKind::Damaged, action));
@@ -91,7 +91,7 @@ pub(super) fn sync(store: &LayerDirectory, ids: &[LayerId]) -> Result<(), LayerE
         store.known(id)?;
     }
     if let Err(error) = durability.round(store.directory()) {
-        let mut layers = lock(&durability.layers);
+        let mut layers = durability.layers.lock();
         let unwritten: Vec<LayerId> =
             store.all_known().into_iter().filter(|id| !layers.safe.contains(id)).collect();
         layers.doubtful.extend(unwritten);
@@ -101,7 +101,7 @@ pub(super) fn sync(store: &LayerDirectory, ids: &[LayerId]) -> Result<(), LayerE
         names(store, id).map_err(failed(format!("write {id} to the disk")))?;
     }
     rustix::fs::fsync(&store.directory).map_err(failed("write the names of layers to the disk"))?;
-    lock(&durability.layers).safe.extend(wanted.into_iter().cloned());
+    durability.layers.lock().safe.extend(wanted.into_iter().cloned());
     Ok(())
 }
 
@@ -112,10 +112,6 @@ fn names(store: &LayerDirectory, id: &LayerId) -> Result<(), Errno> {
     let manifest = rustix::fs::openat(&directory, manifest::FILE_NAME, flags, Mode::empty())?;
     rustix::fs::fsync(manifest)?;
     rustix::fs::fsync(directory)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ fn those_who_wait_share_a_round_and_never_join_one_under_way() {
     let durability = Durability::default();
     let disk = File::open("/var/tmp").unwrap();
     {
-        let mut rounds = lock(&durability.rounds);
+        let mut rounds = durability.rounds.lock();
         (rounds.running, rounds.begun) = (true, 1);
     }
     let callers = AtomicUsize::new(0);
@@ -25,7 +25,7 @@ fn those_who_wait_share_a_round_and_never_join_one_under_way() {
             scope.spawn(|| {
                 callers.fetch_add(1, Ordering::Relaxed);
                 durability.round(disk.as_fd()).unwrap();
-                assert!(lock(&durability.rounds).done >= 2, "the first began before the call");
+                assert!(durability.rounds.lock().done >= 2, "the first began before the call");
             });
         }
         while callers.load(Ordering::Relaxed) < 16 {
@@ -33,13 +33,13 @@ fn those_who_wait_share_a_round_and_never_join_one_under_way() {
         }
         // The last of them has begun to call, and not yet to wait.
         thread::sleep(Duration::from_millis(300));
-        let mut rounds = lock(&durability.rounds);
+        let mut rounds = durability.rounds.lock();
         assert_eq!(rounds.begun, 1);
         (rounds.running, rounds.done) = (false, 1);
         drop(rounds);
         durability.changed.notify_all();
     });
-    let begun = lock(&durability.rounds).begun;
+    let begun = durability.rounds.lock().begun;
     assert!((2..8).contains(&begun), "{begun} rounds for 16 callers");
 }
 

@@ -6,8 +6,9 @@ mod snapshots;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_core::catalog::{
     CatalogError, CatalogErrorKind, ChangeSession, Durability, EventLog, Idempotency, InsertError,
     KeyCatalog, NewRecords, SandboxCatalog, SandboxFilter, SessionCatalog, SessionFilter, UpdateSessionError,
@@ -81,34 +82,34 @@ impl MemoryCatalog {
 
     /// The next call of any method fails and changes nothing. Asked for twice, two calls fail.
     pub fn fail_next(&self, kind: CatalogErrorKind) {
-        locked(&self.faults).push_back(Fault { method: None, kind });
+        self.faults.lock().push_back(Fault { method: None, kind });
     }
 
     /// The next call of this method fails and changes nothing.
     pub fn fail_next_call(&self, method: &'static str, kind: CatalogErrorKind) {
-        locked(&self.faults).push_back(Fault { method: Some(method), kind });
+        self.faults.lock().push_back(Fault { method: Some(method), kind });
     }
 
     /// Calls that were to fail and have not been made no longer are.
     pub fn forgive(&self) {
-        locked(&self.faults).clear();
+        self.faults.lock().clear();
     }
 
     /// Called with the method's name before each call, on its thread: it may wait.
     pub fn before_each(&self, hook: impl Fn(&'static str) + Send + Sync + 'static) {
-        *locked(&self.before) = Some(Arc::new(hook));
+        *self.before.lock() = Some(Arc::new(hook));
     }
 
     /// A thread for which this says yes gets no further than the door, for ever: it belongs to a process that has ended.
     pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
-        *locked(&self.bar) = Some(Arc::new(barred));
+        *self.bar.lock() = Some(Arc::new(barred));
     }
 
     /// The records, for threads of living processes. Looked at with the records in hand, so that nothing slips through.
     fn admit(&self) -> MutexGuard<'_, Records> {
-        let bar = locked(&self.bar).clone();
+        let bar = self.bar.lock().clone();
         loop {
-            let records = locked(&self.records);
+            let records = self.records.lock();
             if !bar.as_ref().is_some_and(|barred| barred()) {
                 return records;
             }
@@ -118,11 +119,11 @@ impl MemoryCatalog {
     }
 
     fn enter(&self, method: &'static str) -> Result<MutexGuard<'_, Records>, CatalogError> {
-        let before = locked(&self.before).clone();
+        let before = self.before.lock().clone();
         if let Some(before) = before {
             before(method);
         }
-        let mut faults = locked(&self.faults);
+        let mut faults = self.faults.lock();
         let meant = |fault: &Fault| fault.method.is_none_or(|name| name == method);
         if let Some(fault) = faults.iter().position(meant).and_then(|index| faults.remove(index)) {
             return Err(CatalogError::new(fault.kind, format!("{method}, which was told to fail")));
@@ -473,8 +474,4 @@ fn part<'a, T: Clone + 'a>(
 
 fn failure(kind: CatalogErrorKind, what: &dyn fmt::Display) -> CatalogError {
     CatalogError::new(kind, format!("{kind:?}: {what}"))
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,7 @@
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::MutexGuard;
 use rustix::event::{PollFd, PollFlags, poll};
 use warren_wire::guest::{CHUNK, Control, Exit, FrameKind, Reply};
 
@@ -76,14 +77,15 @@ fn next_output(guest: &Guest, connection: u64, process: u64, position: u64) -> R
             return Ok(news);
         }
         let due = process.due();
-        drop(rest(guest, state, due));
+        rest(guest, state, due);
     }
 }
 
-fn rest<'a>(guest: &'a Guest, state: MutexGuard<'a, State>, due: Option<Instant>) -> MutexGuard<'a, State> {
-    let Some(due) = due else { return guest.changed.wait(state).unwrap_or_else(PoisonError::into_inner) };
-    let span = due.saturating_duration_since(Instant::now());
-    guest.changed.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner).0
+fn rest(guest: &Guest, mut state: MutexGuard<'_, State>, due: Option<Instant>) {
+    match due {
+        Some(due) => drop(guest.changed.wait_until(&mut state, due)),
+        None => guest.changed.wait(&mut state),
+    }
 }
 
 /// Hears the other end in a thread of its own, so that output flows while nothing arrives.

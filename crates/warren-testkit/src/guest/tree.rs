@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use warren_wire::guest::{
     Attribute, ByteString, EntryKind, Failure, FailureCode, FileEntry, WatchKind, WriteMode,
 };
@@ -240,11 +240,11 @@ impl Tree {
     }
 
     fn attributes(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<Attribute>>> {
-        self.attributes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.attributes.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 }
 

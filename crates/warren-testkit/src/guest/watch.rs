@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use warren_wire::guest::{ByteString, EntryKind, FailureCode, FrameKind, Reply, WatchEvent, WatchKind};
 
 use super::calls::refuse;
@@ -50,11 +50,11 @@ impl Log {
     /// Waits a little while for more than so many.
     fn wait(&self, seen: usize) {
         let none = |changes: &mut Vec<Change>| changes.len() <= seen;
-        drop(self.grown.wait_timeout_while(self.lock(), LOOK_EVERY, none));
+        self.grown.wait_while_for(&mut self.lock(), none, LOOK_EVERY);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Change>> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changes.lock()
     }
 }
 
@@ -137,6 +137,6 @@ impl Watching<'_> {
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.told.lock()
     }
 }

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use warren_core::{DiskSpace, IsolationError, IsolationErrorKind, MountRefusal, MountSource};
 
 /// The machine around a fake backend: a disk with as much room as a test says, and directories that may be mounted.
@@ -17,21 +17,22 @@ impl Host {
     }
 
     pub(super) fn set_free(&self, free_bytes: Option<u64>) {
-        *lock(&self.space) = free_bytes.map(with_free);
+        *self.space.lock() = free_bytes.map(with_free);
     }
 
     pub(super) fn allow(&self, directories: Vec<PathBuf>) {
         let real = directories.into_iter().filter_map(|directory| directory.canonicalize().ok());
-        *lock(&self.allowed) = real.collect();
+        *self.allowed.lock() = real.collect();
     }
 
     pub(super) fn space(&self) -> Result<DiskSpace, IsolationError> {
-        lock(&self.space)
+        self.space
+            .lock()
             .ok_or_else(|| IsolationError::new(IsolationErrorKind::Host, "the disk does not answer"))
     }
 
     pub(super) fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
-        let allowed = lock(&self.allowed);
+        let allowed = self.allowed.lock();
         match asked.canonicalize() {
             Ok(real) if allowed.iter().any(|root| real.starts_with(root)) => {
                 Ok(MountSource { is_directory: real.is_dir(), path: real })
@@ -44,8 +45,4 @@ impl Host {
 
 fn with_free(free_bytes: u64) -> DiskSpace {
     DiskSpace { free_bytes, total_bytes: 200 << 30, free_inodes: 10_000_000 }
-}
-
-fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
 }

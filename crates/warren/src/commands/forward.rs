@@ -3,11 +3,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
+use parking_lot::Mutex;
 use warren_core::SandboxId;
 use warren_wire::client::{Client, ClientError};
 
@@ -145,7 +146,7 @@ impl Shared {
 
     fn tell(&self, port: u16, error: &ClientError) {
         let text = format!("port {port}: {error}");
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         if told.insert(text.clone()) {
             ui::complain(&text);
         }

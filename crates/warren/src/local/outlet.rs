@@ -1,9 +1,10 @@
 //! The network of a sandbox that no server looks after: made for one command, and gone with it.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use warren_core::network::Protocol;
 use warren_core::{
     CreateRequest, NetworkEntry, NetworkErrorKind, NetworkMode, NetworkObserver, NetworkPolicy,
@@ -127,7 +128,7 @@ impl Outlet {
 
     /// The smallest policy for what was reached, if that was asked for.
     pub(crate) fn learned(&self) -> Option<String> {
-        let reached = self.watcher.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let reached = self.watcher.reached.lock();
         if self.mode() != NetworkMode::Learn || reached.is_empty() {
             return None;
         }
@@ -179,7 +180,7 @@ impl Watcher {
         }
         let port = Some(entry.port).filter(|port| *port != 0);
         let address = address.as_deref().filter(|_| entry.host.is_none());
-        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reached = self.reached.lock();
         if reached.len() < MOST_REMEMBERED {
             reached.insert(destination(entry.host.as_deref(), address, port));
         }

@@ -1,7 +1,8 @@
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use warren_wire::guest::{
     CallSender, Connection, Control, FrameKind, Reader, Reply, Request, Start, Stdin, TerminalSize,
     parse_reply,

@@ -1,6 +1,7 @@
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use warren_core::ErrorCode;
 use warren_wire::api::{
     ExitCause as WireCause, Signal, StartProcess, StreamAttach, StreamCommand, StreamNotice, StreamOpening,
@@ -61,14 +62,14 @@ struct Line {
 
 impl Line {
     fn set(&self, writer: Option<ProcessWriter>) {
-        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = writer;
+        *self.writer.lock() = writer;
         self.changed.notify_all();
     }
 
     /// Does it on the connection of the moment, and once more on the next one if this one is lost.
     fn send(&self, send: impl Fn(&ProcessWriter) -> Result<(), ClientError>) -> Result<(), CliError> {
         let until = Instant::now() + PATIENCE;
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         loop {
             if let Some(there) = writer.as_ref()
                 && send(there).is_ok()
@@ -80,8 +81,7 @@ impl Line {
             if left.is_zero() {
                 return Err(CliError::new(ClientError::Ended));
             }
-            let waited = self.changed.wait_timeout(writer, left).unwrap_or_else(PoisonError::into_inner);
-            writer = waited.0;
+            self.changed.wait_for(&mut writer, left);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Forks that this command made for itself, and removes whatever becomes of it.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -59,7 +60,7 @@ impl Forks {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -126,7 +127,7 @@ mod tests {
     fn recording() -> (Arc<Mutex<Vec<String>>>, Forks) {
         let removed: Arc<Mutex<Vec<String>>> = Arc::default();
         let list = Arc::clone(&removed);
-        (removed, Forks::new(move |id| list.lock().unwrap().push(id.to_owned())))
+        (removed, Forks::new(move |id| list.lock().push(id.to_owned())))
     }
 
     #[test]
@@ -134,7 +135,7 @@ mod tests {
         let (removed, forks) = recording();
         drop(forks.keep("a".to_owned()).unwrap());
         forks.interrupt();
-        assert_eq!(*removed.lock().unwrap(), ["a"]);
+        assert_eq!(*removed.lock(), ["a"]);
     }
 
     #[test]
@@ -144,7 +145,7 @@ mod tests {
         forks.interrupt();
         drop(fork);
         assert!(forks.keep("late".to_owned()).is_err());
-        assert_eq!(*removed.lock().unwrap(), ["a", "late"]);
+        assert_eq!(*removed.lock(), ["a", "late"]);
     }
 
     #[test]
@@ -152,13 +153,13 @@ mod tests {
         let (removed, _) = recording();
         let list = Arc::clone(&removed);
         let failed: Result<(), CliError> = with_forks(
-            move |id| list.lock().unwrap().push(id.to_owned()),
+            move |id| list.lock().push(id.to_owned()),
             |forks| {
                 let _fork = forks.keep("a".to_owned())?;
                 Err(CliError::new("no"))
             },
         );
         assert!(failed.is_err());
-        assert_eq!(*removed.lock().unwrap(), ["a"]);
+        assert_eq!(*removed.lock(), ["a"]);
     }
 }

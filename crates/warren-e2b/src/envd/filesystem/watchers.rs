@@ -2,8 +2,9 @@
 //! it is asked for; asking also fetches what has happened until that moment. A watcher ends with its sandbox, or when it is told to.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use data_encoding::HEXLOWER;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 use warren_core::SandboxId;
 use warren_engine::{EngineError, Watch};
@@ -68,7 +69,7 @@ impl Watchers {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, HashMap<String, Watcher>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -110,7 +111,7 @@ pub(super) async fn create(
     let root = place(visitor, &request.path)?;
     let watched = Watched { visitor: visitor.clone(), root, describe: request.include_entry };
     let watch = watched.begin(request.recursive).await?;
-    let watcher_id: String = visitor.state.random.bits().iter().map(|byte| format!("{byte:02x}")).collect();
+    let watcher_id = HEXLOWER.encode(&visitor.state.random.bits());
     let (asks, asked) = mpsc::channel(1);
     let (state, sandbox) = (visitor.state.clone(), visitor.sandbox.id().clone());
     if !state.watchers.put(&sandbox, &watcher_id, Watcher { watched, asks }) {

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use warren_core::Owner;
 
 use crate::EngineError;
@@ -36,7 +37,7 @@ impl Hoard {
         if bytes <= FREE {
             return Ok(None);
         }
-        let mut taken = locked(&self.0);
+        let mut taken = self.0.lock();
         let own = taken.owners.get(owner).copied().unwrap_or(0);
         if own + bytes > EACH_OWNER || taken.all + bytes > ALL {
             return Err(EngineError::MaxKeptOutput { each_owner_mib: EACH_OWNER >> 20 });
@@ -49,7 +50,7 @@ impl Hoard {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        let mut taken = locked(&self.taken);
+        let mut taken = self.taken.lock();
         taken.all -= self.bytes;
         if let Some(own) = taken.owners.get_mut(&self.owner) {
             *own -= self.bytes;
@@ -58,10 +59,6 @@ impl Drop for Room {
             }
         }
     }
-}
-
-fn locked(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
-    taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -81,6 +78,6 @@ mod tests {
         assert!(other.is_some(), "another owner finds room");
         drop((held, other));
         assert!(hoard.room(&mallory, EACH_OWNER).unwrap().is_some(), "and all of it is given back");
-        assert_eq!(locked(&hoard.0).all, 0);
+        assert_eq!(hoard.0.lock().all, 0);
     }
 }

@@ -1,9 +1,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, SOA, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinHandle;
@@ -56,11 +57,11 @@ impl Fake {
     }
 
     pub(super) fn asked(&self) -> Vec<(Carrier, Message)> {
-        self.asked.messages.lock().unwrap().clone()
+        self.asked.messages.lock().clone()
     }
 
     pub(super) fn last_from(&self) -> Option<SocketAddr> {
-        *self.asked.from.lock().unwrap()
+        *self.asked.from.lock()
     }
 
     /// The questions it got, each as `name TYPE`.
@@ -78,7 +79,7 @@ impl Drop for Fake {
 
 /// No more than any test looks at: what it costs to remember is not to be measured.
 fn remember<T>(list: &Mutex<Vec<T>>, one: T) {
-    let mut list = list.lock().unwrap();
+    let mut list = list.lock();
     if list.len() < 1000 {
         list.push(one);
     }
@@ -90,7 +91,7 @@ async fn answer_packets(socket: UdpSocket, answer: Arc<Answerer>, asked: Arc<Ask
         let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
         let request = Message::from_vec(&buffer[..length]).unwrap();
         remember(&asked.messages, (Carrier::Packet, request.clone()));
-        *asked.from.lock().unwrap() = Some(from);
+        *asked.from.lock() = Some(from);
         for packet in answer(&request, Carrier::Packet) {
             socket.send_to(&packet, from).await.unwrap();
         }
@@ -247,7 +248,7 @@ impl World {
         let shown = |entry: &NetworkEntry| {
             format!("{:?} {} {}", entry.verdict, entry.host.as_deref().unwrap_or("-"), entry.rule)
         };
-        self.entries.0.lock().unwrap().iter().map(shown).collect()
+        self.entries.0.lock().iter().map(shown).collect()
     }
 }
 

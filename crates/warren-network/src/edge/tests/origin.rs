@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::server::ResolvesServerCert;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -80,7 +81,7 @@ impl Origin {
     }
 
     pub(super) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 
     pub(super) fn last(&self) -> Seen {
@@ -127,7 +128,7 @@ async fn spelled(stream: &mut TlsStream<TcpStream>, seen: &Mutex<Vec<Seen>>) {
         }
     }
     let (version, headers) = (Version::HTTP_11, HeaderMap::new());
-    seen.lock().unwrap().push(Seen { line: String::new(), version, headers, body: head.freeze() });
+    seen.lock().push(Seen { line: String::new(), version, headers, body: head.freeze() });
     let answer = b"HTTP/1.1 200 OK\r\nx-told: 1\r\nX-ToLd-Too: 2\r\ncontent-length: 0\r\n\r\n";
     stream.write_all(answer).await.unwrap();
     stream.shutdown().await.unwrap();
@@ -141,7 +142,7 @@ async fn answer(mut request: Request<Incoming>, seen: Arc<Mutex<Vec<Seen>>>) -> 
     let body = body.collect().await?.to_bytes();
     let line = format!("{} {}", parts.method, parts.uri);
     let headers = parts.headers;
-    seen.lock().unwrap().push(Seen { line, version: parts.version, headers: headers.clone(), body });
+    seen.lock().push(Seen { line, version: parts.version, headers: headers.clone(), body });
     let path = parts.uri.path();
     if let Some(upgrade) = upgrade.filter(|_| path == "/socket") {
         return Ok(socket(upgrade, &headers));

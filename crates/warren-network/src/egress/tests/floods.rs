@@ -96,7 +96,7 @@ async fn connections_come_no_faster_than_allowed() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     exchange(&mut stage.connect(&guest, server.address).await, b"x", 1).await;
     let denials = || -> Vec<u32> {
-        let heard = stage.heard.0.lock().unwrap();
+        let heard = stage.heard.0.lock();
         let denied = heard.iter().filter(|entry| entry.verdict == NetworkVerdict::Denied);
         denied.map(|entry| entry.count).collect()
     };

@@ -41,7 +41,7 @@ impl Heard {
     fn wait_for(&self, is_meant: impl Fn(&NetworkEntry) -> bool) -> NetworkEntry {
         let patience = std::time::Instant::now() + PATIENCE;
         loop {
-            let heard = self.0.lock().unwrap().clone();
+            let heard = self.0.lock().clone();
             if let Some(entry) = heard.iter().find(|entry| is_meant(entry)) {
                 return entry.clone();
             }
@@ -95,7 +95,7 @@ fn a_program_is_told_why_and_is_told_of() {
             let entry = heard.wait_for(|entry| entry.host.as_deref() == Some(&host));
             entry.process.as_deref() == Some("bash")
         });
-        assert!(named, "{:?}", heard.0.lock().unwrap());
+        assert!(named, "{:?}", heard.0.lock());
         network.detach(&id).unwrap();
     });
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 
+use data_encoding::HEXLOWER;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use sha1::{Digest as _, Sha1};
@@ -27,7 +28,7 @@ pub(super) fn blob_id(content: &mut dyn Read, length: u64) -> io::Result<String>
             Err(error) => return Err(error),
         }
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(HEXLOWER.encode(&hash.finalize()))
 }
 
 /// A path as git writes it: as it is, or quoted like a string of C if it holds anything unusual.
