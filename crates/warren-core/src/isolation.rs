@@ -82,7 +82,8 @@ pub trait Isolation: Send + Sync {
     fn halt(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
     /// Ends every process and gives back all that the sandbox held. When it returns, the sandbox's processes are
-    /// doomed and its id is free; what takes time goes on in the background (see [`Isolation::settle`]).
+    /// doomed and it is no longer listed; what takes time goes on in the background. Its id is free once that is done (see
+    /// [`Isolation::settle`]).
     /// A sandbox of which only parts exist is destroyed like any other; one that is gone is not found.
     fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
@@ -150,7 +151,8 @@ pub trait Layered: Send + Sync {
     /// at rest only while the sandbox is frozen or halted.
     fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
-    /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent.
+    /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent. Of one that runs it is
+    /// [`IsolationErrorKind::Invalid`].
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError>;
 }
 

@@ -277,12 +277,16 @@ pub(super) fn writable(shared: &Shared, id: &SandboxId) -> Result<OwnedFd, Isola
 
 /// Empties the writable layers of a sandbox at rest.
 pub(super) fn clear(shared: &Shared, id: &SandboxId) -> Result<(), IsolationError> {
-    with_record(shared, id, "clear", |record| {
+    let cleared = with_record(shared, id, "clear", |record| {
         if record.is_alive() {
-            return Err(io::Error::other("it is running"));
+            return Ok(false);
         }
         let directory = shared.data.sandbox(id);
         let view = quota::view(&directory, record.quota).map_err(io::Error::other)?;
-        layers::empty(view.as_fd())
-    })
+        layers::empty(view.as_fd()).map(|()| true)
+    })?;
+    if cleared {
+        return Ok(());
+    }
+    Err(IsolationError::new(IsolationErrorKind::Invalid, format!("clear {id}, which is running")))
 }

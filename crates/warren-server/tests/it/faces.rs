@@ -50,7 +50,7 @@ impl Objects {
             token: "0".repeat(64),
             template: "nobodys".to_owned(),
             build: "00000000-0000-4000-8000-000000000000".to_owned(),
-            alias: "nobodys-name".to_owned(),
+            alias: "unheard-of".to_owned(),
             chat: CHAT.replace("0b5a", "ffff"),
         }
     }

@@ -51,6 +51,7 @@ fn an_id_is_used_once_and_free_after_the_end(rig: &mut dyn Rig) {
     }
     assert_answers(rig.backend(), &request.id);
     rig.backend().destroy(&request.id).expect("destroy");
+    assert!(rig.backend().settle(PATIENCE));
     create(rig, &request);
     assert_answers(rig.backend(), &request.id);
 }

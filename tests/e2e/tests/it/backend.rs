@@ -70,20 +70,6 @@ fn usage_figures_are_plausible() {
 }
 
 #[test]
-fn an_id_is_used_once() {
-    let env = TestEnv::new();
-    let backend = env.backend();
-    let request = backend.request(SandboxSpec::new(TemplateName::host()), OwnerBond::DiesWithOwner);
-    backend.port().create(request.clone()).unwrap();
-    let again = backend.port().create(request.clone()).unwrap_err();
-    assert_eq!(again.kind, IsolationErrorKind::AlreadyExists);
-    assert_eq!(backend.exec(&request.id, ["echo", "unharmed"]).line(), "unharmed");
-    backend.destroy(&request.id);
-    backend.port().create(request.clone()).unwrap();
-    backend.destroy(&request.id);
-}
-
-#[test]
 fn what_a_failed_create_made_is_gone() {
     let env = TestEnv::new();
     let backend = env.backend();

@@ -30,31 +30,6 @@ fn a_crash_at_any_step_is_reclaimed_by_the_next_start() {
     }
 }
 
-/// The same with a sandbox that outlives its maker: once its record is written it lives, before
-/// that it never was.
-#[test]
-fn a_crash_while_a_kept_sandbox_is_made_leaves_it_whole_or_not_at_all() {
-    for point in CrashPoint::ALL {
-        if !point.name().starts_with("create.") {
-            continue;
-        }
-        let env = TestEnv::new();
-        let mut command = env.command(["run", "--keep", "--", "true"]);
-        let output = command.env("WARREN_CRASH_AT", point.name()).output().unwrap();
-        let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
-        assert_eq!(signal, Some(SIGKILL), "{}: {output:?}", point.name());
-        env.run(["true"]).ok();
-        let listed = env.warren(["ls", "--json"]).ok().json();
-        let listed = listed.as_array().unwrap();
-        assert_eq!(listed.len(), usize::from(point == CrashPoint::CreateRecord), "{}", point.name());
-        for sandbox in listed {
-            let id = sandbox["id"].as_str().unwrap();
-            assert_eq!(env.exec(id, ["echo", "alive"]).ok().line(), "alive");
-            env.remove(id).ok();
-        }
-    }
-}
-
 /// Removal is done in steps as well.
 #[test]
 fn a_crash_while_a_kept_sandbox_is_removed_is_finished_by_the_next_start() {

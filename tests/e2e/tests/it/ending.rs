@@ -72,19 +72,6 @@ fn check_50_a_sandbox_that_makes_files_while_it_is_removed_ends() {
     ends_in_time(&backend, &id);
 }
 
-#[test]
-fn destroy_is_final_and_asking_again_says_so() {
-    let env = TestEnv::new();
-    let backend = env.backend();
-    let id = backend.sandbox();
-    backend.destroy(&id);
-    let again = backend.port().destroy(&id).unwrap_err();
-    assert_eq!(again.kind, warren_core::IsolationErrorKind::NotFound);
-    assert!(backend.port().dial(&id).is_err());
-    assert!(backend.port().freeze(&id).is_err());
-    assert!(backend.port().usage(&id).is_err());
-}
-
 /// A machine that goes down sends this signal to every process.
 #[test]
 fn the_machine_s_signal_ends_a_sandbox_and_one_from_inside_does_not() {

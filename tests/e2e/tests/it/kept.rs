@@ -121,49 +121,6 @@ fn limits_hold_again_after_a_resume() {
 }
 
 #[test]
-fn a_sandbox_that_died_is_started_again_without_a_halt() {
-    let env = TestEnv::new();
-    let backend = env.backend();
-    let id = backend.create(root_spec(), OwnerBond::Outlives);
-    backend.exec(&id, ["sh", "-c", "echo work > /root/file"]);
-    let watched = backend.port().watch(&id).unwrap();
-    let running = resume_request(&backend, &id, root_spec());
-    assert_eq!(backend.port().create(running).unwrap_err().kind, IsolationErrorKind::AlreadyExists);
-    backend.kill_first_process(&id);
-    assert!(has_ended(&watched, Duration::from_secs(60)));
-    assert!(!backend.port().list().unwrap()[0].alive);
-    resume(&backend, &id, root_spec());
-    assert_eq!(backend.exec(&id, ["cat", "/root/file"]).line(), "work");
-    backend.destroy(&id);
-    let gone = resume_request(&backend, &id, root_spec());
-    assert_eq!(backend.port().create(gone).unwrap_err().kind, IsolationErrorKind::NotFound);
-    assert_eq!(backend.port().halt(&id).unwrap_err().kind, IsolationErrorKind::NotFound);
-    assert!(backend.port().watch(&id).is_err());
-}
-
-#[test]
-fn another_process_finds_halts_and_resumes_it() {
-    let env = TestEnv::new();
-    let id = {
-        let first = env.backend();
-        let id = first.create(root_spec(), OwnerBond::Outlives);
-        first.exec(&id, ["sh", "-c", "echo work > /root/file"]);
-        id
-    };
-    let second = env.backend();
-    assert_eq!(second.exec(&id, ["cat", "/root/file"]).line(), "work");
-    let watched = second.port().watch(&id).unwrap();
-    second.port().halt(&id).unwrap();
-    assert!(has_ended(&watched, Duration::ZERO));
-    drop(second);
-    let third = env.backend();
-    third.port().settle(Duration::from_secs(60));
-    resume(&third, &id, root_spec());
-    assert_eq!(third.exec(&id, ["cat", "/root/file"]).line(), "work");
-    third.destroy(&id);
-}
-
-#[test]
 fn a_resume_that_fails_leaves_files_and_nothing_else() {
     let env = TestEnv::new();
     let backend = env.backend();
