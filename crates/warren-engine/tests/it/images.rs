@@ -263,14 +263,11 @@ async fn remains(world: &World, engine: &Engine) -> (SnapshotId, SnapshotId, San
     let own = engine.of(&owner()).sandbox(&id).history().take(take).await.unwrap().snapshot.id;
     world.catalog.fail_next_call("insert_image", CatalogErrorKind::Full);
     images.capture(&id, Some(named("lost"))).await.unwrap_err();
-    begin(engine, "app", recipe(vec![run("sleep 1000")])).await.unwrap();
-    let mut building = None;
-    eventually("it has a sandbox", async || {
-        let all = world.catalog.unfinished_sandboxes(world.catalog.node()).unwrap();
-        building = all.into_iter().find(|record| record.build.is_some()).map(|record| record.id);
-        building.is_some()
-    })
-    .await;
+    let build = begin(engine, "app", recipe(vec![run("sleep 1000")])).await.unwrap();
+    let step = "[1/1] RUN sleep 1000".to_owned();
+    eventually("its step runs", async || messages(engine, &build).contains(&step)).await;
+    let all = world.catalog.unfinished_sandboxes(world.catalog.node()).unwrap();
+    let building = all.into_iter().find(|record| record.build.is_some()).map(|record| record.id);
     (kept, own, building.unwrap())
 }
 
