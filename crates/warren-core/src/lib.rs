@@ -34,6 +34,7 @@ mod session;
 mod snapshot;
 mod spec;
 mod templates;
+mod traffic;
 mod unique;
 mod world;
 
@@ -82,12 +83,13 @@ pub use port::{PortRecord, PortSettings};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
 pub use root::{Root, RootKind, RootState, RootTree, Shown};
 pub use run::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals, can_run, record_run};
-pub use sandbox::{OnExpiry, Paused, PausedBy, SandboxKind, SandboxRecord};
+pub use sandbox::{OnExpiry, PauseKeeps, Paused, PausedBy, SandboxKind, SandboxRecord};
 pub use session::{
     Provision, SessionRecord, SessionRequest, SessionState, SessionVerdict, Timeouts, decide_session,
 };
 pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
 pub use spec::{Mount, MountAccess, Profile, SandboxSpec, SpecError, check_labels};
 pub use templates::{TemplateError, TemplateErrorKind, TemplateInfo, Templates};
+pub use traffic::{Traffic, Wake};
 pub use unique::{BuildId, KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

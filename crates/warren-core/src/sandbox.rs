@@ -12,6 +12,7 @@ use crate::owner::Owner;
 use crate::session::Timeouts;
 use crate::snapshot::History;
 use crate::spec::SandboxSpec;
+use crate::traffic::Traffic;
 use crate::unique::BuildId;
 use crate::world::Deadline;
 
@@ -51,6 +52,11 @@ pub struct SandboxRecord {
     /// Its own addresses. Empty without a link to the world.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
+    #[serde(default)]
+    pub traffic: Traffic,
+    /// What a pause keeps that its owner may ask for when its time is over.
+    #[serde(default)]
+    pub pause_keeps: PauseKeeps,
     /// The commands that run in it from its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<StartCommands>,
@@ -101,6 +107,27 @@ pub enum OnExpiry {
     Delete,
     /// Its processes are frozen, as if somebody had paused it. Where that cannot be, as `keep`.
     Pause,
+}
+
+/// What of a sandbox stays when it is paused because its time is over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseKeeps {
+    /// Its processes are frozen.
+    #[default]
+    Memory,
+    /// Its processes end: the pause is a cold one.
+    Files,
+}
+
+impl PauseKeeps {
+    /// What is to become of a sandbox that is to be paused in this way.
+    pub fn on_expiry(self) -> OnExpiry {
+        match self {
+            Self::Memory => OnExpiry::Pause,
+            Self::Files => OnExpiry::Keep,
+        }
+    }
 }
 
 /// What a sandbox is for: a template and defaults under one name.

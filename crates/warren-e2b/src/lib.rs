@@ -51,10 +51,8 @@ mod tokens;
 #[cfg(feature = "face")]
 mod traits;
 #[cfg(feature = "face")]
-pub mod wake;
+mod wake;
 #[cfg(feature = "face")]
-mod woken;
-
 #[cfg(feature = "face")]
 pub use envd::Envd;
 #[cfg(feature = "face")]
@@ -70,7 +68,7 @@ pub use tables::{control_routes, envd_routes};
 #[cfg(feature = "face")]
 pub use tokens::is_traffic_token;
 #[cfg(feature = "face")]
-pub use traits::{Traffic, Traits};
+pub use traits::Traits;
 
 /// The version of the in-sandbox protocol that is spoken.
 pub const ENVD_VERSION: &str = "0.6.13";

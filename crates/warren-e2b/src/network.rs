@@ -7,7 +7,7 @@ mod rules;
 use axum::extract::State;
 use http::{HeaderValue, StatusCode};
 use serde_json::Value;
-use warren_core::{NetworkPolicy, Owner, SandboxRecord};
+use warren_core::{NetworkPolicy, Owner, SandboxRecord, Traffic};
 use warren_engine::Patch;
 use warren_face::auth::Caller;
 
@@ -19,7 +19,7 @@ use crate::rest::{EgressProxy, NetworkConfig, NetworkUpdate};
 use crate::shown::find;
 use crate::state::BY;
 use crate::state::E2b;
-use crate::traits::{Traffic, Traits};
+use crate::traits::Traits;
 
 /// Ports on which an application may speak TLS.
 const MOST_HTTPS_PORTS: usize = 64;
@@ -178,7 +178,7 @@ fn traffic(network: &NetworkConfig) -> Result<Traffic, E2bError> {
         );
         return Err(E2bError::bad_request(message));
     }
-    Ok(Traffic { public: network.allow_public_traffic.unwrap_or(true), mask_host, https_ports })
+    Ok(Traffic { public: network.allow_public_traffic.unwrap_or(true), mask_host, https_ports, wake: None })
 }
 
 async fn drop_secrets(state: &E2b, owner: &Owner, policy: &NetworkPolicy) {

@@ -6,7 +6,6 @@ use axum::extract::FromRef;
 use warren_face::Desk;
 
 use crate::samples::Samples;
-use crate::woken::Woken;
 
 /// The name that the face acts by where nobody shows a key.
 pub(crate) const BY: &str = "e2b";
@@ -21,18 +20,12 @@ pub struct E2b {
 /// What the face remembers while the server runs.
 #[derive(Default)]
 struct Memory {
-    woken: Woken,
     samples: Samples,
 }
 
 impl E2b {
     pub fn new(desk: Desk) -> Self {
         Self { desk, memory: Arc::default() }
-    }
-
-    /// Sandboxes that woke for a visitor.
-    pub(crate) fn woken(&self) -> &Woken {
-        &self.memory.woken
     }
 
     /// What sandboxes used lately.

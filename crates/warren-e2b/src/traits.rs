@@ -15,33 +15,12 @@ pub struct Traits {
     pub template: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
-    /// How long it was to live when it was made.
-    pub timeout_s: u64,
-    /// Whether traffic wakes it while it is paused.
-    pub auto_resume: bool,
-    /// Whether a pause because its time is over ends its processes.
-    pub cold_pause: bool,
     /// Absent if its client did not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_internet_access: Option<bool>,
-    pub traffic: Traffic,
     /// As its client wrote it, but for what is secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<serde_json::Value>,
-}
-
-/// Who may use its ports, and how.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Traffic {
-    /// Whether everybody may who knows its id.
-    pub public: bool,
-    /// The host that applications are told; `${PORT}` in it is the port.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mask_host: Option<String>,
-    /// Ports on which applications speak TLS.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub https_ports: Vec<u16>,
 }
 
 impl Traits {
@@ -91,13 +70,6 @@ impl Traits {
     }
 }
 
-impl Traffic {
-    /// The host that the application on a port is told, if not the one that the client asked for.
-    pub fn host_of(&self, port: u16) -> Option<String> {
-        self.mask_host.as_ref().map(|host| host.replace("${PORT}", &port.to_string()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use warren_core::Owner;
@@ -117,9 +89,8 @@ mod tests {
 
     #[test]
     fn traits_are_read_as_they_were_written() {
-        let traffic =
-            Traffic { public: true, mask_host: Some("a:${PORT}".to_owned()), https_ports: vec![8443] };
-        let traits = Traits { template: "base".to_owned(), auto_resume: true, traffic, ..Traits::default() };
+        let network = Some(serde_json::json!({"allowOut": ["a.example"]}));
+        let traits = Traits { template: "base".to_owned(), network, ..Traits::default() };
         let annotations = traits.written_to(BTreeMap::new());
         let text = annotations.get(ANNOTATION).unwrap();
         assert_eq!(serde_json::from_str::<Traits>(text).unwrap(), traits);

@@ -219,18 +219,7 @@ impl Chats {
             target: WORKSPACE.into(),
             access: MountAccess::ReadWrite,
         }];
-        NewSandbox {
-            spec,
-            disk_limit_required: false,
-            kind: SandboxKind::Terminal,
-            metadata: BTreeMap::new(),
-            on_expiry: OnExpiry::Delete,
-            start: None,
-            build: None,
-            annotations: BTreeMap::new(),
-            from: None,
-            automatic: None,
-        }
+        NewSandbox { on_expiry: OnExpiry::Delete, ..NewSandbox::new(spec) }
     }
 
     fn chat(&self, session: &SessionRecord, sandbox: &SandboxRecord, request: ChatRequest) -> ChatSandbox {

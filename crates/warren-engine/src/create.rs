@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
 use warren_core::{
-    Automatic, BuildId, Deadline, History, OnExpiry, Owner, SandboxId, SandboxKind, SandboxRecord,
-    SandboxSpec, SessionRecord, SnapshotId, StartCommands, Status, Timeouts,
+    Automatic, BuildId, Deadline, History, OnExpiry, Owner, PauseKeeps, SandboxId, SandboxKind,
+    SandboxRecord, SandboxSpec, SessionRecord, SnapshotId, StartCommands, Status, Timeouts, Traffic,
 };
 
 use crate::admit::check_words;
@@ -24,6 +24,10 @@ pub struct NewSandbox {
     pub kind: SandboxKind,
     pub metadata: BTreeMap<String, String>,
     pub on_expiry: OnExpiry,
+    /// How traffic from outside meets it.
+    pub traffic: Traffic,
+    /// What a pause keeps that is asked for when its time is over.
+    pub pause_keeps: PauseKeeps,
     /// The commands that run in it from its beginning.
     pub start: Option<StartCommands>,
     /// The build of an image that is done in it.
@@ -61,6 +65,8 @@ impl NewSandbox {
             kind: SandboxKind::default(),
             metadata: BTreeMap::new(),
             on_expiry: OnExpiry::default(),
+            traffic: Traffic::default(),
+            pause_keeps: PauseKeeps::default(),
             start: None,
             build: None,
             annotations: BTreeMap::new(),
@@ -139,6 +145,8 @@ impl Engine {
             death: None,
             history,
             addresses: Vec::new(),
+            traffic: make.new.traffic.clone(),
+            pause_keeps: make.new.pause_keeps,
             start: make.new.start.clone(),
             build: make.new.build.clone(),
             annotations: make.new.annotations.clone(),

@@ -99,6 +99,10 @@ fn denied_at_the_end(record: &SandboxRecord, request: Request) -> EngineError {
 }
 
 impl Entry {
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     pub(crate) fn door(&self) -> &Door {
         &self.door
     }

@@ -63,6 +63,13 @@ pub enum EngineError {
     SandboxEnded { id: SandboxId, detail: String },
     #[error("{what} took longer than {seconds} s")]
     TimedOut { what: String, seconds: u64 },
+    /// Traffic came for a paused sandbox that wakes for it, and it did not.
+    #[error("{id} is paused and does not go on")]
+    NotWoken {
+        id: SandboxId,
+        #[source]
+        source: Box<EngineError>,
+    },
     /// The agent refused: a file that is not there, a user who may not.
     #[error(transparent)]
     Refused(Failure),

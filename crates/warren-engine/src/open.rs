@@ -19,7 +19,7 @@ use crate::certificate::Ending;
 use crate::engine::OpenError;
 use crate::error::sentence;
 use crate::state::{
-    Builds, Events, Figures, Journal, Keep, Keyed, Leases, Probes, Registry, Sightings, State,
+    Builds, Events, Figures, Journal, Keep, Keyed, Leases, Probes, Registry, Sightings, State, Woken,
 };
 use crate::{Engine, EngineError, Mode, Parts, Settings, forget, reconcile, sweep};
 
@@ -81,6 +81,7 @@ impl Engine {
             probes: Probes::default(),
             leases: Leases::default(),
             builds: Builds::default(),
+            woken: Woken::default(),
             keep: Keep::default(),
             sightings: Sightings::default(),
             calls: Keyed::default(),

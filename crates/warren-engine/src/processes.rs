@@ -8,6 +8,7 @@ mod input;
 mod launch;
 mod port;
 mod visit;
+mod wake;
 
 use std::sync::Arc;
 

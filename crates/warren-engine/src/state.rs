@@ -13,6 +13,7 @@ mod probes;
 mod registry;
 mod sightings;
 mod thinking;
+mod woken;
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub(crate) use self::probes::{Probe, Probes};
 pub(crate) use self::registry::Registry;
 pub(crate) use self::sightings::{KEPT, Known, MOST_REACHED, Moment, Sightings, is_open};
 pub use self::sightings::{NetworkAsk, NetworkSighting};
+pub(crate) use self::woken::Woken;
 
 /// See the module's documentation.
 pub(crate) struct State {
@@ -62,6 +64,7 @@ pub(crate) struct State {
     pub(crate) in_flight: Arc<InFlight>,
     /// Those who bring traffic to ports.
     pub(crate) visits: Arc<InFlight>,
+    pub(crate) woken: Woken,
     pub(crate) journal: Journal,
     pub(crate) labour: Labour,
     /// Builds of images that go on in this process.

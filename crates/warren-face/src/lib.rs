@@ -10,6 +10,7 @@
 
 pub mod address;
 pub mod arrival;
+mod asleep;
 pub mod auth;
 pub mod body;
 pub mod code;
@@ -35,6 +36,7 @@ pub mod time;
 pub mod transfer;
 mod turns;
 
+pub use asleep::Asleep;
 pub use desk::{Counters, Desk, DeskParts, Inside};
 pub use held::Held;
 pub use settings::{AuthSettings, HttpSettings, PortSettings, Settings};

@@ -26,7 +26,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Version};
 use warren_core::{HostName, Owner, PortSettings, SandboxId};
-use warren_e2b::{E2b, ENVD_PORT, Envd, Traits, wake};
+use warren_e2b::{E2b, ENVD_PORT, Envd, Traits};
 use warren_engine::Visit;
 
 use self::access::{Admission, Admitted};
@@ -101,21 +101,16 @@ impl Proxy {
         exchange::Exchange { proxy: self, target, owner, traffic }.run(request, stay).await
     }
 
-    /// Comes in, waking a sandbox that wakes for visitors.
+    /// Comes in. Visitors of a sandbox that was made through E2B are not told that it is paused.
     async fn visit(&self, owner: &Owner, target: &Target) -> Result<Visit, Wrong> {
         let sandbox = self.state.engine_as(VISITOR, owner).sandbox(&target.sandbox);
         let refused = match sandbox.visit().await {
             Ok(visit) => return Ok(visit),
             Err(error) => Wrong::from_engine(error),
         };
-        let record = self.state.engine.live(&target.sandbox).filter(|record| Traits::are_written(record));
-        match (refused, record) {
-            (Wrong::Paused, Some(record)) => {
-                wake::rouse(&self.envd, owner, &record).await?;
-                sandbox.visit().await.map_err(Wrong::from_engine)
-            }
-            (refused, _) => Err(refused),
-        }
+        let record = self.state.engine.live(&target.sandbox);
+        let is_hidden = record.is_some_and(|record| Traits::are_written(&record));
+        Err(if is_hidden && matches!(refused, Wrong::Paused) { Wrong::NoSandbox } else { refused })
     }
 
     fn settings(&self, sandbox: &SandboxId, port: u16) -> PortSettings {

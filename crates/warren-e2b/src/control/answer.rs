@@ -22,7 +22,7 @@ pub(super) fn sandbox(state: &E2b, record: &SandboxRecord, address: &Address) ->
         alias: traits.alias,
         envd_version: ENVD_VERSION.to_owned(),
         envd_access_token: Some(tokens::access_token(keys, &record.id)),
-        traffic_access_token: (!traits.traffic.public).then(|| tokens::traffic_token(keys, &record.id)),
+        traffic_access_token: (!record.traffic.public).then(|| tokens::traffic_token(keys, &record.id)),
         domain: Some(address.domain()),
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn detail(
         allow_internet_access: traits.allow_internet_access,
         network: traits.network,
         lifecycle: rest::Lifecycle {
-            auto_resume: traits.auto_resume,
+            auto_resume: record.traffic.wake.is_some(),
             on_timeout: match record.on_expiry {
                 OnExpiry::Delete => rest::OnTimeout::Kill,
                 OnExpiry::Keep | OnExpiry::Pause => rest::OnTimeout::Pause,

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use warren_core::{
-    Automatic, Limits, OnExpiry, Profile, SandboxId, SandboxKind, SandboxRecord, SandboxSpec, Timeouts,
-    check_labels,
+    Automatic, Limits, OnExpiry, PauseKeeps, Profile, SandboxId, SandboxKind, SandboxRecord, SandboxSpec,
+    Timeouts, Traffic, Wake, check_labels,
 };
 use warren_engine::{Acquire, Beginning, Expected, NewSandbox, StoppedFiles};
 use warren_face::address::Address;
@@ -134,17 +134,17 @@ fn acquire(state: &E2b, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'
     let traits = Traits {
         template: choice.id.clone(),
         alias: choice.alias.clone(),
-        timeout_s,
-        auto_resume: body.auto_resume.is_some_and(|auto_resume| auto_resume.enabled),
-        cold_pause: end == End::PauseCold,
         allow_internet_access: body.allow_internet_access,
-        traffic: plan.traffic.clone(),
         network: plan.shown.clone(),
     };
+    let wakes = body.auto_resume.is_some_and(|auto_resume| auto_resume.enabled);
+    let wake = wakes.then_some(Wake { lifetime_s: timeout_s });
     let sandbox = NewSandbox {
         kind: SandboxKind::Terminal,
         metadata: body.metadata.clone().unwrap_or_default(),
         on_expiry: end.on_expiry(),
+        traffic: Traffic { wake, ..plan.traffic.clone() },
+        pause_keeps: if end == End::PauseCold { PauseKeeps::Files } else { PauseKeeps::Memory },
         start,
         annotations: traits.written_to(BTreeMap::new()),
         from,

@@ -133,11 +133,9 @@ pub(crate) async fn resume(
     if shown_as(&record) == Some(Shown::Running) {
         return Err(E2bError::conflict(format!("{id} is running already")));
     }
-    let cold = Traits::of(&record).cold_pause;
-    let on_expiry = body.auto_pause.map(|pauses| match (pauses, cold) {
-        (false, _) => OnExpiry::Delete,
-        (true, false) => OnExpiry::Pause,
-        (true, true) => OnExpiry::Keep,
+    let on_expiry = body.auto_pause.map(|pauses| match pauses {
+        false => OnExpiry::Delete,
+        true => record.pause_keeps.on_expiry(),
     });
     let patch = Patch { ttl_s: Some(timeout_s), on_expiry, ..Patch::default() };
     let record = thaw(&state, &caller, &record, patch, body.memory).await?;

@@ -64,7 +64,7 @@ async fn awake(state: &Envd, record: Arc<SandboxRecord>, shown: bool) -> Result<
             Ok(record)
         }
         Status::Paused => {
-            let woken = wake::wake(state, &record.owner, &record, shown).await;
+            let woken = wake::wake(state, &record, shown).await;
             woken.map_err(|response| Refusal::Answered(Box::new(response)))?;
             state.engine.live(&record.id).ok_or(Refusal::NoSandbox)
         }

@@ -28,6 +28,7 @@ impl EngineError {
             Self::IdempotencyMismatch => ErrorCode::IdempotencyMismatch,
             Self::SandboxEnded { .. } => ErrorCode::SandboxEnded,
             Self::TimedOut { .. } => ErrorCode::TimedOut,
+            Self::NotWoken { source, .. } => source.code(),
             Self::Refused(failure) => of_agent(failure.code),
             Self::Agent { .. } => ErrorCode::AgentUnreachable,
             Self::StartFailed { source, .. } => source.kind.code_of_start(),
@@ -54,6 +55,7 @@ impl EngineError {
             Self::Denied { id, reason, .. } => format!("{id}: {reason}"),
             Self::StartFailed { id, source } => start_failed(id, source),
             Self::Network { id, source } => network_failed(id, source),
+            Self::NotWoken { source, .. } => format!("{self}: {}", source.told()),
             _ if self.code() == ErrorCode::Internal => "the server failed".to_owned(),
             Self::Backend(source) => error_chain(source),
             Self::Catalog(source) if source.kind == CatalogErrorKind::Full => {

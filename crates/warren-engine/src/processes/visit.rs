@@ -1,13 +1,20 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use warren_core::{Action, Outcome, Request, SandboxId, SandboxRecord};
+use tokio::time::sleep;
+use warren_core::{Action, DenyReason, Outcome, Request, SandboxId, SandboxRecord};
+use warren_wire::guest::FailureCode;
 
 use super::PortStream;
 use crate::cell::Life;
 use crate::entry::Entry;
 use crate::shown::cut;
 use crate::{Engine, EngineError, Sandbox};
+
+/// The times between two looks at a port that is not open yet.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LATER_LOOKS: Duration = Duration::from_millis(500);
 
 /// Leave to bring traffic to a sandbox's ports. While it exists the sandbox is not frozen for idleness; nobody has to wait for it
 /// before the sandbox is paused or goes back to an earlier state.
@@ -21,8 +28,19 @@ pub struct Visit {
 pub struct LifeMark(Weak<Life>);
 
 impl Sandbox {
-    /// Comes in, thawing a sandbox that paused for want of work.
+    /// Comes in with traffic for ports. A sandbox that paused for want of work is thawed, and one that
+    /// somebody paused goes on if it wakes for traffic.
     pub async fn visit(&self) -> Result<Visit, EngineError> {
+        match self.come_in().await {
+            Err(EngineError::Denied { reason: DenyReason::Paused, .. }) => {
+                self.wake().await?;
+                self.come_in().await
+            }
+            come => come,
+        }
+    }
+
+    async fn come_in(&self) -> Result<Visit, EngineError> {
         let entry = self.enter_among(&self.engine.shared.visits, Request::Execute).await?;
         entry.step_aside();
         Ok(Visit { entry: Arc::new(entry) })
@@ -49,9 +67,26 @@ impl Engine {
 }
 
 impl Visit {
-    /// A connection to a TCP port on the sandbox's loopback. It may outlast the visit: a connection that rests does not keep the sandbox
-    /// from resting too.
+    /// A connection to a TCP port on the sandbox's loopback. It may outlast the visit: a connection that
+    /// rests does not keep the sandbox from resting too. In a sandbox that traffic has just woken, a
+    /// port that nobody listens on yet is waited for.
     pub async fn connect(&self, port: u16) -> Result<PortStream, EngineError> {
+        let door = self.entry.door();
+        let (woken, mut rest) = (&self.entry.engine().shared.woken, FIRST_LOOK);
+        loop {
+            let fresh = woken.is_fresh(&door.id);
+            match door.reach(port).await {
+                Err(EngineError::Refused(closed)) if fresh && closed.code == FailureCode::NotFound => {
+                    sleep(rest).await;
+                    rest = (rest * 2).min(LATER_LOOKS);
+                }
+                reached => return reached,
+            }
+        }
+    }
+
+    /// As [`Visit::connect`], without waiting.
+    pub async fn connect_now(&self, port: u16) -> Result<PortStream, EngineError> {
         self.entry.door().reach(port).await
     }
 

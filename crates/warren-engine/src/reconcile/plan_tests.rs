@@ -32,6 +32,8 @@ fn record(number: u8, status: Status) -> SandboxRecord {
         made_in_ms: 0,
         deadline: Deadline { boot_id: BOOT.to_owned(), boot_ms: 1, unix_ms: 1 },
         on_expiry: OnExpiry::Keep,
+        traffic: Default::default(),
+        pause_keeps: Default::default(),
         start: None,
         build: None,
         annotations: Default::default(),

@@ -96,6 +96,8 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
             .on_expiry
             .or_else(|| original.map(|original| original.on_expiry))
             .unwrap_or(OnExpiry::Keep),
+        traffic: original.map(|original| original.traffic.clone()).unwrap_or_default(),
+        pause_keeps: original.map(|original| original.pause_keeps).unwrap_or_default(),
         start: original.and_then(|original| original.start.clone()),
         build: None,
         annotations: original.map(|original| original.annotations.clone()).unwrap_or_default(),

@@ -3,11 +3,13 @@ use std::net::Ipv4Addr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use warren_core::{PausedBy, Status};
-use warren_engine::{EngineError, StoppedFiles};
+use warren_core::{DenyReason, IsolationErrorKind, PausedBy, SandboxId, Status, Traffic, Wake};
+use warren_engine::{Acquire, Engine, EngineError, NewSandbox, Point, StoppedFiles};
+use warren_testkit::Call;
 use warren_wire::guest::FailureCode;
 
 use crate::support::*;
+use crate::travel::forks;
 
 /// A service on the loopback that all sandboxes of the world have.
 async fn service(world: &World) -> (TcpListener, u16) {
@@ -95,4 +97,67 @@ async fn an_open_connection_holds_up_no_pause_and_ends_with_the_life() {
     engine.of(&owner()).sandbox(&id).resume().await.unwrap();
     let again = engine.of(&owner()).sandbox(&id).visit().await.unwrap();
     assert!(again.life() != visit.life() && !again.life().is_over());
+}
+
+/// A sandbox that traffic wakes, if there is a promise of time for it.
+async fn paused_by_request(engine: &Engine, wake: Option<Wake>) -> SandboxId {
+    let traffic = Traffic { wake, ..Traffic::default() };
+    let new = NewSandbox { traffic, ..new_sandbox() };
+    let request = Acquire { fresh: true, ..Acquire::new("tester", new) };
+    let id = engine.of(&owner()).sessions().acquire(request).await.unwrap().sandbox.id;
+    engine.of(&owner()).sandbox(&id).pause().await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn traffic_wakes_a_paused_sandbox_that_wakes_for_it_and_no_other() {
+    let world = World::new();
+    let (_listener, port) = service(&world).await;
+    let engine = world.open().await;
+    let sleeper = paused_by_request(&engine, None).await;
+    let refused = engine.of(&owner()).sandbox(&sleeper).connect(port).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Denied { reason: DenyReason::Paused, .. }), "{refused:?}");
+    assert_eq!(status(&engine, &sleeper).await, Status::Paused);
+
+    let id = paused_by_request(&engine, Some(Wake { lifetime_s: 60 })).await;
+    engine.of(&owner()).sandbox(&id).connect(port).await.unwrap();
+    let woken = record(&engine, &id).await;
+    assert_eq!((woken.status, woken.spec.limits.lifetime_s), (Status::Ready, 300), "some minutes at least");
+
+    let id = paused_by_request(&engine, Some(Wake { lifetime_s: 4000 })).await;
+    engine.of(&owner()).sandbox(&id).wake().await.unwrap();
+    assert_eq!(record(&engine, &id).await.spec.limits.lifetime_s, 4000);
+    engine.of(&owner()).sandbox(&id).wake().await.expect("it goes on already");
+    let forked = engine.of(&owner()).snapshots().fork(&Point::Sandbox(id), forks(1)).await.unwrap();
+    assert_eq!(forked[0].sandbox.traffic.wake, Some(Wake { lifetime_s: 4000 }), "forks wake as well");
+}
+
+#[tokio::test]
+async fn a_port_that_opens_a_moment_after_the_wake_is_waited_for() {
+    let world = World::new();
+    let (listener, port) = service(&world).await;
+    drop(listener);
+    let engine = world.open().await;
+    let awake = make(&engine).await.sandbox.id;
+    let visit = engine.of(&owner()).sandbox(&awake).visit().await.unwrap();
+    visit.connect(port).await.expect_err("nobody waits in one that was awake");
+    let id = paused_by_request(&engine, Some(Wake { lifetime_s: 60 })).await;
+    let visit = engine.of(&owner()).sandbox(&id).visit().await.unwrap();
+    visit.connect_now(port).await.expect_err("nobody listens yet");
+    let opens = async {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.unwrap()
+    };
+    let (connected, _listener) = tokio::join!(visit.connect(port), opens);
+    connected.unwrap();
+}
+
+#[tokio::test]
+async fn a_sandbox_that_cannot_wake_says_why() {
+    let world = World::new();
+    let engine = world.open().await;
+    let id = paused_by_request(&engine, Some(Wake { lifetime_s: 60 })).await;
+    world.isolation.fail_next(Call::Thaw, IsolationErrorKind::Host);
+    let error = engine.of(&owner()).sandbox(&id).visit().await.unwrap_err();
+    assert!(matches!(error, EngineError::NotWoken { .. }), "{error:?}");
 }

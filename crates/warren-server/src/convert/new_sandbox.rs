@@ -46,16 +46,13 @@ pub(crate) fn new_sandbox(
         .map_err(|error| ApiError::invalid(format!("{at}{}", spec_field(&error)), error.to_string()))?;
     Ok(NewParts {
         sandbox: NewSandbox {
-            spec,
             disk_limit_required: body.disk_mib.is_some(),
             kind,
             metadata: body.metadata,
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
-            start: None,
-            build: None,
-            annotations: Default::default(),
             from: body.snapshot_id.map(|id| snapshot_id(&id, &format!("{at}snapshot_id"))).transpose()?,
             automatic: body.history.map(automatic),
+            ..NewSandbox::new(spec)
         },
         backend: body.backend.map(|name| checked_backend(name, at)).transpose()?,
         timeouts: body.timeouts.map(|times| timeouts(&times, settings)),

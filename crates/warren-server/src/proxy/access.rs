@@ -9,8 +9,8 @@ use http::header::{
     ACCEPT, AUTHORIZATION, CACHE_CONTROL, COOKIE, LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
-use warren_core::{Owner, Scope};
-use warren_e2b::{Traffic, Traits, is_traffic_token};
+use warren_core::{Owner, Scope, Traffic};
+use warren_e2b::is_traffic_token;
 use warren_face::arrival::Peer;
 use warren_face::arrival::{Acquaintance, Arrival};
 use warren_face::auth::{Caller, Secret, StreamGuard};
@@ -68,7 +68,7 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
     let (linked, query) = by_link(state, target, request, peer)?;
     let cookie = take_cookie(request.headers_mut()).map_err(|()| refuse(Wrong::Link))?;
     let record = state.engine.live(&target.sandbox).ok_or_else(|| refuse(Wrong::NoSandbox))?;
-    let (owner, traffic) = (record.owner.clone(), Traits::of(&record).traffic);
+    let (owner, traffic) = (record.owner.clone(), record.traffic.clone());
     let public = traffic.public || state.book.of(&target.sandbox, target.port).public;
     if let Some(caller) = caller {
         // Another owner's sandbox is answered like none.

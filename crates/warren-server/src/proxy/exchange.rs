@@ -10,8 +10,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
-use warren_core::Owner;
-use warren_e2b::{Traffic, wake};
+use warren_core::{Owner, Traffic};
 use warren_engine::{EngineError, PortStream, Visit};
 use warren_face::Held;
 use warren_face::arrival::Arrival;
@@ -156,8 +155,8 @@ impl Exchange<'_> {
         let Target { sandbox, port, .. } = self.target;
         let state = &self.proxy.state;
         let dialled = match *port {
-            CODE_PORT => visit.connect(*port).await,
-            port => wake::connect(&self.proxy.envd, (sandbox, visit), port).await,
+            CODE_PORT => visit.connect_now(*port).await,
+            port => visit.connect(port).await,
         };
         match dialled {
             Err(closed) if *port == CODE_PORT && is_closed(&closed) => {
@@ -167,7 +166,7 @@ impl Exchange<'_> {
                     tracing::debug!(sandbox.id = %sandbox, error, "the code service does not start");
                     return Err(closed);
                 }
-                visit.connect(*port).await
+                visit.connect_now(*port).await
             }
             dialled => dialled,
         }

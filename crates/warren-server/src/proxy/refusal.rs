@@ -3,8 +3,8 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 use warren_core::{DenyReason, SandboxId};
-use warren_e2b::wake::Asleep;
 use warren_engine::EngineError;
+use warren_face::Asleep;
 use warren_face::error::{ApiError, Code, status_of};
 use warren_face::port::{is_closed, status_at_port};
 
@@ -146,6 +146,7 @@ impl Wrong {
     pub(super) fn from_engine(error: EngineError) -> Self {
         match error {
             EngineError::Denied { reason: DenyReason::Paused, .. } => Self::Paused,
+            error @ EngineError::NotWoken { .. } => Asleep::because(&error).into(),
             error if error.is_changing() => Self::Server(Code::Busy),
             error if error.is_absent() => Self::NoSandbox,
             error if is_closed(&error) => Self::Closed,

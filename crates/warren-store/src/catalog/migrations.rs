@@ -9,6 +9,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003-secrets.sql"),
     include_str!("migrations/0004-nodes.sql"),
     include_str!("migrations/0005-images.sql"),
+    include_str!("migrations/0006-traffic.sql"),
 ];
 
 /// The version that this build reads and writes.

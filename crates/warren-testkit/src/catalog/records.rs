@@ -31,6 +31,8 @@ pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
         made_in_ms: 0,
         deadline: Deadline { boot_id: "boot".to_owned(), boot_ms: 1, unix_ms: 1 },
         on_expiry: OnExpiry::Keep,
+        traffic: Default::default(),
+        pause_keeps: Default::default(),
         start: None,
         build: None,
         annotations: Default::default(),

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::{Connection, params};
@@ -7,7 +8,8 @@ use warren_core::catalog::{
     SessionCatalog as _, SnapshotCatalog as _,
 };
 use warren_core::{
-    BuildOutcome, ByteSize, Cpus, History, ImageOrigin, Owner, SandboxRecord, SnapshotRecord, StartCommands,
+    BuildOutcome, ByteSize, Cpus, History, ImageOrigin, Owner, PauseKeeps, SandboxRecord, SnapshotRecord,
+    StartCommands, Traffic, Wake,
 };
 use warren_store::SqliteCatalog;
 use warren_testkit::{sample_entry, sample_node, sample_snapshot};
@@ -79,7 +81,7 @@ fn a_catalog_of_the_first_version_keeps_its_records_and_takes_new_ones() {
     }
     let connection = Connection::open(data.path().join("catalog.db")).unwrap();
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-    assert_eq!(version, 5);
+    assert_eq!(version, 6);
 }
 
 const VERSION_4: [&str; 4] = [
@@ -100,7 +102,10 @@ fn fourth_version(data: &Path, book: &str) {
     connection.execute(identity, params!["0".repeat(32), node.as_str()]).unwrap();
     let mut sandbox = new(1).sandbox;
     for (name, value) in [
-        ("e2b", r#"{"template":"t"}"#),
+        (
+            "e2b",
+            r#"{"template":"t","timeout_s":60,"auto_resume":true,"cold_pause":true,"traffic":{"public":true,"https_ports":[8443]}}"#,
+        ),
         ("e2b_start", r#"{"command":"serve"}"#),
         ("e2b_build", "00000000-0000-4000-8000-000000000001"),
     ] {
@@ -203,7 +208,11 @@ fn templates_of_e2b_are_images_after_the_upgrade() {
     let sandbox = catalog.sandbox(&Owner::first(), &new(1).sandbox.id).unwrap().unwrap();
     assert_eq!(sandbox.start, built.start);
     assert_eq!(sandbox.build, Some("00000000-0000-4000-8000-000000000001".parse().unwrap()));
-    assert_eq!(sandbox.annotations.keys().collect::<Vec<_>>(), ["e2b"]);
+    let wake = Some(Wake { lifetime_s: 60 });
+    let traffic = Traffic { public: true, mask_host: None, https_ports: vec![8443], wake };
+    assert_eq!((sandbox.traffic, sandbox.pause_keeps), (traffic, PauseKeeps::Files));
+    let annotations = BTreeMap::from([("e2b".to_owned(), r#"{"template":"t"}"#.to_owned())]);
+    assert_eq!(sandbox.annotations, annotations);
 }
 
 #[test]

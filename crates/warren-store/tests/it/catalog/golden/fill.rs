@@ -11,10 +11,10 @@ use warren_core::network::Destination;
 use warren_core::{
     Action, BuildFailure, BuildId, BuildOutcome, Built, ByteSize, Cpus, Deadline, DeathCause,
     DeathCertificate, Event, EventRecord, FileDeed, History, ImageContext, ImageOrigin, ImageRecord,
-    JournalEntry, KeptStep, KeyId, LayerId, NewRun, OnExpiry, Outcome, Owner, Paused, PausedBy, PortSettings,
-    RunId, SandboxId, SandboxKind, SandboxRecord, Scope, SessionId, SessionRecord, SessionState, SnapshotId,
-    SnapshotMethod, SnapshotReason, SnapshotRecord, Space, Stack, StartCommands, Status, TemplateName,
-    ToolAnswer, Usage, record_run,
+    JournalEntry, KeptStep, KeyId, LayerId, NewRun, OnExpiry, Outcome, Owner, PauseKeeps, Paused, PausedBy,
+    PortSettings, RunId, SandboxId, SandboxKind, SandboxRecord, Scope, SessionId, SessionRecord,
+    SessionState, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord, Space, Stack, StartCommands,
+    Status, TemplateName, ToolAnswer, Usage, Wake, record_run,
 };
 use warren_store::SqliteCatalog;
 use warren_testkit::{
@@ -91,7 +91,10 @@ fn sandboxes(catalog: &SqliteCatalog) {
         record.spec.env.insert("NAME".to_owned(), "line\nline".to_owned());
         record.metadata.insert("note".to_owned(), "it's 🐇".to_owned());
         record.addresses = vec!["10.88.0.7".parse().unwrap()];
-        record.annotations = BTreeMap::from([("e2b".to_owned(), r#"{"auto_resume":true}"#.to_owned())]);
+        record.annotations = BTreeMap::from([("e2b".to_owned(), r#"{"template":"base"}"#.to_owned())]);
+        record.traffic.public = true;
+        record.traffic.wake = Some(Wake { lifetime_s: 60 });
+        record.pause_keeps = PauseKeeps::Files;
         record.history = History {
             stack: layers(&[2, 1]),
             head: Some(SnapshotId::from_random(bits(2))),
