@@ -99,14 +99,15 @@ fn a_crash_of_the_server_at_any_step_of_the_backend_loses_nothing_that_was_ackno
     crash_at_each(&CrashPoint::ALL.map(CrashPoint::name));
 }
 
-/// Steps of a sandbox's history are tried where histories are, and those of a change of its network
-/// where networks are. Every sandbox has a network, and of that nothing may be left either.
+/// Steps of a sandbox's history are tried where histories are, those of a change of its network where
+/// networks are, and those of an image's build in the engine's own tests. Every sandbox has a network, and of that nothing may be left either.
 fn crash_at_each(steps: &[&str]) {
     let env = TestEnv::new();
     let internet = Internet::new(&env);
     let mut server = TestServer::setup(&env).inside(&internet).set("network.default", "public").start();
     let bystanders = Bystanders::make(&server);
-    let elsewhere = |step: &&str| is_of_history(step) || is_of_a_change(step);
+    let is_of_an_image = |step: &&str| step.starts_with("engine.image.");
+    let elsewhere = |step: &&str| is_of_history(step) || is_of_a_change(step) || is_of_an_image(step);
     for step in steps.iter().copied().filter(|step| !elsewhere(step)) {
         let ask = ask_for(step);
         server.kill();
