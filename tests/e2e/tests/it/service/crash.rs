@@ -99,8 +99,10 @@ fn a_crash_of_the_server_at_any_step_of_the_backend_loses_nothing_that_was_ackno
     crash_at_each(&CrashPoint::ALL.map(CrashPoint::name));
 }
 
-/// Steps of a sandbox's history are tried where histories are, those of a change of its network where
-/// networks are, and those of an image's build in the engine's own tests. Every sandbox has a network, and of that nothing may be left either.
+/// Kills the server at each step, and looks for what is left, the sandbox's network included.
+///
+/// Steps of a sandbox's history are tried beside the tests of histories, those of a change of its
+/// network beside the tests of networks, and those of an image's build in the engine's own tests.
 fn crash_at_each(steps: &[&str]) {
     let env = TestEnv::new();
     let internet = Internet::new(&env);
