@@ -8,7 +8,7 @@ pub(super) fn version(connection: &Connection) -> i64 {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
 }
 
-/// What makes the tables and indexes, tables first.
+/// The statements that make the tables and indexes, tables first.
 pub(super) fn statements(connection: &Connection) -> Vec<String> {
     texts(
         connection,
