@@ -161,7 +161,7 @@ fn append_until_killed(data: &Path) -> ! {
     loop {
         let numbers = catalog.append_events(&[event(), event(), event()]).unwrap();
         writeln!(output, "given {} {} {}", numbers[0], numbers[1], numbers[2]).unwrap();
-        if numbers[2] % 2 == 0 {
+        if numbers[2].is_multiple_of(2) {
             catalog.forget_events(u64::MAX).unwrap();
         }
     }
