@@ -24,6 +24,10 @@ pub(super) fn of(connection: &Connection) -> String {
     let tables =
         "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name = 'sqlite_sequence', name";
     for table in texts(connection, tables) {
+        if table == "sqlite_sequence" {
+            // The rows before made entries of their own.
+            writeln!(dump, "DELETE FROM {table};").unwrap();
+        }
         let columns = texts(connection, &format!("SELECT name FROM pragma_table_info('{table}')"));
         let values: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
         let rows = format!("SELECT {} FROM {table} ORDER BY 1", values.join(" || ', ' || "));
