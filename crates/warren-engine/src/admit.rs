@@ -1,4 +1,5 @@
-//! What may be made here: a backend that can, limits within the server's, a network that may be had, room on the disk.
+//! What may be made here: a backend that can, limits within the server's, a network that may be
+//! had, room on the disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use crate::error::{PolicyField, Wording, sentence};
 use crate::{Engine, EngineError};
 
 impl Engine {
-    /// The backend for a sandbox that is to be made, once all that can be known beforehand is checked.
+    /// The backend for a sandbox that is to be made, once all that can be known beforehand is
+    /// checked.
     pub(crate) async fn admit(
         &self,
         owner: &Owner,
@@ -91,7 +93,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::check_policy`], for a sandbox that is to be made: nobody has granted it anything yet.
+    /// As [`Engine::check_policy`], for a sandbox that is to be made: nobody has granted it
+    /// anything yet.
     fn check_first_policy(&self, policy: &NetworkPolicy) -> Result<(), EngineError> {
         if !policy.grants.is_empty() {
             let message = "a sandbox is made with rules; grants are given while it exists";
@@ -123,7 +126,8 @@ impl Engine {
         }
     }
 
-    /// Why no sandbox can have a link with this policy here, whatever its backend; `None` when it can.
+    /// Why no sandbox can have a link with this policy here, whatever its backend; `None` when it
+    /// can.
     pub(crate) fn why_no_link(&self, policy: &NetworkPolicy) -> Option<String> {
         if policy.is_none() {
             return None;

@@ -1,5 +1,5 @@
-//! A backend as the engine holds it: with threads, turns and a bound on starts of its own, so that one that is slow or hangs keeps
-//! nobody from the others.
+//! A backend as the engine holds it: with threads, turns and a bound on starts of its own, so that
+//! one that is slow or hangs keeps nobody from the others.
 
 mod dial;
 
@@ -16,7 +16,8 @@ use crate::bounds::{LabourLimits, Presence};
 
 pub(crate) use self::dial::{PATIENCE, dial};
 
-/// Threads that all backends together may hold, about half of those that may wait: the rest is the catalog's and the files'.
+/// Threads that all backends together may hold, about half of those that may wait: the rest is the
+/// catalog's and the files'.
 const THREADS: usize = 256;
 /// The fewest that one backend has, however many there are.
 const FEWEST: usize = 16;
@@ -43,7 +44,8 @@ impl Backend {
         self.port.name()
     }
 
-    /// Does quick work with the backend on one of its threads: whoever serves requests does not wait for it.
+    /// Does quick work with the backend on one of its threads: whoever serves requests does not
+    /// wait for it.
     pub(crate) async fn ask<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
         // It is never closed.
         let _thread = self.threads.acquire().await.ok();

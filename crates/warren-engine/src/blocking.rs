@@ -1,5 +1,6 @@
-//! Ports block, and the engine runs on an async runtime: every call to one goes through here, onto a thread that may wait. Callers
-//! come and go, and what must not be left half done goes on without them.
+//! Ports block, and the engine runs on an async runtime: every call to one goes through here, onto
+//! a thread that may wait. Callers come and go, and what must not be left half done goes on without
+//! them.
 
 use std::panic::resume_unwind;
 
@@ -15,8 +16,8 @@ pub(crate) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send 
     }
 }
 
-/// The same for work that takes the processor for long, or makes processes: at the priority of the program, which that of
-/// threads that many wait for may be ahead of.
+/// The same for work that takes the processor for long, or makes processes: at the priority of the
+/// program, which that of threads that many wait for may be ahead of.
 pub(crate) async fn behind<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     blocking(move || {
         let _ahead = Ahead::leave();

@@ -88,14 +88,16 @@ pub(crate) fn cause_of_exit(usage: Option<&Usage>) -> (DeathCause, String) {
     }
 }
 
-/// Whether a sandbox did something between two looks: more than one hundredth of a processor, or any input or output.
+/// Whether a sandbox did something between two looks: more than one hundredth of a processor, or
+/// any input or output.
 pub(crate) fn did_something(
     before: Option<(Pulse, u64)>,
     now: Pulse,
     now_ms: u64,
     life_began_ms: u64,
 ) -> bool {
-    // Starting up is no work: without an earlier look only the processor's time is judged, over the whole life.
+    // Starting up is no work: without an earlier look only the processor's time is judged, over the
+    // whole life.
     let (then, then_ms) = before.unwrap_or((Pulse { cpu_ns: 0, ..now }, life_began_ms));
     let elapsed_ms = now_ms.saturating_sub(then_ms);
     let hundredth_ns = elapsed_ms.saturating_mul(10_000);
@@ -112,7 +114,8 @@ pub(crate) async fn processes(stream: UnixStream) -> Vec<String> {
     rows
 }
 
-/// Collects rows until the agent has no more, something is wrong with what it sends, or there are enough.
+/// Collects rows until the agent has no more, something is wrong with what it sends, or there are
+/// enough.
 async fn list(mut stream: UnixStream, rows: &mut Vec<String>) -> Option<()> {
     let request = minicbor::to_vec(Request::List).ok()?;
     let mut message = Frame::header(FrameKind::Message, request.len()).to_vec();

@@ -1,7 +1,9 @@
-//! The chat service's sandboxes: one for each chat, which lives for a fixed time and has the chat's volume at `/workspace`.
+//! The chat service's sandboxes: one for each chat, which lives for a fixed time and has the chat's
+//! volume at `/workspace`.
 //!
-//! A chat's sandbox is an ordinary one. Its session's client is `chat:` and the chat's id, and the session's metadata say which
-//! agent it was made for, so that nothing beside the catalog has to be remembered over a restart.
+//! A chat's sandbox is an ordinary one. Its session's client is `chat:` and the chat's id, and the
+//! session's metadata say which agent it was made for, so that nothing beside the catalog has to be
+//! remembered over a restart.
 
 mod volume;
 
@@ -29,7 +31,8 @@ pub struct ChatRequest {
     /// A lower-case uuid.
     pub chat: String,
     pub agent: String,
-    /// Absolute; canonicalised and checked against the allowed mounts by the engine. Readable and writable at `/workspace`.
+    /// Absolute; canonicalised and checked against the allowed mounts by the engine. Readable and
+    /// writable at `/workspace`.
     pub volume: PathBuf,
 }
 
@@ -92,8 +95,9 @@ impl Access {
 }
 
 impl Chats {
-    /// The chat's sandbox: the one it has, if agent and volume are the same and its time is not over, else a fresh one.
-    /// Calls for one chat are served one after the other, and one that was begun is finished whether or not the caller waits.
+    /// The chat's sandbox: the one it has, if agent and volume are the same and its time is not
+    /// over, else a fresh one. Calls for one chat are served one after the other, and one that was
+    /// begun is finished whether or not the caller waits.
     pub async fn serve(&self, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
         self.access.engine.may_change()?;
         check_chat(&request.chat)?;
@@ -180,7 +184,8 @@ impl Chats {
         }
     }
 
-    /// The chat's open sessions, the newest first. There is one at most, unless the server ended at a bad moment.
+    /// The chat's open sessions, the newest first. There is one at most, unless the server ended at
+    /// a bad moment.
     async fn chat_sessions(&self, chat: &str) -> Result<Vec<SessionRecord>, EngineError> {
         let filter = SessionFilter { client: Some(client(chat)), ..SessionFilter::default() };
         Ok(self.access.sessions().list(&filter, &PageRequest::default()).await?.items)

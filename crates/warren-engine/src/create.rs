@@ -52,7 +52,8 @@ pub(crate) struct MakeSandbox {
     /// A named backend serves, or it is an error; without a name the first that can.
     pub(crate) backend: Option<String>,
     pub(crate) idempotency: Option<Idempotency>,
-    /// Answer as soon as it is written down; [`Engine::sandbox_ready`] or [`Engine::sandbox_ended`] tells the rest.
+    /// Answer as soon as it is written down; [`Engine::sandbox_ready`] or [`Engine::sandbox_ended`]
+    /// tells the rest.
     pub(crate) background: bool,
 }
 
@@ -77,8 +78,9 @@ impl NewSandbox {
 }
 
 impl Engine {
-    /// Makes a sandbox. Everything that can be known beforehand is checked before anything is written; the rest ends in a
-    /// record that says why it failed. What has begun goes on when the caller goes away.
+    /// Makes a sandbox. Everything that can be known beforehand is checked before anything is
+    /// written; the rest ends in a record that says why it failed. What has begun goes on when the
+    /// caller goes away.
     pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
         self.may_change()?;
         check_words(Field::Metadata, &make.new.metadata)?;

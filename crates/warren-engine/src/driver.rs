@@ -97,7 +97,8 @@ pub(crate) struct Driver {
     /// When it was last seen at work.
     busy_ms: u64,
     unfinished: Unfinished,
-    /// A state that is known to have just the layers that the sandbox stands on, so that no copy has to be looked for.
+    /// A state that is known to have just the layers that the sandbox stands on, so that no copy
+    /// has to be looked for.
     plain: Option<SnapshotId>,
     link: Link,
 }

@@ -20,7 +20,8 @@ use crate::trade::Trade;
 
 pub use self::access::{Access, Sandbox, Session};
 
-/// The engine. A clone is the same engine; when the last one is dropped its tasks end, and sandboxes run on.
+/// The engine. A clone is the same engine; when the last one is dropped its tasks end, and
+/// sandboxes run on.
 #[derive(Debug, Clone)]
 pub struct Engine {
     pub(crate) shared: Arc<State>,
@@ -64,7 +65,8 @@ impl Engine {
         *self.shared.mode.lock() = mode;
     }
 
-    /// Whether anything may be changed now: not while only answering questions, not while shutting down.
+    /// Whether anything may be changed now: not while only answering questions, not while shutting
+    /// down.
     pub(crate) fn may_change(&self) -> Result<(), EngineError> {
         if self.shared.refusing.load(Ordering::Acquire) || self.is_closed() {
             return Err(EngineError::ShuttingDown);
@@ -134,7 +136,8 @@ impl Engine {
         self.shared.events.emit(self.shared.parts.clock.unix_ms(), owner, (sandbox, session), event);
     }
 
-    /// A place for heavy work in an owner's name. To be asked for before anything is read or prepared.
+    /// A place for heavy work in an owner's name. To be asked for before anything is read or
+    /// prepared.
     pub(crate) async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
         self.shared.labour.place_for(owner, trade).await
     }

@@ -17,8 +17,8 @@ use crate::guest::{Gate, Guest};
 use crate::journal::OpenEntry;
 use crate::{Engine, EngineError, Sandbox};
 
-/// Leave to work in a sandbox. While it exists the sandbox counts as busy: it is not frozen for idleness, and what must
-/// not overlap with work is denied.
+/// Leave to work in a sandbox. While it exists the sandbox counts as busy: it is not frozen for
+/// idleness, and what must not overlap with work is denied.
 #[derive(Debug)]
 pub(crate) struct Entry {
     engine: Engine,
@@ -107,8 +107,8 @@ impl Entry {
         &self.door
     }
 
-    /// Writes down what is about to be done, with the state before it. It is closed by [`Entry::close`], or by the end of
-    /// the process that is started here.
+    /// Writes down what is about to be done, with the state before it. It is closed by
+    /// [`Entry::close`], or by the end of the process that is started here.
     pub(crate) async fn begin(&self, action: Action, session: Option<SessionId>) {
         let before = self.engine.state_before(&self.door).await;
         self.mark_changed();
@@ -153,7 +153,8 @@ impl Entry {
         self.door.cell.mark_changed();
     }
 
-    /// From now on it only looks on: nobody has to wait for it before the sandbox is paused or goes back to an earlier state.
+    /// From now on it only looks on: nobody has to wait for it before the sandbox is paused or goes
+    /// back to an earlier state.
     pub(crate) fn step_aside(&self) {
         if !self.onlooker.swap(true, Ordering::AcqRel) {
             self.door.life.step_aside();
@@ -165,7 +166,8 @@ impl Entry {
         self.door.cell.tail().push(bytes);
     }
 
-    /// Waits until what was written through this is on disk, where that is promised to those who are told of an end.
+    /// Waits until what was written through this is on disk, where that is promised to those who
+    /// are told of an end.
     pub(crate) async fn flush(&self) -> Result<(), EngineError> {
         if self.engine.shared.settings.flush != Flush::Commands {
             return Ok(());

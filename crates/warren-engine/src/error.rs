@@ -108,7 +108,8 @@ pub enum EngineError {
     /// `what` is `undo` or `redo`.
     #[error("{id} has nothing to {what}")]
     NothingToUndo { id: SandboxId, what: &'static str },
-    /// An undo would take back more than was asked for, because the states in between were not kept.
+    /// An undo would take back more than was asked for, because the states in between were not
+    /// kept.
     #[error(
         "that would also take back {}, whose states were not kept: force it to take back all of that, or ask for more steps",
         .entries.iter().map(LostEntry::sentence).collect::<Vec<_>>().join(", ")

@@ -30,8 +30,8 @@ impl Sandbox {
 }
 
 impl Files {
-    /// A call without a result of its own: make, move, remove, change rights. It goes on to its end if the caller does not wait
-    /// for it.
+    /// A call without a result of its own: make, move, remove, change rights. It goes on to its end
+    /// if the caller does not wait for it.
     pub async fn call(&self, call: FileCall) -> Result<(), EngineError> {
         let work = self.begin_change(&call).await?;
         finished(async move {

@@ -1,5 +1,5 @@
-//! How far back records go. Ages are told by the wall clock, which somebody may set; what was written down is not forgotten for
-//! that.
+//! How far back records go. Ages are told by the wall clock, which somebody may set; what was
+//! written down is not forgotten for that.
 
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Clock, Deadline};

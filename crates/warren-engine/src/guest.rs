@@ -1,7 +1,8 @@
 //! The host's side of the guest protocol, for callers that must not block.
 //!
-//! The agent runs inside the sandbox and may have been taken over: every frame is bounded, what does not fit the call is an
-//! error, and an answer that is due is waited for only so long. Only what a process does may take for ever.
+//! The agent runs inside the sandbox and may have been taken over: every frame is bounded, what
+//! does not fit the call is an error, and an answer that is due is waited for only so long. Only
+//! what a process does may take for ever.
 
 mod call;
 mod receive;
@@ -53,7 +54,8 @@ pub(crate) trait Gate: Send + Sync {
     /// That process has ended.
     fn ended(&self, process: ProcessId, exit: &Exit);
 
-    /// Waits until what a process wrote is as safe as it is to be before somebody is told of its end.
+    /// Waits until what a process wrote is as safe as it is to be before somebody is told of its
+    /// end.
     fn flush(&self) -> BoxFuture<'_, Result<(), EngineError>> {
         Box::pin(async { Ok(()) })
     }
@@ -116,7 +118,8 @@ impl Guest {
         .await
     }
 
-    /// What a call's failure means. A connection that broke may be the first that is seen of a sandbox's end.
+    /// What a call's failure means. A connection that broke may be the first that is seen of a
+    /// sandbox's end.
     pub(crate) async fn explain(&self, error: CallError) -> EngineError {
         match error {
             CallError::Failed(failure) => EngineError::Refused(failure),

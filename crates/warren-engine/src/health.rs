@@ -96,8 +96,8 @@ impl Engine {
         probes
     }
 
-    /// The disk with the least room among those of the backends. An error says that one cannot be seen; a backend that does not
-    /// answer is a problem of its own.
+    /// The disk with the least room among those of the backends. An error says that one cannot be
+    /// seen; a backend that does not answer is a problem of its own.
     async fn tightest_disk(&self) -> Result<Option<DiskSpace>, IsolationError> {
         let spaces = join_all(self.shared.backends.iter().map(|backend| {
             let port = Arc::clone(&backend.port);

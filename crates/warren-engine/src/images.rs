@@ -100,8 +100,8 @@ impl Images {
         Ok(self.engine().catalog(move |catalog| catalog.image(&owner, &name)).await?)
     }
 
-    /// The image of a reference, for a sandbox that is to begin with it; `None` if the owner has none
-    /// of that name. Another owner's is one that does not exist.
+    /// The image of a reference, for a sandbox that is to begin with it; `None` if the owner has
+    /// none of that name. Another owner's is one that does not exist.
     pub async fn find(&self, reference: &ImageRef) -> Result<Option<FoundImage>, ImageError> {
         let missing = || ImageError::NotFound { name: reference.name.clone() };
         if !reference.may_be_of(self.owner()) {

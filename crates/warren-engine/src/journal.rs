@@ -1,8 +1,9 @@
 //! The journal: what was done in a sandbox, bound to the states before and after.
 //!
-//! An entry is appended before its process starts. What becomes of it later is kept in memory for a moment and written with
-//! other entries: [`mod@write`]. A process that nobody follows is watched until it ends: [`ends`]. The state after an entry is
-//! known with the next snapshot: [`crate::state::Journal::captured`].
+//! An entry is appended before its process starts. What becomes of it later is kept in memory for a
+//! moment and written with other entries: [`mod@write`]. A process that nobody follows is watched
+//! until it ends: [`ends`]. The state after an entry is known with the next snapshot:
+//! [`crate::state::Journal::captured`].
 
 mod around;
 mod blame;
@@ -36,14 +37,16 @@ const MOST_BLAMED: usize = 20_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
     pub entry: JournalEntry,
-    /// Paths that differ between the states before and after; absent where one of them is not known any more.
+    /// Paths that differ between the states before and after; absent where one of them is not known
+    /// any more.
     pub changed: Option<u64>,
 }
 
 /// Who last changed a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
-    /// The newest first; several where commands overlapped. Empty: nobody did, or nobody who is known.
+    /// The newest first; several where commands overlapped. Empty: nobody did, or nobody who is
+    /// known.
     pub entries: Vec<JournalEntry>,
     pub state: PathState,
 }
@@ -73,8 +76,8 @@ impl Sandbox {
 }
 
 impl SandboxHistory {
-    /// The newest first, from the entry before `before` on. `count` tells for each how many paths it changed. Also of a
-    /// sandbox that has ended, as long as it is remembered.
+    /// The newest first, from the entry before `before` on. `count` tells for each how many paths
+    /// it changed. Also of a sandbox that has ended, as long as it is remembered.
     pub async fn log(
         &self,
         before: Option<u64>,

@@ -1,9 +1,10 @@
-//! Warren's engine: everything that decides, over ports alone. Give it backends, a catalog, templates, a clock and randomness
-//! ([`Parts`]), and it needs no server.
+//! Warren's engine: everything that decides, over ports alone. Give it backends, a catalog,
+//! templates, a clock and randomness ([`Parts`]), and it needs no server.
 //!
-//! A call takes the same road whoever makes it: [`Engine::as_`] says who asks, and its handles find the sandbox's driver. The
-//! driver asks [`warren_core::decide`] and is the only writer of the sandbox's status and record, and the work itself is done by
-//! the backend or by the agent inside the sandbox.
+//! A call takes the same road whoever makes it: [`Engine::as_`] says who asks, and its handles find
+//! the sandbox's driver. The driver asks [`warren_core::decide`] and is the only writer of the
+//! sandbox's status and record, and the work itself is done by the backend or by the agent inside
+//! the sandbox.
 //!
 //! ```text
 //! Engine::as_(caller) ──► sandbox(id) ──► driver (one task per sandbox) ──► Isolation (a thread) ──► the machine

@@ -1,4 +1,5 @@
-//! Where sandboxes may go: what is allowed, how that is changed while they run, and what they did with it.
+//! Where sandboxes may go: what is allowed, how that is changed while they run, and what they did
+//! with it.
 //!
 //! ```text
 //! callers ──► change ──► driver ──► Networks::set, record, Networks::set
@@ -8,8 +9,8 @@
 //!                         └─► news (events, few of them) ──► events
 //! ```
 //!
-//! The record says what holds. Before it is written the link obeys both policies, the old and the new one, so that a crash at any
-//! moment leaves a link that is never looser than the record.
+//! The record says what holds. Before it is written the link obeys both policies, the old and the
+//! new one, so that a crash at any moment leaves a link that is never looser than the record.
 
 mod asks;
 mod census;

@@ -54,8 +54,9 @@ impl ShutdownPolicy {
 }
 
 impl Engine {
-    /// Starts the engine: joins the catalog with what really runs, then answers. Returns as soon as requests can be served;
-    /// what takes longer (removing remains) goes on in the background, see [`Engine::reconciled`].
+    /// Starts the engine: joins the catalog with what really runs, then answers. Returns as soon as
+    /// requests can be served; what takes longer (removing remains) goes on in the background, see
+    /// [`Engine::reconciled`].
     pub async fn open(parts: Parts, settings: Settings) -> Result<Self, OpenError> {
         if parts.backends.is_empty() {
             return Err(OpenError::NoBackend);

@@ -36,7 +36,8 @@ pub type ProcessSpec = Start;
 /// A row of the process list.
 pub type Process = ProcessInfo;
 
-/// How much of an exec's output is kept, per stream. The process runs to its end whatever it writes.
+/// How much of an exec's output is kept, per stream. The process runs to its end whatever it
+/// writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputCaps {
     pub stdout: usize,
@@ -66,8 +67,8 @@ pub struct ExecResult {
 /// What a follower of a process sees, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessEvent {
-    /// `position` is that of the first byte, in both streams counted together: the cursor to come back with is
-    /// `position + bytes.len()`.
+    /// `position` is that of the first byte, in both streams counted together: the cursor to come
+    /// back with is `position + bytes.len()`.
     Stdout {
         position: u64,
         bytes: Bytes,
@@ -103,8 +104,8 @@ pub enum LaunchStatus {
 }
 
 impl Sandbox {
-    /// Runs a process to its end and collects what it wrote. `stdin` is written and closed. If the caller gives up, the
-    /// process runs on.
+    /// Runs a process to its end and collects what it wrote. `stdin` is written and closed. If the
+    /// caller gives up, the process runs on.
     pub async fn exec(
         &self,
         spec: ProcessSpec,
@@ -115,7 +116,8 @@ impl Sandbox {
         entry.failing(guest.exec(spec, stdin, caps).await)
     }
 
-    /// Starts a process and follows it, as [`Start::follow`] asks; without that the process waits for its reader.
+    /// Starts a process and follows it, as [`Start::follow`] asks; without that the process waits
+    /// for its reader.
     pub async fn start(&self, spec: ProcessSpec) -> Result<ProcessHandle, EngineError> {
         let (entry, guest) = self.at_work(&spec).await?;
         entry.failing(guest.start(spec).await)
@@ -127,7 +129,8 @@ impl Sandbox {
         entry.failing(guest.spawn(spec).await)
     }
 
-    /// Starts a process that will listen on a port, which it finds in `PORT`. Does not wait for the port.
+    /// Starts a process that will listen on a port, which it finds in `PORT`. Does not wait for the
+    /// port.
     pub async fn launch(&self, spec: ProcessSpec, port: u16) -> Result<Launched, EngineError> {
         let (entry, guest) = self.at_work(&spec).await?;
         entry.failing(guest.launch_on(spec, port).await)
@@ -202,7 +205,8 @@ impl Processes {
         self.sandbox.guest(Request::Execute).await?.signal(process, signal, group).await
     }
 
-    /// Writes to a process's standard input, and closes it if asked. Waits when the process does not read.
+    /// Writes to a process's standard input, and closes it if asked. Waits when the process does
+    /// not read.
     pub async fn input(
         &self,
         process: ProcessSelector,

@@ -9,11 +9,12 @@
 //! | stopped, files kept | halted       | left alone              | left alone |
 //! | none, or over | removed            | removed                 |           |
 //!
-//! One that is found frozen against its record was being copied, sealed or paused, and goes on. A layer that a sandbox stands on
-//! and its record does not know of is written down; snapshots that were not on disk when the machine stopped are marked as damaged.
+//! One that is found frozen against its record was being copied, sealed or paused, and goes on. A
+//! layer that a sandbox stands on and its record does not know of is written down; snapshots that
+//! were not on disk when the machine stopped are marked as damaged.
 //!
-//! The links of those that are adopted are taken over first, and all others are taken away. One whose link cannot be taken over runs
-//! on without it.
+//! The links of those that are adopted are taken over first, and all others are taken away. One
+//! whose link cannot be taken over runs on without it.
 //!
 //! Only what carries this node's mark is removed: sandboxes that others made on the same machine
 //! are left alone. Records of what other nodes hold are not looked at. When most of what should be
@@ -181,8 +182,8 @@ fn watch_all(
         .collect()
 }
 
-/// Starts drivers for all that is to be done; with `all` false only for what needs no change. The task that is answered ends when
-/// all of it is done.
+/// Starts drivers for all that is to be done; with `all` false only for what needs no change. The
+/// task that is answered ends when all of it is done.
 fn carry_out(
     engine: &Engine,
     mut world: World,

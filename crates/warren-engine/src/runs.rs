@@ -1,4 +1,5 @@
-//! Runs that clients record with their sessions, and the limits that decide whether there may be another.
+//! Runs that clients record with their sessions, and the limits that decide whether there may be
+//! another.
 
 use warren_core::catalog::{Durability, UpdateSessionError};
 use warren_core::{
@@ -35,7 +36,8 @@ pub struct SessionDetails {
 }
 
 impl Session {
-    /// Appends a run; sums are exact however many do so at once. What is returned survives a power cut.
+    /// Appends a run; sums are exact however many do so at once. What is returned survives a power
+    /// cut.
     pub async fn record_run(&self, run: NewRun) -> Result<RunRecord, EngineError> {
         self.engine.may_change()?;
         check_run(&run)?;
@@ -89,7 +91,8 @@ impl Session {
         Ok(SessionDetails { view, runs })
     }
 
-    /// What the session needs is there, at this address. Denied while its sandbox is being made, and once it failed.
+    /// What the session needs is there, at this address. Denied while its sandbox is being made,
+    /// and once it failed.
     pub async fn mark_ready(
         &self,
         url: Option<String>,
@@ -117,7 +120,8 @@ impl Session {
         self.provision(Provision::Failed { reason }).await
     }
 
-    /// Marks the session expired; its sandbox is stopped in the background, files kept as the sandbox was told.
+    /// Marks the session expired; its sandbox is stopped in the background, files kept as the
+    /// sandbox was told.
     pub async fn expire(&self) -> Result<SessionRecord, EngineError> {
         self.engine.may_change()?;
         let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Expire).await?;

@@ -62,13 +62,15 @@ impl Sandbox {
         self.engine.ask(self.owner(), &self.id, Task::Expire).await
     }
 
-    /// Freezes every process, once those who work in the sandbox are done or the settings' time for that is over. Idempotent.
+    /// Freezes every process, once those who work in the sandbox are done or the settings' time for
+    /// that is over. Idempotent.
     pub async fn pause(&self) -> Result<SandboxRecord, EngineError> {
         let drain = Duration::from_millis(self.engine.shared.settings.pause_drain_ms);
         self.pause_after(drain).await
     }
 
-    /// As [`Sandbox::pause`], waiting so long for those who work in it. Followers of processes that run anyway are not waited for.
+    /// As [`Sandbox::pause`], waiting so long for those who work in it. Followers of processes that
+    /// run anyway are not waited for.
     pub async fn pause_after(&self, drain: Duration) -> Result<SandboxRecord, EngineError> {
         self.engine.may_change()?;
         if let Some(cell) = self.engine.shared.registry.find(self.owner(), &self.id)
@@ -88,8 +90,8 @@ impl Sandbox {
         self.engine.ask(self.owner(), &self.id, Task::Pause).await
     }
 
-    /// Thaws a paused sandbox, or starts again one that was stopped with its files kept. Idempotent.
-    /// The session that its end took away goes on with it, if no other holds it.
+    /// Thaws a paused sandbox, or starts again one that was stopped with its files kept.
+    /// Idempotent. The session that its end took away goes on with it, if no other holds it.
     pub async fn resume(&self) -> Result<SandboxRecord, EngineError> {
         let (engine, owner, id) = (self.engine.clone(), self.owner().clone(), self.id.clone());
         finished(async move {
@@ -101,7 +103,8 @@ impl Sandbox {
         .await
     }
 
-    /// Ends a sandbox and its sessions. With [`StoppedFiles::Delete`] also one that was stopped before. Idempotent.
+    /// Ends a sandbox and its sessions. With [`StoppedFiles::Delete`] also one that was stopped
+    /// before. Idempotent.
     pub async fn stop(&self, files: StoppedFiles) -> Result<SandboxRecord, EngineError> {
         self.engine.stop_by(&self.caller.name, self.owner(), &self.id, files).await
     }
@@ -116,7 +119,8 @@ impl Sandbox {
     pub async fn usage(&self) -> Result<Usage, EngineError> {
         let record = self.record().await?;
         if record.is_live() && record.status != Status::Creating {
-            // Where the disk has no quotas every file is looked at: one count at a time, and those who wait have no thread.
+            // Where the disk has no quotas every file is looked at: one count at a time, and those
+            // who wait have no thread.
             let call = self.engine.shared.in_flight.take(self.owner(), &self.id)?;
             let turn = match self.engine.shared.registry.find(self.owner(), &self.id) {
                 Some(cell) => Some(Arc::clone(&cell.counting).lock_owned().await),

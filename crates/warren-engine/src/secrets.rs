@@ -1,4 +1,5 @@
-//! Owners' secrets: kept here by name, told to nobody, and put into requests by whoever links sandboxes to the world.
+//! Owners' secrets: kept here by name, told to nobody, and put into requests by whoever links
+//! sandboxes to the world.
 
 mod nameless;
 
@@ -27,8 +28,8 @@ impl Access {
 }
 
 impl Secrets {
-    /// Makes or replaces a secret. Sandboxes whose policies name it use the new value from their next request on. The times in its
-    /// record are the engine's to say.
+    /// Makes or replaces a secret. Sandboxes whose policies name it use the new value from their
+    /// next request on. The times in its record are the engine's to say.
     pub async fn put(&self, mut secret: Secret) -> Result<SecretRecord, EngineError> {
         self.access.engine.may_change()?;
         secret

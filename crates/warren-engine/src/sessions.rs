@@ -1,6 +1,7 @@
 //! Sessions: a client's lease on a sandbox, from [`Sessions::acquire`] to its end.
 //!
-//! What may be asked of a session in which state is [`warren_core::decide_session`]'s table. What that means for the sandbox:
+//! What may be asked of a session in which state is [`warren_core::decide_session`]'s table. What
+//! that means for the sandbox:
 //!
 //! | request   | the session's sandbox |
 //! |-----------|-----------------------|
@@ -14,8 +15,8 @@
 //! | expire    | is stopped as it was told to be when its time is over, unless another open session holds it |
 //! | terminate | is destroyed with its files, and all its sessions end |
 //!
-//! The other way round, a sandbox that ends takes its sessions along: they expire if its files stay, and can be resumed; else they
-//! are terminated.
+//! The other way round, a sandbox that ends takes its sessions along: they expire if its files
+//! stay, and can be resumed; else they are terminated.
 
 mod acquire;
 mod attach;
@@ -47,7 +48,8 @@ pub struct Acquire {
     /// A named backend serves, or it is an error.
     pub backend: Option<String>,
     pub timeouts: Option<Timeouts>,
-    /// Present: the session is one of an agent with limited runs, and ends after `limits.duration_s`.
+    /// Present: the session is one of an agent with limited runs, and ends after
+    /// `limits.duration_s`.
     pub limits: Option<RunLimits>,
     /// Take the limits of this class of customers; an unknown one is an error.
     pub tier: Option<String>,
@@ -174,7 +176,8 @@ impl Sessions {
 }
 
 impl Sandboxes {
-    /// The sandbox that the owner uses when none is named. One that ended for good is nobody's default any more.
+    /// The sandbox that the owner uses when none is named. One that ended for good is nobody's
+    /// default any more.
     pub async fn default(&self) -> Result<SandboxRecord, EngineError> {
         let missing =
             || EngineError::NotFound { what: Missing::DefaultSandbox, id: self.access.owner().to_string() };

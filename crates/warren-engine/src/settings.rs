@@ -15,7 +15,8 @@ use crate::bounds::in_flight::Most;
 pub struct Settings {
     /// Most sandboxes that may be alive at once, all owners together.
     pub max_sandboxes: usize,
-    /// Most of them that may be one owner's. Absent: all while there is one owner, three quarters as soon as there are more.
+    /// Most of them that may be one owner's. Absent: all while there is one owner, three quarters
+    /// as soon as there are more.
     pub max_sandboxes_per_owner: Option<usize>,
     /// Most calls under way in one sandbox: commands that are followed, file calls, watches.
     pub calls_per_sandbox: usize,
@@ -50,7 +51,8 @@ pub struct Settings {
     pub most_thinking_s: u64,
     /// Which snapshots are taken without being asked for, of a sandbox that does not say.
     pub automatic_snapshots: Automatic,
-    /// How many of those are kept for each sandbox. The newest stay dense, older ones become sparse.
+    /// How many of those are kept for each sandbox. The newest stay dense, older ones become
+    /// sparse.
     pub automatic_snapshots_kept: usize,
     /// What one of those may cost while programs run in the sandbox.
     pub copy_bound: CopyBound,

@@ -1,8 +1,9 @@
 //! Snapshots of sandboxes, and what they make possible: going back, forking, comparing, merging.
 //!
-//! A snapshot is a stack of layers on top of a template, and a record of it. What a sandbox stands on is in its own record, so a
-//! snapshot can go without taking anything from it. A layer stays as long as a record, a sandbox on the machine or somebody at work
-//! names it; the sweep removes the rest.
+//! A snapshot is a stack of layers on top of a template, and a record of it. What a sandbox stands
+//! on is in its own record, so a snapshot can go without taking anything from it. A layer stays as
+//! long as a record, a sandbox on the machine or somebody at work names it; the sweep removes the
+//! rest.
 
 mod collect;
 mod compare;

@@ -1,5 +1,5 @@
-//! What the engine holds in memory: the ports it stands on, its settings, the sandboxes that have a driver, and what it remembers
-//! beside the catalog. All of the last can be lost.
+//! What the engine holds in memory: the ports it stands on, its settings, the sandboxes that have a
+//! driver, and what it remembers beside the catalog. All of the last can be lost.
 
 mod builds;
 mod counts;
@@ -96,7 +96,8 @@ pub struct Parts {
     pub networks: Arc<dyn Networks>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
-    /// Called after each step of a change that has several, so that tests can end the process there.
+    /// Called after each step of a change that has several, so that tests can end the process
+    /// there.
     pub passed: Arc<dyn Fn(EngineStep) + Send + Sync>,
 }
 
@@ -104,8 +105,8 @@ pub struct Parts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
     Normal,
-    /// Most records looked dead at the start, which is more likely a wrong mount or an old backup than the truth. Nothing is
-    /// removed and nothing is made until somebody has looked.
+    /// Most records looked dead at the start, which is more likely a wrong mount or an old backup
+    /// than the truth. Nothing is removed and nothing is made until somebody has looked.
     ReadOnly {
         reason: String,
     },

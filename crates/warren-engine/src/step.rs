@@ -1,5 +1,5 @@
-/// A moment between two steps of a change. What a crash at each leaves behind, the next start repairs; a test goes through
-/// [`EngineStep::ALL`].
+/// A moment between two steps of a change. What a crash at each leaves behind, the next start
+/// repairs; a test goes through [`EngineStep::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EngineStep {
     /// The sandbox is written down, nothing of it exists.

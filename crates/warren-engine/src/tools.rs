@@ -1,4 +1,5 @@
-//! Tools: what an agent calls, in a fixed form. Tier 1 only touches files; tier 2 runs programs under the sandbox's limits.
+//! Tools: what an agent calls, in a fixed form. Tier 1 only touches files; tier 2 runs programs
+//! under the sandbox's limits.
 
 mod answer;
 mod edit;
@@ -69,7 +70,8 @@ pub struct ToolCall {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolResources {
     pub timeout_ms: Option<u64>,
-    /// Of the answer's text; what is beyond is cut out of the middle, and a line in its place says so.
+    /// Of the answer's text; what is beyond is cut out of the middle, and a line in its place says
+    /// so.
     pub most_output_bytes: Option<u64>,
     /// Most memory of each process, enforced by `RLIMIT_AS` inside the sandbox.
     pub memory_bytes: Option<u64>,
@@ -111,8 +113,8 @@ pub enum ToolProgress {
 }
 
 impl Sandbox {
-    /// Calls a tool. Progress that nobody takes in time is dropped; the answer has it all, up to the limits. The call goes on
-    /// to its end if the caller does not wait for it.
+    /// Calls a tool. Progress that nobody takes in time is dropped; the answer has it all, up to
+    /// the limits. The call goes on to its end if the caller does not wait for it.
     pub async fn call_tool(
         &self,
         call: ToolCall,

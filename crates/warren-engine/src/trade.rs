@@ -1,4 +1,5 @@
-/// Kinds of heavy work: see `bounds`. Each has places of its own, since they are held for different reasons.
+/// Kinds of heavy work: see `bounds`. Each has places of its own, since they are held for different
+/// reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Trade {
     /// Comparing, searching and joining files: as fast as the machine can.

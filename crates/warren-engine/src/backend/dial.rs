@@ -1,4 +1,5 @@
-//! Reaching an agent. A backend tries once and never waits; whoever has to wait for a full queue does so here, without a thread.
+//! Reaching an agent. A backend tries once and never waits; whoever has to wait for a full queue
+//! does so here, without a thread.
 
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ pub(crate) async fn dial(
     }
 }
 
-/// A backend answers at once. That it does is its promise and not ours, so no thread that serves requests waits for it.
+/// A backend answers at once. That it does is its promise and not ours, so no thread that serves
+/// requests waits for it.
 async fn connect(backend: &Backend, id: &SandboxId) -> Result<UnixStream, IsolationError> {
     let (port, which) = (Arc::clone(&backend.port), id.clone());
     let stream = StdStream::from(backend.ask(move || port.dial(&which)).await?);

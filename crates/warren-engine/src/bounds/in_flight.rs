@@ -1,5 +1,5 @@
-//! Calls under way in sandboxes, counted so that none of them, and none of its owner's together, takes more than its share of
-//! the server: each call is a task, buffers, and a connection.
+//! Calls under way in sandboxes, counted so that none of them, and none of its owner's together,
+//! takes more than its share of the server: each call is a task, buffers, and a connection.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,10 +1,11 @@
 //! Heavy work: whatever reads through files, compares or packs them on the host in somebody's name.
 //!
-//! There are only so many places for it. Who finds none waits in a short line of their owner, and beyond that is refused at
-//! once, before anything is read or held in memory. No owner can have every place, so that another always finds one. A place
-//! comes with a thread of its own, below all others in priority: neither those that serve requests nor those that wait for the
-//! catalog and the backends do heavy work. Whoever goes away takes the work along: it is told to stop, and the place
-//! is free once it has.
+//! There are only so many places for it. Who finds none waits in a short line of their owner, and
+//! beyond that is refused at once, before anything is read or held in memory. No owner can have
+//! every place, so that another always finds one. A place comes with a thread of its own, below all
+//! others in priority: neither those that serve requests nor those that wait for the catalog and
+//! the backends do heavy work. Whoever goes away takes the work along: it is told to stop, and the
+//! place is free once it has.
 
 mod crew;
 mod hoard;
@@ -72,8 +73,8 @@ impl Default for LabourLimits {
     }
 }
 
-/// Sandboxes that are made or removed at the same time; more would only take turns on the machine's processors. With others at
-/// work, an owner has half of the processors for it.
+/// Sandboxes that are made or removed at the same time; more would only take turns on the machine's
+/// processors. With others at work, an owner has half of the processors for it.
 fn changing() -> Share {
     Share { all: processors().max(8), each_owner: (processors() / 2).max(1) }
 }
@@ -141,7 +142,8 @@ fn patient(share: Share) -> Rules {
 /// The places for what one backend does: however long its calls take, others have theirs.
 #[derive(Debug)]
 pub(crate) struct BackendLabour {
-    /// Making and removing sandboxes: not work of ours but of the kernel's, which does much of it for one after the other.
+    /// Making and removing sandboxes: not work of ours but of the kernel's, which does much of it
+    /// for one after the other.
     changing: Crew,
     /// Taking snapshots: copies of files in the worst case.
     capturing: Crew,

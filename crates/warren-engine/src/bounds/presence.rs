@@ -1,4 +1,5 @@
-//! Who is at work. What one owner leaves unused is lent to another only while nobody else is there to want it.
+//! Who is at work. What one owner leaves unused is lent to another only while nobody else is there
+//! to want it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! How many sandboxes may live at once, in all and of one owner. Exact, however many are asked for at the same time.
+//! How many sandboxes may live at once, in all and of one owner. Exact, however many are asked for
+//! at the same time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use crate::EngineError;
 pub(crate) struct Seats {
     taken: Arc<Mutex<Taken>>,
     most: usize,
-    /// What one owner may have. Absent: everything, until there is another owner to leave something to.
+    /// What one owner may have. Absent: everything, until there is another owner to leave something
+    /// to.
     share: Option<usize>,
 }
 

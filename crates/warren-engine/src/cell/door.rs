@@ -27,7 +27,8 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// A new connection to the agent. An error says how the sandbox ended, if it did: another life of it is not entered.
+    /// A new connection to the agent. An error says how the sandbox ended, if it did: another life
+    /// of it is not entered.
     pub(crate) async fn dial(&self) -> Result<UnixStream, EngineError> {
         if let Some(detail) = self.life.ended() {
             return Err(self.ended(&detail));
@@ -57,7 +58,8 @@ impl Door {
         }
     }
 
-    /// A broken connection may be the first that is seen of the sandbox's end: what its driver says of it, else the error.
+    /// A broken connection may be the first that is seen of the sandbox's end: what its driver says
+    /// of it, else the error.
     async fn end_or(&self, error: EngineError) -> EngineError {
         timeout(END_PATIENCE, self.end()).await.unwrap_or(error)
     }

@@ -15,7 +15,8 @@ use super::{Cell, Exclusive};
 use crate::EngineError;
 use crate::certificate::Ending;
 
-/// A letter to a driver. The answer is dropped when the driver left before reading it, and the caller asks the next one.
+/// A letter to a driver. The answer is dropped when the driver left before reading it, and the
+/// caller asks the next one.
 #[derive(Debug)]
 pub(crate) enum Mail {
     Do(Task, Reply<Arc<SandboxRecord>>),
@@ -80,7 +81,8 @@ pub(crate) struct CaptureOrder {
     pub(crate) durable: bool,
     pub(crate) need: Need,
     pub(crate) copying: Copying,
-    /// The operations that led to the state, if that is known better than by looking which have ended.
+    /// The operations that led to the state, if that is known better than by looking which have
+    /// ended.
     pub(crate) operations: Option<Vec<JournalEntry>>,
 }
 
@@ -204,7 +206,8 @@ impl Cell {
         answer.await.ok()
     }
 
-    /// An error while it is being copied or goes back to an earlier state, and the request has to wait for that.
+    /// An error while it is being copied or goes back to an earlier state, and the request has to
+    /// wait for that.
     pub(crate) fn check_unoccupied(&self, request: Request) -> Result<(), EngineError> {
         match self.occupied(request) {
             Some(reason) => Err(EngineError::Denied { id: self.id.clone(), status: self.status(), reason }),
@@ -232,13 +235,15 @@ impl CaptureOrder {
         Self { need: Need::IfMarked, copying: Copying::Bounded, ..Self::asked(SnapshotReason::Command) }
     }
 
-    /// As that, after one that cost too much: the next ones have to copy only what changes from now on.
+    /// As that, after one that cost too much: the next ones have to copy only what changes from now
+    /// on.
     pub(crate) fn catch_up() -> Self {
         Self { copying: Copying::CatchUp, ..Self::automatic() }
     }
 }
 
-/// The snapshot that a sandbox's state comes from. What it began with has an id before it is written down.
+/// The snapshot that a sandbox's state comes from. What it began with has an id before it is
+/// written down.
 pub(crate) fn head_or_start(record: &SandboxRecord) -> SnapshotId {
     record.history.head.clone().unwrap_or_else(|| start_of(&record.id))
 }

@@ -7,7 +7,8 @@ use crate::error::{Field, Wording};
 use crate::{ChatError, Engine, EngineError};
 
 impl Engine {
-    /// Where a chat's volume really is, if the first backend that mounts directories of the host may mount it.
+    /// Where a chat's volume really is, if the first backend that mounts directories of the host
+    /// may mount it.
     pub(super) async fn chat_volume(&self, asked: PathBuf) -> Result<PathBuf, ChatError> {
         let mut backends = self.shared.backends.iter();
         let backend = backends.find(|backend| backend.port.capabilities().host_mounts);

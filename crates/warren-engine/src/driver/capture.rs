@@ -7,11 +7,13 @@
 //!        └─► busy, or not to be moved: copy ahead, freeze, copy the rest, thaw; only the snapshot stands on the copy
 //! ```
 //!
-//! Copies of one writable layer stand on one another: each has what changed since the last. A sandbox whose head is a copy stands, with
-//! what is still in its writable layer, on fewer layers than the head does.
+//! Copies of one writable layer stand on one another: each has what changed since the last. A
+//! sandbox whose head is a copy stands, with what is still in its writable layer, on fewer layers
+//! than the head does.
 //!
-//! The record of the snapshot and that of the sandbox are written in one go. When that fails the sandbox stands on more than its
-//! record tells, and the record is brought up to date before anything else is done.
+//! The record of the snapshot and that of the sandbox are written in one go. When that fails the
+//! sandbox stands on more than its record tells, and the record is brought up to date before
+//! anything else is done.
 
 mod work;
 

@@ -111,7 +111,8 @@ impl Driver {
         self.conclude(last, written).await
     }
 
-    /// The sandbox goes for good, and its unnamed snapshots with it. What cannot be removed is no reason to keep the rest.
+    /// The sandbox goes for good, and its unnamed snapshots with it. What cannot be removed is no
+    /// reason to keep the rest.
     async fn forget_history(&self, last: &mut SandboxRecord) {
         if last.history.head.is_none() {
             return;
@@ -153,8 +154,8 @@ impl Driver {
         }
     }
 
-    /// Deletes what an ended sandbox left. The record gives the files up first: a crash in between leaves files without a
-    /// record, which the next start removes.
+    /// Deletes what an ended sandbox left. The record gives the files up first: a crash in between
+    /// leaves files without a record, which the next start removes.
     async fn remove_files(&mut self) -> Result<(), EngineError> {
         let mut last = self.record.clone();
         self.forget_history(&mut last).await;

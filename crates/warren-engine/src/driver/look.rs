@@ -117,7 +117,8 @@ impl Driver {
         Some(Ending { cause, detail, files_kept: true })
     }
 
-    /// Whether it has done nothing for long enough. Without a pulse nothing is known, and it goes on.
+    /// Whether it has done nothing for long enough. Without a pulse nothing is known, and it goes
+    /// on.
     fn is_idle(&mut self, pulse: Option<Pulse>) -> bool {
         let now_ms = self.now_ms();
         let inside = self.cell.life().inside() > 0;

@@ -31,7 +31,8 @@ pub(super) fn check_mounts_unmoved(backend: &Backend, spec: &SandboxSpec) -> Res
 }
 
 fn mount_source(backend: &Backend, source: &Path) -> Result<PathBuf, EngineError> {
-    // One answer for what is not there and what is not allowed: a tenant does not explore the host with it.
+    // One answer for what is not there and what is not allowed: a tenant does not explore the host
+    // with it.
     let real = backend.port.mount_source(source).map_err(|_| {
         let message = format!("`{}` is not a directory that may be mounted", source.display());
         EngineError::invalid(Field::Mounts, message)

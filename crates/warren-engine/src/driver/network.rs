@@ -1,4 +1,5 @@
-//! A sandbox's link to the world: made before it starts, changed while it exists, taken away when its processes are gone.
+//! A sandbox's link to the world: made before it starts, changed while it exists, taken away when
+//! its processes are gone.
 //!
 //! ```text
 //! attach ─► create ─► … ─► set [old, new] ─► record ─► set [new] ─► … ─► halt ─► detach
@@ -105,7 +106,8 @@ impl Driver {
         }
     }
 
-    /// Tightens, writes, relaxes. Whatever ends the process in between, the link is never looser than the record.
+    /// Tightens, writes, relaxes. Whatever ends the process in between, the link is never looser
+    /// than the record.
     async fn change_link(&mut self, new: NetworkPolicy, durability: Durability) -> Result<(), EngineError> {
         let both = vec![self.record.spec.network.clone(), new.clone()];
         let tightened = self.link(move |networks, id| networks.set(id, &both)).await;
@@ -197,7 +199,8 @@ impl Driver {
         blocking(move || work(networks.as_ref(), &id)).await
     }
 
-    /// Says what was found of the link of a sandbox that is adopted. Says whether the record has to be corrected.
+    /// Says what was found of the link of a sandbox that is adopted. Says whether the record has to
+    /// be corrected.
     pub(super) fn hear_of_link(&mut self, adopted: Adopted) -> Option<Vec<IpAddr>> {
         let addresses = match adopted {
             Adopted::NoLink => Vec::new(),
@@ -244,7 +247,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes over the link of a sandbox that was found alive. One that cannot be taken over is cut. Blocks.
+    /// Takes over the link of a sandbox that was found alive. One that cannot be taken over is cut.
+    /// Blocks.
     pub(crate) fn adopt_link(&self, record: &SandboxRecord) -> Adopted {
         if record.spec.network.is_none() {
             return Adopted::NoLink;

@@ -4,14 +4,17 @@
 //! halt ─► save ─► the record names the other layers ─► start
 //! ```
 //!
-//! What lies still is saved by renames alone, so it is saved after the processes ended. Only where it takes a capture to know whether
-//! there is anything to undo or to redo is the sandbox captured first, while it runs.
+//! What lies still is saved by renames alone, so it is saved after the processes ended. Only where
+//! it takes a capture to know whether there is anything to undo or to redo is the sandbox captured
+//! first, while it runs.
 //!
-//! A rollback writes a point of its own into the history, behind what it replaced. An undo and a redo write none: they go back and
-//! forth over the operations that led from point to point: [`super::operations`].
+//! A rollback writes a point of its own into the history, behind what it replaced. An undo and a
+//! redo write none: they go back and forth over the operations that led from point to point:
+//! [`super::operations`].
 //!
-//! Whatever ends the process in between, the sandbox has the files that its record names: those it had, until the record names the
-//! others. When it cannot be started with them it is stopped, and they are kept.
+//! Whatever ends the process in between, the sandbox has the files that its record names: those it
+//! had, until the record names the others. When it cannot be started with them it is stopped, and
+//! they are kept.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,7 +58,8 @@ struct Plan {
 struct Target {
     snapshot: SnapshotRecord,
     redo: Vec<SnapshotId>,
-    /// It is an operation of its own, which an undo takes back; otherwise it is an undo or a redo of others.
+    /// It is an operation of its own, which an undo takes back; otherwise it is an undo or a redo
+    /// of others.
     operation: bool,
     _pin: Pin,
 }
@@ -162,7 +166,8 @@ impl Driver {
         };
         self.passed(EngineStep::RollbackSaved);
         let redo = match goal {
-            // Only now is it known that something was written meanwhile; what was asked for before that is still done.
+            // Only now is it known that something was written meanwhile; what was asked for before
+            // that is still done.
             Goal::Redo(_) => redo,
             Goal::To(_) | Goal::Undo(_) => self.record.history.redo.clone(),
         };
@@ -224,15 +229,16 @@ impl Driver {
             record.history.head = Some(snapshot.id.clone());
             record.history.redo = redo;
         } else if snapshot.stack != safety.stack {
-            // A point of its own: from here an undo leads to what was replaced, and not to what came before the target.
+            // A point of its own: from here an undo leads to what was replaced, and not to what
+            // came before the target.
             let row = self.row_of_rollback(&snapshot, &safety);
             record.history.head = Some(row.id.clone());
             record.history.redo = redo;
             rows.push(row);
         }
         let unsynced: Vec<_> = rows.iter().filter(|row| !row.durable).map(|row| row.id.clone()).collect();
-        // Not synced: that would wait for all that anybody has written lately. A power cut ends the sandbox, and what it then
-        // stands on is read from the backend's own record.
+        // Not synced: that would wait for all that anybody has written lately. A power cut ends the
+        // sandbox, and what it then stands on is read from the backend's own record.
         let written = self.engine.catalog(move |catalog| {
             catalog.record_snapshots(&record, &rows, Durability::Process).map(|()| record)
         });
@@ -258,7 +264,8 @@ impl Driver {
         }
     }
 
-    /// Starts a halted sandbox on what its record names. If that fails it is stopped, and its files are kept.
+    /// Starts a halted sandbox on what its record names. If that fails it is stopped, and its files
+    /// are kept.
     async fn go_on(&mut self) -> Result<(), EngineError> {
         let started = match self.catch_up().await {
             Ok(()) => self.start_as_recorded().await,
@@ -303,7 +310,8 @@ impl Driver {
         }
     }
 
-    /// Whether it is known where this leads, however the present state differs from the last that was captured.
+    /// Whether it is known where this leads, however the present state differs from the last that
+    /// was captured.
     async fn is_known(&self, goal: &Goal, force: bool, done: &[JournalEntry]) -> Result<bool, EngineError> {
         match goal {
             Goal::To(_) => Ok(true),
@@ -311,7 +319,8 @@ impl Driver {
             Goal::Redo(_) => Ok(false),
             Goal::Undo(_) if self.step_back(&head_or_start(&self.record)).await?.is_none() => Ok(false),
             Goal::Undo(_) if force => Ok(true),
-            // Whether too much would be taken back depends on whether there is more to take back than was captured.
+            // Whether too much would be taken back depends on whether there is more to take back
+            // than was captured.
             Goal::Undo(steps) => {
                 let head = head_or_start(&self.record);
                 Ok(lost(done).is_empty() && self.back_over(head, *steps, false).await.is_ok())
@@ -319,7 +328,8 @@ impl Driver {
         }
     }
 
-    /// An undo of what cannot be captured as it is: whether it would take back more than was asked for.
+    /// An undo of what cannot be captured as it is: whether it would take back more than was asked
+    /// for.
     async fn check_uncaptured(
         &self,
         goal: &Goal,

@@ -32,8 +32,8 @@ pub(crate) enum Remains {
 }
 
 impl Driver {
-    /// Takes over a sandbox that runs. What the machine says counts: a thaw that was not written down has happened. One that is
-    /// frozen for no reason that is written down goes on.
+    /// Takes over a sandbox that runs. What the machine says counts: a thaw that was not written
+    /// down has happened. One that is frozen for no reason that is written down goes on.
     pub(super) async fn adopt(&mut self, watch: OwnedFd, frozen: bool, link: Adopted) {
         self.watch_over(watch);
         self.emit(Event::SandboxAdopted);

@@ -385,7 +385,8 @@ fn undo(backend: &dyn Isolation, id: &SandboxId, state: RootState) -> Result<(),
 }
 
 impl Engine {
-    /// What the backend needs. Sandboxes carry this engine's mark, so that its next start knows them from others.
+    /// What the backend needs. Sandboxes carry this engine's mark, so that its next start knows
+    /// them from others.
     pub(super) fn request_for(
         &self,
         record: &SandboxRecord,

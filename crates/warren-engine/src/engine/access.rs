@@ -1,5 +1,6 @@
-//! The engine as one caller reaches it: [`Engine::as_`] gives an [`Access`], and that the handles of what the caller's owner has.
-//! A handle knows who asks, so nothing that it does can be put down to somebody else.
+//! The engine as one caller reaches it: [`Engine::as_`] gives an [`Access`], and that the handles
+//! of what the caller's owner has. A handle knows who asks, so nothing that it does can be put down
+//! to somebody else.
 
 use std::sync::Arc;
 
@@ -59,8 +60,8 @@ impl Access {
         self.engine.place_for(self.owner(), trade).await
     }
 
-    /// Room in memory for what a program says, up to so many bytes, to be kept until it has been answered. `None`: so little needs
-    /// none.
+    /// Room in memory for what a program says, up to so many bytes, to be kept until it has been
+    /// answered. `None`: so little needs none.
     pub fn room_for(&self, bytes: usize) -> Result<Option<Room>, EngineError> {
         self.engine.shared.labour.room_for(self.owner(), bytes)
     }

@@ -48,8 +48,8 @@ impl EngineError {
         }
     }
 
-    /// The error in words that callers may read. Of the machine and its directories they say nothing that the caller
-    /// did not name; the log has the causes.
+    /// The error in words that callers may read. Of the machine and its directories they say
+    /// nothing that the caller did not name; the log has the causes.
     pub fn told(&self) -> String {
         match self {
             Self::Denied { id, reason, .. } => format!("{id}: {reason}"),

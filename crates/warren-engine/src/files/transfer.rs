@@ -17,7 +17,8 @@ pub struct FileReader {
     over: bool,
 }
 
-/// A file that is being written. Dropped before [`FileWriter::finish`], a replaced file keeps its previous content.
+/// A file that is being written. Dropped before [`FileWriter::finish`], a replaced file keeps its
+/// previous content.
 #[derive(Debug)]
 pub struct FileWriter {
     call: Call,

@@ -1,4 +1,5 @@
-//! Changes to files as the journal knows them: a call, or several that are one thing to whoever asked.
+//! Changes to files as the journal knows them: a call, or several that are one thing to whoever
+//! asked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +15,8 @@ use crate::error::{Field, sentence};
 use crate::guest::Guest;
 use crate::shown::cut;
 
-/// Calls that change files and are one entry of the journal. Dropped before [`FileWork::done`], the entry says what failed, or
-/// that it was broken off.
+/// Calls that change files and are one entry of the journal. Dropped before [`FileWork::done`], the
+/// entry says what failed, or that it was broken off.
 #[derive(Debug)]
 pub struct FileWork {
     guest: Guest,

@@ -1,4 +1,5 @@
-//! Changing the record of an image: read, change, write, and again if somebody else wrote meanwhile.
+//! Changing the record of an image: read, change, write, and again if somebody else wrote
+//! meanwhile.
 
 use warren_core::catalog::{Catalog, CatalogError, CatalogErrorKind};
 use warren_core::{ImageDenied, ImageRecord, Owner, SnapshotId};

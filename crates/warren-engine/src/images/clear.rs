@@ -1,5 +1,5 @@
-//! What an earlier process left of its builds: snapshots that no record names, sandboxes, and builds
-//! that had begun.
+//! What an earlier process left of its builds: snapshots that no record names, sandboxes, and
+//! builds that had begun.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,8 +57,8 @@ impl Engine {
     }
 }
 
-/// Snapshots that were taken for images and that none names. Of an owner whose images cannot be read
-/// there are none: all that they name would be lost.
+/// Snapshots that were taken for images and that none names. Of an owner whose images cannot be
+/// read there are none: all that they name would be lost.
 fn loose_snapshots(
     engine: &Engine,
     catalog: &dyn Catalog,

@@ -1,4 +1,5 @@
-//! Commands that run in a sandbox of an image from its beginning, and are waited for as the image says.
+//! Commands that run in a sandbox of an image from its beginning, and are waited for as the image
+//! says.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -123,7 +123,8 @@ impl Work<'_> {
         })?;
         let target = self.path(&copy.target);
         let owner = copy.owner.as_ref().or(self.context.user.as_ref()).map(String::as_str).unwrap_or("root");
-        // The group of a user who is named alone is the user's own. Of a number nobody knows whose that is.
+        // The group of a user who is named alone is the user's own. Of a number nobody knows whose
+        // that is.
         let alone = !owner.contains(':') && !owner.bytes().all(|byte| byte.is_ascii_digit());
         let owner = if alone { format!("{owner}:") } else { owner.to_owned() };
         let mode = copy.mode.as_deref().unwrap_or_default();

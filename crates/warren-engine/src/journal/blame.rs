@@ -1,9 +1,10 @@
 //! Which entries last changed a path.
 //!
-//! The states that were captured since the sandbox last went back to an earlier one are put in order, and the newest two
-//! neighbours between which the path differs are found. Whatever was at work between these two may have changed it: the
-//! command whose states they are, and all that ran beside it. If there are none, it goes on with what led to the state that the
-//! sandbox went back to; what was undone is passed over.
+//! The states that were captured since the sandbox last went back to an earlier one are put in
+//! order, and the newest two neighbours between which the path differs are found. Whatever was at
+//! work between these two may have changed it: the command whose states they are, and all that ran
+//! beside it. If there are none, it goes on with what led to the state that the sandbox went back
+//! to; what was undone is passed over.
 
 use std::collections::{HashMap, HashSet};
 
@@ -38,8 +39,8 @@ pub(super) struct Found {
     pub(super) state: PathState,
 }
 
-/// The entries that may have changed the path last. `entries` has the newest first; `start` is what the sandbox began with,
-/// `now` the state it is in, if that is captured.
+/// The entries that may have changed the path last. `entries` has the newest first; `start` is what
+/// the sandbox began with, `now` the state it is in, if that is captured.
 pub(super) fn blame(
     entries: &[JournalEntry],
     start: &SnapshotId,
@@ -164,8 +165,8 @@ fn culprits(
     Ok(None)
 }
 
-/// The places of the last state before an entry and of the first one after it. One that goes on, or ended after every state
-/// that is known, has none after it.
+/// The places of the last state before an entry and of the first one after it. One that goes on, or
+/// ended after every state that is known, has none after it.
 fn span(entry: &JournalEntry, states: &[State], places: &HashMap<&SnapshotId, usize>) -> (usize, usize) {
     let place = |id: &Option<SnapshotId>| places.get(id.as_ref()?).copied();
     let (before, after) = (place(&entry.before), place(&entry.after));

@@ -1,5 +1,6 @@
-//! Seeing processes end that nobody follows. One task watches them all, so that a process costs a connection and no more; and
-//! only so many of a sandbox have one, the others are looked at now and then.
+//! Seeing processes end that nobody follows. One task watches them all, so that a process costs a
+//! connection and no more; and only so many of a sandbox have one, the others are looked at now and
+//! then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::{Engine, EngineError};
 const CONNECTIONS: usize = 128;
 /// How often a process without a connection of its own is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// The longest rest between two calls that break: an agent that does not answer now may do so later.
+/// The longest rest between two calls that break: an agent that does not answer now may do so
+/// later.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
 impl Engine {

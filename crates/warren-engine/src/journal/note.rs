@@ -41,7 +41,8 @@ impl Engine {
         self.note(by, &rolled.sandbox, None, action, None, states_around(rolled)).await;
     }
 
-    /// What was done in a fork since its changes last came to a sandbox, in a line. The newest of it, where it is much.
+    /// What was done in a fork since its changes last came to a sandbox, in a line. The newest of
+    /// it, where it is much.
     async fn done_in(&self, into: &SandboxRecord, fork: &SandboxId) -> Option<String> {
         let (into, fork) = (into.clone(), fork.clone());
         let found = self.catalog(move |catalog| {

@@ -25,7 +25,8 @@ pub(crate) struct OpenEntry {
 }
 
 impl Engine {
-    /// Writes down that something begins. The journal is not worth a failure: without it there is `None`.
+    /// Writes down that something begins. The journal is not worth a failure: without it there is
+    /// `None`.
     pub(crate) async fn begin_entry(
         &self,
         by: &Caller,
@@ -86,7 +87,8 @@ impl Engine {
             .ok()
     }
 
-    /// Writes down how an entry ended. What it did may have changed the sandbox's files, which are captured in time.
+    /// Writes down how an entry ended. What it did may have changed the sandbox's files, which are
+    /// captured in time.
     pub(super) fn close_entry(&self, door: &Door, entry: JournalEntry, outcome: Outcome) {
         self.end_entry(entry, outcome);
         door.cell.mark_changed();

@@ -8,7 +8,8 @@ use crate::cell::start_of;
 use crate::state::Pin;
 use crate::{Engine, EngineError};
 
-/// The captured states that a sandbox's journal names, looked up as they are needed. Everything here blocks.
+/// The captured states that a sandbox's journal names, looked up as they are needed. Everything
+/// here blocks.
 pub(super) struct States<'a> {
     engine: &'a Engine,
     record: &'a SandboxRecord,

@@ -20,8 +20,9 @@ impl SandboxNetwork {
         Ok(asks.unwrap_or_default())
     }
 
-    /// Answers what a sandbox waits for: from now on, and for so long, the very same is allowed or denied. Of several answers to one
-    /// ask only the first counts; the others are told that there is no such ask.
+    /// Answers what a sandbox waits for: from now on, and for so long, the very same is allowed or
+    /// denied. Of several answers to one ask only the first counts; the others are told that there
+    /// is no such ask.
     pub async fn answer(
         &self,
         number: u64,

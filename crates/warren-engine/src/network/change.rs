@@ -31,8 +31,8 @@ impl SandboxNetwork {
         Ok(self.sandbox.engine.view_network(record).await)
     }
 
-    /// Replaces the policy; what was granted is forgotten. What stays allowed goes on, what does not is cut. A sandbox that does not
-    /// run has it from its next start.
+    /// Replaces the policy; what was granted is forgotten. What stays allowed goes on, what does
+    /// not is cut. A sandbox that does not run has it from its next start.
     pub async fn set(&self, policy: NetworkPolicy) -> Result<NetworkView, EngineError> {
         self.sandbox.engine.may_change()?;
         self.sandbox.engine.check_policy(&policy)?;

@@ -10,8 +10,8 @@ use crate::engine::closed;
 use crate::state::{KEPT, Known, NetworkSighting};
 use crate::{Engine, EngineError, SandboxNetwork};
 
-/// Entries of a sandbox's log as they come. Ends when the engine does, or the sandbox is gone for good; a reader that falls far
-/// behind misses some, which it sees by their numbers.
+/// Entries of a sandbox's log as they come. Ends when the engine does, or the sandbox is gone for
+/// good; a reader that falls far behind misses some, which it sees by their numbers.
 pub type NetworkStream = std::pin::Pin<Box<dyn Stream<Item = NetworkSighting> + Send>>;
 
 impl SandboxNetwork {

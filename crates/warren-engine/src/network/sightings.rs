@@ -38,7 +38,8 @@ impl Engine {
         }
     }
 
-    /// A sandbox can do nothing for now: what waited to be told of it is told, and what is kept of it takes little room.
+    /// A sandbox can do nothing for now: what waited to be told of it is told, and what is kept of
+    /// it takes little room.
     pub(crate) fn sightings_end(&self, owner: &Owner, id: &SandboxId) {
         let now = Moment::now(self.shared.parts.clock.as_ref());
         let last = self.shared.sightings.of(id, |known| {

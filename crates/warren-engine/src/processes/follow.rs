@@ -20,8 +20,8 @@ const ATTEMPTS: u32 = 4;
 /// The rest before the second attempt; doubled before each one after.
 const REST: Duration = Duration::from_millis(50);
 
-/// A process that is being followed. Dropping it lets the process run on. A connection to the agent that breaks while the
-/// sandbox lives is made anew, from the last byte that was seen.
+/// A process that is being followed. Dropping it lets the process run on. A connection to the agent
+/// that breaks while the sandbox lives is made anew, from the last byte that was seen.
 #[derive(Debug)]
 pub struct ProcessHandle {
     pub started: Started,
@@ -267,8 +267,8 @@ impl ProcessReader {
 }
 
 impl ProcessWriter {
-    /// Writes to the process's standard input. Waits when the process does not read. Given up half-way, an unknown part of
-    /// the bytes arrives.
+    /// Writes to the process's standard input. Waits when the process does not read. Given up
+    /// half-way, an unknown part of the bytes arrives.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), EngineError> {
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(CHUNK));

@@ -18,11 +18,12 @@ use crate::cell::Door;
 use crate::entry::Entry;
 use crate::guest::{ANSWER, Call, Guest};
 
-/// How long a connection may take. Whoever listens in a sandbox and does not take callers is as good as nobody.
+/// How long a connection may take. Whoever listens in a sandbox and does not take callers is as
+/// good as nobody.
 const CONNECTING: Duration = Duration::from_secs(10);
 
-/// A connection to a port inside a sandbox, as a plain byte stream. Each direction ends on its own. It breaks off when the sandbox's
-/// life ends.
+/// A connection to a port inside a sandbox, as a plain byte stream. Each direction ends on its own.
+/// It breaks off when the sandbox's life ends.
 pub struct PortStream {
     way: Way,
     /// What makes the sandbox busy while the connection exists, if that does.
@@ -83,8 +84,8 @@ impl Guest {
 }
 
 impl Door {
-    /// Connects to a port on the sandbox's loopback: over a socket in its network where the backend makes them, else through the
-    /// agent. Whoever calls this has leave to be inside.
+    /// Connects to a port on the sandbox's loopback: over a socket in its network where the backend
+    /// makes them, else through the agent. Whoever calls this has leave to be inside.
     pub(super) async fn reach(&self, port: u16) -> Result<PortStream, EngineError> {
         if let Some(detail) = self.life.ended() {
             return Err(self.ended(&detail));

@@ -14,9 +14,9 @@ const LEAST_LIFETIME_S: u64 = 300;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Sandbox {
-    /// Has a sandbox that somebody paused go on, if it wakes for traffic. One that does not is denied as
-    /// paused; one that goes on anyway stays as it is. Nothing says who may wake it: the caller has
-    /// checked that.
+    /// Has a sandbox that somebody paused go on, if it wakes for traffic. One that does not is
+    /// denied as paused; one that goes on anyway stays as it is. Nothing says who may wake it: the
+    /// caller has checked that.
     pub async fn wake(&self) -> Result<(), EngineError> {
         let record = self.record().await?;
         let Some(wake) = record.traffic.wake else {

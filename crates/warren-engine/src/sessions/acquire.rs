@@ -1,5 +1,5 @@
-//! How a request for a session becomes one: the preferred sandbox if it fits, else a fresh one on the first backend that can
-//! serve it.
+//! How a request for a session becomes one: the preferred sandbox if it fits, else a fresh one on
+//! the first backend that can serve it.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ pub(super) struct Fresh {
 }
 
 impl Sessions {
-    /// A session with a sandbox: the preferred one, else a fresh one. A preferred sandbox that is paused or was stopped with its
-    /// files kept is made to run again.
+    /// A session with a sandbox: the preferred one, else a fresh one. A preferred sandbox that is
+    /// paused or was stopped with its files kept is made to run again.
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, EngineError> {
         self.access.engine.may_change()?;
         let terms = Terms::of(&request, &self.access.engine.shared.settings)?;
@@ -258,7 +258,8 @@ impl Engine {
         Ok(Acquired { session, sandbox, fresh, repeated: true })
     }
 
-    /// Whoever sees first what became of a sandbox tells its sessions; its driver comes too late by a moment.
+    /// Whoever sees first what became of a sandbox tells its sessions; its driver comes too late by
+    /// a moment.
     async fn tell_sessions(&self, sandbox: &SandboxRecord) {
         if sandbox.is_live() {
             self.sandbox_ready(sandbox).await;

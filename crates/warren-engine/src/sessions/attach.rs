@@ -16,8 +16,9 @@ pub(super) enum Usable {
 }
 
 impl Sessions {
-    /// Another session on a sandbox that exists, which is made to run if it does not. Where there is none of that id any more,
-    /// whoever's it was, a fresh one is made if the caller wants that; it has an id of its own.
+    /// Another session on a sandbox that exists, which is made to run if it does not. Where there
+    /// is none of that id any more, whoever's it was, a fresh one is made if the caller wants that;
+    /// it has an id of its own.
     pub async fn attach(&self, request: Attach) -> Result<Acquired, EngineError> {
         self.access.engine.may_change()?;
         let terms = Terms::plain(request.client, request.timeouts, &self.access.engine.shared.settings)?;
@@ -94,8 +95,8 @@ impl Engine {
         Ok(Acquired { session, sandbox, fresh: false, repeated: false })
     }
 
-    /// The sandbox of a session that was just written down. One that ended in the meantime had nobody to tell, so its sessions are
-    /// told now.
+    /// The sandbox of a session that was just written down. One that ended in the meantime had
+    /// nobody to tell, so its sessions are told now.
     pub(super) async fn still_alive(
         &self,
         owner: &Owner,

@@ -1,6 +1,6 @@
-//! Changes of sessions that exist. Those that look at the other sessions of a sandbox before they act on it take their turn at
-//! that sandbox, so that two who leave at once do not both leave it to the other; and they go on when their caller goes away, so that
-//! nothing is left half done.
+//! Changes of sessions that exist. Those that look at the other sessions of a sandbox before they
+//! act on it take their turn at that sandbox, so that two who leave at once do not both leave it to
+//! the other; and they go on when their caller goes away, so that nothing is left half done.
 
 use warren_core::catalog::{CatalogErrorKind, Durability, SessionFilter, UpdateSessionError};
 use warren_core::{
@@ -21,7 +21,8 @@ pub(crate) struct Changed {
 }
 
 impl Session {
-    /// The client goes away. Its sandbox stays as it is until the session's `detached` time is over.
+    /// The client goes away. Its sandbox stays as it is until the session's `detached` time is
+    /// over.
     pub async fn detach(&self) -> Result<SessionRecord, EngineError> {
         self.engine.may_change()?;
         let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Detach).await?;
@@ -31,7 +32,8 @@ impl Session {
         Ok(changed.session)
     }
 
-    /// Freezes the sandbox until the session is resumed. Refused while another client uses the sandbox.
+    /// Freezes the sandbox until the session is resumed. Refused while another client uses the
+    /// sandbox.
     pub async fn suspend(&self) -> Result<SessionView, EngineError> {
         let session = self.clone();
         finished(async move { session.suspend_now().await }).await
@@ -82,7 +84,8 @@ impl Session {
         Ok(SessionView { session: changed.session, sandbox: Some(sandbox) })
     }
 
-    /// The client gives the session back. A sandbox that no other session holds is stopped, or destroyed with its files.
+    /// The client gives the session back. A sandbox that no other session holds is stopped, or
+    /// destroyed with its files.
     pub async fn release(&self, release: Release) -> Result<SessionRecord, EngineError> {
         let session = self.clone();
         finished(async move { session.release_now(release).await }).await
@@ -127,7 +130,8 @@ impl Session {
         Ok(changed.session)
     }
 
-    /// The client's model works for up to `seconds`: the sandbox does not count as idle. Zero ends the lease.
+    /// The client's model works for up to `seconds`: the sandbox does not count as idle. Zero ends
+    /// the lease.
     pub async fn think(&self, seconds: u64) -> Result<SessionRecord, EngineError> {
         self.engine.may_change()?;
         let most = self.engine.shared.settings.most_thinking_s;
@@ -181,7 +185,8 @@ impl Engine {
         .await
     }
 
-    /// Changes a session inside the catalog's transaction. The change says whether there is anything to be written.
+    /// Changes a session inside the catalog's transaction. The change says whether there is
+    /// anything to be written.
     pub(crate) async fn change(
         &self,
         owner: &Owner,

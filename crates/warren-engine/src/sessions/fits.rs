@@ -98,7 +98,8 @@ fn somewhere_writable(root: &[RootTree], mounts: &[Mount]) -> bool {
             .any(|access| access == MountAccess::ReadWrite)
 }
 
-/// What decides about a path is the mount or part of the root that it lies deepest in; a root that says nothing is writable.
+/// What decides about a path is the mount or part of the root that it lies deepest in; a root that
+/// says nothing is writable.
 fn access(path: &Path, root: &[RootTree], mounts: &[Mount]) -> MountAccess {
     let trees = root.iter().map(|tree| (tree.at.as_path(), tree.access));
     let mounts = mounts.iter().map(|mount| (mount.target.as_path(), mount.access));

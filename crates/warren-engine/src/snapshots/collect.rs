@@ -1,4 +1,5 @@
-//! What is no longer needed: snapshots beyond the number that is kept, those of sandboxes that are gone, layers that nobody names.
+//! What is no longer needed: snapshots beyond the number that is kept, those of sandboxes that are
+//! gone, layers that nobody names.
 
 use std::collections::HashSet;
 
@@ -25,7 +26,8 @@ impl Engine {
         }
     }
 
-    /// Thins snapshots where some were taken, and removes layers that nobody names. Part of every sweep.
+    /// Thins snapshots where some were taken, and removes layers that nobody names. Part of every
+    /// sweep.
     pub(crate) async fn sweep_snapshots(&self) {
         for id in self.shared.keep.taken() {
             let owner = self.shared.registry.all().into_iter().find(|cell| cell.id == id);
@@ -119,7 +121,8 @@ impl Engine {
         Ok(unused.len())
     }
 
-    /// A sandbox goes for good: so do its snapshots that have no name and that no other sandbox comes from. Blocks.
+    /// A sandbox goes for good: so do its snapshots that have no name and that no other sandbox
+    /// comes from. Blocks.
     pub(crate) fn forget_unnamed(&self, record: &SandboxRecord) -> Result<(), EngineError> {
         let catalog = self.shared.parts.catalog.as_ref();
         forget_unnamed(catalog, &record.owner, &record.id, &record.id)?;

@@ -53,8 +53,8 @@ impl Snapshots {
         Ok(Diff { changes, truncated: end == Differences::More })
     }
 
-    /// Tells what differs between two states as it is found, on the thread that looks for it. `told` may wait, and says whether
-    /// to go on.
+    /// Tells what differs between two states as it is found, on the thread that looks for it.
+    /// `told` may wait, and says whether to go on.
     pub async fn diff_each(
         &self,
         from: &Point,

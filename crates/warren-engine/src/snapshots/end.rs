@@ -9,8 +9,9 @@ use crate::cell::CaptureOrder;
 use crate::{Engine, EngineError, Release, Session};
 
 impl Session {
-    /// Captures the state that a session leaves, then gives the session back: its sandbox is stopped with its files kept, unless
-    /// another session holds it. Another session can begin with the snapshot. Repeated, it answers with the same snapshot.
+    /// Captures the state that a session leaves, then gives the session back: its sandbox is
+    /// stopped with its files kept, unless another session holds it. Another session can begin with
+    /// the snapshot. Repeated, it answers with the same snapshot.
     pub async fn end(&self) -> Result<EndedSession, EngineError> {
         let session = self.clone();
         finished(async move { session.end_now().await }).await

@@ -85,7 +85,8 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
         spec.limits.lifetime_s = lifetime_s;
     }
     spec.labels.extend(order.labels.clone());
-    // Where it may go is no part of a state: what was closed since is closed to forks of earlier states, too.
+    // Where it may go is no part of a state: what was closed since is closed to forks of earlier
+    // states, too.
     spec.network = original.map_or(&snapshot.spec, |original| &original.spec).network.inherited();
     NewSandbox {
         spec,

@@ -48,7 +48,8 @@ impl Snapshots {
         }
     }
 
-    /// Deletes a snapshot. Sandboxes keep what they have; those that come after it in the tree go on with what came before it.
+    /// Deletes a snapshot. Sandboxes keep what they have; those that come after it in the tree go
+    /// on with what came before it.
     pub async fn delete(&self, id: &SnapshotId) -> Result<(), EngineError> {
         self.access.engine.may_change()?;
         let snapshot = self.get(id).await?;

@@ -11,8 +11,8 @@ use crate::{Engine, EngineError, Sandbox, SandboxHistory};
 const MOST_STEPS: u32 = 10_000;
 
 impl SandboxHistory {
-    /// Gives a sandbox the files of an earlier state, after capturing those it has. Its processes end. `force`: also those
-    /// that somebody waits for.
+    /// Gives a sandbox the files of an earlier state, after capturing those it has. Its processes
+    /// end. `force`: also those that somebody waits for.
     pub async fn rollback(&self, to: &SnapshotId, force: bool) -> Result<RolledBack, EngineError> {
         self.go(Goal::To(to.clone()), force).await
     }

@@ -19,7 +19,8 @@ use crate::trade::Trade;
 use crate::{Engine, EngineError, EngineStep};
 
 impl Snapshots {
-    /// Writes a state for others, on a thread of its own, at the pace of who takes it. An error may come after some bytes.
+    /// Writes a state for others, on a thread of its own, at the pace of who takes it. An error may
+    /// come after some bytes.
     pub async fn export(
         &self,
         what: &Point,
@@ -40,8 +41,8 @@ impl Snapshots {
         labour::at(place, move || engine.export_now(&owner, &state, since.as_ref(), order, to.as_mut())).await
     }
 
-    /// Reads what another Warren exported, or a tar file, which needs a template to stand on. Answers with the snapshots in
-    /// order; the last is the newest.
+    /// Reads what another Warren exported, or a tar file, which needs a template to stand on.
+    /// Answers with the snapshots in order; the last is the newest.
     pub async fn import(
         &self,
         format: ImportFormat,

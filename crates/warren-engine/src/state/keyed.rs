@@ -7,8 +7,8 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 type Turns<K> = Arc<Mutex<HashMap<K, Arc<Turn<()>>>>>;
 
-/// Lets those who name the same key in one after the other, in the order in which they came. A key takes room only while somebody
-/// holds it or waits for it.
+/// Lets those who name the same key in one after the other, in the order in which they came. A key
+/// takes room only while somebody holds it or waits for it.
 #[derive(Debug)]
 pub(crate) struct Keyed<K: Eq + Hash> {
     turns: Turns<K>,

@@ -10,8 +10,8 @@ use warren_core::{LayerId, Owner, PageRequest, SandboxId, SnapshotId, SnapshotRe
 #[derive(Debug, Default)]
 pub(crate) struct Keep {
     pins: Arc<Pins>,
-    /// Held by one who learns from a record which layers it needs until they are pinned, and, for writing, while layers
-    /// that nobody names are removed.
+    /// Held by one who learns from a record which layers it needs until they are pinned, and, for
+    /// writing, while layers that nobody names are removed.
     collecting: RwLock<()>,
     /// Held while a record of a snapshot is read, changed and written.
     rows: Mutex<()>,

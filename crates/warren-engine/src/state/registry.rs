@@ -1,9 +1,10 @@
 //! Which sandboxes have a driver.
 //!
-//! A sandbox that lives has a driver. One that ended has none: its record is read from the catalog, and a driver is started
-//! when something is to be done with what it left. There is never more than one for an id: the driver of a new sandbox is
-//! registered before the record is written, all others are started under one lock that is held from reading the record to
-//! registering, and a driver leaves only after its last write.
+//! A sandbox that lives has a driver. One that ended has none: its record is read from the catalog,
+//! and a driver is started when something is to be done with what it left. There is never more than
+//! one for an id: the driver of a new sandbox is registered before the record is written, all
+//! others are started under one lock that is held from reading the record to registering, and a
+//! driver leaves only after its last write.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,5 @@
-//! `edit`: replaces a text in a file by another. The file has the old content or the new one, never a mix.
+//! `edit`: replaces a text in a file by another. The file has the old content or the new one, never
+//! a mix.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! A call that has an id is made once. Whoever calls again gets the first answer, and waits for it if need be.
+//! A call that has an id is made once. Whoever calls again gets the first answer, and waits for it
+//! if need be.
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ pub(super) fn check_id(call: &ToolCall) -> Result<(), EngineError> {
 }
 
 impl Sandbox {
-    /// Does the work unless a call of this id was answered before. `limit_ms`: how long such a call may take.
+    /// Does the work unless a call of this id was answered before. `limit_ms`: how long such a call
+    /// may take.
     pub(super) async fn once(
         &self,
         call: &ToolCall,

@@ -1,4 +1,5 @@
-//! The process ends at every step and before every call to a port, and the next start makes everything whole.
+//! The process ends at every step and before every call to a port, and the next start makes
+//! everything whole.
 
 mod images;
 mod links;
@@ -106,7 +107,8 @@ async fn life(world: &World, engine: &Engine, promises: &Promises) -> Result<(),
     Ok(())
 }
 
-/// Runs the tour in a process of its own that ends there. Says what it did, and whether it came to that end.
+/// Runs the tour in a process of its own that ends there. Says what it did, and whether it came to
+/// that end.
 fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, end: End) -> (Arc<Doom>, bool) {
     let doom = Doom::of(world, name.to_owned(), end);
     let (world, promises, steps) = (world.clone(), Arc::clone(promises), Arc::clone(&doom));
@@ -250,7 +252,8 @@ fn an_end_while_mending_is_mended_by_the_start_after_it() {
             let (world, promises) = (world(), Arc::default());
             run_until(tour, &world, &promises, &format!("first {tour:?} {number}"), End::AtStep(number));
             world.inherit();
-            // The second process mends first, and ends at the first step of that, or of the tour that follows.
+            // The second process mends first, and ends at the first step of that, or of the tour
+            // that follows.
             let end = End::AtStep(0);
             assert!(run_until(tour, &world, &promises, &format!("second {tour:?} {number}"), end).1);
             recover(&world, &promises, end);

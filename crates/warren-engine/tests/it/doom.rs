@@ -18,7 +18,8 @@ pub(crate) enum End {
     Never,
 }
 
-/// A process that ends: from some moment on, its threads wait for ever wherever they would change anything.
+/// A process that ends: from some moment on, its threads wait for ever wherever they would change
+/// anything.
 pub(crate) struct Doom {
     name: String,
     end: End,

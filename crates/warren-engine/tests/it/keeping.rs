@@ -39,7 +39,8 @@ async fn a_thousand_snapshots_are_thinned_and_their_layers_joined() {
     let head = record(&engine, &id).await.history.head.unwrap();
     assert_eq!(all.get(&head), Some(&999));
     assert!(record(&engine, &id).await.history.stack.depth() <= SQUASH_DEPTH + 1);
-    // One that stays stands on those between it and the last squash, whatever became of their snapshots.
+    // One that stays stands on those between it and the last squash, whatever became of their
+    // snapshots.
     assert!(layers(&world) < 700, "{} layers are left", layers(&world));
     for (index, row) in rows.iter().enumerate().filter(|(index, _)| index % 10 == 0) {
         let Some(number) = all.get(&row.id) else { continue };
@@ -299,8 +300,8 @@ impl Keeper {
         gone: Result<warren_engine::RolledBack, warren_engine::EngineError>,
     ) {
         if let Ok(rolled) = gone {
-            // The start of a fork and what a refused journey captured are met here for the first time:
-            // what they hold is learnt from their layers.
+            // The start of a fork and what a refused journey captured are met here for the first
+            // time: what they hold is learnt from their layers.
             self.meet(&rolled.to.id).await;
             self.meet(&rolled.safety.id).await;
             if record(&self.engine, id).await.is_live() {

@@ -1,5 +1,5 @@
-//! Many things at once to one sandbox, in random orders. Whoever loses is told so in a typed error, nobody hangs, and in the end
-//! the record, the backend and the sessions agree.
+//! Many things at once to one sandbox, in random orders. Whoever loses is told so in a typed error,
+//! nobody hangs, and in the end the record, the backend and the sessions agree.
 //!
 //! `WARREN_SCHEDULES` says how many orders are tried, `WARREN_SCHEDULE_SEED` tries a single one.
 

@@ -97,7 +97,8 @@ impl World {
         self.pass(engine, ACTIVE_S + 1).await;
     }
 
-    /// Takes over after a process that has ended. A call of it that was under way still takes effect, as on a real machine.
+    /// Takes over after a process that has ended. A call of it that was under way still takes
+    /// effect, as on a real machine.
     pub(crate) fn inherit(&self) {
         while self.isolation.is_busy() || self.networks.is_busy() {
             std::thread::sleep(Duration::from_millis(1));
@@ -213,7 +214,8 @@ pub(crate) async fn all_sessions(engine: &Engine, owner: &Owner) -> Vec<SessionR
     engine.of(owner).sessions().list(&filter, &page).await.expect("list sessions").items
 }
 
-/// What the records say is what the machine has, nothing more and nothing less, and nothing is half done.
+/// What the records say is what the machine has, nothing more and nothing less, and nothing is half
+/// done.
 pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
     // What commands left is captured in the background.
     eventually("calls return", async || !world.isolation.is_busy()).await;
@@ -225,12 +227,14 @@ pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
     }
 }
 
-/// Tasks of the runtime. An engine has some of its own, one for each sandbox that lives, and those that finish what callers began.
+/// Tasks of the runtime. An engine has some of its own, one for each sandbox that lives, and those
+/// that finish what callers began.
 pub(crate) fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// As [`assert_consistent`], once everything that was begun is over: `idle` are the tasks of an engine without sandboxes.
+/// As [`assert_consistent`], once everything that was begun is over: `idle` are the tasks of an
+/// engine without sandboxes.
 pub(crate) async fn assert_comes_to_rest(world: &World, engine: &Engine, idle: usize) {
     let mut last = String::new();
     let patience = Instant::now() + PATIENCE;

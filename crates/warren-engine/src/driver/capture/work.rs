@@ -19,7 +19,8 @@ use crate::state::all_snapshots;
 use crate::state::lost;
 use crate::{Engine, EngineError, EngineStep};
 
-/// So many copies stand on one another before everything is copied again: all of them may have to be mounted one day.
+/// So many copies stand on one another before everything is copied again: all of them may have to
+/// be mounted one day.
 const MOST_COPIES: usize = 64;
 /// So many times more may be copied when nobody waits for it.
 const CATCH_UP: u64 = 10;
@@ -35,7 +36,8 @@ pub(super) struct Work {
     pub(super) posture: Posture,
     pub(super) layer: LayerId,
     pub(super) at_unix_ms: u64,
-    /// What it stands on is lost: what it wrote itself is saved, but nothing can be started from that.
+    /// What it stands on is lost: what it wrote itself is saved, but nothing can be started from
+    /// that.
     pub(super) broken: bool,
     /// The head has just the layers that the sandbox stands on.
     pub(super) is_plain: bool,
@@ -161,8 +163,8 @@ impl Work {
         Ok(sizes.fold(0, u64::saturating_add))
     }
 
-    /// The layers of the last copy of what it writes now, or those that it stands on. A head that was captured otherwise, or whose
-    /// layers were joined, is none.
+    /// The layers of the last copy of what it writes now, or those that it stands on. A head that
+    /// was captured otherwise, or whose layers were joined, is none.
     fn last_copy(&self) -> Result<Stack, EngineError> {
         let own = &self.record.history.stack;
         let head = self.record.history.head.as_ref().filter(|_| !self.is_plain);
@@ -205,7 +207,8 @@ impl Work {
         }
     }
 
-    /// What may be taken of the machine's disk before new work would be refused. Nobody asked for what is to go there.
+    /// What may be taken of the machine's disk before new work would be refused. Nobody asked for
+    /// what is to go there.
     fn room(&self) -> u64 {
         let critical = self.engine.shared.settings.disk.critical_bytes;
         let space = self.cell.backend.port.space().ok().flatten();
@@ -335,7 +338,8 @@ impl Work {
         Ok(Outcome::Taken(Box::new(written), Duration::ZERO))
     }
 
-    /// Operations that had begun when the head was captured, and have ended since: what they changed is part of it.
+    /// Operations that had begun when the head was captured, and have ended since: what they
+    /// changed is part of it.
     fn within(head: &SnapshotRecord, mut operations: Vec<JournalEntry>) -> Vec<JournalEntry> {
         operations.retain(|entry| match &entry.before {
             Some(before) => *before != head.id,
@@ -344,7 +348,8 @@ impl Work {
         operations
     }
 
-    /// Tells the catalog. Only what was sealed is what the sandbox itself stands on. `open` says whether entries are to be closed.
+    /// Tells the catalog. Only what was sealed is what the sandbox itself stands on. `open` says
+    /// whether entries are to be closed.
     fn write(
         &self,
         method: SnapshotMethod,
@@ -443,7 +448,8 @@ impl Work {
     }
 }
 
-/// Lets those who come wait while a sandbox is copied. A snapshot that somebody asked for keeps others from asking, too.
+/// Lets those who come wait while a sandbox is copied. A snapshot that somebody asked for keeps
+/// others from asking, too.
 struct Still<'a> {
     cell: Option<&'a Cell>,
 }

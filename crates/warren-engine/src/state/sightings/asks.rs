@@ -7,7 +7,8 @@ use warren_core::{HostName, NetworkEntry, NetworkPolicy, NetworkRule};
 
 use super::{Moment, NetworkAsk};
 
-/// What was not asked again for so long is forgotten. Longer than any connection waits: whoever answers late still helps the next try.
+/// What was not asked again for so long is forgotten. Longer than any connection waits: whoever
+/// answers late still helps the next try.
 const KEPT_MS: u64 = 15 * 60_000;
 /// More than these at once are not taken note of; the sandbox is told no.
 const MOST: usize = 64;

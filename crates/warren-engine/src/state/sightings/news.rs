@@ -1,4 +1,5 @@
-//! Which sightings become events. A sandbox that knocks at closed doors all day must not drown what others have to tell.
+//! Which sightings become events. A sandbox that knocks at closed doors all day must not drown what
+//! others have to tell.
 
 use std::collections::HashSet;
 use std::net::IpAddr;

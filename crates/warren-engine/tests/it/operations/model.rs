@@ -1,5 +1,5 @@
-//! Random sequences of what people do, against a model of two piles: what can be undone, and what can be redone. Every way back
-//! that an answer tells is followed, and must lead where it said.
+//! Random sequences of what people do, against a model of two piles: what can be undone, and what
+//! can be redone. Every way back that an answer tells is followed, and must lead where it said.
 
 use proptest::prelude::*;
 use warren_core::{Conflicts, SandboxId, SnapshotId};
