@@ -34,7 +34,7 @@ pub struct NetworkView {
     pub policy: NetworkPolicy,
     /// Its own addresses. Empty without a link.
     pub addresses: Vec<IpAddr>,
-    /// What went over its link. Absent without one.
+    /// The traffic of its link. Absent without one.
     pub usage: Option<NetworkUsage>,
     /// How much waits for somebody's answer.
     pub pending: usize,

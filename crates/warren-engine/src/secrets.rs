@@ -1,5 +1,4 @@
-//! Owners' secrets: kept here by name, told to nobody, and put into requests by whoever links
-//! sandboxes to the world.
+//! Owners' secrets: kept by name, shown to nobody, and put into requests by the network.
 
 mod nameless;
 
@@ -12,7 +11,7 @@ use crate::{Access, EngineError, Missing};
 /// How many an owner may have.
 const MOST: usize = 256;
 
-/// What names begin with that nobody has chosen.
+/// The beginning of names that the engine has chosen.
 const NAMELESS: &str = "nameless-";
 
 /// The secrets of the caller's owner.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use warren_core::{Isolation, MountRefusal};
 
-use crate::error::{Field, Wording};
+use crate::error::Field;
 use crate::{ChatError, Engine, EngineError};
 
 impl Engine {
@@ -34,7 +34,7 @@ fn allowed(backend: &dyn Isolation, asked: &Path) -> Result<PathBuf, ChatError> 
 }
 
 fn invalid(message: &str) -> ChatError {
-    EngineError::invalid(Field::Volume, Wording::Predicate(message.to_owned())).into()
+    EngineError::predicate(Field::Volume, message).into()
 }
 
 #[cfg(test)]

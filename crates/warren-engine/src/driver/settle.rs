@@ -1,4 +1,4 @@
-//! What a start of the engine finds: sandboxes to adopt, and changes to finish or undo.
+//! A sandbox that a start of the engine found: it is adopted, or a change is finished or undone.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use crate::cell::Closing;
 use crate::certificate::{Ending, Evidence, cause_of_exit};
 use crate::error::sentence;
 
-/// What is left of a sandbox that does not live.
+/// The remains of a sandbox that does not live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remains {
     /// It was being made.

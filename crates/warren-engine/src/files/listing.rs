@@ -19,7 +19,7 @@ pub struct Listing {
     place: Option<Place>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Matches {
     pub items: Vec<GrepMatch>,
@@ -42,7 +42,7 @@ pub struct Watch {
     call: Call,
     /// Answers due to flushes, some of which may have been given up.
     owed: u64,
-    /// What flushes have taken and not answered.
+    /// Events that flushes have taken and not answered.
     held: Vec<WatchEvent>,
     held_bytes: usize,
 }

@@ -22,9 +22,9 @@ pub struct FileReader {
 #[derive(Debug)]
 pub struct FileWriter {
     call: Call,
-    /// What it is counted in, if it is a part of something.
+    /// The count that it belongs to, if it is part of a larger change.
     tally: Option<Arc<Tally>>,
-    /// What is done with it.
+    /// The change that it is, if it is not part of a larger one.
     whole: Option<FileWork>,
 }
 

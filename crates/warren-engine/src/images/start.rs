@@ -54,7 +54,7 @@ impl Place<'_> {
         self.sandbox.spawn(in_shell(command, with)).await.map(drop)
     }
 
-    /// Whether it became ready in time.
+    /// Waits until it is ready. Returns false if that takes too long.
     pub(super) async fn until_ready(
         &self,
         start: &StartCommands,

@@ -11,7 +11,7 @@ use super::command::{Output, SendError};
 use super::recipe::{KeyedStep, expand, from_directory};
 use super::start::{Environment, Place};
 use super::{ImageError, Images};
-use crate::blocking::blocking;
+use crate::ports::blocking;
 use crate::state::{BuildLog, LogLevel};
 use crate::{EngineError, EngineStep};
 

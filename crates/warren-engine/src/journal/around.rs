@@ -12,8 +12,8 @@ use crate::cell::{Capture, CaptureOrder, head_or_start};
 use crate::error::sentence;
 use crate::{Engine, EngineError};
 
-/// With more than this many at work at the same time, theirs is one change: capturing the state
-/// between any two of them would keep all the others waiting.
+/// If more operations than this overlap, they count as one change: capturing the state between any
+/// two of them would make all the others wait.
 const FEW: u32 = 3;
 /// A sandbox in which nothing was begun for so long is given the time that a large copy takes.
 const QUIET: Duration = Duration::from_secs(1);
@@ -38,10 +38,9 @@ impl Engine {
     /// Captures what an operation left, so that the next one finds it captured.
     pub(super) async fn state_after(&self, cell: Arc<Cell>) {
         let life = cell.life();
-        // Whoever stays longer is no crowd, but keeps programs running, which is no reason to keep
-        // nothing.
+        // Calls that last longer only keep programs running, which is no reason to capture nothing.
         timeout(CROWD_PATIENCE, life.until_at_most(FEW)).await.ok();
-        // Whoever came next has had it captured already, and may be at work.
+        // The next operation had it captured already, and may be under way.
         if !self.shared.journal.expects_capture(&cell.id) {
             return;
         }

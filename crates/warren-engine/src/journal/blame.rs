@@ -10,33 +10,25 @@ use std::collections::{HashMap, HashSet};
 
 use warren_core::{Action, JournalEntry, SnapshotId};
 
-use super::PathState;
+use super::{Blame, PathState};
 use crate::EngineError;
 
-/// What is known of captured states.
+/// Knowledge of captured states.
 pub(super) trait Knowledge {
-    /// Whether a state can still be looked at.
+    /// True if a state can still be looked at.
     fn has(&mut self, id: &SnapshotId) -> Result<bool, EngineError>;
 
-    /// Whether two states are the same.
+    /// True if two states are the same.
     fn same(&mut self, one: &SnapshotId, other: &SnapshotId) -> Result<bool, EngineError>;
 
     /// When the sandbox was in a state; `None` if that is not known, or it never was.
     fn moment(&mut self, id: &SnapshotId) -> Result<Option<u64>, EngineError>;
 
-    /// Whether the path in question differs between two states.
+    /// True if the path differs between two states.
     fn differs(&mut self, from: &SnapshotId, to: &SnapshotId) -> Result<bool, EngineError>;
 
-    /// Whether the path in question is there in a state.
+    /// True if the path exists in a state.
     fn exists(&mut self, id: &SnapshotId) -> Result<bool, EngineError>;
-}
-
-/// What became of a path, and through whom.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    /// The newest first.
-    pub(super) entries: Vec<JournalEntry>,
-    pub(super) state: PathState,
 }
 
 /// The entries that may have changed the path last. `entries` has the newest first; `start` is what
@@ -46,7 +38,7 @@ pub(super) fn blame(
     start: &SnapshotId,
     now: Option<&SnapshotId>,
     known: &mut dyn Knowledge,
-) -> Result<Found, EngineError> {
+) -> Result<Blame, EngineError> {
     let mut end = now.map(|now| (now.clone(), u64::MAX));
     let (mut from, mut here) = (0, None);
     loop {
@@ -84,7 +76,7 @@ fn found(
     start: &SnapshotId,
     here: Option<&SnapshotId>,
     known: &mut dyn Knowledge,
-) -> Result<Found, EngineError> {
+) -> Result<Blame, EngineError> {
     let here = here.unwrap_or(start);
     let changed = !entries.is_empty() || known.differs(start, here)?;
     let state = match (changed, known.exists(here)?) {
@@ -93,7 +85,7 @@ fn found(
         (false, true) => PathState::AsItBegan,
         (false, false) => PathState::NeverThere,
     };
-    Ok(Found { entries, state })
+    Ok(Blame { entries, state })
 }
 
 /// A state that can be looked at.
@@ -139,7 +131,7 @@ fn in_order(
     Ok(states)
 }
 
-/// Who was at work where the path changed last; `None` if it did not.
+/// The entries under way when the path last changed; `None` if it did not.
 fn culprits(
     stretch: &[JournalEntry],
     states: &[State],

@@ -1,6 +1,6 @@
-//! Seeing processes end that nobody follows. One task watches them all, so that a process costs a
-//! connection and no more; and only so many of a sandbox have one, the others are looked at now and
-//! then.
+//! Watches processes that nobody follows until they end. One task watches them all, so that a
+//! process costs a connection and no more; and only so many of a sandbox have one, the others are
+//! looked at now and then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl Engine {
     }
 }
 
-/// How an entry ended of which nobody knows.
+/// The outcome of an entry whose end nobody saw.
 pub(super) fn not_seen() -> Outcome {
     Outcome { exit_code: None, detail: Some("its end was not seen".to_owned()) }
 }
@@ -106,7 +106,7 @@ async fn keep(engine: Engine, unwatched: Unwatched, lines: Arc<Semaphore>) {
 }
 
 async fn see(unwatched: &Unwatched, lines: &Semaphore) -> Result<Exit, EngineError> {
-    let guest = Guest::new(unwatched.door.clone());
+    let guest = Guest::unobserved(unwatched.door.clone());
     let process = ProcessSelector::Id(ProcessId(unwatched.process));
     let mut rest = LOOK_EVERY;
     loop {

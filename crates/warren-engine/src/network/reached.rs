@@ -1,5 +1,5 @@
-//! What a sandbox has reached, for the smallest policy that it could do with. Kept in the catalog,
-//! so that it outlives the engine.
+//! The addresses that a sandbox has reached, for the smallest policy that it could do with. Kept in
+//! the catalog, so that they outlive the engine.
 
 use warren_core::{NetworkPolicy, SandboxId};
 

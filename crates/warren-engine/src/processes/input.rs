@@ -5,8 +5,8 @@ use super::calls::about;
 use crate::EngineError;
 use crate::guest::{Call, Guest};
 
-/// What is being written to a process's standard input. Other writers have their turn before or
-/// after, never in between.
+/// A write to a process's standard input. Other writers have their turn before or after, never in
+/// between.
 #[derive(Debug)]
 pub struct ProcessInput {
     call: Call,

@@ -56,13 +56,12 @@ impl Sandbox {
 }
 
 impl Engine {
-    /// A sandbox that lives, whosever it is: for those who come with something else than their
-    /// owner's key.
+    /// A sandbox of any owner that lives: for callers that come without their owner's key.
     pub fn live(&self, id: &SandboxId) -> Option<Arc<SandboxRecord>> {
         self.shared.registry.get(id).map(|cell| cell.record()).filter(|record| record.is_live())
     }
 
-    /// All sandboxes that live, whosever they are: for whoever looks after the machine.
+    /// All sandboxes of all owners that live: for the machine's operator.
     pub fn living(&self) -> Vec<Arc<SandboxRecord>> {
         let records = self.shared.registry.all().into_iter().map(|cell| cell.record());
         records.filter(|record| record.is_live()).collect()
@@ -93,8 +92,8 @@ impl Visit {
         self.entry.door().reach(port).await
     }
 
-    /// What comes over its connections is work that changes files: it is an entry of the journal,
-    /// which ends with [`Visit::done`], or with the visit.
+    /// Begins a journal entry, for traffic that changes files. It ends with [`Visit::done`], or
+    /// with the visit.
     pub async fn begin(&self, tool: &str, summary: &str) {
         let action = Action::Tool { tool: tool.to_owned(), call: None, summary: cut(summary) };
         self.entry.begin(action, None).await;
@@ -118,7 +117,7 @@ impl Drop for Visit {
 }
 
 impl LifeMark {
-    /// Whether the life has ended.
+    /// True if the life has ended.
     pub fn is_over(&self) -> bool {
         self.0.upgrade().is_none_or(|life| life.ended().is_some())
     }

@@ -1,4 +1,4 @@
-//! What a crash left of snapshots: layers of which the record of their sandbox does not know, and
+//! Repairs snapshots after a crash: layers that the record of their sandbox does not name, and
 //! snapshots that a power cut may have damaged.
 
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,5 @@
-//! What is no longer needed: snapshots beyond the number that is kept, those of sandboxes that are
-//! gone, layers that nobody names.
+//! Removes what is no longer needed: snapshots beyond the number that is kept, those of removed
+//! sandboxes, and layers that nothing names.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{LayerId, Owner, SandboxId, SandboxRecord, SnapshotId, SnapshotReason, SnapshotRecord};
 
 use super::thin::{Moment, surplus};
-use crate::blocking::blocking;
 use crate::error::sentence;
+use crate::ports::blocking;
 use crate::state::all_snapshots;
 use crate::{Engine, EngineError};
 
@@ -154,7 +154,7 @@ fn forget_unnamed(
     if gone.is_empty() { Ok(()) } else { catalog.delete_snapshots(owner, &gone).map(drop) }
 }
 
-/// Whether it stays until somebody deletes it.
+/// True if it stays until somebody deletes it.
 fn is_lasting(row: &SnapshotRecord) -> bool {
     row.name.is_some() || matches!(row.reason, SnapshotReason::End | SnapshotReason::Import)
 }

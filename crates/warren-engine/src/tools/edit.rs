@@ -131,7 +131,7 @@ impl Edit {
     }
 }
 
-/// Whether nobody wrote to a file between two looks.
+/// True if nobody wrote to a file between two looks.
 fn is_same(before: &FileEntry, now: &FileEntry) -> bool {
     (before.inode, before.size, before.modified_ns) == (now.inode, now.size, now.modified_ns)
 }

@@ -1,5 +1,5 @@
-//! A call that has an id is made once. Whoever calls again gets the first answer, and waits for it
-//! if need be.
+//! A call that has an id is made once. A repeated call gets the first answer, and waits for it if
+//! need be.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ impl Engine {
                     return Err(EngineError::IdempotencyMismatch);
                 }
                 if earlier.answer.is_none() {
-                    // Nobody else is at it: whoever began it is gone, and took the answer along.
+                    // No other call is under way: the first caller left, and its answer is lost.
                     catalog.finish_call(&begun.sandbox, &begun.call, None)?;
                     catalog.begin_call(&begun)?;
                 }

@@ -16,10 +16,10 @@ use crate::doom::{Doom, End};
 use crate::support::*;
 use crate::travel::{forks, layers};
 
-/// What must not be lost, whenever the process ends.
+/// The state that must not be lost, whenever the process ends.
 #[derive(Default)]
 struct Promises {
-    /// What each sandbox may hold: one state, or two while it goes from one to the other.
+    /// The states that each sandbox may hold: one, or two while it goes from one to the other.
     sandboxes: Mutex<BTreeMap<SandboxId, BTreeSet<String>>>,
     snapshots: Mutex<BTreeMap<SnapshotId, String>>,
 }
@@ -48,7 +48,7 @@ impl Promises {
     }
 }
 
-/// What a process does before it ends.
+/// The work of a process before it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tour {
     Life,
@@ -119,16 +119,23 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
             .build()
             .unwrap();
         runtime.block_on(async {
-            let steps = Arc::clone(&steps);
+            let doomed = Arc::clone(&steps);
             let parts = world.parts(move |step| steps.pass(step));
-            let engine = Engine::open(parts, world.settings.clone()).await.unwrap();
-            engine.reconciled().await;
-            match tour {
-                Tour::Life => life(&world, &engine, &promises).await.unwrap(),
-                Tour::Travel => travel::through_states(&world, &engine, &promises).await.unwrap(),
-                Tour::Squash => travel::into_depth(&engine, &promises).await.unwrap(),
-                Tour::Images => images::through_builds(&world, &engine, &promises).await.unwrap(),
-                Tour::Network => links::through_policies(&world, &engine, &promises).await.unwrap(),
+            let work = async {
+                let engine = Engine::open(parts, world.settings.clone()).await.unwrap();
+                engine.reconciled().await;
+                match tour {
+                    Tour::Life => life(&world, &engine, &promises).await.unwrap(),
+                    Tour::Travel => travel::through_states(&world, &engine, &promises).await.unwrap(),
+                    Tour::Squash => travel::into_depth(&engine, &promises).await.unwrap(),
+                    Tour::Images => images::through_builds(&world, &engine, &promises).await.unwrap(),
+                    Tour::Network => links::through_policies(&world, &engine, &promises).await.unwrap(),
+                }
+            };
+            tokio::select! {
+                biased;
+                () = doomed.stop_at_end() => {}
+                () = work => {}
             }
         });
     };

@@ -11,7 +11,7 @@ use warren_testkit::Call;
 
 use crate::support::*;
 
-/// There is one thread, so that whoever holds it up holds up everybody.
+/// There is one thread, so that a call that blocks it blocks all.
 #[tokio::test(flavor = "current_thread")]
 async fn an_agent_whose_queue_is_full_holds_up_nobody_else() {
     let world = World::new();

@@ -27,7 +27,7 @@ pub(crate) const LIFETIME_S: u64 = 300 * 86_400;
 /// Longer than anything takes on the busiest machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an engine stands on, and what is left when it is gone.
+/// The ports of an engine, which outlive it.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) isolation: Arc<FakeIsolation>,
@@ -159,7 +159,7 @@ pub(crate) async fn exec(engine: &Engine, id: &SandboxId, line: &str) -> Result<
     engine.of(&owner()).sandbox(id).exec(program(line), Bytes::new(), CAPS).await
 }
 
-/// What a program wrote that must succeed.
+/// The output of a program that must succeed.
 pub(crate) async fn output(engine: &Engine, id: &SandboxId, line: &str) -> String {
     let result = exec(engine, id, line).await.unwrap_or_else(|error| panic!("{line}: {error:?}"));
     assert_eq!(result.exit.code, 0, "{line}");
@@ -214,8 +214,7 @@ pub(crate) async fn all_sessions(engine: &Engine, owner: &Owner) -> Vec<SessionR
     engine.of(owner).sessions().list(&filter, &page).await.expect("list sessions").items
 }
 
-/// What the records say is what the machine has, nothing more and nothing less, and nothing is half
-/// done.
+/// Checks that the machine has exactly what the records say, and that nothing is half done.
 pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
     // What commands left is captured in the background.
     eventually("calls return", async || !world.isolation.is_busy()).await;

@@ -1,4 +1,4 @@
-//! What a schema allows is understood, and what it forbids is not.
+//! Everything that a schema allows is understood, and nothing that it forbids.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

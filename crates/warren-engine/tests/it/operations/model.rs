@@ -46,7 +46,7 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What should be: the file's content, and the piles with the nearest last.
+/// The expected state: the file's content, and the piles with the nearest last.
 #[derive(Debug, Default)]
 struct Model {
     now: String,
