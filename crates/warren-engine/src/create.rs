@@ -5,8 +5,8 @@ use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
 use warren_core::{
     Automatic, BuildId, Deadline, History, Limits, Need, NetworkPolicy, OnExpiry, Owner, PauseKeeps,
-    RootKind, SandboxId, SandboxKind, SandboxRecord, SandboxSpec, SessionRecord, SnapshotId, StartCommands,
-    Status, Timeouts, Traffic,
+    RootKind, SandboxKind, SandboxRecord, SandboxSpec, SessionRecord, SnapshotId, StartCommands, Status,
+    Traffic,
 };
 
 use crate::admit::check_words;
@@ -44,11 +44,8 @@ pub struct NewSandbox {
 /// A sandbox that is to be made, with the first session that holds it.
 #[derive(Debug, Clone)]
 pub(crate) struct MakeSandbox {
-    pub(crate) owner: Owner,
-    /// Drawn by the caller, who has it in the session already.
-    pub(crate) id: SandboxId,
     pub(crate) new: NewSandbox,
-    pub(crate) timeouts: Timeouts,
+    /// It has the sandbox's owner, id and timeouts already.
     pub(crate) session: SessionRecord,
     /// A named backend serves, or it is an error; without a name the first that can.
     pub(crate) backend: Option<String>,
@@ -86,9 +83,10 @@ impl Engine {
         self.may_change()?;
         check_words(Field::Metadata, &make.new.metadata)?;
         let NewSandbox { spec, disk_limit_required, .. } = &make.new;
-        let backend = self.admit(&make.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;
+        let backend =
+            self.admit(&make.session.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;
         let (history, pin) = self.first_history(&make).await?;
-        let seat = self.shared.seats.take(&make.owner)?;
+        let seat = self.shared.seats.take(&make.session.owner)?;
         let record = self.first_record(&make, backend.as_ref(), history);
         let (reply, answer) = oneshot::channel();
         let MakeSandbox { session, idempotency, background, .. } = make;
@@ -165,7 +163,7 @@ impl Engine {
         let automatic = make.new.automatic.unwrap_or(self.shared.settings.automatic_snapshots);
         let history = History { automatic, ..History::default() };
         let Some(from) = make.new.from.clone() else { return Ok((history, None)) };
-        let (engine, owner) = (self.inner(), make.owner.clone());
+        let (engine, owner) = (self.inner(), make.session.owner.clone());
         let (snapshot, pin) = blocking(move || engine.usable_snapshot(&owner, &from)).await?;
         if snapshot.spec.template != make.new.spec.template {
             let message = format!(
@@ -188,8 +186,8 @@ impl Engine {
         let clock = self.shared.parts.clock.as_ref();
         let lifetime_ms = make.new.spec.limits.lifetime_s.saturating_mul(1000);
         SandboxRecord {
-            id: make.id.clone(),
-            owner: make.owner.clone(),
+            id: make.session.sandbox.clone(),
+            owner: make.session.owner.clone(),
             node: self.node().clone(),
             generation: 1,
             status: Status::Creating,
@@ -203,7 +201,7 @@ impl Engine {
             made_in_ms: 0,
             deadline: Deadline::after(clock, lifetime_ms),
             on_expiry: make.new.on_expiry,
-            timeouts: make.timeouts,
+            timeouts: make.session.timeouts,
             death: None,
             history,
             addresses: Vec::new(),

@@ -77,14 +77,11 @@ impl Engine {
         fresh: Fresh,
     ) -> Result<Acquired, EngineError> {
         let id = SandboxId::from_random(self.shared.parts.random.bits());
-        let (client, timeouts) = (terms.client.clone(), terms.timeouts);
+        let client = terms.client.clone();
         let session = self.new_session(owner, &id, new.kind, Provision::Pending, terms);
         let session_id = session.id.clone();
         let make = MakeSandbox {
-            owner: owner.clone(),
-            id,
             new,
-            timeouts,
             idempotency: fresh.idempotency.as_ref().map(|expected| self.promise(owner, &session, expected)),
             session,
             backend: fresh.backend,
