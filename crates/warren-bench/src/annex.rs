@@ -1,6 +1,7 @@
-//! A second process of this program in a mount namespace of its own, in which the bare cgroup2 mount of a hybrid
-//! layout is gone. Some runtimes refuse to work beside it. The times are taken inside, so that the way there costs
-//! nothing; the process does one thing per line it is told, so that the turns stay those of the race.
+//! A second process of this program in a mount namespace of its own, in which the bare cgroup2
+//! mount of a hybrid layout is gone. Some runtimes refuse to work beside it. The times are taken
+//! inside, so that the way there costs nothing; the process does one thing per line it is told, so
+//! that the turns stay those of the race.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -93,8 +94,8 @@ impl Drop for Annex {
     }
 }
 
-/// The other process itself: answers until nobody asks any more. A key that interrupts the race must not end it
-/// before the race has cleared up with its help.
+/// The other process itself: answers until nobody asks any more. A key that interrupts the race
+/// must not end it before the race has cleared up with its help.
 pub(crate) fn serve() -> anyhow::Result<()> {
     let stop = stop_flag()?;
     for line in io::stdin().lines() {

@@ -90,7 +90,8 @@ struct Populated {
     times: Vec<Duration>,
 }
 
-/// Makes sandboxes until there are as many as wanted. Those made are in `alive` even if a later one fails.
+/// Makes sandboxes until there are as many as wanted. Those made are in `alive` even if a later one
+/// fails.
 fn populate(session: &Session<'_>, alive: &mut Vec<SandboxId>) -> anyhow::Result<Populated> {
     for _ in 0..session.plan.sizes.warm_ups {
         session.engine.destroy(&session.engine.create()?)?;

@@ -21,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const DIAL_PATIENCE: Duration = Duration::from_secs(2);
 const DIAL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Warren's backend in this process, as the server has it: opened once, the template looked up once.
+/// Warren's backend in this process, as the server has it: opened once, the template looked up
+/// once.
 pub(crate) struct Engine {
     backend: Arc<dyn Isolation>,
     /// The sandbox every case makes, but for the id.

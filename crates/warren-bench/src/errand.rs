@@ -60,8 +60,8 @@ impl Errand {
         self.run(Stdio::null()).map_err(|failure| self.failed(failure, "run it again to see why"))
     }
 
-    /// Does it once and keeps what it says for the case that it fails. A file and not a pipe, since what it leaves
-    /// running would hold a pipe open.
+    /// Does it once and keeps what it says for the case that it fails. A file and not a pipe, since
+    /// what it leaves running would hold a pipe open.
     pub(crate) fn attempt(&self, complaints: &Path) -> Result<Duration, ErrandError> {
         let file = File::create(complaints).map_err(|source| self.unstarted(source))?;
         self.run(file.into()).map_err(|failure| {
@@ -110,7 +110,8 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Lets each worker do its job over and over until the window is over. The tally's time ends with the last job.
+    /// Lets each worker do its job over and over until the window is over. The tally's time ends
+    /// with the last job.
     pub(crate) fn share<J, E>(self, stop: &AtomicBool, job_of: impl Fn(usize) -> J + Sync) -> Result<Tally, E>
     where
         J: FnMut() -> Result<(), E>,

@@ -8,8 +8,9 @@ use warren_core::{Limits, RootTree};
 
 use crate::oci;
 
-/// What all subjects stand on: one root file system, one set of limits, and a directory for what the others need. The
-/// directory lies beside the sandboxes, on the same file system, and goes when this is dropped.
+/// What all subjects stand on: one root file system, one set of limits, and a directory for what
+/// the others need. The directory lies beside the sandboxes, on the same file system, and goes when
+/// this is dropped.
 #[derive(Debug)]
 pub(crate) struct Ground {
     folder: PathBuf,

@@ -96,8 +96,8 @@ fn mount_of<'a>(mountinfo: &'a str, path: &Path) -> Option<MountPoint<'a>> {
     mounts(mountinfo).filter(|mount| path.starts_with(mount.at)).max_by_key(|mount| mount.at.len())
 }
 
-/// Says so if ext4 has no journal: it then avoids the inodes of files removed in the last minutes by looking at each,
-/// so that making files gets many times slower where many were removed.
+/// Says so if ext4 has no journal: it then avoids the inodes of files removed in the last minutes
+/// by looking at each, so that making files gets many times slower where many were removed.
 fn describe_filesystem(mountinfo: &str, path: &Path) -> String {
     let Some(mount) = mount_of(mountinfo, path) else {
         return "unknown".to_owned();

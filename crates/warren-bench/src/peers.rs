@@ -48,7 +48,8 @@ enum Place {
 }
 
 impl Peer {
-    /// Sets a subject up and tries whether it works here; the error is the reason why it cannot take part.
+    /// Sets a subject up and tries whether it works here; the error is the reason why it cannot
+    /// take part.
     pub(crate) fn ready(
         subject: Subject,
         ground: &Ground,

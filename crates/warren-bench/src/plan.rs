@@ -36,7 +36,8 @@ pub(crate) enum Case {
     HttpRestart,
     /// A gigabyte up and down
     HttpFiles,
-    /// Over HTTP: a snapshot of an idle sandbox that wrote 10 MB to 1 GB, beside `cp -a`, `docker commit` and btrfs
+    /// Over HTTP: a snapshot of an idle sandbox that wrote 10 MB to 1 GB, beside `cp -a`, `docker
+    /// commit` and btrfs
     Snapshot,
     /// Over HTTP: back to an earlier snapshot
     Rollback,

@@ -34,7 +34,8 @@ pub(crate) enum Figures {
     Rate {
         per_second: f64,
     },
-    /// Other programs changed the machine's memory meanwhile by as much as `uncertain_kib` for each.
+    /// Other programs changed the machine's memory meanwhile by as much as `uncertain_kib` for
+    /// each.
     Memory {
         kib_each: f64,
         uncertain_kib: f64,

@@ -16,7 +16,8 @@ pub(crate) struct Lap {
 pub(crate) struct Contender<'a> {
     name: &'static str,
     lap: Box<dyn FnMut() -> anyhow::Result<Lap> + 'a>,
-    /// Takes part in every n-th round only: what is slow by a factor needs no hundreds of samples to show it.
+    /// Takes part in every n-th round only: what is slow by a factor needs no hundreds of samples
+    /// to show it.
     every: usize,
     times: Samples,
     settled: Samples,
@@ -70,8 +71,8 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// Lets all take turns, in another order each round: whatever disturbs the machine, and whatever one leaves behind for
-/// the next, meets all alike.
+/// Lets all take turns, in another order each round: whatever disturbs the machine, and whatever
+/// one leaves behind for the next, meets all alike.
 pub(crate) fn race(
     session: &mut Session<'_>,
     case: &str,

@@ -132,7 +132,8 @@ fn execs(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) ->
     raced
 }
 
-/// All at once, each with a connection of its own; the time is that of the last one's first command.
+/// All at once, each with a connection of its own; the time is that of the last one's first
+/// command.
 fn bursts(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
     let mut samples = Samples::default();
     for round in 0..=session.plan.sizes.windows {

@@ -180,8 +180,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A sandbox takes a few descriptors of the process that made it, and a crowd of them more than many systems give at
-/// first. If it cannot be raised, the crowd fails and says why.
+/// A sandbox takes a few descriptors of the process that made it, and a crowd of them more than
+/// many systems give at first. If it cannot be raised, the crowd fails and says why.
 fn allow_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });

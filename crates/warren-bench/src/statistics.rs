@@ -23,7 +23,8 @@ impl Samples {
         }
     }
 
-    /// The smallest sample that at least 99 of 100 do not exceed; below a hundred samples that is the largest.
+    /// The smallest sample that at least 99 of 100 do not exceed; below a hundred samples that is
+    /// the largest.
     pub(crate) fn p99_ms(&self) -> f64 {
         let sorted = self.sorted_ms();
         let rank = (sorted.len() * 99).div_ceil(100);

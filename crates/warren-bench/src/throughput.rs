@@ -6,8 +6,9 @@ use crate::plan::Subject;
 use crate::report::{Figures, Row, Skipped};
 use crate::session::{PREPARED, Session, WORKERS};
 
-/// Sandboxes per second with several at once. Warren's are only made and destroyed, and in a row of their own run a
-/// command like the others, who cannot do without; always until the background has cleared up.
+/// Sandboxes per second with several at once. Warren's are only made and destroyed, and in a row of
+/// their own run a command like the others, who cannot do without; always until the background has
+/// cleared up.
 pub(crate) fn measure(session: &mut Session<'_>) -> anyhow::Result<()> {
     let mut names: Vec<&'static str> = Vec::new();
     if session.takes(Subject::Warren) {

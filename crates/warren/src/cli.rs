@@ -17,9 +17,10 @@ Try:
 
 /// Every agent its own computer.
 ///
-/// Warren runs programs in isolated machines that start in milliseconds. `warren run` needs no server, no image and no
-/// download: it makes a fresh machine, runs one command in it, and takes it away again. `warren serve` keeps machines for
-/// as long as they are needed; most other commands talk to it.
+/// Warren runs programs in isolated machines that start in milliseconds. `warren run` needs no
+/// server, no image and no download: it makes a fresh machine, runs one command in it, and takes it
+/// away again. `warren serve` keeps machines for as long as they are needed; most other commands
+/// talk to it.
 #[derive(Debug, Parser)]
 #[command(name = "warren", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -34,7 +35,8 @@ pub(crate) struct Global {
     /// Where sandboxes and templates are kept [default: /var/lib/warren]
     #[arg(long, global = true, env = "WARREN_DATA_DIR", value_name = "DIR", hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The server to talk to, such as http://127.0.0.1:7777 [default: the one of the data directory]
+    /// The server to talk to, such as http://127.0.0.1:7777 [default: the one of the data
+    /// directory]
     #[arg(long, global = true, env = "WARREN_URL", value_name = "URL", hide_env_values = true)]
     pub(crate) url: Option<String>,
     /// The key to show to the server [default: the local server's]

@@ -10,7 +10,8 @@ use warren_wire::guest::CallError;
 
 use crate::ui;
 
-/// An error as the command line tells it: the chain of causes, its code if it has one, and what to do next.
+/// An error as the command line tells it: the chain of causes, its code if it has one, and what to
+/// do next.
 #[derive(Debug)]
 pub(crate) struct CliError {
     exit: u8,
@@ -40,7 +41,8 @@ impl CliError {
         Self { exit: exit_of(code), label, ..Self::new(source) }.hint(code.hint())
     }
 
-    /// An error that a server tells by the name of its code. A newer server has codes that are not known here.
+    /// An error that a server tells by the name of its code. A newer server has codes that are not
+    /// known here.
     pub(crate) fn from_problem(code: &str, detail: impl Into<String>) -> Self {
         match ErrorCode::named(code) {
             Some(code) => Self::coded(code, detail.into()),
@@ -125,7 +127,8 @@ impl From<AssemblyError> for CliError {
     }
 }
 
-/// A backend without a server: there is no log in which a failure of the machine would be explained.
+/// A backend without a server: there is no log in which a failure of the machine would be
+/// explained.
 impl From<warren_core::IsolationError> for CliError {
     fn from(error: warren_core::IsolationError) -> Self {
         let code = match error.kind {

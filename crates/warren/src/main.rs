@@ -1,5 +1,6 @@
-//! The `warren` command. Each subcommand is a file in `commands/`; `local.rs` opens this machine's data directory, `service.rs`
-//! finds the server, `network.rs` reads and shows policies, and `travel.rs` holds what the commands about a sandbox's history share.
+//! The `warren` command. Each subcommand is a file in `commands/`; `local.rs` opens this machine's
+//! data directory, `service.rs` finds the server, `network.rs` reads and shows policies, and
+//! `travel.rs` holds what the commands about a sandbox's history share.
 
 mod cli;
 mod commands;

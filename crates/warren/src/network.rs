@@ -8,8 +8,9 @@ use warren_wire::api::{self, NetworkLogEntry, NetworkRequest};
 /// Flags of every command that makes a sandbox.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct NetworkFlags {
-    /// Where it may go: none, public (the Internet, nothing private), allow (only what --allow says), ask or learn. Rules may follow:
-    /// allow=pypi.org,*.pythonhosted.org [default: public where the machine can, else none]
+    /// Where it may go: none, public (the Internet, nothing private), allow (only what --allow
+    /// says), ask or learn. Rules may follow: allow=pypi.org,*.pythonhosted.org [default: public
+    /// where the machine can, else none]
     #[arg(long, value_name = "MODE[=RULE,…]", value_parser = parse_wish)]
     net: Option<Wish>,
     /// Open a host, *.host, address or network, with :PORT if wanted (may be repeated)
@@ -18,7 +19,8 @@ pub(crate) struct NetworkFlags {
     /// Close one, whatever opens it (may be repeated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     deny: Vec<NetworkRule>,
-    /// Put this secret into requests to the hosts it is for; the sandbox never sees it (may be repeated)
+    /// Put this secret into requests to the hosts it is for; the sandbox never sees it (may be
+    /// repeated)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     secret: Vec<SecretName>,
 }

@@ -1,5 +1,5 @@
-//! Between this process's standard streams and a command in a sandbox, whether the way there is a socket of the agent or a
-//! stream of the server.
+//! Between this process's standard streams and a command in a sandbox, whether the way there is a
+//! socket of the agent or a stream of the server.
 
 mod agent;
 mod service;
@@ -124,7 +124,8 @@ fn relay_output(inbound: &mut dyn Inbound, streams: Streams) -> Result<Outcome, 
     Ok(outcome)
 }
 
-/// Whoever reads our output has gone away: the command is ended with us, like any program in a pipe.
+/// Whoever reads our output has gone away: the command is ended with us, like any program in a
+/// pipe.
 fn pass(stream: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
     stream.write_all(bytes).and_then(|()| stream.flush()).map_err(CliError::output)
 }
@@ -158,7 +159,8 @@ fn forward_input(sender: &Sender) {
     });
 }
 
-/// On a terminal the keys do it; elsewhere the signals that ask a program to end are passed on to the command.
+/// On a terminal the keys do it; elsewhere the signals that ask a program to end are passed on to
+/// the command.
 fn forward_signals(sender: &Sender, on_terminal: bool) -> Result<(), CliError> {
     let sender = Arc::clone(sender);
     let watched =

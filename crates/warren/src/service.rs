@@ -1,4 +1,5 @@
-//! Which server the commands talk to: the one that was named, else the one of this machine's data directory.
+//! Which server the commands talk to: the one that was named, else the one of this machine's data
+//! directory.
 
 use std::fs;
 use std::io;
@@ -16,7 +17,8 @@ use crate::local::{NAME_A_SERVER, data_dir, is_root, sudo};
 #[derive(Debug)]
 pub(crate) enum Place {
     Server(Client),
-    /// No server was named and none runs here: sandboxes that `warren run --keep` left are looked after by this process.
+    /// No server was named and none runs here: sandboxes that `warren run --keep` left are looked
+    /// after by this process.
     Machine,
 }
 

@@ -37,7 +37,8 @@ pub(crate) enum Colour {
     Cyan,
 }
 
-/// A line of text that came from a sandbox: on a terminal harmless and in colour, elsewhere byte by byte.
+/// A line of text that came from a sandbox: on a terminal harmless and in colour, elsewhere byte by
+/// byte.
 pub(crate) fn print_coloured(text: &str, colour: Option<Colour>) {
     if !io::stdout().is_terminal() {
         return print(text);

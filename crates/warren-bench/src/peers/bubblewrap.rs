@@ -3,7 +3,8 @@ use crate::errand::Errand;
 use crate::ground::Ground;
 use crate::plan::Subject;
 
-/// Namespaces and bind mounts only: it knows no limits, no writable layer, and nothing to execute in later.
+/// Namespaces and bind mounts only: it knows no limits, no writable layer, and nothing to execute
+/// in later.
 pub(super) fn peer(ground: &Ground, program: &str) -> Peer {
     let mut words = vec![program.to_owned(), "--unshare-all".to_owned()];
     let mut bind = |from: String, to: String| words.extend(["--ro-bind".to_owned(), from, to]);

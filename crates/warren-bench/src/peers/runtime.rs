@@ -1,4 +1,5 @@
-//! OCI runtimes: one bundle for each command, and one container that stays for commands to be executed in.
+//! OCI runtimes: one bundle for each command, and one container that stays for commands to be
+//! executed in.
 
 use std::sync::Arc;
 

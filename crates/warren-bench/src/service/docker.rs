@@ -18,7 +18,8 @@ pub(super) struct Docker {
 }
 
 impl Docker {
-    /// Only if a daemon answers. The image is the one that the benchmark imports for docker's command line.
+    /// Only if a daemon answers. The image is the one that the benchmark imports for docker's
+    /// command line.
     pub(super) fn connect(ground: &Ground) -> anyhow::Result<Self> {
         let limits = &ground.limits;
         let binds: Vec<String> = ground

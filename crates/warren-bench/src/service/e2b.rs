@@ -1,5 +1,5 @@
-//! What a program that uses the published E2B package sees, beside the same program at a server that does nothing: the difference is ours,
-//! the rest is the package's.
+//! What a program that uses the published E2B package sees, beside the same program at a server
+//! that does nothing: the difference is ours, the rest is the package's.
 
 mod nothing;
 

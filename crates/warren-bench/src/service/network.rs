@@ -1,7 +1,8 @@
-//! What a network costs: making a sandbox with one, the thousandth of them, bytes through it, connections under a policy by name.
+//! What a network costs: making a sandbox with one, the thousandth of them, bytes through it,
+//! connections under a policy by name.
 //!
-//! The world is a namespace behind a link of this machine's, with documentation addresses. Beside a sandbox stands another namespace,
-//! linked and masqueraded as plainly as it can be done by hand.
+//! The world is a namespace behind a link of this machine's, with documentation addresses. Beside a
+//! sandbox stands another namespace, linked and masqueraded as plainly as it can be done by hand.
 
 mod world;
 

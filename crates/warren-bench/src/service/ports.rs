@@ -1,5 +1,6 @@
-//! What it costs to reach an application in a sandbox from outside: requests through the proxy beside ones on a connection straight into
-//! the sandbox's network, how many there can be, and what the server needs for web sockets on which nothing happens.
+//! What it costs to reach an application in a sandbox from outside: requests through the proxy
+//! beside ones on a connection straight into the sandbox's network, how many there can be, and what
+//! the server needs for web sockets on which nothing happens.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

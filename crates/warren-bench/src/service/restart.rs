@@ -7,7 +7,8 @@ use crate::statistics::Samples;
 
 const RUNNING: usize = 300;
 
-/// The server is killed with sandboxes running: how long until it answers again, and until every one of them does.
+/// The server is killed with sandboxes running: how long until it answers again, and until every
+/// one of them does.
 pub(super) fn measure(session: &mut Session<'_>, mut server: Server) -> anyhow::Result<()> {
     let count = RUNNING.min(session.plan.sizes.crowds.last().copied().unwrap_or(RUNNING));
     let client = server.client()?;

@@ -41,7 +41,8 @@ impl Server {
         [("WARREN_URL", &self.url), ("WARREN_API_KEY", &self.key)]
     }
 
-    /// Kills it as nobody should, and starts it again. Says how long it took until it was ready, counted from the start.
+    /// Kills it as nobody should, and starts it again. Says how long it took until it was ready,
+    /// counted from the start.
     pub(super) fn restart(&mut self) -> anyhow::Result<Duration> {
         self.child.kill().and_then(|()| self.child.wait())?;
         let begun = Instant::now();

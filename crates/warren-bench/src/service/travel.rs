@@ -1,4 +1,5 @@
-//! What history costs: taking a snapshot, going back, forking, standing on many layers, finding a culprit.
+//! What history costs: taking a snapshot, going back, forking, standing on many layers, finding a
+//! culprit.
 
 mod depth;
 mod forks;

@@ -24,12 +24,14 @@ Examples:
 
 /// Run a command in a fork, and keep what it did only if a check passes.
 ///
-/// Everything after `--` up to `--check` is the command. What follows `--check` is the check: one word is a line for the shell, several
-/// are a program and its arguments. A command that has a `--check` of its own needs the check before `--`; then all that
-/// follows `--` is the command. Without a check, the command itself must succeed.
+/// Everything after `--` up to `--check` is the command. What follows `--check` is the check: one
+/// word is a line for the shell, several are a program and its arguments. A command that has a
+/// `--check` of its own needs the check before `--`; then all that follows `--` is the command.
+/// Without a check, the command itself must succeed.
 ///
-/// Both run in a fork with their output passed through. If they succeed, what the fork changed is merged into the sandbox; else the
-/// sandbox is as it was, and warren answers with the exit code of what failed. The fork is removed in any case.
+/// Both run in a fork with their output passed through. If they succeed, what the fork changed is
+/// merged into the sandbox; else the sandbox is as it was, and warren answers with the exit code of
+/// what failed. The fork is removed in any case.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Try {

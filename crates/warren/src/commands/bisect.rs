@@ -28,9 +28,10 @@ Examples:
 
 /// Find the command that broke something, by testing states between a good and a bad one.
 ///
-/// CMD runs in throw-away forks of states that were captured along the way: exit code 0 says that a state is good, 125 that it cannot be
-/// told, anything else that it is bad. Half of what is left is ruled out by each run, so 64 commands take 6. The sandbox itself is
-/// not touched. That the good state is good and the bad one bad is tried first.
+/// CMD runs in throw-away forks of states that were captured along the way: exit code 0 says that a
+/// state is good, 125 that it cannot be told, anything else that it is bad. Half of what is left is
+/// ruled out by each run, so 64 commands take 6. The sandbox itself is not touched. That the good
+/// state is good and the bad one bad is tried first.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Bisect {
@@ -62,7 +63,8 @@ pub(crate) struct Bisect {
 /// What was found.
 #[derive(Debug, Serialize)]
 struct Found {
-    /// One, unless commands overlapped or states could not be tested. None, if files were changed without a command.
+    /// One, unless commands overlapped or states could not be tested. None, if files were changed
+    /// without a command.
     culprits: Vec<JournalEntry>,
     /// The last good state.
     before_id: String,
@@ -159,7 +161,8 @@ impl Bisect {
         for sandbox in sandboxes {
             match history::entries(client, sandbox, None, false) {
                 Ok(entries) => journal.extend(entries),
-                // A sandbox that is gone took its journal along; its states are still worth testing.
+                // A sandbox that is gone took its journal along; its states are still worth
+                // testing.
                 Err(error) if sandbox == self.id.as_str() => return Err(error),
                 Err(_) => {}
             }

@@ -38,8 +38,8 @@ pub(crate) enum Code {
 
 /// Run a cell; what it defines is there for the next.
 ///
-/// What it prints goes to standard output and error as it comes, then the value of its last expression. Exits with 1 if it failed.
-/// Ctrl-C interrupts it.
+/// What it prints goes to standard output and error as it comes, then the value of its last
+/// expression. Exits with 1 if it failed. Ctrl-C interrupts it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Run {

@@ -28,10 +28,11 @@ const DEEPEST: u32 = 64;
 
 /// Copy files and directories into a sandbox, or out of it.
 ///
-/// One side is ID:PATH, the other a path of this machine or - for standard input or output. Permission bits are kept, but for those that
-/// change who a program runs as. Symbolic links are not followed inside a copied directory; they are left out, and said. Where files of a
-/// sandbox are put, a link is replaced and never written through, unless it is the target that you named: one to a directory
-/// takes the source under its name, and one to a file is followed, as `cp` does.
+/// One side is ID:PATH, the other a path of this machine or - for standard input or output.
+/// Permission bits are kept, but for those that change who a program runs as. Symbolic links are
+/// not followed inside a copied directory; they are left out, and said. Where files of a sandbox
+/// are put, a link is replaced and never written through, unless it is the target that you named:
+/// one to a directory takes the source under its name, and one to a file is followed, as `cp` does.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Copy {
@@ -106,7 +107,8 @@ impl Copier<'_> {
         }
     }
 
-    /// A directory is sent as one archive, so that it is one entry of the sandbox's log and one undo.
+    /// A directory is sent as one archive, so that it is one entry of the sandbox's log and one
+    /// undo.
     fn upload_directory(&self, source: &Path, target: &str) -> Result<(), CliError> {
         pack::sending(source, DEEPEST, |archive| {
             let mut counted = self.progress.watch(archive, target);

@@ -20,8 +20,8 @@ Examples:
 
 /// Make a sandbox that stays, and print its id.
 ///
-/// It is frozen when it has nothing to do and goes on at the next request. When its time is over its processes end and its
-/// files stay: `warren resume` starts it again.
+/// It is frozen when it has nothing to do and goes on at the next request. When its time is over
+/// its processes end and its files stay: `warren resume` starts it again.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Create {
@@ -30,7 +30,8 @@ pub(crate) struct Create {
     /// Start with the files of a snapshot: its id, the beginning of it, its name or SBX:NAME
     #[arg(long, value_name = "SNAP")]
     from: Option<String>,
-    /// Which snapshots are taken without being asked for: commands, turns or off [default: the server's]
+    /// Which snapshots are taken without being asked for: commands, turns or off [default: the
+    /// server's]
     #[arg(long, value_name = "WHEN", value_parser = parse_history)]
     history: Option<HistoryMode>,
     /// Time to live, such as 10m or 4h [default: the server's]

@@ -19,8 +19,9 @@ Examples:
 
 /// Show what differs between two states.
 ///
-/// A state is a sandbox as it is now, or a snapshot: its id, the beginning of it, its name, or SBX: with a name or the number of an
-/// entry of `warren log`. With one sandbox alone, what changed since its last snapshot.
+/// A state is a sandbox as it is now, or a snapshot: its id, the beginning of it, its name, or SBX:
+/// with a name or the number of an entry of `warren log`. With one sandbox alone, what changed
+/// since its last snapshot.
 ///
 /// Paths that were added have a +, changed ones a ~, removed ones a -.
 #[derive(Debug, Args)]

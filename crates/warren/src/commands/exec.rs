@@ -16,8 +16,8 @@ use crate::ui;
 
 /// Run a command in a sandbox that runs.
 ///
-/// Streams and exit code as with `warren run`. If the server restarts meanwhile, the command runs on and its output goes on
-/// where it was.
+/// Streams and exit code as with `warren run`. If the server restarts meanwhile, the command runs
+/// on and its output goes on where it was.
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
     /// The sandbox, as `warren ls` lists them

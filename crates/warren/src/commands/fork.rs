@@ -19,8 +19,8 @@ Examples:
 
 /// Make sandboxes that begin with the files of another, and print their ids.
 ///
-/// They share everything until they write, so a fork costs what it changes. A sandbox that runs is captured first; its processes
-/// are not forked. `warren promote` merges what a fork changed back.
+/// They share everything until they write, so a fork costs what it changes. A sandbox that runs is
+/// captured first; its processes are not forked. `warren promote` merges what a fork changed back.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Fork {

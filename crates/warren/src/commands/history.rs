@@ -25,8 +25,9 @@ Examples:
 
 /// Give a sandbox the files of a snapshot again.
 ///
-/// It keeps its id. Its processes end, and what is replaced is kept as a snapshot of its own, so that nothing is lost. Refused
-/// while a command runs that somebody waits for, unless --force ends it.
+/// It keeps its id. Its processes end, and what is replaced is kept as a snapshot of its own, so
+/// that nothing is lost. Refused while a command runs that somebody waits for, unless --force ends
+/// it.
 #[derive(Debug, Args)]
 #[command(after_long_help = ROLLBACK_EXAMPLES)]
 pub(crate) struct Rollback {
@@ -134,10 +135,11 @@ impl Goto {
 
 /// Take back what was last done to a sandbox's files.
 ///
-/// The last operation that changed something is taken back: a command, a tool, a file that was written, a merge, a rollback. What
-/// programs in the background wrote since goes with it, and the programs end. What is taken back is kept: `warren redo` brings it again,
-/// until something else is changed. Where the state before the operation was not kept, and more would be taken back than that, it is
-/// refused; --force does it all the same.
+/// The last operation that changed something is taken back: a command, a tool, a file that was
+/// written, a merge, a rollback. What programs in the background wrote since goes with it, and the
+/// programs end. What is taken back is kept: `warren redo` brings it again, until something else is
+/// changed. Where the state before the operation was not kept, and more would be taken back than
+/// that, it is refused; --force does it all the same.
 #[derive(Debug, Args)]
 pub(crate) struct Undo {
     #[command(flatten)]
@@ -192,8 +194,8 @@ Examples:
 
 /// Show what was done in a sandbox, the newest first.
 ///
-/// Each entry has a number, what ran and how it ended, how many files it changed, and the snapshot of the state it left, or that this
-/// was not kept. `warren goto` takes the number.
+/// Each entry has a number, what ran and how it ended, how many files it changed, and the snapshot
+/// of the state it left, or that this was not kept. `warren goto` takes the number.
 #[derive(Debug, Args)]
 #[command(after_long_help = LOG_EXAMPLES)]
 pub(crate) struct Log {
@@ -285,8 +287,8 @@ Examples:
 
 /// Say who last wrote a file: a command, an upload, a session at a terminal.
 ///
-/// Several are shown where they overlapped. A directory is what is below it. Of what is not there any more it says who removed
-/// it.
+/// Several are shown where they overlapped. A directory is what is below it. Of what is not there
+/// any more it says who removed it.
 ///
 /// Exit code 1: there is no such file, and no state is known in which there was.
 #[derive(Debug, Args)]

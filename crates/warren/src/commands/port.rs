@@ -12,8 +12,8 @@ use crate::ui;
 
 /// Print the address of a port of a sandbox, and say who may use it.
 ///
-/// A port is private unless its owner says otherwise: it takes an API key of the owner, the port's token in the header
-/// Warren-Traffic-Token (`--json` shows it), or a link.
+/// A port is private unless its owner says otherwise: it takes an API key of the owner, the port's
+/// token in the header Warren-Traffic-Token (`--json` shows it), or a link.
 #[derive(Debug, Args)]
 pub(crate) struct Port {
     /// The sandbox, as `warren ls` lists them

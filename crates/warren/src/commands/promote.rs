@@ -19,9 +19,10 @@ Examples:
 
 /// Merge what a fork changed into the sandbox it came from.
 ///
-/// Without --apply nothing is changed: the answer tells what the merge would come to. Both sides are compared with the state that
-/// the fork began with. Text that was changed in different places is joined; what both changed differently is a conflict, and with
-/// conflicts nothing is merged unless --ours or --theirs settles them.
+/// Without --apply nothing is changed: the answer tells what the merge would come to. Both sides
+/// are compared with the state that the fork began with. Text that was changed in different places
+/// is joined; what both changed differently is a conflict, and with conflicts nothing is merged
+/// unless --ours or --theirs settles them.
 ///
 /// Exit code 1: there are conflicts.
 #[derive(Debug, Args)]

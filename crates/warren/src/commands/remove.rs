@@ -11,12 +11,14 @@ use crate::local::Local;
 use crate::service::Place;
 use crate::ui;
 
-/// What is left of a sandbox is cleared away by the process that destroyed it, as long as that lives.
+/// What is left of a sandbox is cleared away by the process that destroyed it, as long as that
+/// lives.
 const SETTLING: Duration = Duration::from_secs(30);
 
 /// Remove sandboxes and all they hold.
 ///
-/// What is left is the reason of their end: `warren why`. To end processes and keep files, use `warren stop`.
+/// What is left is the reason of their end: `warren why`. To end processes and keep files, use
+/// `warren stop`.
 #[derive(Debug, Args)]
 pub(crate) struct Remove {
     /// The sandboxes, as `warren ls` lists them

@@ -29,9 +29,10 @@ Examples:
 
 /// Run one command in a fresh sandbox and remove it afterwards.
 ///
-/// Standard input, output and error pass through unchanged, and the command's exit code is warren's. On a terminal the
-/// command gets one too. Exit codes of warren's own: 124 the time limit ended it, 125 warren failed, 126 the command
-/// cannot be executed, 127 it was not found, 137 it was killed, by its memory limit for instance.
+/// Standard input, output and error pass through unchanged, and the command's exit code is
+/// warren's. On a terminal the command gets one too. Exit codes of warren's own: 124 the time limit
+/// ended it, 125 warren failed, 126 the command cannot be executed, 127 it was not found, 137 it
+/// was killed, by its memory limit for instance.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -69,7 +70,8 @@ pub(crate) struct Machine {
     /// Processes and threads at most [default: 1024]
     #[arg(long, value_name = "COUNT")]
     pids: Option<u32>,
-    /// What the sandbox may write to disk at most, a hard limit [default: 10g, as hard as the host can make it]
+    /// What the sandbox may write to disk at most, a hard limit [default: 10g, as hard as the host
+    /// can make it]
     #[arg(long, value_name = "SIZE")]
     disk: Option<ByteSize>,
     /// Files the sandbox may make at most, a hard limit [default: 1000000]
@@ -300,7 +302,8 @@ fn parse_mount(text: &str) -> Result<Mount, String> {
     Ok(Mount { source: source.into(), target: target.into(), access })
 }
 
-/// Whoever runs this command may give what they can reach; the path is fixed here and not looked up again.
+/// Whoever runs this command may give what they can reach; the path is fixed here and not looked up
+/// again.
 fn canonical(mount: &Mount) -> Result<Mount, CliError> {
     let source = mount.source.canonicalize().map_err(|error| {
         CliError::new(format!("--mount: `{}` cannot be used: {error}", mount.source.display()))

@@ -56,7 +56,8 @@ struct Set {
     /// The header's value, with {} where the secret goes [default: Bearer {}]
     #[arg(long, value_name = "TEXT")]
     template: Option<String>,
-    /// Instead of a header: the text that programs in the sandbox use, to be replaced in the headers they send
+    /// Instead of a header: the text that programs in the sandbox use, to be replaced in the
+    /// headers they send
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["header", "template"])]
     placeholder: Option<String>,
     /// Read the value from a file

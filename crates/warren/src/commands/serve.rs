@@ -13,14 +13,15 @@ use crate::ui;
 
 /// Serve sandboxes over HTTP, until told to end.
 ///
-/// Sandboxes outlive the server: a new one on the same data directory takes over those that run. The first start makes an
-/// API key and shows it once; commands on this machine find the server and the key by themselves. Every setting is explained in
-/// docs/configuration.md.
+/// Sandboxes outlive the server: a new one on the same data directory takes over those that run.
+/// The first start makes an API key and shows it once; commands on this machine find the server and
+/// the key by themselves. Every setting is explained in docs/configuration.md.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
-    /// Write WARREN_URL and WARREN_API_KEY to this file once requests are answered; only its owner can read it
+    /// Write WARREN_URL and WARREN_API_KEY to this file once requests are answered; only its owner
+    /// can read it
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
     /// Revoke the local administrator's key and make another one, if it was lost or seen
@@ -34,7 +35,8 @@ pub(crate) struct Serve {
 /// Where settings come from, shared by all commands that read them.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SettingFlags {
-    /// Read settings from this file [default: /etc/warren/warren.yaml, else warren.yaml in the data directory]
+    /// Read settings from this file [default: /etc/warren/warren.yaml, else warren.yaml in the data
+    /// directory]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Listen on this address [default: 127.0.0.1:7777]
@@ -92,7 +94,8 @@ impl SettingFlags {
         let environment: Vec<(String, String)> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        // The flag and the variable are one argument to the parser; only what differs from the variable was a flag.
+        // The flag and the variable are one argument to the parser; only what differs from the
+        // variable was a flag.
         let variable = |path: &PathBuf| {
             let set = environment.iter().find(|(name, _)| name == "WARREN_DATA_DIR");
             set.is_some_and(|(_, value)| path.as_os_str() == value.as_str())

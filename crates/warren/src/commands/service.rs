@@ -31,8 +31,9 @@ const NOT_RUNNING: u8 = 3;
 
 /// Have systemd keep the server running.
 ///
-/// The server then starts with the machine, and again whenever it ends. Sandboxes and their processes outlive a restart of the service;
-/// when the machine goes down they are brought to rest first, and their files are kept.
+/// The server then starts with the machine, and again whenever it ends. Sandboxes and their
+/// processes outlive a restart of the service; when the machine goes down they are brought to rest
+/// first, and their files are kept.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     Install(Install),
@@ -41,12 +42,15 @@ pub(crate) enum Service {
     Rest(Rest),
 }
 
-/// Write the unit, start it now and at every start of the machine, and wait until the server answers.
+/// Write the unit, start it now and at every start of the machine, and wait until the server
+/// answers.
 ///
-/// Run again, it brings the unit up to date with this program and these options, and restarts the service.
+/// Run again, it brings the unit up to date with this program and these options, and restarts the
+/// service.
 #[derive(Debug, Args)]
 pub(crate) struct Install {
-    /// Have the server read its settings from this file [default: /etc/warren/warren.yaml, else warren.yaml in the data directory]
+    /// Have the server read its settings from this file [default: /etc/warren/warren.yaml, else
+    /// warren.yaml in the data directory]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Have the server listen on this address [default: what the settings say]
@@ -63,13 +67,15 @@ pub(crate) struct Uninstall {}
 
 /// Say how the service is: the unit, the server's health and version, and its sandboxes.
 ///
-/// Exit code 0 when the server answers and can do its work, 1 when it refuses new work or does not answer, 3 when the service does not run.
+/// Exit code 0 when the server answers and can do its work, 1 when it refuses new work or does not
+/// answer, 3 when the service does not run.
 #[derive(Debug, Args)]
 pub(crate) struct Status {}
 
 /// Bring sandboxes to rest that no server looks after, when the machine goes down; files stay.
 ///
-/// The service calls this by itself. On a machine without systemd, `warren service rest --now` belongs into what it does at its end.
+/// The service calls this by itself. On a machine without systemd, `warren service rest --now`
+/// belongs into what it does at its end.
 #[derive(Debug, Args)]
 pub(crate) struct Rest {
     /// Whether or not the machine goes down
@@ -112,7 +118,8 @@ impl Install {
         systemctl(&["enable", "--quiet", "--no-reload", "warren.service", "warren-rest.service"])?;
         systemctl(&["daemon-reload"])?;
         systemctl(&["start", "warren-rest.service"])?;
-        // Restart starts it too. It is not waited for here, since what it says about a failure is not why.
+        // Restart starts it too. It is not waited for here, since what it says about a failure is
+        // not why.
         drop(systemctl(&["restart", "warren.service"]));
         let health = self::wait(global, &unit.data_dir)?;
         tell(global, &unit, &health);

@@ -21,10 +21,11 @@ Examples:
 
 /// Keep the state of a sandbox's files, and print the snapshot's id.
 ///
-/// An idle sandbox is sealed in place, in a few milliseconds whatever it holds. One whose background processes run stands still for a
-/// moment while the last of what it wrote is copied; the answer says which way was taken and for how long it stood still. Memory and
-/// processes are no part of a snapshot. One with a name is kept until `warren snapshots rm`; of the others at most 200 are
-/// (`snapshots.keep_automatic`), fewer the older they are.
+/// An idle sandbox is sealed in place, in a few milliseconds whatever it holds. One whose
+/// background processes run stands still for a moment while the last of what it wrote is copied;
+/// the answer says which way was taken and for how long it stood still. Memory and processes are no
+/// part of a snapshot. One with a name is kept until `warren snapshots rm`; of the others at most
+/// 200 are (`snapshots.keep_automatic`), fewer the older they are.
 #[derive(Debug, Args)]
 #[command(after_long_help = TAKE_EXAMPLES)]
 pub(crate) struct Snapshot {
@@ -75,9 +76,9 @@ Examples:
 
 /// Show a sandbox's snapshots as a tree, or do something with one.
 ///
-/// The column goes on to where the sandbox is; what was undone or tried elsewhere branches off. Without a sandbox, all your
-/// snapshots are listed, also those of sandboxes that are gone. Where a snapshot is asked for, its id, the beginning of that, or its
-/// name will do.
+/// The column goes on to where the sandbox is; what was undone or tried elsewhere branches off.
+/// Without a sandbox, all your snapshots are listed, also those of sandboxes that are gone. Where a
+/// snapshot is asked for, its id, the beginning of that, or its name will do.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = LIST_EXAMPLES)]
 pub(crate) struct Snapshots {

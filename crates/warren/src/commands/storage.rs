@@ -16,8 +16,9 @@ use crate::ui;
 
 /// Look at where sandboxes and snapshots are kept, or give them a btrfs in a file.
 ///
-/// On btrfs the state of a busy sandbox is captured without copying it. A pool is such a file system in one file beside the data
-/// directory, for machines that have no other. The server and `warren run` mount it by themselves.
+/// On btrfs the state of a busy sandbox is captured without copying it. A pool is such a file
+/// system in one file beside the data directory, for machines that have no other. The server and
+/// `warren run` mount it by themselves.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Storage {
     Create(Create),
@@ -181,7 +182,8 @@ fn free_bytes(place: &Path) -> Option<u64> {
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// The file system's name, as the table of mounts has it. Of several on one directory the last is seen.
+/// The file system's name, as the table of mounts has it. Of several on one directory the last is
+/// seen.
 fn file_system(place: &Path) -> String {
     let Ok(place) = place.canonicalize() else { return "unknown".to_owned() };
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -29,8 +29,9 @@ pub(crate) enum Template {
 
 /// Make a template of a root file system or an image.
 ///
-/// The source is a directory, a tar archive of a root file system (plain, gzip or zstd), an OCI image archive, or what
-/// `docker save` writes. It is told by its content. `-` reads an archive from standard input.
+/// The source is a directory, a tar archive of a root file system (plain, gzip or zstd), an OCI
+/// image archive, or what `docker save` writes. It is told by its content. `-` reads an archive
+/// from standard input.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The template's name
@@ -47,8 +48,8 @@ pub(crate) struct Import {
 
 /// Make a template of a snapshot.
 ///
-/// Sandboxes that start from it have the snapshot's files. It stands on the snapshot's own template and needs no more room than
-/// the snapshot. Needs a server.
+/// Sandboxes that start from it have the snapshot's files. It stands on the snapshot's own template
+/// and needs no more room than the snapshot. Needs a server.
 #[derive(Debug, Args)]
 pub(crate) struct Make {
     /// The template's name

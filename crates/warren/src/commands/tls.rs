@@ -19,8 +19,8 @@ pub(crate) enum Tls {
 
 /// Make a local authority that signs for addresses of ports, and say how to trust it.
 ///
-/// It may sign for names below `localhost` and the domain only, so that trusting it endangers no other site. `warren serve` uses
-/// it where ports.tls_listen is set and no other certificate is.
+/// It may sign for names below `localhost` and the domain only, so that trusting it endangers no
+/// other site. `warren serve` uses it where ports.tls_listen is set and no other certificate is.
 #[derive(Debug, Args)]
 pub(crate) struct Init {
     #[command(flatten)]

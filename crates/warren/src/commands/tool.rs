@@ -24,8 +24,9 @@ Examples:
 
 /// Call a tool in a sandbox, as an agent would; without a sandbox, list the tools.
 ///
-/// Its text goes to standard output, and its exit code is warren's; 1 for a tool that runs no program and failed. `--json` prints the
-/// whole answer, and with a list the schema of each tool's parameters.
+/// Its text goes to standard output, and its exit code is warren's; 1 for a tool that runs no
+/// program and failed. `--json` prints the whole answer, and with a list the schema of each tool's
+/// parameters.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Tool {

@@ -25,9 +25,9 @@ Examples:
 
 /// Write the files of a state, or a whole history, to a file.
 ///
-/// `tar` has all files, with owners, times, links and attributes. `patch` has what changed since another state, as `git apply` takes
-/// it. `history` has the snapshot with all that it comes from, for `warren import` on any machine. A sandbox that is named is
-/// captured first.
+/// `tar` has all files, with owners, times, links and attributes. `patch` has what changed since
+/// another state, as `git apply` takes it. `history` has the snapshot with all that it comes from,
+/// for `warren import` on any machine. A sandbox that is named is captured first.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXPORT_EXAMPLES)]
 pub(crate) struct Export {
@@ -156,8 +156,9 @@ Examples:
 
 /// Make snapshots of an archive, and print their ids.
 ///
-/// The archive is what `warren export` wrote as `history`, or a tar file, whose files are put on top of a template. It is told by
-/// its content. `warren create --from` and `warren fork` start from what was imported; the last id is that of the newest.
+/// The archive is what `warren export` wrote as `history`, or a tar file, whose files are put on
+/// top of a template. It is told by its content. `warren create --from` and `warren fork` start
+/// from what was imported; the last id is that of the newest.
 #[derive(Debug, Args)]
 #[command(after_long_help = IMPORT_EXAMPLES)]
 pub(crate) struct Import {

@@ -48,7 +48,8 @@ struct Watcher {
 }
 
 impl Outlet {
-    /// The way out that was asked for; without a wish, the one that the settings say, as far as this machine can.
+    /// The way out that was asked for; without a wish, the one that the settings say, as far as
+    /// this machine can.
     pub(crate) fn open(local: &Local, wish: Option<NetworkPolicy>, aloud: Aloud) -> Result<Self, CliError> {
         if wish.as_ref().is_some_and(NetworkPolicy::is_none) {
             return Ok(Self::closed());

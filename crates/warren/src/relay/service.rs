@@ -18,8 +18,8 @@ use crate::ui;
 const PATIENCE: Duration = Duration::from_secs(30);
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 
-/// Starts the command through the server and relays until it ends. A connection that breaks is made again, and goes on where it
-/// was.
+/// Starts the command through the server and relays until it ends. A connection that breaks is made
+/// again, and goes on where it was.
 pub(crate) fn follow_service(
     client: &Client,
     sandbox: &str,

@@ -10,14 +10,16 @@ use crate::error::CliError;
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) state: Snapshot,
-    /// Several, where commands overlapped or nothing was captured between them. None, where files were changed otherwise.
+    /// Several, where commands overlapped or nothing was captured between them. None, where files
+    /// were changed otherwise.
     pub(crate) entries: Vec<JournalEntry>,
 }
 
 /// Gets a snapshot by its id.
 pub(crate) type Look<'a> = &'a mut dyn FnMut(&str) -> Result<Snapshot, CliError>;
 
-/// The different states from `good` to `bad`, both included, the oldest first. A history may lead through several sandboxes.
+/// The different states from `good` to `bad`, both included, the oldest first. A history may lead
+/// through several sandboxes.
 pub(crate) fn states(good: &str, bad: &str, look: Look<'_>) -> Result<Vec<Snapshot>, CliError> {
     let mut states = Vec::new();
     let mut seen = HashSet::new();

@@ -104,8 +104,8 @@ fn entry(client: &Client, sandbox: &SandboxId, number: u64) -> Result<JournalEnt
     })
 }
 
-/// What a word means wherever a sandbox or a snapshot can be given: an id, `SBX:SNAP`, or a name that only one snapshot has.
-/// A word without a sandbox is looked up in `context`, if there is one.
+/// What a word means wherever a sandbox or a snapshot can be given: an id, `SBX:SNAP`, or a name
+/// that only one snapshot has. A word without a sandbox is looked up in `context`, if there is one.
 pub(crate) fn point(client: &Client, word: &str, context: Option<&SandboxId>) -> Result<Point, CliError> {
     match parse(word) {
         Word::Sandbox(id) => Ok(Point::Sandbox(id)),

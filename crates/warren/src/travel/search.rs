@@ -29,8 +29,8 @@ pub(crate) struct Culprits {
     pub(crate) runs: u32,
 }
 
-/// Searches states 0 to `last`, of which 0 is good and `last` is bad. Tests at most ⌈log2 `last`⌉ of them, and one more for each
-/// that cannot be tested.
+/// Searches states 0 to `last`, of which 0 is good and `last` is bad. Tests at most ⌈log2 `last`⌉
+/// of them, and one more for each that cannot be tested.
 pub(crate) fn search<E>(
     last: usize,
     mut test: impl FnMut(usize) -> Result<Verdict, E>,

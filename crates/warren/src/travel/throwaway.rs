@@ -113,7 +113,8 @@ pub(crate) fn with_forks<T: Send + 'static>(
     if forks.is_interrupted() { Err(CliError::interrupted()) } else { result }
 }
 
-/// Lets the work come to its end, so that it puts the terminal back as it was. A second signal is patience enough.
+/// Lets the work come to its end, so that it puts the terminal back as it was. A second signal is
+/// patience enough.
 fn wait_for_end<T>(told: &mpsc::Receiver<Option<Result<T, CliError>>>) {
     match told.recv_timeout(PATIENCE) {
         Ok(_) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}

@@ -1,5 +1,5 @@
-//! A history of snapshots as lines. What goes straight on stays in its column; what branches off is moved to the right, before
-//! the column goes on.
+//! A history of snapshots as lines. What goes straight on stays in its column; what branches off is
+//! moved to the right, before the column goes on.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,8 @@ pub(crate) struct Line {
     pub(crate) lead: String,
 }
 
-/// Draws nodes, given the oldest first. The column goes on towards `here`; elsewhere towards the newest.
+/// Draws nodes, given the oldest first. The column goes on towards `here`; elsewhere towards the
+/// newest.
 pub(crate) fn draw(nodes: &[Node<'_>], here: Option<&str>) -> Vec<Line> {
     let at: HashMap<&str, usize> = nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
     let parent_of = |index: usize| nodes.get(index)?.parent.and_then(|parent| at.get(parent)).copied();

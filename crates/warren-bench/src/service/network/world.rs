@@ -71,7 +71,8 @@ for work in ((resolver,), (listen, 9, sink), (listen, 80, web)):
 print('ready', flush=True)
 ";
 
-/// A namespace with somebody to talk to, and another one beside the sandboxes. Both go when this is dropped.
+/// A namespace with somebody to talk to, and another one beside the sandboxes. Both go when this is
+/// dropped.
 #[derive(Debug)]
 pub(super) struct World {
     server: Child,

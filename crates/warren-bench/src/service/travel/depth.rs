@@ -11,8 +11,8 @@ const DEPTHS: [usize; 3] = [1, 50, 200];
 /// How long a squash may take to catch up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A thousand files in a directory that every snapshot changes: the time to fork from the last of so many snapshots, and then
-/// to look at all files for the first time.
+/// A thousand files in a directory that every snapshot changes: the time to fork from the last of
+/// so many snapshots, and then to look at all files for the first time.
 pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
     for depth in DEPTHS {
         let id = create(client, HistoryMode::Off)?;

@@ -11,7 +11,8 @@ use crate::statistics::Samples;
 
 const COUNTS: [u32; 3] = [1, 10, 100];
 
-/// From one snapshot with ten megabytes in it: the time until every fork has answered a command, and what each costs.
+/// From one snapshot with ten megabytes in it: the time until every fork has answered a command,
+/// and what each costs.
 pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
     let id = create(client, HistoryMode::Off)?;
     shell(client, &id, "head -c 10M /dev/urandom > /home/user/file")?;

@@ -86,7 +86,8 @@ impl Peers {
         run("rm", |command| command.arg("-r").arg(&tree)).map(|()| samples)
     }
 
-    /// On a file system of its own, with what was just written still in memory, as it is at the end of a turn.
+    /// On a file system of its own, with what was just written still in memory, as it is at the end
+    /// of a turn.
     fn btrfs(&self) -> Result<Samples, String> {
         let (image, place) = (self.folder.join("btrfs.img"), self.folder.join("btrfs"));
         fs::create_dir_all(&place).map_err(|error| error.to_string())?;

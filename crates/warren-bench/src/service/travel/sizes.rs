@@ -38,7 +38,8 @@ impl Load {
     }
 }
 
-/// For each load: Warren's snapshot of a sandbox that has just written it, and what others take to copy as much.
+/// For each load: Warren's snapshot of a sandbox that has just written it, and what others take to
+/// copy as much.
 pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
     let loads = if session.plan.sizes.crowds.len() > 1 { LOADS.as_slice() } else { &LOADS[..2] };
     for load in loads {

@@ -16,8 +16,9 @@ use crate::ui;
 /// Files of the kernel claim to be empty; no more than this is taken of one.
 const MOST_UNSIZED: u64 = 64 << 20;
 
-/// Packs a directory and gives the archive to `send` at the pace at which that reads. If the directory cannot be packed to its
-/// end, the archive has none either: `send` meets an error instead.
+/// Packs a directory and gives the archive to `send` at the pace at which that reads. If the
+/// directory cannot be packed to its end, the archive has none either: `send` meets an error
+/// instead.
 pub(super) fn sending(
     source: &Path,
     deepest: u32,
@@ -64,7 +65,8 @@ impl Read for Packed {
     }
 }
 
-/// Where the archive is written to. Shut, it takes no more: an archive that is given up must not be ended by its writer.
+/// Where the archive is written to. Shut, it takes no more: an archive that is given up must not be
+/// ended by its writer.
 struct Outlet(Option<PipeWriter>);
 
 impl Write for Outlet {
@@ -153,7 +155,8 @@ impl Packer {
     }
 }
 
-/// As many bytes of a file as it was said to have: one that grows is cut, one that shrinks is an error.
+/// As many bytes of a file as it was said to have: one that grows is cut, one that shrinks is an
+/// error.
 struct Exactly {
     file: File,
     left: u64,

@@ -1,8 +1,10 @@
 //! Where files of a sandbox are put on this machine.
 //!
-//! The sandbox chose the names, and somebody else may have put links where they lead. So a directory is opened once, every name below it is
-//! looked up by itself in the directory above it, and no link is followed: one that is in the way is replaced. A file is
-//! written beside its place and takes it when it is whole, so that neither a symbolic nor a hard link carries what is written elsewhere.
+//! The sandbox chose the names, and somebody else may have put links where they lead. So a
+//! directory is opened once, every name below it is looked up by itself in the directory above it,
+//! and no link is followed: one that is in the way is replaced. A file is written beside its place
+//! and takes it when it is whole, so that neither a symbolic nor a hard link carries what is
+//! written elsewhere.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -68,7 +70,8 @@ impl Place {
         file.flush()
     }
 
-    /// Files and links make way; a device, a socket or a directory was not put there to be replaced.
+    /// Files and links make way; a device, a socket or a directory was not put there to be
+    /// replaced.
     fn may_replace(&self, name: &OsStr) -> io::Result<()> {
         match kind(&self.directory, name) {
             Err(Errno::NOENT) => Ok(()),

@@ -1,5 +1,5 @@
-//! Bringing sandboxes to rest that no server looks after, before the machine sends signals to everybody and waits: one that is frozen takes
-//! none.
+//! Bringing sandboxes to rest that no server looks after, before the machine sends signals to
+//! everybody and waits: one that is frozen takes none.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

@@ -1,11 +1,13 @@
-//! The text of the unit. What its lines are for is tested on a machine with systemd: `scripts/real-machine`.
+//! The text of the unit. What its lines are for is tested on a machine with systemd:
+//! `scripts/real-machine`.
 
 use std::path::{Path, PathBuf};
 
 /// Where it is written: a place for what an operator adds, before those of packages.
 pub(super) const UNIT: &str = "/etc/systemd/system/warren.service";
 
-/// A unit that does nothing until the machine goes down. The server sees to its sandboxes by itself then; this is for when it does not run.
+/// A unit that does nothing until the machine goes down. The server sees to its sandboxes by itself
+/// then; this is for when it does not run.
 pub(super) const REST_UNIT: &str = "/etc/systemd/system/warren-rest.service";
 
 /// What a unit depends on.
@@ -92,7 +94,8 @@ WantedBy=multi-user.target
     }
 }
 
-/// One word of a command line, as systemd reads it: no specifier, no variable and no blank has a meaning in it.
+/// One word of a command line, as systemd reads it: no specifier, no variable and no blank has a
+/// meaning in it.
 fn word(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
     if escaped.contains([' ', '\t', '"', '\'', '\\', ';']) { format!("\"{escaped}\"") } else { escaped }

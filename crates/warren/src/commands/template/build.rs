@@ -18,10 +18,11 @@ use crate::ui;
 
 /// Build a template of Debian packages.
 ///
-/// `base` is a small Debian with what programs for sandboxes expect: a user `user` who may use sudo, Python, Node.js, git and curl.
-/// `code-interpreter` has a Python kernel with numpy, pandas, matplotlib and their kind as well, and runs R and Java. Needs root and
-/// `mmdebstrap` on this machine; packages come from where it has its own, unless you name a mirror. The template is then on the server
-/// that was named or runs here, and in the data directory if there is none.
+/// `base` is a small Debian with what programs for sandboxes expect: a user `user` who may use
+/// sudo, Python, Node.js, git and curl. `code-interpreter` has a Python kernel with numpy, pandas,
+/// matplotlib and their kind as well, and runs R and Java. Needs root and `mmdebstrap` on this
+/// machine; packages come from where it has its own, unless you name a mirror. The template is then
+/// on the server that was named or runs here, and in the data directory if there is none.
 #[derive(Debug, Args)]
 pub(crate) struct Build {
     /// What to build
@@ -33,7 +34,8 @@ pub(crate) struct Build {
     /// The release of Debian, such as bookworm; this machine's own if it runs Debian
     #[arg(long)]
     suite: Option<String>,
-    /// Where packages come from: an address, a line of sources.list or a file of them; may be given more than once
+    /// Where packages come from: an address, a line of sources.list or a file of them; may be given
+    /// more than once
     #[arg(long, value_name = "MIRROR")]
     mirror: Vec<String>,
     /// A package to install as well; may be given more than once
@@ -98,7 +100,8 @@ const INTERPRETER: &[&str] = &[
     "r-cran-irkernel",
 ];
 
-/// What makes a Debian a template; `$1` is its root. Passwords are asked of nobody, and no program greets whoever logs in.
+/// What makes a Debian a template; `$1` is its root. Passwords are asked of nobody, and no program
+/// greets whoever logs in.
 const FURNISH: &str = r#"set -e
 chroot "$1" useradd --uid 1000 --user-group --create-home --shell /bin/bash --groups sudo user
 ln -s /run/warren/sudo "$1/usr/local/bin/sudo"
