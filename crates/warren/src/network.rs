@@ -1,9 +1,11 @@
-//! Where a sandbox may go, as people write it on the command line and read it there.
+//! Network policies, as people write them on the command line and read them there.
 
 use clap::Args;
 use warren_core::network::{RuleError, Why};
 use warren_core::{ByteSize, NetworkMode, NetworkPolicy, NetworkRule, SecretName};
 use warren_wire::api::{self, NetworkLogEntry, NetworkRequest};
+
+use crate::word::{parse_word, word};
 
 /// Flags of every command that makes a sandbox.
 #[derive(Debug, Clone, Default, Args)]
@@ -25,10 +27,10 @@ pub(crate) struct NetworkFlags {
     secret: Vec<SecretName>,
 }
 
-/// What `--net` says.
+/// The value of `--net`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// What the machine or the server thinks best.
+    /// The default of the machine or the server.
     Auto,
     Mode(NetworkMode, Vec<NetworkRule>),
 }
@@ -83,17 +85,11 @@ pub(crate) fn request(policy: &NetworkPolicy) -> NetworkRequest {
 /// `MODE`, or a mode that has a list with its rules: `allow=RULE,RULE`.
 pub(crate) fn parse_wish(text: &str) -> Result<Wish, String> {
     let (word, rules) = text.split_once('=').map_or((text, None), |(word, rules)| (word, Some(rules)));
-    let mode = match word {
-        "auto" => {
-            return rules.is_none().then_some(Wish::Auto).ok_or_else(|| "auto takes no rules".to_owned());
-        }
-        "none" => NetworkMode::None,
-        "public" => NetworkMode::Public,
-        "allow" => NetworkMode::Allow,
-        "ask" => NetworkMode::Ask,
-        "learn" => NetworkMode::Learn,
-        _ => return Err("write auto, none, public, allow, allow=RULE,RULE, ask or learn".to_owned()),
-    };
+    if word == "auto" {
+        return rules.is_none().then_some(Wish::Auto).ok_or_else(|| "auto takes no rules".to_owned());
+    }
+    let mode = parse_word(word)
+        .map_err(|_| "write auto, none, public, allow, allow=RULE,RULE, ask or learn".to_owned())?;
     let rules = rules.unwrap_or_default().split(',').filter(|rule| !rule.is_empty());
     let rules = rules.map(|rule| rule.parse().map_err(|error: RuleError| error.to_string()));
     let rules: Vec<NetworkRule> = rules.collect::<Result<_, _>>()?;
@@ -103,7 +99,7 @@ pub(crate) fn parse_wish(text: &str) -> Result<Wish, String> {
     Ok(Wish::Mode(mode, rules))
 }
 
-/// `host:port (address)`, as far as it is known.
+/// `host:port (address)`, as far as these are known.
 pub(crate) fn destination(host: Option<&str>, address: Option<&str>, port: Option<u16>) -> String {
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     match (host, address) {
@@ -129,7 +125,7 @@ pub(crate) fn line(entry: &NetworkLogEntry) -> String {
     text
 }
 
-/// What was refused last for want of a rule, and has not been allowed since.
+/// The last host that no rule allowed, unless it was allowed since.
 #[derive(Debug, Default)]
 pub(crate) struct Remedy(Option<String>);
 
@@ -150,7 +146,7 @@ impl Remedy {
     }
 }
 
-/// All about a sandbox's network, a line for each thing that is there.
+/// A sandbox's network, a name and a text for each thing that there is.
 pub(crate) fn describe(status: &api::NetworkStatus) -> Vec<(&'static str, String)> {
     let policy = &status.policy;
     let mut rows = vec![("mode", word(&policy.mode))];
@@ -189,10 +185,6 @@ pub(crate) fn flags(policy: &NetworkRequest) -> String {
         }
     }
     text
-}
-
-fn word(value: &impl serde::Serialize) -> String {
-    crate::commands::word(value)
 }
 
 #[cfg(test)]

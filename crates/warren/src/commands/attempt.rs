@@ -6,11 +6,12 @@ use warren_core::{SandboxId, parse_duration};
 use warren_wire::api::{Command, ConflictRule, Fork as ForkBody, OnExpiry, Promote, StartProcess};
 use warren_wire::client::Client;
 
-use super::exec::{exit_code, whole_seconds};
+use super::exec::exit_code;
 use super::promote::{promote, refused};
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::relay::{self, Streams};
+use crate::time::whole_seconds;
 use crate::travel::present::{print_conflicts, short, summary};
 use crate::travel::throwaway::{Forks, with_forks};
 use crate::ui;
@@ -60,7 +61,7 @@ pub(crate) struct Try {
     command: Vec<String>,
 }
 
-/// The fork is gone soon after it should be, even if nobody is left to remove it.
+/// The fork lives this much longer than it may be needed, in case nobody removes it.
 const SPARE: Duration = Duration::from_secs(600);
 
 impl Try {
@@ -81,10 +82,7 @@ impl Try {
             on_expiry: Some(OnExpiry::Delete),
             ..ForkBody::default()
         };
-        let made = client.fork_sandbox(self.id.as_str(), &body)?;
-        let fork = made.sandboxes.into_iter().next();
-        let fork = fork.ok_or_else(|| CliError::new("the server answered with no fork"))?;
-        let fork = forks.keep(fork.sandbox_id)?;
+        let fork = forks.first_of(client.fork_sandbox(self.id.as_str(), &body)?)?;
         let start = |command: &Command| StartProcess {
             command: command.clone(),
             cwd: self.workdir.clone(),
@@ -92,19 +90,19 @@ impl Try {
             timeout_s: Some(whole_seconds(self.timeout)),
             ..StartProcess::default()
         };
-        let ran = relay::follow_service(client, fork.id(), start(&plan.command), Streams::PassThrough)?;
+        let ran = relay::follow_service(client, &fork.id, start(&plan.command), Streams::PassThrough)?;
         if ran.exit_code() != 0 {
             ui::say("warren: the command failed, and nothing was kept");
             return Ok(exit_code(ran.exit_code()));
         }
         if let Some(check) = &plan.check {
-            let checked = relay::watch_service(client, fork.id(), start(check))?;
+            let checked = relay::watch_service(client, &fork.id, start(check))?;
             if checked.exit_code() != 0 {
                 ui::say("warren: the check failed, and nothing was kept");
                 return Ok(exit_code(checked.exit_code()));
             }
         }
-        self.keep(client, fork.id())
+        self.keep(client, &fork.id)
     }
 
     fn keep(&self, client: &Client, fork: &str) -> Result<ExitCode, CliError> {
@@ -128,14 +126,14 @@ impl Try {
     }
 }
 
-/// What is run.
+/// The command and its check.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     command: Command,
     check: Option<Command>,
 }
 
-/// Where the command ends and the check begins.
+/// Splits the words into the command and the check.
 fn plan(check: Option<&str>, words: &[String]) -> Result<Plan, CliError> {
     if let Some(line) = check {
         let check = Some(Command::Shell(line.to_owned()));

@@ -1,7 +1,6 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +11,8 @@ use parking_lot::Mutex;
 use warren_core::SandboxId;
 use warren_wire::client::{Client, ClientError};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::ui;
 
 /// Reach ports of a sandbox on this machine, until interrupted.
@@ -49,7 +48,7 @@ struct NoPair;
 /// Connections of one command at a time. Each has two threads.
 const MOST_CONNECTIONS: usize = 512;
 
-/// How long the command rests when the machine is out of something: nothing else helps.
+/// The pause after the machine ran out of descriptors or threads.
 const REST: Duration = Duration::from_millis(100);
 
 impl FromStr for Pair {
@@ -66,15 +65,15 @@ impl FromStr for Pair {
 }
 
 impl Forward {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let id = self.id.as_str();
-        // Whoever may not use the sandbox learns it now and not from the first caller.
+        // A sandbox that may not be used is refused now, and not at the first connection.
         for pair in &self.ports {
             client.port(id, pair.port)?;
         }
         let doors = self.ports.iter().map(|pair| self.listen(*pair)).collect::<Result<Vec<_>, _>>()?;
-        let shared = Arc::new(Shared {
+        let tunnel = Arc::new(Tunnel {
             client,
             id: self.id.clone(),
             open: AtomicUsize::new(0),
@@ -83,14 +82,12 @@ impl Forward {
         let threads: Vec<_> = doors
             .into_iter()
             .map(|(listener, port)| {
-                let shared = Arc::clone(&shared);
-                std::thread::spawn(move || serve(&shared, &listener, port))
+                let tunnel = Arc::clone(&tunnel);
+                std::thread::spawn(move || serve(&tunnel, &listener, port))
             })
             .collect();
-        for thread in threads {
-            drop(thread.join());
-        }
-        Ok(ExitCode::SUCCESS)
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        Ok(())
     }
 
     fn listen(&self, pair: Pair) -> Result<(TcpListener, u16), CliError> {
@@ -107,40 +104,41 @@ impl Forward {
     }
 }
 
-struct Shared {
+/// The way to a sandbox, for all ports of one command.
+struct Tunnel {
     client: Client,
     id: SandboxId,
     open: AtomicUsize,
-    /// Complaints that were made; nobody wants to read them again for each caller.
+    /// Complaints that were made, so that each is made once.
     told: Mutex<HashSet<String>>,
 }
 
-/// Lets callers in for as long as this process lives.
-fn serve(shared: &Arc<Shared>, listener: &TcpListener, port: u16) {
+/// Accepts connections as long as this process lives.
+fn serve(tunnel: &Arc<Tunnel>, listener: &TcpListener, port: u16) {
     loop {
-        while shared.open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+        while tunnel.open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
             std::thread::sleep(REST);
         }
         let Ok((caller, _)) = listener.accept() else {
             std::thread::sleep(REST);
             continue;
         };
-        shared.open.fetch_add(1, Ordering::Relaxed);
-        let held = Arc::clone(shared);
+        tunnel.open.fetch_add(1, Ordering::Relaxed);
+        let held = Arc::clone(tunnel);
         let carried = std::thread::Builder::new().name("caller".to_owned()).spawn(move || {
             held.carry(caller, port);
             held.open.fetch_sub(1, Ordering::Relaxed);
         });
         if carried.is_err() {
-            shared.open.fetch_sub(1, Ordering::Relaxed);
+            tunnel.open.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Shared {
+impl Tunnel {
     fn carry(&self, caller: TcpStream, port: u16) {
         match self.client.connect_port(self.id.as_str(), port) {
-            // Peers come and go.
+            // A connection that breaks is no failure of the command.
             Ok(service) => drop(both_ways(&caller, &service)),
             Err(error) => self.tell(port, &error),
         }
@@ -166,7 +164,7 @@ fn both_ways(caller: &TcpStream, service: &TcpStream) -> io::Result<()> {
 }
 
 fn one_way(mut from: &TcpStream, mut to: &TcpStream) {
-    // What breaks off on one side ends on the other.
+    // A broken side ends the other one too.
     drop(io::copy(&mut from, &mut to));
     drop(to.shutdown(Shutdown::Write));
 }

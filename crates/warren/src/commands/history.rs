@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::SandboxId;
+use warren_core::{ByteSize, SandboxId};
 use warren_wire::api::{
     CompleteTurn, EndedProcess, JournalEntry, PathState, Rollback as RollbackBody, RolledBack, Steps,
     WayBackBy,
 };
 use warren_wire::client::{Client, JournalQuery};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::time::age_of;
 use crate::travel::point;
-use crate::travel::present::{deed, ending, one_line, short, size};
+use crate::travel::present::{action, ending, one_line, short};
 use crate::ui;
 
 const ROLLBACK_EXAMPLES: &str = "\
@@ -51,7 +51,7 @@ struct How {
 }
 
 impl Rollback {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let to = point::snapshot_of(&client, &self.id, &self.snapshot)?;
         self.how.go(&client, &self.id, to.as_str())
@@ -59,16 +59,14 @@ impl Rollback {
 }
 
 impl How {
-    fn go(&self, client: &Client, id: &SandboxId, to: &str) -> Result<ExitCode, CliError> {
+    fn go(&self, client: &Client, id: &SandboxId, to: &str) -> Result<(), CliError> {
         let body = RollbackBody { snapshot_id: to.to_owned(), force: self.force };
-        let done = client.rollback(id.as_str(), &body)?;
-        Ok(self.tell(&done))
+        self.tell(&client.rollback(id.as_str(), &body)?);
+        Ok(())
     }
 
-    fn tell(&self, done: &RolledBack) -> ExitCode {
-        if self.json {
-            ui::print_json(done);
-        } else {
+    fn tell(&self, done: &RolledBack) {
+        ui::show(self.json, done, |done| {
             let to = match &done.to.name {
                 Some(name) => format!("{} ({name})", short(&done.to.snapshot_id)),
                 None => short(&done.to.snapshot_id),
@@ -76,12 +74,11 @@ impl How {
             ui::print_plain(&format!("now at {to}, {} old", age_of(&done.to.created_at)));
             print_ended(&done.ended);
             ui::say(&format!("what was there is {}: {}", short(&done.safety.snapshot_id), way_back(done)));
-        }
-        ExitCode::SUCCESS
+        });
     }
 }
 
-/// Which commands ended with the state that was left.
+/// Names the commands that ended with the state that was left.
 pub(super) fn print_ended(ended: &[EndedProcess]) {
     for process in ended {
         ui::say(&format!("ended: {}", one_line(&process.command, 80)));
@@ -126,7 +123,7 @@ pub(crate) struct Goto {
 }
 
 impl Goto {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let to = point::state_of(&client, &self.id, &self.to)?;
         self.how.go(&client, &self.id, to.as_str())
@@ -171,18 +168,18 @@ impl Moves {
 }
 
 impl Undo {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let moves = self.moves;
-        let done = global.client()?.undo(moves.id.as_str(), &moves.body())?;
-        Ok(moves.how.tell(&done))
+        moves.how.tell(&global.client()?.undo(moves.id.as_str(), &moves.body())?);
+        Ok(())
     }
 }
 
 impl Redo {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let moves = self.moves;
-        let done = global.client()?.redo(moves.id.as_str(), &moves.body())?;
-        Ok(moves.how.tell(&done))
+        moves.how.tell(&global.client()?.redo(moves.id.as_str(), &moves.body())?);
+        Ok(())
     }
 }
 
@@ -212,26 +209,24 @@ pub(crate) struct Log {
     json: bool,
 }
 
-/// Entries that are asked for at once.
+/// The number of entries in one request.
 const PAGE: u32 = 200;
 
 impl Log {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let most = if self.all { None } else { usize::try_from(self.limit).ok() };
         let entries = entries(&client, self.id.as_str(), most, true)?;
-        if self.json {
-            ui::print_json(&entries);
-        } else {
-            let rows: Vec<_> = entries.iter().map(row).collect();
-            ui::print_table(["ENTRY", "AGE", "TURN", "EXIT", "CHANGED", "AFTER", "COMMAND"], &rows);
+        let headings = ["ENTRY", "AGE", "TURN", "EXIT", "CHANGED", "AFTER", "COMMAND"];
+        ui::show_table(self.json, headings, &entries, row);
+        if !self.json {
             say_not_kept(&entries);
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
-/// Why the states after some entries were not kept.
+/// Says why the states after some entries were not kept.
 pub(super) fn say_not_kept(entries: &[JournalEntry]) {
     for entry in entries {
         if let Some(reason) = &entry.not_kept {
@@ -276,7 +271,7 @@ fn row(entry: &JournalEntry) -> [String; 7] {
             Some(_) => "not kept".to_owned(),
             None => entry.after_id.as_deref().map(short).unwrap_or_default(),
         },
-        one_line(&deed(entry), 80),
+        one_line(&action(entry), 80),
     ]
 }
 
@@ -356,18 +351,14 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let body = CompleteTurn { name: self.name, session_id: None };
         let turn = global.client()?.complete_turn(self.id.as_str(), &body)?;
-        if self.json {
-            ui::print_json(&turn);
-            return Ok(ExitCode::SUCCESS);
-        }
-        let used = match turn.space_used_bytes {
-            Some(_) => format!(", {} used", size(turn.space_used_bytes)),
-            None => String::new(),
-        };
-        ui::print(&format!("turn {}: {}{used}", turn.turn, short(&turn.snapshot.snapshot_id)));
-        Ok(ExitCode::SUCCESS)
+        ui::show(self.json, &turn, |turn| {
+            let used = turn.space_used_bytes.map(|used| format!(", {} used", ByteSize(used)));
+            let snapshot = short(&turn.snapshot.snapshot_id);
+            ui::print(&format!("turn {}: {snapshot}{}", turn.turn, used.unwrap_or_default()));
+        });
+        Ok(())
     }
 }

@@ -1,4 +1,3 @@
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -9,11 +8,12 @@ use warren_wire::api::{
 };
 use warren_wire::client::Client;
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::network::{self, NetworkFlags, Remedy, Wish};
-use crate::time::age_of;
+use crate::time::{age_of, whole_seconds};
 use crate::ui;
+use crate::word::word;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -156,7 +156,7 @@ struct Learn {
 }
 
 impl Net {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         match self.action {
             Action::Show(show) => shown(&client.network(show.id.as_str())?, show.json),
@@ -168,20 +168,19 @@ impl Net {
             Action::Answer(answer) => answer.run(&client)?,
             Action::Learn(learn) => learn.run(&client)?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
 fn shown(status: &NetworkStatus, json: bool) {
-    if json {
-        return ui::print_json(status);
-    }
-    for (name, text) in network::describe(status) {
-        ui::print_plain(&format!("{name:<10} {text}"));
-    }
-    if status.pending > 0 {
-        ui::say(&format!("`warren net requests {}` lists what waits", status.sandbox_id));
-    }
+    ui::show(json, status, |status| {
+        for (name, text) in network::describe(status) {
+            ui::print_plain(&format!("{name:<10} {text}"));
+        }
+        if status.pending > 0 {
+            ui::say(&format!("`warren net requests {}` lists what waits", status.sandbox_id));
+        }
+    });
 }
 
 impl Log {
@@ -233,7 +232,7 @@ impl Change {
     }
 }
 
-/// A change says nothing where nobody asked.
+/// Prints the network after a change, if that was asked for.
 fn done(status: &NetworkStatus, json: bool) {
     if json {
         ui::print_json(status);
@@ -251,13 +250,8 @@ impl Set {
 
 fn requests(client: &Client, show: &Show) -> Result<(), CliError> {
     let asks = client.network_asks(show.id.as_str())?.items;
-    if show.json {
-        ui::print_json(&asks);
-        return Ok(());
-    }
-    let rows: Vec<_> = asks.iter().map(row).collect();
-    ui::print_table(["NUMBER", "AGE", "PROTOCOL", "WANTS", "BY", "TRIED"], &rows);
-    if let Some(ask) = asks.first() {
+    ui::show_table(show.json, ["NUMBER", "AGE", "PROTOCOL", "WANTS", "BY", "TRIED"], &asks, row);
+    if let Some(ask) = asks.first().filter(|_| !show.json) {
         let (id, number) = (&show.id, ask.number);
         ui::say(&format!("`warren net answer {id} {number} allow` lets {} pass", ask.rule));
     }
@@ -268,7 +262,7 @@ fn row(ask: &NetworkAsk) -> [String; 6] {
     [
         ask.number.to_string(),
         age_of(&ask.asked_at),
-        super::word(&ask.protocol),
+        word(&ask.protocol),
         network::destination(ask.host.as_deref(), ask.address.as_deref(), ask.port),
         ask.process.clone().unwrap_or_default(),
         format!("{}×", ask.count),
@@ -291,11 +285,7 @@ impl Learn {
             let text = format!("{} has reached nothing yet, so there is nothing to learn from", self.id);
             return Err(CliError::new(text).hint("let it work in mode learn or public first"));
         }
-        if self.json {
-            ui::print_json(&learned);
-        } else {
-            ui::print(&network::flags(&learned));
-        }
+        ui::show(self.json, &learned, |learned| ui::print(&network::flags(learned)));
         if self.apply {
             client.set_network(self.id.as_str(), &learned)?;
         }
@@ -305,7 +295,7 @@ impl Learn {
 
 /// Whole seconds, one at least.
 fn seconds(duration: Option<Duration>) -> Option<u64> {
-    duration.map(|duration| duration.as_secs().max(1))
+    duration.map(|duration| whole_seconds(duration).max(1))
 }
 
 fn parse_effect(text: &str) -> Result<NetworkEffect, String> {

@@ -1,13 +1,12 @@
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use warren_core::{SandboxId, parse_duration};
 use warren_wire::api::{LinkMethods, MakePortLink, SetPort};
 
-use super::exec::whole_seconds;
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::time::whole_seconds;
 use crate::ui;
 
 /// Print the address of a port of a sandbox, and say who may use it.
@@ -45,7 +44,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let (client, id) = (global.client()?, self.id.as_str());
         let mut port = client.port(id, self.port)?;
         if self.public || self.private || self.host_header.is_some() {
@@ -56,12 +55,8 @@ impl Port {
             port = client.set_port(id, self.port, &settings)?;
         }
         let Some(lasts) = self.link else {
-            if self.json {
-                ui::print_json(&port);
-            } else {
-                ui::print(&port.url);
-            }
-            return Ok(ExitCode::SUCCESS);
+            ui::show(self.json, &port, |port| ui::print(&port.url));
+            return Ok(());
         };
         let wanted = MakePortLink {
             expires_in_s: Some(whole_seconds(lasts)),
@@ -69,11 +64,7 @@ impl Port {
             methods: self.read.then_some(LinkMethods::Read),
         };
         let link = client.port_link(id, self.port, &wanted)?;
-        if self.json {
-            ui::print_json(&link);
-        } else {
-            ui::print(&link.url);
-        }
-        Ok(ExitCode::SUCCESS)
+        ui::show(self.json, &link, |link| ui::print(&link.url));
+        Ok(())
     }
 }

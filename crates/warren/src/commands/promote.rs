@@ -6,8 +6,8 @@ use warren_wire::api::{Conflict, ConflictRule, Promote as PromoteBody, Promoted}
 use warren_wire::client::{Client, ClientError};
 
 use super::history::{print_ended, way_back};
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::travel::present::{print_changes, print_conflicts, short};
 use crate::ui;
 
@@ -72,12 +72,8 @@ impl Promote {
             }
         };
         let unsettled = !promoted.conflicts.is_empty() && conflicts == ConflictRule::Refuse;
-        if self.json {
-            ui::print_json(&promoted);
-        } else {
-            self.tell(&promoted);
-        }
-        Ok(if unsettled { ExitCode::from(1) } else { ExitCode::SUCCESS })
+        ui::show(self.json, &promoted, |promoted| self.tell(promoted));
+        Ok(ExitCode::from(u8::from(unsettled)))
     }
 
     fn tell(&self, promoted: &Promoted) {

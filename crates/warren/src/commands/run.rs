@@ -11,12 +11,14 @@ use warren_core::{
 use warren_wire::api::{self, CreateSandbox};
 use warren_wire::guest::ExitCause;
 
-use crate::cli::Global;
+use super::exec::exit_code;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::local::{Aloud, Creation, Local, Outlet};
 use crate::network::NetworkFlags;
 use crate::relay::{self, Outcome, Streams};
 use crate::ui;
+use crate::word::word;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +57,7 @@ pub(crate) struct Run {
     command: Vec<String>,
 }
 
-/// What the sandbox is made of.
+/// The options that describe a sandbox.
 #[derive(Debug, Args)]
 pub(crate) struct Machine {
     /// What the sandbox's root is made from [default: host]
@@ -148,7 +150,7 @@ impl Machine {
         })
     }
 
-    /// The way out that was asked for, opened.
+    /// Opens the network that was asked for.
     pub(crate) fn outlet(&self, local: &Local, aloud: Aloud) -> Result<Outlet, CliError> {
         Outlet::open(local, self.network.policy(), aloud)
     }
@@ -162,7 +164,7 @@ impl Machine {
     }
 }
 
-/// What `--json` prints.
+/// The document that `--json` prints.
 #[derive(Debug, Serialize)]
 struct Report {
     sandbox_id: String,
@@ -174,9 +176,9 @@ struct Report {
     truncated: bool,
     duration_ms: u64,
     usage: Usage,
-    /// Which network it had.
+    /// The mode of its network.
     network: String,
-    /// Why it had none, where nobody asked for that.
+    /// The reason why it had no network, unless that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_network: Option<String>,
 }
@@ -209,36 +211,23 @@ impl Run {
         }
         let code = outcome.exit_code();
         if self.json {
-            let report = self.report(created.id.to_string(), code, cause, &outcome, usage);
-            let network = super::word(&outlet.mode());
-            ui::print_json(&Report { network, no_network: outlet.missing, ..report });
+            ui::print_json(&Report {
+                sandbox_id: created.id.to_string(),
+                exit_code: code,
+                cause,
+                stdout: String::from_utf8_lossy(&outcome.stdout).into_owned(),
+                stderr: String::from_utf8_lossy(&outcome.stderr).into_owned(),
+                truncated: outcome.truncated,
+                duration_ms: outcome.exit.map_or(0, |exit| exit.duration_ms),
+                usage,
+                network: word(&outlet.mode()),
+                no_network: outlet.missing,
+            });
         }
-        Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1)))
+        Ok(exit_code(code))
     }
 
-    fn report(
-        &self,
-        sandbox_id: String,
-        exit_code: i32,
-        cause: &'static str,
-        outcome: &Outcome,
-        usage: Usage,
-    ) -> Report {
-        Report {
-            sandbox_id,
-            exit_code,
-            cause,
-            stdout: String::from_utf8_lossy(&outcome.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&outcome.stderr).into_owned(),
-            truncated: outcome.truncated,
-            duration_ms: outcome.exit.map_or(0, |exit| exit.duration_ms),
-            usage,
-            network: String::new(),
-            no_network: None,
-        }
-    }
-
-    /// A sandbox that is kept has nobody who would look after its link.
+    /// The network of the sandbox. One that is kept has none: nobody would look after its link.
     fn outlet(&self, local: &Local) -> Result<Outlet, CliError> {
         if !self.keep {
             let aloud = if self.verbose { Aloud::Yes } else { Aloud::No };
@@ -254,7 +243,7 @@ impl Run {
     }
 }
 
-/// Why the command ended, in one word.
+/// The cause of the command's end, in one word.
 fn cause(outcome: &Outcome, usage: &Usage) -> &'static str {
     let killed = outcome.exit_code() != 0 && usage.oom_kills > 0;
     match outcome.exit.map(|exit| exit.cause) {
@@ -280,6 +269,7 @@ fn explain(cause: &str, timeout: Option<Duration>, limits: &Limits) -> Option<St
     }
 }
 
+/// Reads `NAME=VALUE`.
 pub(crate) fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -302,11 +292,21 @@ fn parse_mount(text: &str) -> Result<Mount, String> {
     Ok(Mount { source: source.into(), target: target.into(), access })
 }
 
-/// Whoever runs this command may give what they can reach; the path is fixed here and not looked up
-/// again.
+/// Resolves the source once, with the rights of this user; it is not looked up again.
 fn canonical(mount: &Mount) -> Result<Mount, CliError> {
     let source = mount.source.canonicalize().map_err(|error| {
         CliError::new(format!("--mount: `{}` cannot be used: {error}", mount.source.display()))
     })?;
     Ok(Mount { source, ..mount.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_has_a_name_and_a_value() {
+        assert_eq!(parse_variable("A=b=c").unwrap(), ("A".to_owned(), "b=c".to_owned()));
+        assert!(parse_variable("A").is_err() && parse_variable("=b").is_err());
+    }
 }

@@ -1,19 +1,18 @@
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use rustix::termios::{LocalModes, OptionalActions, Termios};
 use warren_core::{NetworkRule, SecretName};
 use warren_wire::api::{PutSecret, Secret};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::time::age_of;
 use crate::ui;
 
-/// A value is at most 16 KiB; more is a mistake.
+/// A little more than the server takes, so that longer values are refused and not cut.
 const MOST_BYTES: u64 = 17 << 10;
 
 const EXAMPLES: &str = "\
@@ -80,7 +79,7 @@ struct Remove {
 }
 
 impl Secrets {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         match self.action {
             Action::Set(set) => {
@@ -90,18 +89,13 @@ impl Secrets {
             }
             Action::Ls(show) => {
                 let secrets = client.secrets()?.items;
-                if show.json {
-                    ui::print_json(&secrets);
-                } else {
-                    let rows: Vec<_> = secrets.iter().map(row).collect();
-                    ui::print_table(["NAME", "HOSTS", "PUT INTO", "CHANGED"], &rows);
-                }
+                ui::show_table(show.json, ["NAME", "HOSTS", "PUT INTO", "CHANGED"], &secrets, row);
             }
             Action::Rm(remove) => {
                 remove.names.iter().try_for_each(|name| client.remove_secret(name.as_str()))?;
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -109,10 +103,9 @@ impl Set {
     fn body(self) -> Result<PutSecret, CliError> {
         let value = match &self.value_file {
             Some(path) => {
-                let read = fs::File::open(path).and_then(read_text);
                 let failed =
                     |error| CliError::new(format!("read the value from `{}`: {error}", path.display()));
-                read.map_err(failed)?
+                fs::File::open(path).and_then(read_text).map_err(failed)?
             }
             None => read_stdin().map_err(|error| CliError::new(format!("read the value: {error}")))?,
         };
@@ -126,7 +119,7 @@ impl Set {
     }
 }
 
-/// Files and `echo` end with a line feed that is not part of the value.
+/// Cuts the line feed that files and `echo` end with.
 fn one_line(mut text: String) -> Result<String, CliError> {
     let end = text.trim_end_matches(['\r', '\n']).len();
     text.truncate(end);
@@ -155,7 +148,7 @@ fn read_stdin() -> io::Result<String> {
     Ok(line)
 }
 
-/// What is typed is not shown until this is dropped.
+/// Typed text is not shown until this is dropped.
 struct Silence {
     before: Termios,
 }

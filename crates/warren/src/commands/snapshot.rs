@@ -1,17 +1,16 @@
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use warren_core::{ErrorCode, SandboxId, SnapshotId};
 use warren_wire::api::{Snapshot as SnapshotBody, TakeSnapshot};
 use warren_wire::client::Client;
 
-use crate::cli::Global;
 use crate::error::{CliError, is};
+use crate::global::Global;
 use crate::time::age_of;
 use crate::travel::point::{self, Point};
 use crate::travel::present::{short, size};
 use crate::travel::tree::{self, Node};
 use crate::ui;
+use crate::word::word;
 
 const TAKE_EXAMPLES: &str = "\
 Examples:
@@ -43,21 +42,19 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let body = TakeSnapshot { name: self.name, durable: self.durable };
         let taken = global.client()?.take_snapshot(self.id.as_str(), &body)?;
-        if self.json {
-            ui::print_json(&taken);
-            return Ok(ExitCode::SUCCESS);
-        }
-        ui::print(&taken.snapshot_id);
-        ui::say(&how(&taken));
-        Ok(ExitCode::SUCCESS)
+        ui::show(self.json, &taken, |taken| {
+            ui::print(&taken.snapshot_id);
+            ui::say(&how(taken));
+        });
+        Ok(())
     }
 }
 
 fn how(taken: &SnapshotBody) -> String {
-    let mut text = super::word(&taken.method);
+    let mut text = word(&taken.method);
     if let Some(took_ms) = taken.took_ms {
         text.push_str(&format!(" in {took_ms:.1} ms"));
     }
@@ -118,7 +115,7 @@ enum Action {
 }
 
 impl Snapshots {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         match self.action {
             None => self.list.run(&client)?,
@@ -131,7 +128,7 @@ impl Snapshots {
                 client.name_snapshot(one(&client, &snapshot)?.as_str(), name.as_deref())?;
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -171,8 +168,8 @@ fn flat_row(snapshot: &SnapshotBody) -> [String; 6] {
 }
 
 fn reason(snapshot: &SnapshotBody) -> String {
-    let word = super::word(&snapshot.reason);
-    if snapshot.damaged { format!("{word} (damaged)") } else { word }
+    let reason = word(&snapshot.reason);
+    if snapshot.damaged { format!("{reason} (damaged)") } else { reason }
 }
 
 fn show_tree(client: &Client, id: &SandboxId, snapshots: &[SnapshotBody]) -> Result<(), CliError> {

@@ -1,5 +1,5 @@
-//! A history of snapshots as lines. What goes straight on stays in its column; what branches off is
-//! moved to the right, before the column goes on.
+//! A history of snapshots as lines. The main line stays in its column; branches stand to the right,
+//! before the column goes on.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'a> {
     pub(crate) id: &'a str,
-    /// One that is not among the nodes is as good as none.
+    /// A parent that is not among the nodes counts as none.
     pub(crate) parent: Option<&'a str>,
 }
 
 /// A line of the picture.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Which node it shows.
+    /// The index of the node that it shows.
     pub(crate) node: usize,
-    /// What is drawn before it.
+    /// The drawing before it.
     pub(crate) lead: String,
 }
 
