@@ -21,6 +21,8 @@ mod screen;
 mod service;
 mod session;
 mod statistics;
+mod stop;
+mod suite;
 mod table;
 mod targets;
 mod throughput;
@@ -75,7 +77,7 @@ fn main() -> anyhow::Result<()> {
         return annex::serve();
     }
     let (json, plan) = (bench.json, bench.plan()?);
-    let report = session::measure(&plan)?;
+    let report = suite::measure(&plan)?;
     if json {
         screen::print(&serde_json::to_string_pretty(&report)?);
     } else {

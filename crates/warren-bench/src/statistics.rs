@@ -1,5 +1,19 @@
 use std::time::Duration;
 
+/// One turn of one subject.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lap {
+    pub(crate) time: Duration,
+    /// With the clean-up that goes on in the background, where there is one.
+    pub(crate) settled: Option<Duration>,
+}
+
+impl Lap {
+    pub(crate) fn of(time: Duration) -> Self {
+        Self { time, settled: None }
+    }
+}
+
 /// Times of the same thing done again and again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples(Vec<Duration>);

@@ -18,7 +18,7 @@ pub(crate) struct NetworkFlags {
     /// Open a host, *.host, address or network, with :PORT if wanted (may be repeated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     allow: Vec<NetworkRule>,
-    /// Close one, whatever opens it (may be repeated)
+    /// Close one, even if another rule opens it (may be repeated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     deny: Vec<NetworkRule>,
     /// Put this secret into requests to the hosts it is for; the sandbox never sees it (may be

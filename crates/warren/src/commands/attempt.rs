@@ -25,14 +25,14 @@ Examples:
 
 /// Run a command in a fork, and keep what it did only if a check passes.
 ///
-/// Everything after `--` up to `--check` is the command. What follows `--check` is the check: one
-/// word is a line for the shell, several are a program and its arguments. A command that has a
-/// `--check` of its own needs the check before `--`; then all that follows `--` is the command.
-/// Without a check, the command itself must succeed.
+/// Everything after `--` up to `--check` is the command, and the rest is the check: one word is a
+/// line for the shell, several are a program and its arguments. If the command has a `--check` of
+/// its own, give the check before `--`; then all that follows `--` is the command. Without a check,
+/// the command itself must succeed.
 ///
-/// Both run in a fork with their output passed through. If they succeed, what the fork changed is
-/// merged into the sandbox; else the sandbox is as it was, and warren answers with the exit code of
-/// what failed. The fork is removed in any case.
+/// Both run in a fork with their output passed through. If they succeed, the fork's changes are
+/// merged into the sandbox. If not, the sandbox stays as it was, and the exit code is that of the
+/// command or check that failed. The fork is removed in any case.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Try {
@@ -44,16 +44,16 @@ pub(crate) struct Try {
     /// End the command, or the check, after this long, such as 90s or 10m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION", default_value = "1h")]
     timeout: Duration,
-    /// Who runs them: a name, uid or uid:gid of the sandbox
+    /// The user who runs them: a name, uid or uid:gid of the sandbox
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
-    /// Where they start
+    /// The directory they start in
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<String>,
-    /// Where the sandbox changed the same paths meanwhile, take those of the fork
+    /// Take the fork's paths where the sandbox changed the same ones meanwhile
     #[arg(long)]
     theirs: bool,
-    /// Merge also while commands run in the sandbox; they end
+    /// End commands that run in the sandbox when merging
     #[arg(long, short)]
     force: bool,
     /// The command and its arguments, and with --check the check

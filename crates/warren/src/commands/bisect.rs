@@ -28,14 +28,14 @@ Examples:
 
 /// Find the command that broke something, by testing states between a good and a bad one.
 ///
-/// CMD runs in throw-away forks of states that were captured along the way: exit code 0 says that a
-/// state is good, 125 that it cannot be told, anything else that it is bad. Half of what is left is
-/// ruled out by each run, so 64 commands take 6. The sandbox itself is not touched. That the good
-/// state is good and the bad one bad is tried first.
+/// CMD runs in throw-away forks of captured states: exit code 0 means that a state is good, 125
+/// that it cannot be tested, anything else that it is bad. Each run rules out half of the states,
+/// so 64 commands take 6 runs. The good and the bad state are tested first. The sandbox itself is
+/// not touched.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Bisect {
-    /// The sandbox; one that has ended will do
+    /// The sandbox, alive or ended
     id: SandboxId,
     /// A state that was good: an entry of `warren log`, or a snapshot's id or name
     #[arg(long, value_name = "ENTRY|SNAP")]
@@ -46,10 +46,10 @@ pub(crate) struct Bisect {
     /// End a run after this long; it counts as bad
     #[arg(long, value_parser = parse_duration, value_name = "DURATION", default_value = "10m")]
     timeout: Duration,
-    /// Who runs it: a name, uid or uid:gid of the sandbox
+    /// The user who runs it: a name, uid or uid:gid of the sandbox
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
-    /// Where it starts
+    /// The directory it starts in
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<String>,
     /// Print JSON

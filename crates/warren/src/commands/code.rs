@@ -19,7 +19,7 @@ use crate::ui;
 const EXAMPLES: &str = "\
 Examples:
   warren code run \"$id\" 'x = 20'
-  warren code run \"$id\" 'x * 2 + 2'                  what earlier cells defined is there
+  warren code run \"$id\" 'x * 2 + 2'                  earlier cells' variables are there
   warren code run \"$id\" --save-images figures - < plot.py
   warren code run \"$id\" --language javascript 'await fetch(\"http://localhost:8000\")'";
 
@@ -37,10 +37,10 @@ pub(crate) enum Code {
     Rm(OneContext),
 }
 
-/// Run a cell; what it defines is there for the next.
+/// Run a cell; later cells see its variables.
 ///
-/// What it prints goes to standard output and error as it comes, then the value of its last
-/// expression. Exits with 1 if it failed. Ctrl-C interrupts it.
+/// Its output goes to standard output and error as it comes, then the value of its last expression.
+/// Exits with 1 if it failed. Ctrl-C interrupts it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -48,7 +48,7 @@ pub(crate) struct Run {
     id: SandboxId,
     /// The code; `-` reads it from standard input
     code: String,
-    /// python, javascript, typescript, bash, or what else the sandbox has a kernel for
+    /// python, javascript, typescript, bash, or another one that the sandbox has a kernel for
     #[arg(long, short, conflicts_with = "context")]
     language: Option<String>,
     /// The context in which it runs; the language's default one if none is named

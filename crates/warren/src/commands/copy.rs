@@ -28,10 +28,10 @@ const DEEPEST: u32 = 64;
 /// Copy files and directories into a sandbox, or out of it.
 ///
 /// One side is ID:PATH, the other a path of this machine or - for standard input or output.
-/// Permission bits are kept, but for those that change who a program runs as. Symbolic links are
-/// not followed inside a copied directory; they are left out, and said. Where files of a sandbox
-/// are put, a link is replaced and never written through, unless it is the target that you named:
-/// one to a directory takes the source under its name, and one to a file is followed, as `cp` does.
+/// Permission bits are kept, except those that change who a program runs as. Symbolic links inside
+/// a copied directory are left out, and named. On this machine a link is replaced and never written
+/// through, unless it is the target that you named: one to a directory takes the source under its
+/// name, and one to a file is followed, as `cp` does.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Copy {
@@ -39,7 +39,7 @@ pub(crate) struct Copy {
     source: String,
     /// To where; a directory takes the source's name
     target: String,
-    /// Whose rights count inside: a name, uid or uid:gid of the sandbox
+    /// The user whose rights count inside: a name, uid or uid:gid of the sandbox
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
 }

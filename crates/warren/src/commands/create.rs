@@ -21,8 +21,8 @@ Examples:
 
 /// Make a sandbox that stays, and print its id.
 ///
-/// It is frozen when it has nothing to do and goes on at the next request. When its time is over
-/// its processes end and its files stay: `warren resume` starts it again.
+/// It is frozen when it has nothing to do, and goes on at the next request. When its time is over,
+/// its processes end and its files stay; `warren resume` starts it again.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Create {
@@ -31,8 +31,7 @@ pub(crate) struct Create {
     /// Start with the files of a snapshot: its id, the beginning of it, its name or SBX:NAME
     #[arg(long, value_name = "SNAP")]
     from: Option<String>,
-    /// Which snapshots are taken without being asked for: commands, turns or off [default: the
-    /// server's]
+    /// When snapshots are taken by themselves: commands, turns or off [default: the server's]
     #[arg(long, value_name = "WHEN", value_parser = parse_word::<HistoryMode>)]
     history: Option<HistoryMode>,
     /// Time to live, such as 10m or 4h [default: the server's]
@@ -47,7 +46,7 @@ pub(crate) struct Create {
     /// Freeze it when its time is over, instead of ending its processes
     #[arg(long, conflicts_with = "delete_on_expiry")]
     pause_on_expiry: bool,
-    /// What it is for: terminal or research
+    /// Its purpose: terminal or research
     #[arg(long = "type", value_name = "TYPE", value_parser = parse_word::<SandboxType>)]
     kind: Option<SandboxType>,
     /// A label to find it by (may be repeated)
@@ -59,7 +58,7 @@ pub(crate) struct Create {
     /// The backend that must serve it
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// Asking again with the same word makes nothing new
+    /// A word of your own: asking again with the same one makes nothing new
     #[arg(long, value_name = "WORD")]
     idempotency_key: Option<String>,
     /// Print all about it as JSON

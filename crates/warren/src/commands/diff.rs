@@ -21,8 +21,8 @@ Examples:
 /// Show what differs between two states.
 ///
 /// A state is a sandbox as it is now, or a snapshot: its id, the beginning of it, its name, or SBX:
-/// with a name or the number of an entry of `warren log`. With one sandbox alone, what changed
-/// since its last snapshot.
+/// with a name or the number of an entry of `warren log`. One sandbox alone is compared with its
+/// last snapshot.
 ///
 /// Paths that were added have a +, changed ones a ~, removed ones a -.
 #[derive(Debug, Args)]

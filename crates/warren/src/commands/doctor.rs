@@ -17,7 +17,7 @@ use crate::settings::SettingFlags;
 use crate::ui;
 use crate::word::word;
 
-/// Check what this machine offers to sandboxes, and say what to do about what is missing.
+/// Check what sandboxes need of this machine, and say how to get what is missing.
 ///
 /// Exits with 0 if sandboxes can be made.
 #[derive(Debug, Args)]

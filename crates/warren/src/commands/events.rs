@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::global::Global;
 use crate::ui;
 
-/// Show what happened, the oldest first.
+/// Show events, the oldest first.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
     /// Only events of this sandbox

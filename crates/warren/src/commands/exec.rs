@@ -26,10 +26,10 @@ pub(crate) struct Exec {
     /// End the command after this long, such as 90s or 10m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     timeout: Option<Duration>,
-    /// Who runs it: a name, uid or uid:gid of the sandbox
+    /// The user who runs it: a name, uid or uid:gid of the sandbox
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
-    /// Where it starts
+    /// The directory it starts in
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<String>,
     /// Set a variable (may be repeated)

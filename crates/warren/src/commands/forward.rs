@@ -17,18 +17,17 @@ use crate::ui;
 
 /// Reach ports of a sandbox on this machine, until interrupted.
 ///
-/// Each port of the sandbox gets one here, of any protocol over TCP, also one that listens on the
-/// sandbox's 127.0.0.1 only. Callers may come before anybody listens inside: they are turned away,
-/// and the next ones are not.
+/// Each port of the sandbox gets one here, for any protocol over TCP, also a port that listens on
+/// the sandbox's 127.0.0.1 only. The program inside may start later: earlier connections are
+/// refused.
 #[derive(Debug, Args)]
 pub(crate) struct Forward {
     /// The sandbox, as `warren ls` lists them
     id: SandboxId,
-    /// A port of the sandbox, and the one here if it is to be another: 8080:80. 0 takes any that is
-    /// free
+    /// A port of the sandbox, with another one for here if you like: 8080:80. 0 takes any free port
     #[arg(required = true, value_name = "[LOCAL:]PORT")]
     ports: Vec<Pair>,
-    /// Listen on this address instead of loopback: whoever reaches it reaches the ports
+    /// Listen on this address instead of loopback: everybody who reaches it reaches the ports
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     bind: IpAddr,
 }

@@ -25,7 +25,7 @@ Examples:
 
 /// Give a sandbox the files of a snapshot again.
 ///
-/// It keeps its id. Its processes end, and what is replaced is kept as a snapshot of its own, so
+/// It keeps its id. Its processes end, and the state that is replaced is kept as a snapshot, so
 /// that nothing is lost. Refused while a command runs that somebody waits for, unless --force ends
 /// it.
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(crate) struct Rollback {
 
 #[derive(Debug, Args)]
 struct How {
-    /// Also while commands run, which end, and if states in between were not kept
+    /// End commands that run, and go back even if states in between were not kept
     #[arg(long, short)]
     force: bool,
     /// Print JSON
@@ -133,10 +133,10 @@ impl Goto {
 /// Take back what was last done to a sandbox's files.
 ///
 /// The last operation that changed something is taken back: a command, a tool, a file that was
-/// written, a merge, a rollback. What programs in the background wrote since goes with it, and the
-/// programs end. What is taken back is kept: `warren redo` brings it again, until something else is
-/// changed. Where the state before the operation was not kept, and more would be taken back than
-/// that, it is refused; --force does it all the same.
+/// written, a merge, a rollback. Changes of background programs since then go with it, and the
+/// programs end. Nothing is lost: `warren redo` brings it back, until something else is changed. If
+/// the state before the operation was not kept, more would have to be taken back, and that is
+/// refused unless you give --force.
 #[derive(Debug, Args)]
 pub(crate) struct Undo {
     #[command(flatten)]
@@ -191,12 +191,12 @@ Examples:
 
 /// Show what was done in a sandbox, the newest first.
 ///
-/// Each entry has a number, what ran and how it ended, how many files it changed, and the snapshot
-/// of the state it left, or that this was not kept. `warren goto` takes the number.
+/// Each entry has a number, the command and its exit code, the number of files that it changed, and
+/// the snapshot of the state that it left, if that was kept. `warren goto` takes the number.
 #[derive(Debug, Args)]
 #[command(after_long_help = LOG_EXAMPLES)]
 pub(crate) struct Log {
-    /// The sandbox; one that has ended will do
+    /// The sandbox, alive or ended
     id: SandboxId,
     /// How many entries
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 25, conflicts_with = "all")]
@@ -280,16 +280,16 @@ Examples:
   warren blame \"$id\" /etc/hosts
   warren blame \"$id\" /home/user/main.py --json | jq -r '.items[0].command'";
 
-/// Say who last wrote a file: a command, an upload, a session at a terminal.
+/// Show what last wrote a file: a command, an upload, a session at a terminal.
 ///
-/// Several are shown where they overlapped. A directory is what is below it. Of what is not there
-/// any more it says who removed it.
+/// Several are shown if they overlapped. A directory stands for all that is below it. For a file
+/// that is gone, it shows what removed it.
 ///
-/// Exit code 1: there is no such file, and no state is known in which there was.
+/// Exit code 1: there is no such file, and no known state had one.
 #[derive(Debug, Args)]
 #[command(after_long_help = BLAME_EXAMPLES)]
 pub(crate) struct Blame {
-    /// The sandbox; one that has ended will do
+    /// The sandbox, alive or ended
     id: SandboxId,
     /// The path inside, absolute
     path: String,
@@ -335,9 +335,9 @@ fn no_such_file(path: &str) -> CliError {
         .exit(1)
 }
 
-/// Say that a turn is over, and keep the state it left.
+/// Complete a turn, and keep the state it left.
 ///
-/// Turns are how an agent's work is counted: one for each answer, with any number of commands.
+/// Turns count an agent's work: one for each answer, with any number of commands.
 #[derive(Debug, Args)]
 pub(crate) struct Turn {
     /// The sandbox, as `warren ls` lists them

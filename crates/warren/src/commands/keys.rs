@@ -14,18 +14,18 @@ pub(crate) enum Keys {
     Create(Make),
     /// List keys, never the keys themselves
     Ls(Show),
-    /// Make keys worthless and end what they have open
+    /// Revoke keys, and end the connections that use them
     Revoke(Revoke),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Make {
-    /// For people: what the key is used for
+    /// A name that says what the key is used for
     name: String,
-    /// What it may do: read, use or admin
+    /// Its scope: read, use or admin
     #[arg(long, default_value = "use", value_parser = parse_word::<Scope>)]
     scope: Scope,
-    /// Whose it is [default: yours]
+    /// Its owner [default: you]
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
     /// Print all about it as JSON

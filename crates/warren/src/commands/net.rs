@@ -26,9 +26,10 @@ Examples:
 Rules: example.com  *.example.com  example.com:443  192.0.2.0/24  [2001:db8::/32]:443  *:443
 Private networks, this machine and other sandboxes are closed whatever a rule says.";
 
-/// See and change where a sandbox's packets may go.
+/// See and change a sandbox's network policy.
 ///
-/// Changes hold at once, also for a sandbox that runs: what stays allowed goes on, the rest is cut.
+/// A change holds at once, also for open connections: those that stay allowed go on, the others are
+/// cut.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Net {
@@ -40,17 +41,17 @@ pub(crate) struct Net {
 enum Action {
     /// Show the policy, the addresses and what went over the link
     Show(Show),
-    /// Show what the sandbox reached and what was refused, the oldest first
+    /// Show connections that were made and refused, the oldest first
     Log(Log),
     /// Open hosts or networks, for good or for a while
     Allow(Change),
-    /// Close hosts or networks, whatever opens them
+    /// Close hosts or networks, even if other rules open them
     Deny(Change),
     /// Replace the whole policy
     Set(Set),
-    /// List what waits for an answer (mode ask)
+    /// List connections that wait for an answer (mode ask)
     Requests(Show),
-    /// Let something that waits pass, or refuse it
+    /// Allow or refuse a connection that waits
     Answer(Answer),
     /// Print the smallest policy for what the sandbox has reached (best in mode learn)
     Learn(Learn),
@@ -117,7 +118,7 @@ struct Rules {
     /// Open a host, *.host, address or network, with :PORT if wanted (may be repeated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     allow: Vec<NetworkRule>,
-    /// Close one, whatever opens it (may be repeated)
+    /// Close one, even if another rule opens it (may be repeated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     deny: Vec<NetworkRule>,
     /// Put this secret into requests to the hosts it is for (may be repeated)
@@ -129,7 +130,7 @@ struct Rules {
 struct Answer {
     /// The sandbox, as `warren ls` lists them
     id: SandboxId,
-    /// What is answered, as `warren net requests` lists them
+    /// The request, as `warren net requests` lists them
     #[arg(value_name = "NUMBER")]
     number: u64,
     /// allow or deny

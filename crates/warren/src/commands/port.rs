@@ -9,7 +9,7 @@ use crate::global::Global;
 use crate::time::whole_seconds;
 use crate::ui;
 
-/// Print the address of a port of a sandbox, and say who may use it.
+/// Print the address of a port of a sandbox, or change who may use it.
 ///
 /// A port is private unless its owner says otherwise: it takes an API key of the owner, the port's
 /// token in the header Warren-Traffic-Token (`--json` shows it), or a link.
@@ -23,19 +23,19 @@ pub(crate) struct Port {
     /// Let everybody use it
     #[arg(long, conflicts_with = "private")]
     public: bool,
-    /// Take that back
+    /// Let only the owner use it again
     #[arg(long)]
     private: bool,
-    /// Tell the application that this was the request's host, for one that answers to some only
+    /// The Host header that the application gets, for one that answers to some hosts only
     #[arg(long, value_name = "HOST")]
     host_header: Option<String>,
-    /// Print an address instead that opens the port for so long, such as 1h
+    /// Print a link that opens the port for so long, such as 1h
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     link: Option<Duration>,
     /// The link is good for this path and all below it
     #[arg(long, value_name = "PATH", requires = "link")]
     path: Option<String>,
-    /// The link is good for looking only
+    /// The link is good for reading only
     #[arg(long, requires = "link")]
     read: bool,
     /// Print JSON

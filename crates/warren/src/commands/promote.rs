@@ -13,16 +13,16 @@ use crate::ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  warren promote \"$fork\"                      what it would come to
+  warren promote \"$fork\"                      what it would do
   warren promote \"$fork\" --apply
   warren promote \"$fork\" --apply --theirs     the fork is right where both changed";
 
 /// Merge what a fork changed into the sandbox it came from.
 ///
-/// Without --apply nothing is changed: the answer tells what the merge would come to. Both sides
-/// are compared with the state that the fork began with. Text that was changed in different places
-/// is joined; what both changed differently is a conflict, and with conflicts nothing is merged
-/// unless --ours or --theirs settles them.
+/// Without --apply nothing is changed: the answer shows what the merge would do. Both sides are
+/// compared with the state that the fork began with. Text that was changed in different places is
+/// joined. A path that both sides changed differently is a conflict, and with conflicts nothing is
+/// merged unless --ours or --theirs settles them.
 ///
 /// Exit code 1: there are conflicts.
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Promote {
     /// Where both changed a path, take that of the fork
     #[arg(long)]
     theirs: bool,
-    /// Also while commands run in the sandbox that is merged into; they end
+    /// End commands that run in the sandbox that is merged into
     #[arg(long, short)]
     force: bool,
     /// Print JSON

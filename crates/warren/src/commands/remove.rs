@@ -15,7 +15,7 @@ const SETTLING: Duration = Duration::from_secs(30);
 
 /// Remove sandboxes and all they hold.
 ///
-/// What is left is the reason of their end: `warren why`. To end processes and keep files, use
+/// Only the reason of their end is kept, for `warren why`. To end processes and keep files, use
 /// `warren stop`.
 #[derive(Debug, Args)]
 pub(crate) struct Remove {

@@ -60,7 +60,7 @@ pub(crate) struct Run {
 /// The options that describe a sandbox.
 #[derive(Debug, Args)]
 pub(crate) struct Machine {
-    /// What the sandbox's root is made from [default: host]
+    /// The template that the sandbox starts from [default: host]
     #[arg(long, value_name = "NAME")]
     template: Option<TemplateName>,
     /// Memory at most, such as 512m or 4g [default: 4g]
@@ -72,11 +72,10 @@ pub(crate) struct Machine {
     /// Processes and threads at most [default: 1024]
     #[arg(long, value_name = "COUNT")]
     pids: Option<u32>,
-    /// What the sandbox may write to disk at most, a hard limit [default: 10g, as hard as the host
-    /// can make it]
+    /// Disk at most, a hard limit [default: 10g, as hard as the host can make it]
     #[arg(long, value_name = "SIZE")]
     disk: Option<ByteSize>,
-    /// Files the sandbox may make at most, a hard limit [default: 1000000]
+    /// Files at most, a hard limit [default: 1000000]
     #[arg(long, value_name = "COUNT")]
     inodes: Option<u64>,
     /// Set a variable (may be repeated)
@@ -85,7 +84,7 @@ pub(crate) struct Machine {
     /// Where the command starts, inside the sandbox
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<PathBuf>,
-    /// Who runs it: a name, uid or uid:gid of the template
+    /// The user who runs it: a name, uid or uid:gid of the template
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
     /// Give the sandbox a host directory or file (may be repeated)

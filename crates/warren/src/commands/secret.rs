@@ -44,7 +44,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Set {
-    /// What to call it
+    /// Its name
     name: SecretName,
     /// A host it may go to: api.example.com, *.example.com, api.example.com:443 (may be repeated)
     #[arg(long = "host", required = true, value_name = "HOST", value_delimiter = ',')]

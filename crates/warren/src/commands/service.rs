@@ -33,8 +33,8 @@ const NOT_RUNNING: u8 = 3;
 /// Have systemd keep the server running.
 ///
 /// The server then starts with the machine, and again whenever it ends. Sandboxes and their
-/// processes outlive a restart of the service; when the machine goes down they are brought to rest
-/// first, and their files are kept.
+/// processes outlive a restart of the service. When the machine goes down they are ended first, and
+/// their files are kept.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     Install(Install),
@@ -62,24 +62,24 @@ pub(crate) struct Install {
     print: bool,
 }
 
-/// End the service and remove its unit; data stays, and sandboxes that run go on.
+/// End the service and remove its unit; data stays, and running sandboxes go on.
 #[derive(Debug, Args)]
 pub(crate) struct Uninstall {}
 
-/// Say how the service is: the unit, the server's health and version, and its sandboxes.
+/// Show the state of the service: the unit, the server's health and version, and its sandboxes.
 ///
 /// Exit code 0 when the server answers and can do its work, 1 when it refuses new work or does not
 /// answer, 3 when the service does not run.
 #[derive(Debug, Args)]
 pub(crate) struct Status {}
 
-/// Bring sandboxes to rest that no server looks after, when the machine goes down; files stay.
+/// End sandboxes that no server looks after, when the machine goes down; files stay.
 ///
-/// The service calls this by itself. On a machine without systemd, `warren service rest --now`
-/// belongs into what it does at its end.
+/// The service calls this by itself. On a machine without systemd, have it run `warren service rest
+/// --now` before it goes down.
 #[derive(Debug, Args)]
 pub(crate) struct Rest {
-    /// Whether or not the machine goes down
+    /// Do it although the machine stays up
     #[arg(long)]
     now: bool,
 }

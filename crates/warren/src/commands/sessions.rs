@@ -117,7 +117,7 @@ pub(crate) struct Runs {
     /// Record a run of this task
     #[arg(long, value_name = "TASK", requires = "duration_ms")]
     record: Option<String>,
-    /// What came of it
+    /// Its result
     #[arg(long, value_name = "TEXT", requires = "record")]
     result: Option<String>,
     /// How long it took, in milliseconds

@@ -20,11 +20,11 @@ Examples:
 
 /// Keep the state of a sandbox's files, and print the snapshot's id.
 ///
-/// An idle sandbox is sealed in place, in a few milliseconds whatever it holds. One whose
-/// background processes run stands still for a moment while the last of what it wrote is copied;
-/// the answer says which way was taken and for how long it stood still. Memory and processes are no
-/// part of a snapshot. One with a name is kept until `warren snapshots rm`; of the others at most
-/// 200 are (`snapshots.keep_automatic`), fewer the older they are.
+/// An idle sandbox is sealed in place, in a few milliseconds however much it holds. One with
+/// background processes stands still for a moment while its last changes are copied; the answer
+/// says which way was taken and how long it stood still. Memory and processes are not part of a
+/// snapshot. Snapshots with a name are kept until `warren snapshots rm`; of the others at most 200
+/// are kept (`snapshots.keep_automatic`), fewer the older they are.
 #[derive(Debug, Args)]
 #[command(after_long_help = TAKE_EXAMPLES)]
 pub(crate) struct Snapshot {
@@ -73,9 +73,9 @@ Examples:
 
 /// Show a sandbox's snapshots as a tree, or do something with one.
 ///
-/// The column goes on to where the sandbox is; what was undone or tried elsewhere branches off.
-/// Without a sandbox, all your snapshots are listed, also those of sandboxes that are gone. Where a
-/// snapshot is asked for, its id, the beginning of that, or its name will do.
+/// The main column leads to the sandbox's present state; states that were undone branch off.
+/// Without a sandbox, all your snapshots are listed, also those of sandboxes that are gone. Name a
+/// snapshot by its id, the beginning of it, or its name.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = LIST_EXAMPLES)]
 pub(crate) struct Snapshots {
@@ -87,7 +87,7 @@ pub(crate) struct Snapshots {
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// The sandbox; one that is gone will do
+    /// The sandbox, even if it is gone
     #[arg(value_name = "SBX")]
     id: Option<SandboxId>,
     /// Print JSON, as a flat list with the oldest first
@@ -108,7 +108,7 @@ enum Action {
         /// The snapshot: its id, the beginning of it, its name or SBX:NAME
         #[arg(value_name = "SNAP")]
         snapshot: String,
-        /// The name; left out, it has none any more and may be thinned out
+        /// The name; without one, the snapshot loses its name and may be thinned out
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },

@@ -31,15 +31,15 @@ impl Stats {
     }
 }
 
-/// Say whether the server can do its work.
+/// Show whether the server can do its work.
 ///
-/// Exit code 0 when all is well or a warning is due, 1 when new work is refused.
+/// Exit code 0 when all is well or there is a warning, 1 when new work is refused.
 #[derive(Debug, Args)]
 pub(crate) struct Health {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Go on without the sandboxes that are missing, after a start that found most of them gone
+    /// Go on without the missing sandboxes, after a start that found most of them gone
     #[arg(long)]
     accept_losses: bool,
 }

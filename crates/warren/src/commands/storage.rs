@@ -25,7 +25,7 @@ pub(crate) enum Storage {
     Status(Status),
 }
 
-/// Make a pool for a data directory that is empty yet, and mount it there.
+/// Make a pool for an empty data directory, and mount it there.
 ///
 /// The file takes room on the disk only as it fills.
 #[derive(Debug, Args)]
@@ -35,11 +35,11 @@ pub(crate) struct Create {
     size: ByteSize,
 }
 
-/// Mount the pool on the data directory, if it is not.
+/// Mount the pool on the data directory.
 #[derive(Debug, Args)]
 pub(crate) struct Mount {}
 
-/// Say what the data directory is on, and which drivers of snapshots it can have.
+/// Show the file system of the data directory, and which snapshot drivers it can have.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     /// Print JSON

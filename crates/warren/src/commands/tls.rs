@@ -27,7 +27,7 @@ pub(crate) struct Init {
     /// Sign for names below this domain [default: the settings' ports.domain]
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<HostName>,
-    /// Replace one that is there: whoever trusts it has to trust the new one
+    /// Replace the present one: all who trust it have to trust the new one
     #[arg(long)]
     renew: bool,
 }

@@ -25,9 +25,9 @@ Examples:
 
 /// Call a tool in a sandbox, as an agent would; without a sandbox, list the tools.
 ///
-/// Its text goes to standard output, and its exit code is warren's; 1 for a tool that runs no
-/// program and failed. `--json` prints the whole answer, and with a list the schema of each tool's
-/// parameters.
+/// Its text goes to standard output, and its exit code is warren's; a tool that runs no program
+/// exits with 1 if it failed. `--json` prints the whole answer, and with a list the schema of each
+/// tool's parameters.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Tool {
@@ -40,13 +40,13 @@ pub(crate) struct Tool {
     /// Its parameters, as a JSON object; `-` reads them from standard input
     #[arg(value_name = "PARAMS", default_value = "{}", hide_default_value = true)]
     params: String,
-    /// Your own word for the call: with the same word, the first answer is given again
+    /// A word of your own for the call: the same one gets the first answer again
     #[arg(long, value_name = "WORD")]
     call_id: Option<String>,
     /// End it after this long, such as 90s or 10m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     timeout: Option<Duration>,
-    /// Most of its output that is told, such as 64k
+    /// The most output that is returned, such as 64k
     #[arg(long, value_name = "SIZE")]
     max_output: Option<ByteSize>,
     /// Keep the state after it as a snapshot

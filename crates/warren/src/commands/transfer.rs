@@ -35,10 +35,10 @@ pub(crate) struct Export {
     /// A snapshot (its id, its name or SBX:NAME), or a sandbox as it is now
     #[arg(value_name = "SNAP|SBX")]
     what: String,
-    /// Where to; `-` is standard output
+    /// The file to write; `-` is standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// What is written [default: patch for *.patch and *.diff, history for *.history, else tar]
+    /// The format [default: patch for *.patch and *.diff, history for *.history, else tar]
     #[arg(long, short, value_name = "FORMAT")]
     format: Option<Format>,
     /// Of a patch: the state it starts from [default: the snapshot's parent]
@@ -154,7 +154,7 @@ pub(crate) struct Import {
     /// The archive; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What it is [default: told by its content]
+    /// Its format [default: told by its content]
     #[arg(long, short, value_name = "FORMAT")]
     format: Option<ArchiveFormat>,
     /// Of a tar file: the template below it [default: host]

@@ -7,7 +7,7 @@ use crate::global::Global;
 use crate::ui;
 use crate::word::word;
 
-/// Say why a sandbox ended, with the last that was seen of it.
+/// Show why a sandbox ended, with its last processes and output.
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     /// The sandbox, as `warren ls --all` lists them

@@ -24,7 +24,7 @@ use crate::ui;
 /// on the server that was named or runs here, and in the data directory if there is none.
 #[derive(Debug, Args)]
 pub(crate) struct Build {
-    /// What to build
+    /// The recipe
     #[arg(value_enum)]
     recipe: Recipe,
     /// The template's name, if it is not the recipe's
