@@ -26,7 +26,7 @@ pub(crate) enum Place {
 /// The place that holds a sandbox.
 pub(crate) enum Home {
     Server(Client),
-    Machine(Local),
+    Machine(Box<Local>),
 }
 
 /// The file in which `warren serve` says how to reach it.
@@ -62,12 +62,13 @@ impl Global {
     pub(crate) fn home_of(&self, id: &SandboxId) -> Result<Home, CliError> {
         let client = match self.place()? {
             Place::Server(client) => client,
-            Place::Machine => return Local::instead_of_server(self).map(Home::Machine),
+            Place::Machine => return Ok(Home::Machine(Box::new(Local::instead_of_server(self)?))),
         };
         match client.sandbox(id.as_str()) {
             Ok(_) => Ok(Home::Server(client)),
             Err(error) if is(&error, ErrorCode::SandboxNotFound) => {
-                Local::holding(self, id)?.map(Home::Machine).ok_or_else(|| error.into())
+                let local = Local::holding(self, id)?.ok_or_else(|| CliError::from(error))?;
+                Ok(Home::Machine(Box::new(local)))
             }
             Err(error) => Err(error.into()),
         }
