@@ -15,6 +15,13 @@ pub(crate) struct NetworkFlags {
     /// where the machine can, else none]
     #[arg(long, value_name = "MODE[=RULE,…]", value_parser = parse_wish)]
     net: Option<Wish>,
+    #[command(flatten)]
+    rules: Rules,
+}
+
+/// The rules beside a mode.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Rules {
     /// Open a host, *.host, address or network, with :PORT if wanted (may be repeated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     allow: Vec<NetworkRule>,
@@ -36,16 +43,19 @@ pub(crate) enum Wish {
 }
 
 impl NetworkFlags {
-    pub(crate) fn of(wish: Wish, allow: &[NetworkRule], deny: &[NetworkRule], secret: &[SecretName]) -> Self {
-        Self { net: Some(wish), allow: allow.to_vec(), deny: deny.to_vec(), secret: secret.to_vec() }
-    }
-
     /// The policy that was asked for; `None` leaves it to the machine or the server.
     pub(crate) fn policy(&self) -> Option<NetworkPolicy> {
-        let said = self.net.as_ref().and_then(|wish| match wish {
-            Wish::Auto => None,
-            Wish::Mode(mode, rules) => Some((*mode, rules.clone())),
-        });
+        self.rules.policy(self.net.as_ref())
+    }
+}
+
+impl Rules {
+    /// These rules in the mode that was asked for, or else in the mode that they imply.
+    pub(crate) fn policy(&self, wish: Option<&Wish>) -> Option<NetworkPolicy> {
+        let said = match wish {
+            Some(Wish::Mode(mode, rules)) => Some((*mode, rules.clone())),
+            Some(Wish::Auto) | None => None,
+        };
         let implied = || {
             // A list means that list; a denial or a secret alone means the rest of the Internet.
             let some = !self.deny.is_empty() || !self.secret.is_empty();
@@ -56,11 +66,6 @@ impl NetworkFlags {
         allow.extend(self.allow.iter().cloned());
         let (deny, secrets) = (self.deny.clone(), self.secret.clone());
         Some(NetworkPolicy { allow, deny, secrets, ..NetworkPolicy::of(mode) })
-    }
-
-    /// The same for a server.
-    pub(crate) fn request(&self) -> Option<NetworkRequest> {
-        self.policy().map(|policy| request(&policy))
     }
 }
 

@@ -1,7 +1,6 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -25,7 +24,7 @@ pub(crate) struct Forward {
     /// The sandbox, as `warren ls` lists them
     id: SandboxId,
     /// A port of the sandbox, with another one for here if you like: 8080:80. 0 takes any free port
-    #[arg(required = true, value_name = "[LOCAL:]PORT")]
+    #[arg(required = true, value_name = "[LOCAL:]PORT", value_parser = parse_pair)]
     ports: Vec<Pair>,
     /// Listen on this address instead of loopback: everybody who reaches it reaches the ports
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
@@ -39,27 +38,17 @@ struct Pair {
     port: u16,
 }
 
-/// Text that is no pair of ports.
-#[derive(Debug, thiserror::Error)]
-#[error("write PORT or LOCAL:PORT, with numbers up to 65535")]
-struct NoPair;
-
 /// Connections of one command at a time. Each has two threads.
 const MOST_CONNECTIONS: usize = 512;
 
 /// The pause after the machine ran out of descriptors or threads.
 const REST: Duration = Duration::from_millis(100);
 
-impl FromStr for Pair {
-    type Err = NoPair;
-
-    fn from_str(text: &str) -> Result<Self, NoPair> {
-        let number = |text: &str| text.parse::<u16>().map_err(|_| NoPair);
-        let (local, port) = match text.split_once(':') {
-            Some((local, port)) => (number(local)?, number(port)?),
-            None => (number(text)?, number(text)?),
-        };
-        if port == 0 { Err(NoPair) } else { Ok(Self { local, port }) }
+fn parse_pair(text: &str) -> Result<Pair, String> {
+    let (local, port) = text.split_once(':').unwrap_or((text, text));
+    match (local.parse(), port.parse()) {
+        (Ok(local), Ok(port)) if port != 0 => Ok(Pair { local, port }),
+        _ => Err("write PORT or LOCAL:PORT, with numbers up to 65535".to_owned()),
     }
 }
 
@@ -174,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_port_may_have_another_number_here() {
-        let pair = |text: &str| text.parse::<Pair>().ok().map(|pair| (pair.local, pair.port));
+        let pair = |text: &str| parse_pair(text).ok().map(|pair| (pair.local, pair.port));
         assert_eq!(pair("80"), Some((80, 80)));
         assert_eq!(pair("8080:80"), Some((8080, 80)));
         assert_eq!(pair("0:80"), Some((0, 80)));

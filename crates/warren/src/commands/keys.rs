@@ -13,9 +13,17 @@ pub(crate) enum Keys {
     /// Make a key and print it, this once
     Create(Make),
     /// List keys, never the keys themselves
-    Ls(Show),
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Revoke keys, and end the connections that use them
-    Revoke(Revoke),
+    Revoke {
+        /// The keys' ids, as `warren keys ls` lists them
+        #[arg(required = true, value_name = "KEY-ID")]
+        ids: Vec<String>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -33,20 +41,6 @@ pub(crate) struct Make {
     json: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Show {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Revoke {
-    /// The keys' ids, as `warren keys ls` lists them
-    #[arg(required = true, value_name = "KEY-ID")]
-    ids: Vec<String>,
-}
-
 impl Keys {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
@@ -56,14 +50,12 @@ impl Keys {
                 let key = client.create_key(&body)?;
                 ui::show(make.json, &key, |key| ui::print(key.key.as_deref().unwrap_or_default()));
             }
-            Self::Ls(show) => {
+            Self::Ls { json } => {
                 let keys = client.keys()?.items;
                 let headings = ["KEY", "NAME", "OWNER", "SCOPE", "BEGINS", "AGE", "STATE"];
-                ui::show_table(show.json, headings, &keys, row);
+                ui::show_table(json, headings, &keys, row);
             }
-            Self::Revoke(revoke) => {
-                revoke.ids.iter().try_for_each(|id| client.revoke_key(id).map(drop))?;
-            }
+            Self::Revoke { ids } => ids.iter().try_for_each(|id| client.revoke_key(id).map(drop))?,
         }
         Ok(())
     }

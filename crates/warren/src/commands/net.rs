@@ -10,7 +10,7 @@ use warren_wire::client::Client;
 
 use crate::error::CliError;
 use crate::global::Global;
-use crate::network::{self, NetworkFlags, Remedy, Wish};
+use crate::network::{self, Remedy, Rules, Wish};
 use crate::time::{age_of, whole_seconds};
 use crate::ui;
 use crate::word::word;
@@ -107,23 +107,10 @@ struct Set {
     #[arg(value_name = "MODE[=RULE,…]", value_parser = network::parse_wish)]
     mode: Wish,
     #[command(flatten)]
-    rest: Rules,
+    rules: Rules,
     /// Print the network as it is then as JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Args)]
-struct Rules {
-    /// Open a host, *.host, address or network, with :PORT if wanted (may be repeated)
-    #[arg(long, value_name = "RULE", value_delimiter = ',')]
-    allow: Vec<NetworkRule>,
-    /// Close one, even if another rule opens it (may be repeated)
-    #[arg(long, value_name = "RULE", value_delimiter = ',')]
-    deny: Vec<NetworkRule>,
-    /// Put this secret into requests to the hosts it is for (may be repeated)
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    secret: Vec<warren_core::SecretName>,
 }
 
 #[derive(Debug, Args)]
@@ -242,10 +229,10 @@ fn done(status: &NetworkStatus, json: bool) {
 
 impl Set {
     fn body(&self) -> Result<NetworkRequest, CliError> {
-        let flags = NetworkFlags::of(self.mode.clone(), &self.rest.allow, &self.rest.deny, &self.rest.secret);
-        flags.request().ok_or_else(|| {
+        let policy = self.rules.policy(Some(&self.mode)).ok_or_else(|| {
             CliError::new("`auto` is for new sandboxes").hint("write none, public, allow, ask or learn")
-        })
+        })?;
+        Ok(network::request(&policy))
     }
 }
 

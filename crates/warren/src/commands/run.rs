@@ -15,7 +15,7 @@ use super::exec::exit_code;
 use crate::error::CliError;
 use crate::global::Global;
 use crate::local::{Aloud, Creation, Local, Outlet};
-use crate::network::NetworkFlags;
+use crate::network::{self, NetworkFlags};
 use crate::relay::{self, Outcome, Streams};
 use crate::ui;
 use crate::word::word;
@@ -142,7 +142,7 @@ impl Machine {
             user: self.user.clone(),
             workdir: self.workdir.as_deref().map(text),
             hostname: self.hostname.clone(),
-            network: self.network.request(),
+            network: self.network.policy().map(|policy| network::request(&policy)),
             mounts: self.mount.iter().map(mount).collect::<Result<_, CliError>>()?,
             profile: self.strict.then_some(api::Profile::Strict),
             ..CreateSandbox::default()

@@ -37,9 +37,17 @@ enum Action {
     /// Make or replace a secret; its value is read from the standard input
     Set(Set),
     /// List secrets, never their values
-    Ls(Show),
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove secrets
-    Rm(Remove),
+    Rm {
+        /// The secrets, as `warren secret ls` lists them
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<SecretName>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -64,20 +72,6 @@ struct Set {
     value_file: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-struct Show {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-struct Remove {
-    /// The secrets, as `warren secret ls` lists them
-    #[arg(required = true, value_name = "NAME")]
-    names: Vec<SecretName>,
-}
-
 impl Secrets {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
@@ -87,12 +81,12 @@ impl Secrets {
                 client.put_secret(&name, &set.body()?)?;
                 ui::status(&format!("secret {name} is kept"));
             }
-            Action::Ls(show) => {
+            Action::Ls { json } => {
                 let secrets = client.secrets()?.items;
-                ui::show_table(show.json, ["NAME", "HOSTS", "PUT INTO", "CHANGED"], &secrets, row);
+                ui::show_table(json, ["NAME", "HOSTS", "PUT INTO", "CHANGED"], &secrets, row);
             }
-            Action::Rm(remove) => {
-                remove.names.iter().try_for_each(|name| client.remove_secret(name.as_str()))?;
+            Action::Rm { names } => {
+                names.iter().try_for_each(|name| client.remove_secret(name.as_str()))?;
             }
         }
         Ok(())

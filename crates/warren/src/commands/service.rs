@@ -38,8 +38,13 @@ const NOT_RUNNING: u8 = 3;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     Install(Install),
-    Uninstall(Uninstall),
-    Status(Status),
+    /// End the service and remove its unit; data stays, and running sandboxes go on.
+    Uninstall,
+    /// Show the state of the service: the unit, the server's health and version, and its sandboxes.
+    ///
+    /// Exit code 0 when the server answers and can do its work, 1 when it refuses new work or does
+    /// not answer, 3 when the service does not run.
+    Status,
     Rest(Rest),
 }
 
@@ -62,17 +67,6 @@ pub(crate) struct Install {
     print: bool,
 }
 
-/// End the service and remove its unit; data stays, and running sandboxes go on.
-#[derive(Debug, Args)]
-pub(crate) struct Uninstall {}
-
-/// Show the state of the service: the unit, the server's health and version, and its sandboxes.
-///
-/// Exit code 0 when the server answers and can do its work, 1 when it refuses new work or does not
-/// answer, 3 when the service does not run.
-#[derive(Debug, Args)]
-pub(crate) struct Status {}
-
 /// End sandboxes that no server looks after, when the machine goes down; files stay.
 ///
 /// The service calls this by itself. On a machine without systemd, have it run `warren service rest
@@ -88,8 +82,8 @@ impl Service {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         match self {
             Self::Install(args) => args.run(global),
-            Self::Uninstall(_) => uninstall(),
-            Self::Status(_) => status(global),
+            Self::Uninstall => uninstall(),
+            Self::Status => status(global),
             Self::Rest(args) => rest::rest(global, args.now).map(|()| ExitCode::SUCCESS),
         }
     }

@@ -21,7 +21,8 @@ use crate::word::word;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Storage {
     Create(Create),
-    Mount(Mount),
+    /// Mount the pool on the data directory.
+    Mount,
     Status(Status),
 }
 
@@ -34,10 +35,6 @@ pub(crate) struct Create {
     #[arg(long)]
     size: ByteSize,
 }
-
-/// Mount the pool on the data directory.
-#[derive(Debug, Args)]
-pub(crate) struct Mount {}
 
 /// Show the file system of the data directory, and which snapshot drivers it can have.
 #[derive(Debug, Args)]
@@ -52,7 +49,7 @@ impl Storage {
         let data_dir = global.data_dir()?;
         match self {
             Self::Create(args) => args.run(&data_dir),
-            Self::Mount(Mount {}) => mount(&data_dir),
+            Self::Mount => mount(&data_dir),
             Self::Status(args) => args.run(&data_dir),
         }
     }
