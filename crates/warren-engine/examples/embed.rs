@@ -2,7 +2,7 @@
 //! again.
 //!
 //! Everything the engine stands on is a port. Here stand the fakes of the test kit, so the example
-//! runs anywhere; `crates/warren-server/examples/embed.rs` is the same with real ones.
+//! runs anywhere; `crates/warren-server/examples/real_sandboxes.rs` is the same with real ones.
 
 use std::error::Error;
 use std::io::Write;
