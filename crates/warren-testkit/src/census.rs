@@ -1,10 +1,5 @@
-//! Counts what a data directory's sandboxes leave on the machine.
-//!
-//! There are two kinds of things. Those of one data directory (sandboxes, processes, groups,
-//! ranges, loop devices) are known by its name and must be gone when a test ends, whatever else
-//! runs on the machine: [`Census::assert_clean`]. Things without a name (mounts, network
-//! namespaces, descriptors) can only be compared with an earlier count, and only while nothing else
-//! runs: [`Census::assert_no_growth`].
+//! Counts what a data directory's sandboxes leave on the machine. All of it is known by the
+//! directory's name and must be gone when a test ends, whatever else runs on the machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +12,7 @@ use crate::groups;
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// One count. See the module's documentation.
+/// One count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Census {
     /// Directories of sandboxes, by id.
@@ -36,10 +31,6 @@ pub struct Census {
     pub loops: Vec<String>,
     /// This process's mount table.
     pub mounts: BTreeSet<String>,
-    /// Network namespaces of all processes of the machine.
-    pub network_namespaces: BTreeSet<String>,
-    /// This process's descriptors: number and target.
-    pub descriptors: BTreeSet<String>,
 }
 
 impl Census {
@@ -56,8 +47,6 @@ impl Census {
             groups: instance.as_deref().map(groups_of).unwrap_or_default(),
             loops: loops_below(data_dir),
             mounts: mounts(),
-            network_namespaces: network_namespaces(),
-            descriptors: descriptors(),
         }
     }
 
@@ -67,19 +56,15 @@ impl Census {
     /// If something still is, with a list of it.
     #[track_caller]
     pub fn assert_clean(data_dir: &Path) {
-        let left = settle(data_dir, Self::leftovers);
+        let deadline = Instant::now() + PATIENCE;
+        let left = loop {
+            let left = Self::take(data_dir).leftovers();
+            if left.is_empty() || Instant::now() > deadline {
+                break left;
+            }
+            std::thread::sleep(PAUSE);
+        };
         assert!(left.is_empty(), "left behind in {}:\n{}", data_dir.display(), left.join("\n"));
-    }
-
-    /// Waits until this process and the machine hold no more than they did when `self` was taken.
-    /// For tests that run alone: another program's new network namespace counts as well.
-    ///
-    /// # Panics
-    /// If they still hold more, with a list of it.
-    #[track_caller]
-    pub fn assert_no_growth(&self, data_dir: &Path) {
-        let grown = settle(data_dir, |now| now.growth_since(self));
-        assert!(grown.is_empty(), "more than before:\n{}", grown.join("\n"));
     }
 
     /// Things of the data directory's sandboxes, one line each.
@@ -97,35 +82,6 @@ impl Census {
         .iter()
         .flat_map(|(kind, items)| items.iter().map(move |item| format!("  {kind}: {item}")))
         .collect()
-    }
-
-    /// Things that are more than in an earlier count, one line each.
-    pub fn growth_since(&self, before: &Self) -> Vec<String> {
-        let new = |kind: &'static str, now: &BTreeSet<String>, then: &BTreeSet<String>| -> Vec<String> {
-            // Numbers and names are reused, so only a larger count is growth.
-            if now.len() <= then.len() {
-                return Vec::new();
-            }
-            now.difference(then).map(|item| format!("  {kind}: {item}")).collect()
-        };
-        [
-            new("mount", &self.mounts, &before.mounts),
-            new("network namespace", &self.network_namespaces, &before.network_namespaces),
-            new("descriptor", &self.descriptors, &before.descriptors),
-        ]
-        .concat()
-    }
-}
-
-/// Counts again until nothing is left over or the time is up.
-fn settle(data_dir: &Path, left_over: impl Fn(&Census) -> Vec<String>) -> Vec<String> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let left = left_over(&Census::take(data_dir));
-        if left.is_empty() || Instant::now() > deadline {
-            return left;
-        }
-        std::thread::sleep(PAUSE);
     }
 }
 
@@ -194,19 +150,4 @@ fn loops_below(data_dir: &Path) -> Vec<String> {
 fn mounts() -> BTreeSet<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table.lines().map(str::to_owned).collect()
-}
-
-fn network_namespaces() -> BTreeSet<String> {
-    processes().filter_map(|pid| link_text(&PathBuf::from(format!("/proc/{pid}/ns/net")))).collect()
-}
-
-/// The directory that is being listed has a descriptor too, but no longer when its link is read.
-fn descriptors() -> BTreeSet<String> {
-    let directory = Path::new("/proc/self/fd");
-    let number_and_target = |name: String| Some(format!("{name} → {}", link_text(&directory.join(&name))?));
-    names_in(directory).into_iter().filter_map(number_and_target).collect()
-}
-
-fn link_text(path: &Path) -> Option<String> {
-    fs::read_link(path).ok().map(|target| target.to_string_lossy().into_owned())
 }

@@ -87,26 +87,3 @@ fn make_group(instance: &str) -> Option<std::path::PathBuf> {
         .map(|root| std::path::Path::new(root).join("warren").join(instance))
         .find(|group| fs::create_dir_all(group).is_ok() && group.join("cgroup.procs").exists())
 }
-
-#[test]
-fn more_of_anything_nameless_is_growth_and_a_change_of_names_is_none() {
-    let data = ScratchData::new().unwrap();
-    let mut before = Census::take(data.path());
-    before.descriptors = ["3 → /a".to_owned()].into();
-    let mut after = before.clone();
-    after.descriptors = ["4 → /b".to_owned()].into();
-    assert_eq!(after.growth_since(&before), [""; 0]);
-    after.descriptors.insert("5 → /c".to_owned());
-    assert_eq!(after.growth_since(&before), ["  descriptor: 4 → /b", "  descriptor: 5 → /c"]);
-}
-
-#[test]
-fn an_open_file_is_among_the_descriptors() {
-    let data = ScratchData::new().unwrap();
-    let path = data.path().join("held");
-    let held = fs::File::create(&path).unwrap();
-    let listed = |census: &Census| census.descriptors.iter().any(|line| line.ends_with("/held"));
-    assert!(listed(&Census::take(data.path())));
-    drop(held);
-    assert!(!listed(&Census::take(data.path())));
-}

@@ -112,8 +112,9 @@ fn what_a_dead_command_has_left_is_removed() {
         assert_ne!(left(), "");
         let network =
             HostNetwork::open(NetworkOptions { prepared: 0, ..options(data.path(), DomainKind::Run) });
-        let now = left();
-        assert!(now.contains("warren-0") && !now.contains("wrn"), "the block is free again: {now}");
+        assert!(left().contains("warren-0"), "the block is free again: {}", left());
+        // One that was just being made goes with its namespace, which the kernel ends in its own time.
+        soon("its links are gone", || !left().contains("wrn"));
         drop(killed);
         drop(network);
         assert_eq!(left(), "");
