@@ -113,7 +113,7 @@ fn what_a_dead_command_has_left_is_removed() {
         let network =
             HostNetwork::open(NetworkOptions { prepared: 0, ..options(data.path(), DomainKind::Run) });
         assert!(left().contains("warren-0"), "the block is free again: {}", left());
-        // One that was just being made goes with its namespace, which the kernel ends in its own time.
+        // One that was just being made goes with its namespace, when the kernel ends that.
         soon("its links are gone", || !left().contains("wrn"));
         drop(killed);
         drop(network);
