@@ -80,7 +80,8 @@ pub enum Event {
         mode: crate::network::NetworkMode,
         by: String,
     },
-    /// The link that it had before the server started could not be taken over: it is cut off until it is started again.
+    /// The link that it had before the server started could not be taken over: it is cut off until
+    /// it is started again.
     NetworkLost {
         detail: String,
     },

@@ -1,5 +1,5 @@
-//! The parts of requests that a refusal can be about, by what they are to the domain. Each interface has its own
-//! names for them.
+//! The parts of requests that a refusal can be about, by what they are to the domain. Each
+//! interface has its own names for them.
 
 use std::fmt;
 

@@ -7,8 +7,8 @@ const ID_PREFIX: &str = "sbx";
 const ID_DIGITS: usize = 26;
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Names one sandbox: `sbx` and 26 base32 digits of 128 random bits. It has no dash, so that `{port}-{id}` is a
-/// DNS label, and cannot be guessed.
+/// Names one sandbox: `sbx` and 26 base32 digits of 128 random bits. It has no dash, so that
+/// `{port}-{id}` is a DNS label, and cannot be guessed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SandboxId(String);

@@ -11,7 +11,8 @@ pub struct KeyRecord {
     /// For people: what the key is used for.
     pub name: String,
     pub scope: Scope,
-    /// SHA-256 of the key, lower-case hex. A key has 160 random bits, so a slow hash would protect nothing more.
+    /// SHA-256 of the key, lower-case hex. A key has 160 random bits, so a slow hash would protect
+    /// nothing more.
     pub hash: String,
     /// The key's first characters, by which people tell keys apart.
     pub hint: String,

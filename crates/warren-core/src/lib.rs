@@ -1,8 +1,8 @@
-//! Warren's domain, with no I/O of any kind: what a sandbox is, what may be asked of it in which state, and
-//! the ports behind which everything that touches the world stands.
+//! Warren's domain, with no I/O of any kind: what a sandbox is, what may be asked of it in which
+//! state, and the ports behind which everything that touches the world stands.
 //!
-//! A value that exists here is valid: ids, sizes and specs are checked where they are made, so the layers
-//! below take them as they are.
+//! A value that exists here is valid: ids, sizes and specs are checked where they are made, so the
+//! layers below take them as they are.
 
 mod abandon;
 mod caller;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::field::Field;
 use crate::quantity::{ByteSize, Cpus};
 
-/// What a sandbox may use at most. Every limit is always on: there is no value that means "unlimited".
+/// What a sandbox may use at most. Every limit is always on: there is no value that means
+/// "unlimited".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {

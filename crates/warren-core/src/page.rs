@@ -9,7 +9,8 @@ pub struct PageRequest {
     pub after: Option<Cursor>,
 }
 
-/// A place in a list: the creation time and id of the last item seen. Stable while items come and go.
+/// A place in a list: the creation time and id of the last item seen. Stable while items come and
+/// go.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     pub created_unix_ms: u64,

@@ -63,7 +63,8 @@ pub struct SandboxRecord {
     /// The build of an image that is done in it. It is no sandbox of a client's then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildId>,
-    /// What a face of the service remembers with it, by the face's name. Nobody else reads it, and forks have it too.
+    /// What a face of the service remembers with it, by the face's name. Nobody else reads it, and
+    /// forks have it too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -89,7 +90,8 @@ pub struct Paused {
     pub deadline: Deadline,
 }
 
-/// A sandbox that paused for want of work goes on at the next request; one that was told to waits to be told again.
+/// A sandbox that paused for want of work goes on at the next request; one that was told to waits
+/// to be told again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PausedBy {

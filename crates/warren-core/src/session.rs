@@ -9,9 +9,10 @@
 //! | released   | denied   | denied    | denied   | denied | =        | =       | denied     |
 //! | terminated | denied   | denied    | denied   | denied | =        | =       | =          |
 //!
-//! A state is what the session becomes; `=` is no error and leaves it as it is. To end what has ended is never an error, but
-//! for one thing: a session that was given back no longer speaks for the sandbox, which may be somebody else's by now, and so
-//! cannot take it along. [`decide_session`] is this table.
+//! A state is what the session becomes; `=` is no error and leaves it as it is. To end what has
+//! ended is never an error, but for one thing: a session that was given back no longer speaks for
+//! the sandbox, which may be somebody else's by now, and so cannot take it along.
+//! [`decide_session`] is this table.
 
 use std::collections::BTreeMap;
 
@@ -53,8 +54,8 @@ pub struct SessionRecord {
 }
 
 impl SessionRecord {
-    /// Puts the session into a state, with the deadlines that belong to it. What [`decide_session`] thinks of it is the caller's
-    /// business.
+    /// Puts the session into a state, with the deadlines that belong to it. What [`decide_session`]
+    /// thinks of it is the caller's business.
     pub fn enter(&mut self, state: SessionState, clock: &dyn Clock) {
         self.state = state;
         self.last_activity_unix_ms = clock.unix_ms();
@@ -254,8 +255,9 @@ pub enum Provision {
 }
 
 impl Provision {
-    /// Where this may go from here: `Some` is what it becomes, `None` leaves it as it is. What failed stays failed, with its
-    /// first reason; what is ready may say another address, or fail later.
+    /// Where this may go from here: `Some` is what it becomes, `None` leaves it as it is. What
+    /// failed stays failed, with its first reason; what is ready may say another address, or fail
+    /// later.
     pub fn decide(&self, next: Self) -> Result<Option<Self>, &'static str> {
         match (self, next) {
             (Self::Pending, next @ (Self::Ready { .. } | Self::Failed { .. }))

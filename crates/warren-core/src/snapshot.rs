@@ -8,7 +8,8 @@ use crate::sandbox::SandboxKind;
 use crate::spec::SandboxSpec;
 use crate::unique::{SessionId, SnapshotId};
 
-/// A point in the history of a sandbox's files. History is a tree: a fork's first parent belongs to another sandbox.
+/// A point in the history of a sandbox's files. History is a tree: a fork's first parent belongs to
+/// another sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotRecord {
     pub id: SnapshotId,
@@ -19,12 +20,12 @@ pub struct SnapshotRecord {
     pub sandbox: SandboxId,
     pub session: Option<SessionId>,
     pub parent: Option<SnapshotId>,
-    /// The state that the operation replaced which led to this one, where that is not the parent: a rollback takes its files from
-    /// one state and replaces another. An undo goes there.
+    /// The state that the operation replaced which led to this one, where that is not the parent: a
+    /// rollback takes its files from one state and replaces another. An undo goes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<SnapshotId>,
-    /// How many operations of the journal led here from the state before. Zero: programs that ran in the background changed files
-    /// by themselves. Absent: nobody counted.
+    /// How many operations of the journal led here from the state before. Zero: programs that ran
+    /// in the background changed files by themselves. Absent: nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<u32>,
     /// Entries of the journal that led here and whose own states were not kept, but for the last.
@@ -112,14 +113,16 @@ pub struct History {
     pub forked_from: Option<SandboxId>,
     /// The layers that it began with, which it shares with others.
     pub began: Stack,
-    /// It was sent to another state and has not been started since: what its writable layers hold is not part of that.
+    /// It was sent to another state and has not been started since: what its writable layers hold
+    /// is not part of that.
     pub moved: bool,
 }
 
 /// When what a sandbox writes is put on the disk itself, where a power cut cannot reach it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Flush {
-    /// As the machine does it: some seconds later. Snapshots are put there by Warren, soon after they were taken.
+    /// As the machine does it: some seconds later. Snapshots are put there by Warren, soon after
+    /// they were taken.
     #[default]
     Background,
     /// Before anybody is told that a command has ended.

@@ -169,7 +169,8 @@ impl SandboxSpec {
     }
 }
 
-/// What labels and the like may be: 64 pairs of short, printable text. The reason names what is wrong.
+/// What labels and the like may be: 64 pairs of short, printable text. The reason names what is
+/// wrong.
 pub fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), &'static str> {
     if labels.len() > MOST_LABELS {
         return Err("more than 64 labels");

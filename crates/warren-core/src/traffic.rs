@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// How traffic from outside meets a sandbox: who may reach its ports, how, and whether the sandbox goes
-/// on for it. The default is closed to everybody without leave, and stays paused.
+/// How traffic from outside meets a sandbox: who may reach its ports, how, and whether the sandbox
+/// goes on for it. The default is closed to everybody without leave, and stays paused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traffic {

@@ -83,7 +83,8 @@ impl E2bError {
         Self { retry_after_s: problem.retry_after_s, ..Self::new(code, message) }
     }
 
-    /// Whether the same request may well work in a moment. Where nobody says, clients repeat what they should not.
+    /// Whether the same request may well work in a moment. Where nobody says, clients repeat what
+    /// they should not.
     fn should_retry(&self) -> Option<bool> {
         let repeated = matches!(self.status.as_u16(), 429 | 502 | 503 | 504);
         let passing = matches!(

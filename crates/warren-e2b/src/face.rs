@@ -1,5 +1,6 @@
-//! The control plane as it is mounted: below `/e2b` on every listener, at the root of `api.DOMAIN`, and at the root of a listener of its
-//! own. Its keys are the service's own keys. Both generations of its endpoints are served, since clients of either are in use.
+//! The control plane as it is mounted: below `/e2b` on every listener, at the root of `api.DOMAIN`,
+//! and at the root of a listener of its own. Its keys are the service's own keys. Both generations
+//! of its endpoints are served, since clients of either are in use.
 
 use axum::Router;
 use axum::extract::{Request, State};

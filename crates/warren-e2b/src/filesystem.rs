@@ -1,4 +1,5 @@
-//! The messages of the service `filesystem.Filesystem`: entries of a sandbox's files, and what changes among them.
+//! The messages of the service `filesystem.Filesystem`: entries of a sandbox's files, and what
+//! changes among them.
 
 use std::collections::BTreeMap;
 

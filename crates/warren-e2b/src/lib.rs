@@ -1,9 +1,11 @@
 //! The E2B protocol: agents that were written for E2B run here unchanged.
 //!
-//! `filesystem`, `process`, `rest`, `rpc`, `signature` and `timestamp` are the protocol as data: nothing there knows a sandbox. The rest,
-//! behind the feature `face`, is the face that speaks it. It has two halves. `control` is the REST interface that makes, finds and ends
-//! sandboxes. `envd` is what a client says to one sandbox, at that sandbox's port 49983: nothing in the sandbox listens there, the server
-//! answers. Both only translate: the engine does the work. What E2B knows of a sandbox and the engine does not is in its [`Traits`].
+//! `filesystem`, `process`, `rest`, `rpc`, `signature` and `timestamp` are the protocol as data:
+//! nothing there knows a sandbox. The rest, behind the feature `face`, is the face that speaks it.
+//! It has two halves. `control` is the REST interface that makes, finds and ends sandboxes. `envd`
+//! is what a client says to one sandbox, at that sandbox's port 49983: nothing in the sandbox
+//! listens there, the server answers. Both only translate: the engine does the work. What E2B knows
+//! of a sandbox and the engine does not is in its [`Traits`].
 
 mod json;
 
@@ -73,5 +75,6 @@ pub use traits::Traits;
 /// The version of the in-sandbox protocol that is spoken.
 pub const ENVD_VERSION: &str = "0.6.13";
 
-/// The port of a sandbox on which that protocol is spoken. Nothing in the sandbox listens there: the server answers.
+/// The port of a sandbox on which that protocol is spoken. Nothing in the sandbox listens there:
+/// the server answers.
 pub const ENVD_PORT: u16 = 49983;

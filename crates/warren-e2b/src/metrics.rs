@@ -20,13 +20,15 @@ use crate::state::BY;
 use crate::state::E2b;
 use crate::traits::Traits;
 
-/// How often sandboxes are looked at. They are looked at one after another, so that many of them are no burden.
+/// How often sandboxes are looked at. They are looked at one after another, so that many of them
+/// are no burden.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Sandboxes that one request may ask for.
 const MOST_ASKED: usize = 100;
 
-/// Looks at all sandboxes that were made through E2B, until the server ends. Others are looked at when somebody asks.
+/// Looks at all sandboxes that were made through E2B, until the server ends. Others are looked at
+/// when somebody asks.
 pub async fn keep_sampling(state: E2b) {
     loop {
         let living = state.engine.living();

@@ -1,5 +1,6 @@
-//! Where a sandbox may go and who may come, as E2B's clients say it: `policy` makes our policies of their lists, `rules` keeps the headers
-//! that are set in what it sends. What cannot be held to is refused, not passed over.
+//! Where a sandbox may go and who may come, as E2B's clients say it: `policy` makes our policies of
+//! their lists, `rules` keeps the headers that are set in what it sends. What cannot be held to is
+//! refused, not passed over.
 
 mod policy;
 mod rules;
@@ -35,7 +36,8 @@ pub(crate) struct Plan {
     pub(crate) traffic: Traffic,
 }
 
-/// What a new sandbox is to have. Secrets of its policy are kept already: a sandbox that is not made after all has them discarded.
+/// What a new sandbox is to have. Secrets of its policy are kept already: a sandbox that is not
+/// made after all has them discarded.
 pub(crate) async fn plan(
     state: &E2b,
     caller: &Caller,

@@ -1,7 +1,7 @@
 //! Bodies of the control plane, as its clients write and read them.
 //!
-//! What clients send is read leniently: fields that are not known are left out, and `null` is the same as nothing. What they read has
-//! every field that some client needs.
+//! What clients send is read leniently: fields that are not known are left out, and `null` is the
+//! same as nothing. What they read has every field that some client needs.
 
 mod filter;
 mod network;
@@ -223,7 +223,8 @@ pub struct SnapshotInfo {
     pub names: Vec<String>,
 }
 
-/// What went wrong. The code is the status of the answer once more: some clients look at one, some at the other.
+/// What went wrong. The code is the status of the answer once more: some clients look at one, some
+/// at the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub code: u16,

@@ -1,5 +1,5 @@
-//! How calls travel: the Connect protocol over HTTP. A plain call is one message each way; a stream is a row of
-//! envelopes, the last of which says how it ended.
+//! How calls travel: the Connect protocol over HTTP. A plain call is one message each way; a stream
+//! is a row of envelopes, the last of which says how it ended.
 
 use std::fmt;
 
@@ -100,8 +100,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// A failure as a client reads it: the body of a plain call that failed, and part of the end of a stream. JSON in either
-/// encoding.
+/// A failure as a client reads it: the body of a plain call that failed, and part of the end of a
+/// stream. JSON in either encoding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBody {
     pub code: Code,

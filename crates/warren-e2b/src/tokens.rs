@@ -5,7 +5,8 @@ use warren_face::link_keys::LinkKeys;
 const ACCESS: &str = "e2b access token";
 const TRAFFIC: &str = "e2b traffic token";
 
-/// What opens the in-sandbox protocol of one sandbox, for as long as the sandbox exists. It follows from the server's keys.
+/// What opens the in-sandbox protocol of one sandbox, for as long as the sandbox exists. It follows
+/// from the server's keys.
 pub(crate) fn access_token(keys: &LinkKeys, sandbox: &SandboxId) -> String {
     keys.token(&[ACCESS, sandbox.as_str()])
 }

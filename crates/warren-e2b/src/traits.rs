@@ -6,8 +6,8 @@ use warren_core::SandboxRecord;
 /// Under which name they are in a sandbox's record.
 const ANNOTATION: &str = "e2b";
 
-/// What E2B knows of a sandbox and the engine does not. The default is what a sandbox has that was made in another way: its owner may
-/// use it by E2B too.
+/// What E2B knows of a sandbox and the engine does not. The default is what a sandbox has that was
+/// made in another way: its owner may use it by E2B too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traits {
@@ -36,7 +36,8 @@ impl Traits {
         record.annotations.contains_key(ANNOTATION)
     }
 
-    /// Variables that tell the processes of a sandbox where they run. They are not in its spec: a fork has another id.
+    /// Variables that tell the processes of a sandbox where they run. They are not in its spec: a
+    /// fork has another id.
     pub fn own_env(record: &SandboxRecord) -> [(&'static str, String); 3] {
         let template = Self::of(record).template_of(record);
         [
@@ -57,7 +58,8 @@ impl Traits {
         record.spec.env.clone().into_iter().chain(own).collect()
     }
 
-    /// As the sandbox's client called the template; of a sandbox that was made in another way, the template's name.
+    /// As the sandbox's client called the template; of a sandbox that was made in another way, the
+    /// template's name.
     pub fn template_of(&self, record: &SandboxRecord) -> String {
         if self.template.is_empty() { record.spec.template.to_string() } else { self.template.clone() }
     }

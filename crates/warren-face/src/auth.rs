@@ -1,9 +1,10 @@
 //! Who asks, and what they may.
 //!
-//! A key is 160 random bits. The catalog keeps its SHA-256 alone, and this process an index of all of them, so a wrong key costs
-//! the same as a right one and never reaches the database. Whoever comes in is a [`Caller`] from then on, whom [`crate::gate`]
-//! puts into the request. A revocation ends what is open: requests under way are answered with 401, bodies break off, and web
-//! sockets end through [`Caller::until_cut`].
+//! A key is 160 random bits. The catalog keeps its SHA-256 alone, and this process an index of all
+//! of them, so a wrong key costs the same as a right one and never reaches the database. Whoever
+//! comes in is a [`Caller`] from then on, whom [`crate::gate`] puts into the request. A revocation
+//! ends what is open: requests under way are answered with 401, bodies break off, and web sockets
+//! end through [`Caller::until_cut`].
 
 mod attempts;
 pub(crate) mod credentials;
@@ -51,7 +52,8 @@ impl Caller {
         Err(ApiError::new(Code::Forbidden, format!("the key's scope is `{has}`, and this needs `{needs}`")))
     }
 
-    /// Waits until whatever this caller has open must end: the key is revoked, or the server shuts down.
+    /// Waits until whatever this caller has open must end: the key is revoked, or the server shuts
+    /// down.
     pub async fn until_cut(&self) -> Cut {
         self.guard.until_cut().await
     }

@@ -17,7 +17,8 @@ use tokio::time::{Instant, Sleep};
 
 use crate::error::{ApiError, Code};
 
-/// What must arrive of a body in the time that a pause may take. A body that only trickles is as bad as one that stands.
+/// What must arrive of a body in the time that a pause may take. A body that only trickles is as
+/// bad as one that stands.
 const LEAST_BYTES: usize = 1024;
 
 /// A body that is cut when it comes too slowly.

@@ -35,10 +35,12 @@ pub struct DeskParts {
     pub config: Settings,
     /// What the engine goes by.
     pub settings: warren_engine::Settings,
-    /// Cancelled when the server begins to shut down: streams end then, short requests are finished.
+    /// Cancelled when the server begins to shut down: streams end then, short requests are
+    /// finished.
     pub shutdown: CancellationToken,
     pub counters: Arc<dyn Counters>,
-    /// Variables that tell the processes of a sandbox where they run, if the face that made it has such.
+    /// Variables that tell the processes of a sandbox where they run, if the face that made it has
+    /// such.
     pub own_env: fn(&SandboxRecord) -> Vec<(&'static str, String)>,
 }
 
@@ -84,7 +86,8 @@ impl Desk {
         self.engine.expect_owners(self.keyring.owners());
     }
 
-    /// The engine for a part of the server that acts for an owner without a key, by the part's name.
+    /// The engine for a part of the server that acts for an owner without a key, by the part's
+    /// name.
     pub fn engine_as(&self, part: &str, owner: &Owner) -> Access {
         self.engine.as_(&Caller::new(owner.clone(), part))
     }

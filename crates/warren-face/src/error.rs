@@ -101,7 +101,8 @@ impl ApiError {
         status_of(self.code)
     }
 
-    /// The body, for answers that are not plain responses: a message on a stream, another interface's own shape.
+    /// The body, for answers that are not plain responses: a message on a stream, another
+    /// interface's own shape.
     pub fn problem(&self) -> Problem {
         Problem {
             kind: Problem::urn(self.code.as_str()),

@@ -1,7 +1,8 @@
 //! Lets callers in, and keeps requests within their time.
 //!
-//! [`required`] stands before every route but the few that are public: a route that forgets to ask for its [`Caller`] is still closed to
-//! strangers. [`in_time`] cuts bodies that do not flow and answers that do not come.
+//! [`required`] stands before every route but the few that are public: a route that forgets to ask
+//! for its [`Caller`] is still closed to strangers. [`in_time`] cuts bodies that do not flow and
+//! answers that do not come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +57,8 @@ pub fn identify(desk: &Desk, headers: &HeaderMap, peer: Option<Peer>) -> Result<
     Ok(Some(caller))
 }
 
-/// A request has shown that this owner lets it in: its connection is no stranger's any more, and it waits for its turn.
+/// A request has shown that this owner lets it in: its connection is no stranger's any more, and it
+/// waits for its turn.
 pub async fn welcome(desk: &Desk, request: &Extensions, owner: &Owner) {
     Acquaintance::of(request, owner);
     desk.fairness.turn(owner).await;
@@ -113,7 +115,8 @@ pub async fn in_its_own_time(State(desk): State<Desk>, request: Request, next: N
     next.run(request.map(|body| flowing(body, desk.config.http.read_timeout))).await
 }
 
-/// The routes of a face behind what none of them may be without: bounds of bodies, and no pages of elsewhere where no key is asked for.
+/// The routes of a face behind what none of them may be without: bounds of bodies, and no pages of
+/// elsewhere where no key is asked for.
 pub fn guarded<S>(routes: Router<S>, desk: &Desk) -> Router<S>
 where
     S: Clone + Send + Sync + 'static,

@@ -7,8 +7,8 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use warren_core::Random;
 
-/// What links and tokens of ports are signed with. The first key signs; all of them are believed, so that what an older one signed is
-/// good until that key is taken away.
+/// What links and tokens of ports are signed with. The first key signs; all of them are believed,
+/// so that what an older one signed is good until that key is taken away.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct LinkKeys {

@@ -17,7 +17,8 @@ pub fn is_closed(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound)
 }
 
-/// The status at a port. A sandbox that is not there is a bad gateway, as clients of other sandboxes know it.
+/// The status at a port. A sandbox that is not there is a bad gateway, as clients of other
+/// sandboxes know it.
 pub fn status_at_port(code: Code) -> StatusCode {
     match code {
         Code::SandboxNotFound | Code::SandboxEnded => StatusCode::BAD_GATEWAY,

@@ -1,5 +1,6 @@
-//! Answers that are streams of server-sent events. Nothing is buffered: the next event is made when the last one has been taken. A
-//! stream ends when its reader must go, and is kept open by comments while it has nothing to say.
+//! Answers that are streams of server-sent events. Nothing is buffered: the next event is made when
+//! the last one has been taken. A stream ends when its reader must go, and is kept open by comments
+//! while it has nothing to say.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-/// Makes text of bytes that arrive in pieces. A character that is cut waits for its rest; what is no text becomes U+FFFD.
+/// Makes text of bytes that arrive in pieces. A character that is cut waits for its rest; what is
+/// no text becomes U+FFFD.
 #[derive(Debug, Default)]
 pub struct TextDecoder {
     /// The beginning of a character, at most three bytes.

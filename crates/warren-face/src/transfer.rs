@@ -1,4 +1,5 @@
-//! Archives on their way: the engine reads and writes on threads of its own, and a client at the other end sets the pace.
+//! Archives on their way: the engine reads and writes on threads of its own, and a client at the
+//! other end sets the pace.
 
 use std::fmt;
 use std::future::Future;
@@ -48,8 +49,8 @@ pub enum Pace {
     Brisk,
 }
 
-/// The body of an export. A failure before the first byte is an answer of its own; a later one breaks the body off. Once the body
-/// is dropped, so is the work.
+/// The body of an export. A failure before the first byte is an answer of its own; a later one
+/// breaks the body off. Once the body is dropped, so is the work.
 pub async fn export<F>(pace: Pace, write: impl FnOnce(Box<dyn Write + Send>) -> F) -> Result<Body, ApiError>
 where
     F: Future<Output = Result<(), ApiError>> + Send + 'static,
@@ -83,7 +84,8 @@ fn take(rest: &Mutex<Vec<u8>>) -> Vec<u8> {
 
 /// Where an export writes to. It waits for the client, and fails once that is gone.
 struct Outgoing {
-    /// What is not a piece yet. The last of it is fetched by whoever knows that the export is complete.
+    /// What is not a piece yet. The last of it is fetched by whoever knows that the export is
+    /// complete.
     rest: Arc<Mutex<Vec<u8>>>,
     pieces: mpsc::Sender<Bytes>,
     pace: Pace,
@@ -118,7 +120,8 @@ impl Write for Outgoing {
     }
 }
 
-/// What an import reads from. It is cut where a body may not be longer, and where the disk has no more room.
+/// What an import reads from. It is cut where a body may not be longer, and where the disk has no
+/// more room.
 pub struct Incoming<R, C> {
     source: R,
     check: C,

@@ -1,5 +1,5 @@
-//! The engine in a program of one's own, on this machine's real sandboxes and without HTTP: a sandbox is made, used, stopped with its
-//! files kept, and used again. Needs root.
+//! The engine in a program of one's own, on this machine's real sandboxes and without HTTP: a
+//! sandbox is made, used, stopped with its files kept, and used again. Needs root.
 //!
 //! `cargo run -p warren-server --example embed -- /var/tmp/embedded`
 

@@ -14,7 +14,8 @@ use crate::proxy::Proxy;
 use crate::state::AppState;
 use crate::{chat, routes};
 
-/// What every request meets first: those for ports of sandboxes are passed on, all others are the API's.
+/// What every request meets first: those for ports of sandboxes are passed on, all others are the
+/// API's.
 #[derive(Clone)]
 pub(crate) struct Front {
     api: Router,

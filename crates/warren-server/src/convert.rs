@@ -1,5 +1,6 @@
-//! Between the engine's records and the bodies of the interface, in both directions. What comes in is checked here as far as it can be
-//! without the engine, so that a refusal names the field as the caller wrote it.
+//! Between the engine's records and the bodies of the interface, in both directions. What comes in
+//! is checked here as far as it can be without the engine, so that a refusal names the field as the
+//! caller wrote it.
 
 mod code;
 mod diff;

@@ -1,9 +1,10 @@
 //! Connections, from accept to close, each within its limits.
 //!
-//! `axum::serve` lets nobody set those limits, so the loop is ours. A connection holds one of a fixed number of places until its
-//! last byte, an upgraded one too; whose it is that goes when there is none left is `room`'s to say. Who sends nothing, or too slowly, is cut: a head must arrive within its time, a body must
-//! flow, an answer must be taken, and a connection without a request is closed after a while. A request under way may be as
-//! quiet as it likes.
+//! `axum::serve` lets nobody set those limits, so the loop is ours. A connection holds one of a
+//! fixed number of places until its last byte, an upgraded one too; whose it is that goes when
+//! there is none left is `room`'s to say. Who sends nothing, or too slowly, is cut: a head must
+//! arrive within its time, a body must flow, an answer must be taken, and a connection without a
+//! request is closed after a while. A request under way may be as quiet as it likes.
 
 mod connection;
 mod room;
@@ -40,7 +41,8 @@ const MOST_RESETS: usize = 32;
 /// A peer that does not even acknowledge is gone.
 const DEAD_PEER: Duration = Duration::from_secs(60);
 
-/// Bytes of an answer that the kernel takes before its peer wants them. It would take megabytes, of each who never reads.
+/// Bytes of an answer that the kernel takes before its peer wants them. It would take megabytes, of
+/// each who never reads.
 const UNSENT: u32 = 256 << 10;
 
 /// Where connections come in.
@@ -117,7 +119,8 @@ fn builder(http: &Http) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // It also runs while nothing at all comes; how long a head may take once it has begun is `Usage`'s to say.
+        // It also runs while nothing at all comes; how long a head may take once it has begun is
+        // `Usage`'s to say.
         .header_read_timeout(http.idle_timeout + http.header_timeout)
         .max_headers(usize::try_from(http.max_headers).unwrap_or(usize::MAX))
         // Applications behind ports see names as they were written, and so do their clients.

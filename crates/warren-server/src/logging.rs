@@ -1,4 +1,5 @@
-//! The server's log: one line for each request, and whatever else is worth a line. Never a key, a variable's value or a body.
+//! The server's log: one line for each request, and whatever else is worth a line. Never a key, a
+//! variable's value or a body.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;

@@ -1,11 +1,13 @@
 //! Traffic from outside to ports of sandboxes.
 //!
-//! A request that names a sandbox and a port, by its host (`8000-ID.localhost`) or by two headers, never reaches the API's router.
-//! It takes these steps: `route` says which port of which sandbox it is for, `access` who may, `exchange` passes it on over a connection
-//! from the `pool` or a new one, and `head` says what the application may see of the request and the client of the answer. An
-//! upgraded connection is `carry`'s from then on. The target is only ever a port on the loopback of one sandbox's own network: no name
-//! or address of the request is dialled. `link` makes and reads what lets strangers in, `book` remembers which ports are public,
-//! and `refusal` is what clients are told when there is nothing to pass on.
+//! A request that names a sandbox and a port, by its host (`8000-ID.localhost`) or by two headers,
+//! never reaches the API's router. It takes these steps: `route` says which port of which sandbox
+//! it is for, `access` who may, `exchange` passes it on over a connection from the `pool` or a new
+//! one, and `head` says what the application may see of the request and the client of the answer.
+//! An upgraded connection is `carry`'s from then on. The target is only ever a port on the loopback
+//! of one sandbox's own network: no name or address of the request is dialled. `link` makes and
+//! reads what lets strangers in, `book` remembers which ports are public, and `refusal` is what
+//! clients are told when there is nothing to pass on.
 
 mod access;
 mod body;
@@ -118,7 +120,8 @@ impl Proxy {
     }
 }
 
-/// An answer after which the connection is of no more use: who cannot say for whom a request is may not know where it ends.
+/// An answer after which the connection is of no more use: who cannot say for whom a request is may
+/// not know where it ends.
 fn last(mut response: Response, version: Version) -> Response {
     if version != Version::HTTP_2 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

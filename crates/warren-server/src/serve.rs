@@ -47,7 +47,8 @@ const LAST_TASKS: Duration = Duration::from_secs(5);
 /// How the service is to be run, beyond its configuration.
 #[derive(Debug, Default)]
 pub struct ServeOptions {
-    /// Gets `WARREN_URL` and `WARREN_API_KEY` once requests are answered, and what clients of the E2B protocol read.
+    /// Gets `WARREN_URL` and `WARREN_API_KEY` once requests are answered, and what clients of the
+    /// E2B protocol read.
     pub env_file: Option<PathBuf>,
     /// Replaces the local administrator's key.
     pub reset_key: bool,
@@ -163,15 +164,16 @@ pub fn serve(
     if matches!(ended, Err(ServeError::Interrupted)) {
         runtime.shutdown_background();
     } else {
-        // The last to hold the catalog closes it: what is in its log alone would be missing from a copy of the database.
+        // The last to hold the catalog closes it: what is in its log alone would be missing from a
+        // copy of the database.
         runtime.shutdown_timeout(LAST_TASKS);
     }
     ended
 }
 
-/// Threads that serve requests come first, then those that wait for the catalog, then all that does what one request asks for:
-/// whoever asks for little is not to wait for whoever asks for much. The runtime begins with those that serve, and makes the
-/// others when they are needed.
+/// Threads that serve requests come first, then those that wait for the catalog, then all that does
+/// what one request asks for: whoever asks for little is not to wait for whoever asks for much. The
+/// runtime begins with those that serve, and makes the others when they are needed.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let serving = std::thread::available_parallelism().map_or(1, usize::from);
     let usual = rustix::process::getpriority_process(None).unwrap_or(0);
@@ -333,7 +335,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Every sandbox and every connection takes descriptors, and the usual limit is for programs with few.
+/// Every sandbox and every connection takes descriptors, and the usual limit is for programs with
+/// few.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

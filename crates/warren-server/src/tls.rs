@@ -1,12 +1,14 @@
-//! TLS for whoever comes from outside: with a certificate that somebody has, or with ones of a local authority that this machine trusts.
+//! TLS for whoever comes from outside: with a certificate that somebody has, or with ones of a
+//! local authority that this machine trusts.
 //!
 //! ```text
 //! <data>/tls/ca.pem       the local authority, to be trusted by browsers; made by `warren tls init`
 //! <data>/tls/ca-key.pem   its key, for root alone
 //! ```
 //!
-//! The local authority signs a certificate for each name when somebody asks for it: clients do not take one for `*.localhost`. It
-//! may sign for names below its domain and `localhost` only, and says so itself, so that trusting it endangers no other site.
+//! The local authority signs a certificate for each name when somebody asks for it: clients do not
+//! take one for `*.localhost`. It may sign for names below its domain and `localhost` only, and
+//! says so itself, so that trusting it endangers no other site.
 
 mod authority;
 mod files;

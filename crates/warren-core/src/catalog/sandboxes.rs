@@ -11,12 +11,12 @@ use crate::session::SessionRecord;
 
 /// Records of sandboxes.
 pub trait SandboxCatalog: Send + Sync {
-    /// Writes down what is about to be made: the sandbox, its first session and the caller's idempotency key, all or none.
-    /// Acknowledged with [`Durability::Process`].
+    /// Writes down what is about to be made: the sandbox, its first session and the caller's
+    /// idempotency key, all or none. Acknowledged with [`Durability::Process`].
     fn insert(&self, new: NewRecords) -> Result<(), InsertError>;
 
-    /// Replaces a record. The stored generation must be one less than the record's, else [`super::CatalogErrorKind::Stale`]; owner,
-    /// id and creation time never change.
+    /// Replaces a record. The stored generation must be one less than the record's, else
+    /// [`super::CatalogErrorKind::Stale`]; owner, id and creation time never change.
     fn update_sandbox(&self, record: &SandboxRecord, durability: Durability) -> Result<(), CatalogError>;
 
     fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<Option<SandboxRecord>, CatalogError>;

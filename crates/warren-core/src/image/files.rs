@@ -4,9 +4,9 @@ use std::str::FromStr;
 
 use crate::owner::Owner;
 
-/// Files that clients send for the steps of their builds, as archives. Nothing on the host looks into
-/// them: they are unpacked in the sandbox of a build. Each owner has a bounded room, in which the
-/// oldest make way for new ones. Methods block.
+/// Files that clients send for the steps of their builds, as archives. Nothing on the host looks
+/// into them: they are unpacked in the sandbox of a build. Each owner has a bounded room, in which
+/// the oldest make way for new ones. Methods block.
 pub trait BuildFiles: Send + Sync {
     fn has(&self, owner: &Owner, hash: &FilesHash) -> bool;
 

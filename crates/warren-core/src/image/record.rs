@@ -297,8 +297,8 @@ impl ImageRecord {
         if self.tags.len() > MOST_TAGS { Err(ImageDenied::TooManyTags) } else { Ok(()) }
     }
 
-    /// Forgets builds that no tag names. The newest of those that have nothing to show stay, so that
-    /// one can ask what became of them.
+    /// Forgets builds that no tag names. The newest of those that have nothing to show stay, so
+    /// that one can ask what became of them.
     fn forget(&mut self) {
         let tagged: BTreeSet<&BuildId> = self.tags.values().map(|tag| &tag.build).collect();
         let mut rest: Vec<(u64, BuildId)> = Vec::new();

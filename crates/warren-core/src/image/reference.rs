@@ -143,7 +143,8 @@ impl FromStr for ImageRef {
     }
 }
 
-/// Whether something may be called by this tag. One that looks like a build's id would hide that build.
+/// Whether something may be called by this tag. One that looks like a build's id would hide that
+/// build.
 pub fn check_tag(tag: &str) -> Result<(), ImageRefError> {
     let lower = tag == tag.to_ascii_lowercase();
     if lower && is_word(tag) && tag.parse::<BuildId>().is_err() {

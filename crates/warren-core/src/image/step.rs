@@ -61,7 +61,8 @@ impl BuildStep {
         }
     }
 
-    /// All that says what it does, the kind of step first. Two steps with the same words do the same.
+    /// All that says what it does, the kind of step first. Two steps with the same words do the
+    /// same.
     pub fn words(&self) -> Vec<&str> {
         match self {
             Self::Copy(CopyFiles { source, target, owner, mode, hash }) => vec![

@@ -4,15 +4,16 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A host as a client, a rule or a question names it. The one place where names are read: whatever is checked and whatever is
-/// dialled went through here, so both are the same.
+/// A host as a client, a rule or a question names it. The one place where names are read: whatever
+/// is checked and whatever is dialled went through here, so both are the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
     Name(HostName),
     Address(IpAddr),
 }
 
-/// A host name in its one form: lower case, no dot at the end, at least one letter in the last label.
+/// A host name in its one form: lower case, no dot at the end, at least one letter in the last
+/// label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostName(String);
@@ -42,7 +43,8 @@ impl HostName {
         &self.0
     }
 
-    /// Whether this name is below another: `a.b.example` is below `b.example` and `example`, and nothing is below itself.
+    /// Whether this name is below another: `a.b.example` is below `b.example` and `example`, and
+    /// nothing is below itself.
     pub fn is_below(&self, parent: &Self) -> bool {
         self.0.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'))
     }
@@ -64,7 +66,8 @@ impl FromStr for HostName {
             check_label(label)?;
             last = label;
         }
-        // What other parsers take for an address, in decimal, octal or hexadecimal, is no name to anybody.
+        // What other parsers take for an address, in decimal, octal or hexadecimal, is no name to
+        // anybody.
         if is_number(last) {
             return Err(HostError::OddAddress);
         }
@@ -85,7 +88,8 @@ fn check_label(label: &str) -> Result<(), HostError> {
     Ok(())
 }
 
-/// `7`, `017`, `0x7f`: what ends in such a label is read as an IPv4 address by `inet_aton` and by browsers.
+/// `7`, `017`, `0x7f`: what ends in such a label is read as an IPv4 address by `inet_aton` and by
+/// browsers.
 fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     match hexadecimal {

@@ -212,7 +212,8 @@ impl NetworkPolicy {
         grants.map(|grant| &grant.rule)
     }
 
-    /// What becomes of a wish. What only the machine knows (its own addresses) is judged by whoever asks.
+    /// What becomes of a wish. What only the machine knows (its own addresses) is judged by whoever
+    /// asks.
     pub fn decide(&self, wish: &Wish<'_>, exceptions: &Exceptions, now_unix_ms: u64) -> Decision {
         if self.is_none() {
             return Decision::Denied(Why::Mode(self.mode));
@@ -269,7 +270,8 @@ impl NetworkPolicy {
 
 /// What becomes of grants as time passes and people change their minds.
 impl NetworkPolicy {
-    /// The policy with these rules granted: what was granted for the same rule before, and what is over, is forgotten.
+    /// The policy with these rules granted: what was granted for the same rule before, and what is
+    /// over, is forgotten.
     #[must_use]
     pub fn granting(&self, grants: Vec<Grant>, now_unix_ms: u64) -> Self {
         let mut next = self.current(now_unix_ms);
@@ -328,7 +330,8 @@ impl Wish<'_> {
         here && self.is_meant_by(rule)
     }
 
-    /// A question is allowed by a rule that opens the name at any port; what has no ports by one that names none.
+    /// A question is allowed by a rule that opens the name at any port; what has no ports by one
+    /// that names none.
     fn is_allowed_by(&self, rule: &NetworkRule) -> bool {
         let here = match self.protocol {
             Protocol::Dns => true,

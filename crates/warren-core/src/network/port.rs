@@ -12,8 +12,8 @@ use crate::capabilities::Check;
 use crate::id::SandboxId;
 use crate::owner::Owner;
 
-/// Links sandboxes to the world, each under its policy. Whoever starts a sandbox attaches it first and gives the backend the
-/// namespace; whoever ends one detaches it.
+/// Links sandboxes to the world, each under its policy. Whoever starts a sandbox attaches it first
+/// and gives the backend the namespace; whoever ends one detaches it.
 ///
 /// Methods block. One caller at a time for one id.
 pub trait Networks: fmt::Debug + Send + Sync {
@@ -23,8 +23,9 @@ pub trait Networks: fmt::Debug + Send + Sync {
     /// Why sandboxes can have no network here; `None` when they can. Mode `none` needs nobody.
     fn unavailable(&self) -> Option<String>;
 
-    /// A namespace with a link to the world for a sandbox that is about to start. All rules hold before it returns. The policy's
-    /// mode is not `none`. One that is attached already is detached first.
+    /// A namespace with a link to the world for a sandbox that is about to start. All rules hold
+    /// before it returns. The policy's mode is not `none`. One that is attached already is detached
+    /// first.
     fn attach(
         &self,
         id: &SandboxId,
@@ -32,7 +33,8 @@ pub trait Networks: fmt::Debug + Send + Sync {
         policy: &NetworkPolicy,
     ) -> Result<Attachment, NetworkError>;
 
-    /// Takes over a running sandbox that an earlier process attached. Its rules have held all the time.
+    /// Takes over a running sandbox that an earlier process attached. Its rules have held all the
+    /// time.
     fn adopt(
         &self,
         id: &SandboxId,
@@ -40,15 +42,18 @@ pub trait Networks: fmt::Debug + Send + Sync {
         policy: &NetworkPolicy,
     ) -> Result<Attachment, NetworkError>;
 
-    /// From now on what the sandbox does must be allowed by every one of these policies; what is open and no longer allowed is cut,
-    /// the rest goes on. With the old and the new policy it only tightens. Whatever fails, nothing is open that was not before. A
-    /// secret that was removed since it was named is put into nothing, and is no reason to keep a policy as it is.
+    /// From now on what the sandbox does must be allowed by every one of these policies; what is
+    /// open and no longer allowed is cut, the rest goes on. With the old and the new policy it only
+    /// tightens. Whatever fails, nothing is open that was not before. A secret that was removed
+    /// since it was named is put into nothing, and is no reason to keep a policy as it is.
     fn set(&self, id: &SandboxId, policies: &[NetworkPolicy]) -> Result<(), NetworkError>;
 
-    /// Takes the link away and gives everything back. Idempotent, and right for a sandbox whose namespace is gone already.
+    /// Takes the link away and gives everything back. Idempotent, and right for a sandbox whose
+    /// namespace is gone already.
     fn detach(&self, id: &SandboxId) -> Result<(), NetworkError>;
 
-    /// Takes away all that belongs to other sandboxes than these: what crashes have left. Called once, at the start.
+    /// Takes away all that belongs to other sandboxes than these: what crashes have left. Called
+    /// once, at the start.
     fn retain(&self, ids: &HashSet<SandboxId>) -> Result<(), NetworkError>;
 
     /// What a sandbox has sent and received since it was attached; `None` when it is not.
@@ -65,7 +70,8 @@ pub struct Attachment {
     pub namespace: Option<OwnedFd>,
     /// The sandbox's own addresses.
     pub addresses: Vec<IpAddr>,
-    /// Kept in the sandbox's environment, such as where the certificate is that it has to trust. `KEY=VALUE`.
+    /// Kept in the sandbox's environment, such as where the certificate is that it has to trust.
+    /// `KEY=VALUE`.
     pub env: Vec<String>,
 }
 

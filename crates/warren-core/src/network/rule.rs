@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::closed::unmapped;
 use super::host::{Host, HostError, HostName};
 
-/// One line of a policy, written as people write it: `example.com`, `*.example.com:443`, `192.0.2.0/24`, `192.0.2.7:5432`,
-/// `[2001:db8::/32]:443`, `example.com:8000-8100`, `*` (everything), `*:443`.
+/// One line of a policy, written as people write it: `example.com`, `*.example.com:443`,
+/// `192.0.2.0/24`, `192.0.2.7:5432`, `[2001:db8::/32]:443`, `example.com:8000-8100`, `*`
+/// (everything), `*:443`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NetworkRule {
@@ -263,7 +264,8 @@ impl FromStr for NetworkRule {
     }
 }
 
-/// A colon parts host and ports, but not inside brackets, and not in a bare IPv6 address, which has several.
+/// A colon parts host and ports, but not inside brackets, and not in a bare IPv6 address, which has
+/// several.
 fn split_ports(text: &str) -> (&str, Option<&str>) {
     if let Some(rest) = text.strip_prefix('[')
         && let Some((inside, after)) = rest.split_once(']')

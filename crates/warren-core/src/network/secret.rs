@@ -35,11 +35,13 @@ pub struct Secret {
 pub enum Injection {
     /// The header is set, whatever the client sent in it; `{}` in the template is the value.
     Header { header: String, template: String },
-    /// This text, wherever it stands in a header's value, is replaced. It is what programs in the sandbox are given.
+    /// This text, wherever it stands in a header's value, is replaced. It is what programs in the
+    /// sandbox are given.
     Placeholder { placeholder: String },
-    /// These headers are set, whatever the client sent in them. The value has theirs, a line for each in this order. Of several secrets of this
-    /// kind for one host the one counts that names it most closely. Nobody calls such a secret by its name: it is there for as long as
-    /// policies are that name it.
+    /// These headers are set, whatever the client sent in them. The value has theirs, a line for
+    /// each in this order. Of several secrets of this kind for one host the one counts that names
+    /// it most closely. Nobody calls such a secret by its name: it is there for as long as policies
+    /// are that name it.
     Transform { headers: Vec<String> },
 }
 

@@ -25,7 +25,8 @@ use crate::traits::Traits;
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_FIRST_GENERATION_S: u64 = 15;
 
-/// How long a sandbox rests or waits paused before something else becomes of it: longer than anybody waits. Its own time decides.
+/// How long a sandbox rests or waits paused before something else becomes of it: longer than
+/// anybody waits. Its own time decides.
 const HARDLY_EVER_S: u64 = 365 * 86_400;
 
 type Answer = Result<(StatusCode, Json<rest::Sandbox>), E2bError>;
@@ -84,7 +85,8 @@ async fn make(
     Ok(acquired.sandbox)
 }
 
-/// Starts what the template has started in every sandbox. A new sandbox in which that fails is of no use to anybody.
+/// Starts what the template has started in every sandbox. A new sandbox in which that fails is of
+/// no use to anybody.
 pub(crate) async fn started(state: &E2b, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
     let sandbox = state.engine.as_(caller).sandbox(&new.id);
     code::warm(state, sandbox, new, &Traits::of(new).template);

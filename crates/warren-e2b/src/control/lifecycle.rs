@@ -23,7 +23,8 @@ const USUAL_TIMEOUT_OF_RESUME_S: u64 = 15;
 const USUAL_REFRESH_S: u64 = 15;
 const LONGEST_REFRESH_S: u64 = 3600;
 
-/// How long a pause waits for what is under way. What is not done by then goes on when the sandbox does.
+/// How long a pause waits for what is under way. What is not done by then goes on when the sandbox
+/// does.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// How long whoever is inside may take to show that it is there.

@@ -1,4 +1,5 @@
-//! The service `filesystem.Filesystem`: looks at files, moves and removes them, and watches directories.
+//! The service `filesystem.Filesystem`: looks at files, moves and removes them, and watches
+//! directories.
 
 mod calls;
 mod changes;

@@ -39,7 +39,8 @@ impl Named {
         }
     }
 
-    /// As the agent takes it, which begins at the user's home by itself. `default` is where nothing is.
+    /// As the agent takes it, which begins at the user's home by itself. `default` is where nothing
+    /// is.
     pub(crate) fn or(self, default: &str) -> String {
         match self {
             Self::Absolute(path) | Self::AtHome(path) => path,

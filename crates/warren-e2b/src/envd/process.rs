@@ -92,7 +92,8 @@ async fn signal(visitor: &Visitor, ask: SendSignalRequest) -> Result<SendSignalR
     let sent = visitor.sandbox.processes().signal(process.clone(), number, false).await;
     sent.map_err(|error| about(&process, error))?;
     if number == i32::from(Signal::Sigkill) {
-        // Clients look at once whether it is gone. One that the kernel does not let go is not waited for.
+        // Clients look at once whether it is gone. One that the kernel does not let go is not
+        // waited for.
         let processes = visitor.sandbox.processes();
         let ended = processes.wait(process);
         tokio::time::timeout(LONGEST_DEATH, ended).await.ok();

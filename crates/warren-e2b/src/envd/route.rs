@@ -20,7 +20,8 @@ pub(crate) enum Call {
     Compose,
     Filesystem(filesystem::Method),
     Process(process::Method),
-    /// A method that a service does not have. It is refused like everything else: after the token was looked at.
+    /// A method that a service does not have. It is refused like everything else: after the token
+    /// was looked at.
     Unknown(&'static str, String),
 }
 

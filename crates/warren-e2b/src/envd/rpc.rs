@@ -1,8 +1,10 @@
-//! Calls and streams as clients make them: takes requests apart, and puts answers together. What is called is none of its business.
+//! Calls and streams as clients make them: takes requests apart, and puts answers together. What is
+//! called is none of its business.
 //!
-//! A plain call has one message each way, and fails with a status. A stream is always answered with 200 and says at its end how it
-//! went; it is pulled by the connection, so that a slow reader makes its source wait and nothing piles up. When a sandbox ends under a
-//! stream, the connection is broken off: of all that could be said, only that is understood by every client.
+//! A plain call has one message each way, and fails with a status. A stream is always answered with
+//! 200 and says at its end how it went; it is pulled by the connection, so that a slow reader makes
+//! its source wait and nothing piles up. When a sandbox ends under a stream, the connection is
+//! broken off: of all that could be said, only that is understood by every client.
 
 mod body;
 mod error;
@@ -181,7 +183,8 @@ where
     server_stream_until(visitor, request, Duration::ZERO, begin).await
 }
 
-/// As [`server_stream`], where the source ends by itself in its client's time, and is given so much more for it.
+/// As [`server_stream`], where the source ends by itself in its client's time, and is given so much
+/// more for it.
 pub(crate) async fn server_stream_until<Q, A, F, S>(
     visitor: &Visitor,
     request: Request,

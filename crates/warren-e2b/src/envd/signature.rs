@@ -69,8 +69,8 @@ pub(super) fn check(state: &Envd, sandbox: &SandboxId, head: &Parts) -> Result<(
     Ok(())
 }
 
-/// Answers a signed request for a file that names no sandbox: one URL serves all of them then, and the signature tells whose it is.
-/// Gives back what is not such a request.
+/// Answers a signed request for a file that names no sandbox: one URL serves all of them then, and
+/// the signature tells whose it is. Gives back what is not such a request.
 pub(super) async fn shared(state: &Envd, request: Request) -> Result<Response, Box<Request>> {
     let known = matches!(*request.method(), Method::GET | Method::POST) || cors::is_preflight(&request);
     if !known || request.uri().path() != "/files" {

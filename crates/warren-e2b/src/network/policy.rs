@@ -1,5 +1,5 @@
-//! From what E2B's clients write to our policies. What is allowed wins over what is denied there, and never here: so what is denied is
-//! told without what is allowed.
+//! From what E2B's clients write to our policies. What is allowed wins over what is denied there,
+//! and never here: so what is denied is told without what is allowed.
 
 use std::net::IpAddr;
 

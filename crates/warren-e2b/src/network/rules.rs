@@ -1,5 +1,5 @@
-//! Headers that are set in what a sandbox sends to some domains. Their values are secrets at the edge: the sandbox's record names them and
-//! does not have them.
+//! Headers that are set in what a sandbox sends to some domains. Their values are secrets at the
+//! edge: the sandbox's record names them and does not have them.
 
 use std::collections::BTreeMap;
 

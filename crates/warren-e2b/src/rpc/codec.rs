@@ -70,7 +70,8 @@ impl Codec {
             Self::Json => serde_json::to_writer(into.writer(), message).is_ok(),
             Self::Binary => message.encode(into).is_ok(),
         };
-        // Neither can fail: memory takes everything, and no message has keys or numbers that JSON does not know.
+        // Neither can fail: memory takes everything, and no message has keys or numbers that JSON
+        // does not know.
         if !written {
             into.truncate(before);
         }

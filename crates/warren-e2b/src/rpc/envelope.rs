@@ -29,7 +29,8 @@ pub enum EnvelopeError {
     Truncated,
 }
 
-/// Cuts a stream into envelopes, however it arrives. Holds at most one message and what came with it.
+/// Cuts a stream into envelopes, however it arrives. Holds at most one message and what came with
+/// it.
 #[derive(Debug)]
 pub struct Envelopes {
     arrived: BytesMut,

@@ -6,8 +6,8 @@ use warren_face::code;
 use crate::error::E2bError;
 use crate::state::E2b;
 
-/// What else a name may stand for where the server has no template that is called so, the best first.
-/// The last column says what to do if there is none of them.
+/// What else a name may stand for where the server has no template that is called so, the best
+/// first. The last column says what to do if there is none of them.
 const STANDS_FOR: &[(&str, &[&str], &str)] =
     &[("base", &["base", HOST], ""), (CODE, &[CODE, "code-interpreter", HOST], TO_RUN_CODE)];
 

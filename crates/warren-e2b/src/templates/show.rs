@@ -148,7 +148,8 @@ pub(super) fn line(line: LogLine) -> rest::BuildLogEntry {
     }
 }
 
-/// A part of a log. The cursor is a moment, in milliseconds, from which the log is read in the direction that is asked for.
+/// A part of a log. The cursor is a moment, in milliseconds, from which the log is read in the
+/// direction that is asked for.
 pub(super) fn page_of_log(log: &BuildLog, params: &Params) -> Result<Vec<rest::BuildLogEntry>, E2bError> {
     let page = wanted(params, "offset", 1000)?;
     let mut lines = log.lines(WantedLines { offset: 0, limit: usize::MAX, ..page });

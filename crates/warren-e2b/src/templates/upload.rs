@@ -1,4 +1,5 @@
-//! How files for a build come to the server: to an address that only it can have written, since clients send no key there.
+//! How files for a build come to the server: to an address that only it can have written, since
+//! clients send no key there.
 
 use axum::body::Body;
 use axum::extract::{OriginalUri, Path, State};

@@ -22,7 +22,8 @@ const HINT: usize = 6;
 
 type Hash = [u8; 32];
 
-/// A key itself. It is shown once, and never written anywhere by the server: `Debug` has none of it.
+/// A key itself. It is shown once, and never written anywhere by the server: `Debug` has none of
+/// it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -84,7 +85,8 @@ impl Keyring {
         let hash = secret.hash();
         let known = self.known.read();
         let (stored, found) = known.get_key_value(&hash)?;
-        // The map compares hashes as fast as it can; what decides does not depend on how far they agree.
+        // The map compares hashes as fast as it can; what decides does not depend on how far they
+        // agree.
         bool::from(stored.ct_eq(&hash)).then(|| found.caller(&self.shutdown))
     }
 
@@ -123,7 +125,8 @@ impl Keyring {
         Ok((secret, record))
     }
 
-    /// Ends a key. When this returns nobody comes in with it, and what its callers have open is ending. Blocks.
+    /// Ends a key. When this returns nobody comes in with it, and what its callers have open is
+    /// ending. Blocks.
     pub fn revoke(
         &self,
         catalog: &dyn Catalog,

@@ -93,8 +93,8 @@ impl Service<'_> {
         serde_json::from_slice(&bytes).map_err(|error| self.garbled(error))
     }
 
-    /// A service that is just being killed may still take a connection, and answers nothing. It says that it has begun before it begins:
-    /// who was not told so asks once more.
+    /// A service that is just being killed may still take a connection, and answers nothing. It
+    /// says that it has begun before it begins: who was not told so asks once more.
     async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Asked, CodeError> {
         match self.ask_once(&method, path, body).await {
             Err(CodeError::Garbled { .. }) => self.ask_once(&method, path, body).await,

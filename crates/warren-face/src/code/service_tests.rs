@@ -1,5 +1,6 @@
-//! Runs the service's own tests against it, started as a sandbox starts it. They need Debian's python3-ipykernel, python3-matplotlib,
-//! python3-pandas and nodejs, and those of other languages r-cran-irkernel and default-jdk-headless.
+//! Runs the service's own tests against it, started as a sandbox starts it. They need Debian's
+//! python3-ipykernel, python3-matplotlib, python3-pandas and nodejs, and those of other languages
+//! r-cran-irkernel and default-jdk-headless.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

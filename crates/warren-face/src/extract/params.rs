@@ -8,7 +8,8 @@ use warren_core::PageRequest;
 use crate::error::{ApiError, Code};
 use crate::page::read_cursor;
 
-/// The query of a request. That only known parameters are there, and single ones once, was checked against the route's row.
+/// The query of a request. That only known parameters are there, and single ones once, was checked
+/// against the route's row.
 #[derive(Debug, Clone, Default)]
 pub struct Params(Vec<(String, String)>);
 

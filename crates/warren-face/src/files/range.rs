@@ -12,8 +12,8 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// What a header asks for. One that cannot be understood, or that asks for several parts, is as good as none; and so is one with
-    /// a condition, since files here have no versions to compare.
+    /// What a header asks for. One that cannot be understood, or that asks for several parts, is as
+    /// good as none; and so is one with a condition, since files here have no versions to compare.
     pub fn of(headers: &HeaderMap) -> Self {
         if headers.contains_key(IF_RANGE) {
             return Self::All;

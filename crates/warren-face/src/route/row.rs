@@ -13,7 +13,8 @@ use warren_wire::api;
 use super::parameter::schema::{matching, number, text};
 use super::parameter::{Parameter, Place};
 
-/// One row of a table, with what serves it: a handler, or the face's own word for what is to be done. In documents and tests, nothing.
+/// One row of a table, with what serves it: a handler, or the face's own word for what is to be
+/// done. In documents and tests, nothing.
 pub struct Route<H = ()> {
     pub method: Method,
     /// As the router and the OpenAPI document write it: `/v1/sandboxes/{sandbox_id}`.
@@ -35,7 +36,8 @@ pub enum Access {
     Public,
     /// Everybody, whatever is shown.
     Open,
-    /// Whoever shows a token of the sandbox or a signature. The face looks at it: the sandbox is known by the request alone.
+    /// Whoever shows a token of the sandbox or a signature. The face looks at it: the sandbox is
+    /// known by the request alone.
     Token,
     /// Keys with this scope or a greater one.
     Key(Scope),
@@ -149,7 +151,8 @@ impl<S: Clone + Send + Sync + 'static> Route<MethodRouter<S>> {
 }
 
 impl<H> Route<H> {
-    /// Whoever reads needs the scope to read, all others that to use, unless the row says something else.
+    /// Whoever reads needs the scope to read, all others that to use, unless the row says something
+    /// else.
     pub fn new(method: Method, path: &'static str, operation: &'static str, handler: H) -> Self {
         let scope = if matches!(method, Method::GET | Method::HEAD) { Scope::Read } else { Scope::Use };
         let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
@@ -350,7 +353,8 @@ impl<H> Route<H> {
     }
 }
 
-/// What is not JSON is text or bytes. Of a stream of events readers see each as a thing of its own, for which there is no one schema.
+/// What is not JSON is text or bytes. Of a stream of events readers see each as a thing of its own,
+/// for which there is no one schema.
 fn plain(media_type: &str) -> Object {
     if media_type == "text/event-stream" { Object::with_type(SchemaType::AnyValue) } else { text() }
 }

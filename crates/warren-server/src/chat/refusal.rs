@@ -122,7 +122,8 @@ fn detail(status: StatusCode, detail: serde_json::Value) -> Response {
     (status, axum::Json(json!({"detail": detail}))).into_response()
 }
 
-/// The status for a code that kept a chat from its sandbox. Whatever else fails there is a start that failed.
+/// The status for a code that kept a chat from its sandbox. Whatever else fails there is a start
+/// that failed.
 fn status_at_start(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::SandboxConflict | ErrorCode::VolumeNotAllowed | ErrorCode::InvalidValue => status_of(code),

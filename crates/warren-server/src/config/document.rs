@@ -1,4 +1,5 @@
-//! `docs/configuration.md` says what the table of settings says; `WARREN_BLESS=1` writes it anew. `SECURITY.md` names every limit.
+//! `docs/configuration.md` says what the table of settings says; `WARREN_BLESS=1` writes it anew.
+//! `SECURITY.md` names every limit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -17,7 +17,8 @@ const MOST_NEW_RULES: usize = 64;
 /// Longer is for good.
 const LONGEST_GRANT: Duration = Duration::from_secs(366 * 86_400);
 
-/// A policy as a body asks for it. `at` is where it stands in the request: empty, or such as `network`.
+/// A policy as a body asks for it. `at` is where it stands in the request: empty, or such as
+/// `network`.
 pub(crate) fn network_policy(
     body: &api::NetworkRequest,
     at: &str,

@@ -64,7 +64,8 @@ pub(crate) fn start_order(body: StartProcess) -> Result<Start, ApiError> {
     })
 }
 
-/// A process's number, `pid:N` or `tag:NAME`. What cannot name a process is answered like one that is not there.
+/// A process's number, `pid:N` or `tag:NAME`. What cannot name a process is answered like one that
+/// is not there.
 pub(crate) fn process_selector(text: &str) -> Result<ProcessSelector, ApiError> {
     let named =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
@@ -254,7 +255,8 @@ fn exec_input(text: Option<String>, base64: Option<String>) -> Result<Bytes, Api
     }
 }
 
-/// What was kept of a stream. As text, a line stands where something was left out, and no character is cut there.
+/// What was kept of a stream. As text, a line stands where something was left out, and no character
+/// is cut there.
 fn shown(output: Output, encoding: Encoding) -> String {
     if encoding == Encoding::Base64 {
         return STANDARD.encode(&output.bytes);

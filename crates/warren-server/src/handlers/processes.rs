@@ -118,7 +118,8 @@ pub(crate) async fn resize(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Onlookers never slow a process down: what they do not take in time is missed, and they are told so.
+/// Onlookers never slow a process down: what they do not take in time is missed, and they are told
+/// so.
 pub(crate) async fn output(
     State(state): State<AppState>,
     caller: Caller,

@@ -46,7 +46,8 @@ pub(crate) async fn create(
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::created(&acquired)).into_response()))
 }
 
-/// Marks the answer to a create: a new thing, or one that an earlier request with the same key made.
+/// Marks the answer to a create: a new thing, or one that an earlier request with the same key
+/// made.
 pub(super) fn made(repeated: bool, status: StatusCode, body: Response) -> Response {
     if repeated {
         ([("idempotent-replayed", "true")], body).into_response()

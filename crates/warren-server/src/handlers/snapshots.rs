@@ -120,8 +120,9 @@ pub(crate) async fn make_template(
     Ok((StatusCode::CREATED, Json(convert::template(&made))))
 }
 
-/// Fills in the template below the snapshot that a new sandbox is to start from. If there is no such snapshot the engine says so,
-/// unless the request is a repeated one that it has answered before.
+/// Fills in the template below the snapshot that a new sandbox is to start from. If there is no
+/// such snapshot the engine says so, unless the request is a repeated one that it has answered
+/// before.
 pub(super) async fn settle_template(
     state: &AppState,
     caller: &Caller,

@@ -29,7 +29,8 @@ pub(crate) async fn get(
     Ok(Json(convert::template(found.ok_or_else(missing)?)))
 }
 
-/// The store keeps the body in a nameless file first, so memory stays small and a broken upload leaves nothing.
+/// The store keeps the body in a nameless file first, so memory stays small and a broken upload
+/// leaves nothing.
 pub(crate) async fn import(
     State(state): State<AppState>,
     caller: Caller,

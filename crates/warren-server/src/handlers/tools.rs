@@ -15,7 +15,8 @@ use crate::convert;
 use crate::extract::{Json, SandboxPath, ToolPath};
 use crate::state::AppState;
 
-/// Pieces of progress that wait for their reader. What comes when there are so many is left out; the answer has it.
+/// Pieces of progress that wait for their reader. What comes when there are so many is left out;
+/// the answer has it.
 const WAITING: usize = 64;
 
 pub(crate) async fn list(State(state): State<AppState>) -> Json<api::ToolList> {

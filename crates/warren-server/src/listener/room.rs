@@ -1,11 +1,13 @@
 //! Who has a connection, and whose is closed when there is no room for another.
 //!
-//! Nobody waits for anybody here: whoever comes gets in, and if that is one too many, a connection that is of less use is closed for it. A
-//! connection is a stranger's until a request on it shows who asks ([`Acquaintance::of`]). Strangers have a part of the room for all of them
-//! and a smaller one for each address, and within those the newest is served rather than the oldest: silent ones go first, then
-//! those between requests, then the rest. Whoever is known is safe while a request is under way, as long as the owner has not more
-//! than half of the room; what an owner has beyond that counts as strangers'. A little is left to strangers in any case, for everybody
-//! begins as one.
+//! Nobody waits for anybody here: whoever comes gets in, and if that is one too many, a connection
+//! that is of less use is closed for it. A connection is a stranger's until a request on it shows
+//! who asks ([`Acquaintance::of`]). Strangers have a part of the room for all of them and a smaller
+//! one for each address, and within those the newest is served rather than the oldest: silent ones
+//! go first, then those between requests, then the rest. Whoever is known is safe while a request
+//! is under way, as long as the owner has not more than half of the room; what an owner has beyond
+//! that counts as strangers'. A little is left to strangers in any case, for everybody begins as
+//! one.
 
 use std::collections::HashMap;
 use std::hash::Hash;

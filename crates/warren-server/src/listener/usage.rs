@@ -88,7 +88,8 @@ impl Usage {
         }
     }
 
-    /// Waits until no request came for too long. For the first one, and for one that has begun to come, there is less patience.
+    /// Waits until no request came for too long. For the first one, and for one that has begun to
+    /// come, there is less patience.
     pub(super) async fn until_unused(&self, http: &Http) {
         loop {
             let deadline = self.change(|requests| requests.deadline(http));

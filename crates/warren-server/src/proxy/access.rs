@@ -1,6 +1,7 @@
-//! Who may use a port: whoever shows an API key of the sandbox's owner, a token, or a link to it; and everybody, if the owner
-//! said so. What is shown must be right: a wrong key beside a right link is refused, and so is any credential that was sent twice.
-//! A cookie is no such thing, since browsers send it unasked: it counts only where nothing else is shown. None of it reaches the
+//! Who may use a port: whoever shows an API key of the sandbox's owner, a token, or a link to it;
+//! and everybody, if the owner said so. What is shown must be right: a wrong key beside a right
+//! link is refused, and so is any credential that was sent twice. A cookie is no such thing, since
+//! browsers send it unasked: it counts only where nothing else is shown. None of it reaches the
 //! application.
 
 use axum::extract::Request;
@@ -22,7 +23,8 @@ use super::refusal::{Refusal, Wrong};
 use super::{LINK_PARAMETER, Target, head, route};
 use crate::state::AppState;
 
-/// Headers that carry a token: a port's own, and one for all ports of a sandbox that E2B's clients are told.
+/// Headers that carry a token: a port's own, and one for all ports of a sandbox that E2B's clients
+/// are told.
 pub(super) const TOKEN_HEADERS: [&str; 2] = ["warren-traffic-token", E2B_TOKEN_HEADER];
 const E2B_TOKEN_HEADER: &str = "e2b-traffic-access-token";
 
@@ -104,8 +106,8 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
     Ok(granted)
 }
 
-/// Takes what has the shape of one of our keys out of the headers; anything else there is for the application. Somebody is found also
-/// where no key is asked for.
+/// Takes what has the shape of one of our keys out of the headers; anything else there is for the
+/// application. Somebody is found also where no key is asked for.
 fn by_key(
     state: &AppState,
     target: &Target,
@@ -215,7 +217,8 @@ fn take_cookie(headers: &mut HeaderMap) -> Result<Option<String>, ()> {
     Ok(found)
 }
 
-/// Whether a page of somewhere else makes the browser do more than look, with a cookie that is not its own.
+/// Whether a page of somewhere else makes the browser do more than look, with a cookie that is not
+/// its own.
 fn is_foreign(target: &Target, request: &Request) -> bool {
     let looks =
         matches!(*request.method(), Method::GET | Method::HEAD) && !head::wants_upgrade(request.headers());
@@ -223,8 +226,8 @@ fn is_foreign(target: &Target, request: &Request) -> bool {
     !looks && origins.any(|origin| !is_own_origin(target, origin))
 }
 
-/// Whether a page of neither this application nor another of the same sandbox does more than look, or got here by a name that is not
-/// this machine's.
+/// Whether a page of neither this application nor another of the same sandbox does more than look,
+/// or got here by a name that is not this machine's.
 fn is_from_elsewhere(state: &AppState, target: &Target, request: &Request) -> bool {
     if !foreign::is_own(&state.config.ports.domain, &target.authority) {
         return true;

@@ -12,8 +12,8 @@ use tokio::time::Sleep;
 const PIECE: usize = 64 << 10;
 
 thread_local! {
-    /// Where bytes are on their way from one side to the other. Those that cannot be written at once are kept apart, so that a
-    /// connection on which nothing happens needs no room.
+    /// Where bytes are on their way from one side to the other. Those that cannot be written at
+    /// once are kept apart, so that a connection on which nothing happens needs no room.
     static DESK: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into_boxed_slice());
 }
 
@@ -28,7 +28,8 @@ pub(crate) enum Lingering {
 
 const BRIEFLY: Duration = Duration::from_secs(60);
 
-/// Carries bytes both ways until both have ended, one breaks, or `cut` says so. Each way ends on its own.
+/// Carries bytes both ways until both have ended, one breaks, or `cut` says so. Each way ends on
+/// its own.
 pub(crate) async fn carry<C, S>(
     mut client: C,
     mut service: S,

@@ -48,7 +48,8 @@ type Asked = http::Request<Body>;
 type Answered = http::Response<Incoming>;
 
 impl Exchange<'_> {
-    /// Passes the request on and the answer back. Nothing is followed, and nothing is kept of either.
+    /// Passes the request on and the answer back. Nothing is followed, and nothing is kept of
+    /// either.
     pub(super) async fn run(&self, mut request: Request, stay: Stay) -> Result<Response, Refusal> {
         if self.target.port == CODE_PORT && code::is_cell(&request) {
             request = self.note_cell(request, &stay.visit).await?;
@@ -126,7 +127,8 @@ impl Exchange<'_> {
                     self.keep(connection, &answered, visit);
                     return Ok(answered);
                 }
-                // An application may hang up while a connection waits. What it has not seen, or may see twice, is sent once more.
+                // An application may hang up while a connection waits. What it has not seen, or may
+                // see twice, is sent once more.
                 Err(mut error) => request = error.take_message().or(again).ok_or(Wrong::Garbled)?,
             }
         }
@@ -198,7 +200,8 @@ impl Exchange<'_> {
     /// Lets the connection wait for another request once it has given its whole answer.
     fn keep(&self, mut connection: SendRequest<Body>, answered: &Answered, visit: &Visit) {
         let (pool, target, life) = (&self.proxy.pool, self.target, visit.life());
-        // A code service that was killed is started again for whoever finds nobody there, and not for who finds an old connection.
+        // A code service that was killed is started again for whoever finds nobody there, and not
+        // for who finds an old connection.
         if target.port == CODE_PORT {
             return;
         }

@@ -1,5 +1,5 @@
-//! What passes between an application and its clients beside bodies: everything that is the two's own business, and nothing that is
-//! about one connection only or about us.
+//! What passes between an application and its clients beside bodies: everything that is the two's
+//! own business, and nothing that is about one connection only or about us.
 
 use axum::extract::Request;
 use http::header::{
@@ -31,7 +31,8 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// What a client may say of where a request came from or went to: applications believe it, so it is ours alone to say.
+/// What a client may say of where a request came from or went to: applications believe it, so it is
+/// ours alone to say.
 const SAID_BY_US: [HeaderName; 10] = [
     FORWARDED,
     FORWARDED_FOR,
@@ -89,7 +90,8 @@ pub(super) fn outgoing(mut parts: Parts, circumstances: &Circumstances<'_>) -> P
     }
     let path = parts.uri.path_and_query().cloned();
     parts.uri = path.map(Uri::from).unwrap_or_default();
-    // How an HTTP/1 client wrote the names of its headers is in there; of HTTP/2 nothing is to be kept.
+    // How an HTTP/1 client wrote the names of its headers is in there; of HTTP/2 nothing is to be
+    // kept.
     if parts.version == Version::HTTP_2 {
         parts.extensions.clear();
     }

@@ -51,8 +51,8 @@ impl Link {
         format!("{VERSION}.{}.{expiry}.{methods}.{path}.{}", key.id(), URL_SAFE_NO_PAD.encode(tag))
     }
 
-    /// The link, if it was signed for this port and its time is not over. What is signed is the text as it stands, so there is one way
-    /// only to write a link.
+    /// The link, if it was signed for this port and its time is not over. What is signed is the
+    /// text as it stands, so there is one way only to write a link.
     pub(super) fn read(
         text: &str,
         keys: &LinkKeys,
@@ -99,7 +99,8 @@ impl Methods {
     }
 }
 
-/// Whether a path lies at or below another. A path that an application might read as another one lies nowhere.
+/// Whether a path lies at or below another. A path that an application might read as another one
+/// lies nowhere.
 fn is_below(path: &str, top: &str) -> bool {
     let top = top.trim_end_matches('/');
     if top.is_empty() {
@@ -110,7 +111,8 @@ fn is_below(path: &str, top: &str) -> bool {
     !odd && path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What opens one port of one sandbox, for as long as the sandbox exists. It follows from the key, so nobody has to remember it.
+/// What opens one port of one sandbox, for as long as the sandbox exists. It follows from the key,
+/// so nobody has to remember it.
 pub(crate) fn token(keys: &LinkKeys, sandbox: &SandboxId, port: u16) -> String {
     URL_SAFE_NO_PAD.encode(keys.first().sign(&[TOKEN, VERSION, sandbox.as_str(), &port.to_string()]))
 }

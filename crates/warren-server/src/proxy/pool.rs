@@ -1,5 +1,6 @@
-//! Connections to applications that wait for their next request, each for one port in one life of one sandbox: another life finds none
-//! of them, whatever else is the same. A connection that waits does not keep the sandbox awake.
+//! Connections to applications that wait for their next request, each for one port in one life of
+//! one sandbox: another life finds none of them, whatever else is the same. A connection that waits
+//! does not keep the sandbox awake.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -66,7 +67,8 @@ impl Pool {
         }
     }
 
-    /// The right to use the sandbox's ports once; `None` if too many do, of the sandbox or, without a key, of its owner.
+    /// The right to use the sandbox's ports once; `None` if too many do, of the sandbox or, without
+    /// a key, of its owner.
     pub(super) fn permit(
         &self,
         (sandbox, life): (&SandboxId, &LifeMark),

@@ -69,7 +69,8 @@ pub(crate) const PORT_HEADER: &str = ROUTING_HEADERS[0].1;
 pub(super) const ROUTING_HEADERS: [(&str, &str); 2] =
     [("warren-sandbox-id", "warren-sandbox-port"), ("e2b-sandbox-id", "e2b-sandbox-port")];
 
-/// The domains below which sandboxes have names: the configured one, and the one that every machine has for itself.
+/// The domains below which sandboxes have names: the configured one, and the one that every machine
+/// has for itself.
 pub(super) fn domains(configured: &HostName) -> Arc<[HostName]> {
     let local: Option<HostName> = "localhost".parse().ok().filter(|local| local != configured);
     [configured.clone()].into_iter().chain(local).collect()
@@ -82,7 +83,8 @@ pub(super) fn destination(request: &Request, domains: &[HostName]) -> Result<Des
     let header = by_header(request.headers())?;
     let own_host = host.is_some();
     let (sandbox, port) = match (host, header) {
-        // HTTP/1 without a host ends before it comes here, unless it is of the version that knows none.
+        // HTTP/1 without a host ends before it comes here, unless it is of the version that knows
+        // none.
         (None, None) if authority.is_none() && request.version() == Version::HTTP_2 => {
             return Err(Misdirected::Host);
         }
@@ -100,8 +102,8 @@ pub(super) fn sandbox_of(authority: &str, domain: &HostName) -> Option<SandboxId
     by_host(&domains(domain))(&authority.to_ascii_lowercase()).ok().flatten().map(|(sandbox, _)| sandbox)
 }
 
-/// The host that the request is for, with its port. HTTP/2 and a request in absolute form say it in the target, others in a header;
-/// whoever says it twice must say the same.
+/// The host that the request is for, with its port. HTTP/2 and a request in absolute form say it in
+/// the target, others in a header; whoever says it twice must say the same.
 fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Option<String>, Misdirected> {
     let mut named = headers.get_all(HOST).iter();
     let header = named.next().map(|value| value.to_str().map_err(|_| Misdirected::Host)).transpose()?;
@@ -132,7 +134,8 @@ fn by_host(domains: &[HostName]) -> impl Fn(&str) -> Result<Option<Named>, Misdi
     }
 }
 
-/// A request to something that is no host at all may still be for the API, whose clients say what they like.
+/// A request to something that is no host at all may still be for the API, whose clients say what
+/// they like.
 fn host_of(authority: &str) -> Result<Option<Host>, Misdirected> {
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),

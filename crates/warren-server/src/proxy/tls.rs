@@ -1,5 +1,6 @@
-//! TLS towards applications in sandboxes. It keeps nothing secret and proves nothing: the connection never leaves the machine, and an
-//! application that speaks TLS has a certificate of its own making. It is spoken because the application does.
+//! TLS towards applications in sandboxes. It keeps nothing secret and proves nothing: the
+//! connection never leaves the machine, and an application that speaks TLS has a certificate of its
+//! own making. It is spoken because the application does.
 
 use std::io;
 use std::sync::{Arc, LazyLock};

@@ -1,4 +1,5 @@
-//! The local administrator's key: made at the first start, kept beside the data for commands on this machine.
+//! The local administrator's key: made at the first start, kept beside the data for commands on
+//! this machine.
 
 use std::path::Path;
 
@@ -21,8 +22,8 @@ struct Written {
     key: String,
 }
 
-/// Sees to it that there is a key, that local commands find the server, and that the environment file is written if one was
-/// asked for.
+/// Sees to it that there is a key, that local commands find the server, and that the environment
+/// file is written if one was asked for.
 pub(super) fn settle(
     server: &Server,
     url: &str,

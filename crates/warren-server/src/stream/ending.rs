@@ -54,8 +54,8 @@ impl Ending {
         }
     }
 
-    /// Says the last words and closes. Then what the client has sent meanwhile is read and dropped: a connection that is closed with
-    /// bytes unread takes back what was said.
+    /// Says the last words and closes. Then what the client has sent meanwhile is read and dropped:
+    /// a connection that is closed with bytes unread takes back what was said.
     pub(super) async fn say(self, mut socket: WebSocket) {
         let Some((notice, code, reason)) = self.last_words() else { return };
         let words = async {

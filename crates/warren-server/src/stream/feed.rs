@@ -11,8 +11,8 @@ pub(super) enum Input {
     End,
 }
 
-/// Gives the process its input at the pace at which it reads. Never ends a conversation: a process that reads no more may still
-/// have things to say.
+/// Gives the process its input at the pace at which it reads. Never ends a conversation: a process
+/// that reads no more may still have things to say.
 pub(super) async fn feed(mut writer: ProcessWriter, mut waiting: mpsc::Receiver<Input>) -> Ending {
     while let Some(input) = waiting.recv().await {
         let given = match input {

@@ -1,4 +1,5 @@
-//! Every route of every face, tried without a key, with keys that are worth nothing, with each scope, and as another owner.
+//! Every route of every face, tried without a key, with keys that are worth nothing, with each
+//! scope, and as another owner.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

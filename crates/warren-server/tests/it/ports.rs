@@ -1,4 +1,5 @@
-//! Ports of sandboxes from outside. The fake machine's sandboxes all have the loopback of this process, on which the tests listen.
+//! Ports of sandboxes from outside. The fake machine's sandboxes all have the loopback of this
+//! process, on which the tests listen.
 
 mod access;
 pub(crate) mod application;

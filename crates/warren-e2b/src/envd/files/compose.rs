@@ -60,7 +60,8 @@ fn named(visitor: &Visitor, field: &str, path: &str) -> Result<ByteString, Refus
     }
 }
 
-/// Nothing is begun that is known not to end well: every source is a file, and none of them is what they become.
+/// Nothing is begun that is known not to end well: every source is a file, and none of them is what
+/// they become.
 async fn check(visitor: &Visitor, sources: &[ByteString], target: &ByteString) -> Result<(), Refusal> {
     if sources.is_empty() || sources.len() > MOST_SOURCES {
         return Err(Refusal::bad_request(format!("`source_paths` has 1 to {MOST_SOURCES} paths")));

@@ -123,7 +123,8 @@ fn file_headers(entry: &FileEntry) -> HeaderMap {
     ])
 }
 
-/// The same bytes, packed as they pass. There is never an empty piece, which some clients count as an attack.
+/// The same bytes, packed as they pass. There is never an empty piece, which some clients count as
+/// an attack.
 fn packed(body: Body) -> Body {
     let begun = (body.into_data_stream(), Some(GzEncoder::new(Vec::new(), Compression::fast())));
     Body::from_stream(stream::try_unfold(begun, |(mut pieces, encoder)| async move {

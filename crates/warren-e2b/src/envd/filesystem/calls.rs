@@ -27,7 +27,8 @@ pub(super) async fn stat(visitor: &Visitor, request: StatRequest) -> Result<Stat
     Ok(StatResponse { entry: Some(found(visitor, path).await?) })
 }
 
-/// Makes a directory and what it lies in. One that is there already is told from one that was made, whoever else makes it.
+/// Makes a directory and what it lies in. One that is there already is told from one that was made,
+/// whoever else makes it.
 pub(super) async fn make_dir(
     visitor: &Visitor,
     request: MakeDirRequest,

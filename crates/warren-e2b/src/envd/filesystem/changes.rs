@@ -107,7 +107,8 @@ impl Watched {
     }
 }
 
-/// One change, in the words of these clients. What moves within the directory is gone from one place and new in another.
+/// One change, in the words of these clients. What moves within the directory is gone from one
+/// place and new in another.
 fn events(change: &guest::WatchEvent) -> Vec<FilesystemEvent> {
     let event = |path: &ByteString, kind: EventType| FilesystemEvent {
         name: path.to_text().into_owned(),

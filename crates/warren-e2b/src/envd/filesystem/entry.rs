@@ -53,8 +53,8 @@ fn name_or_number(name: Option<&ByteString>, number: u32) -> String {
     name.map_or_else(|| number.to_string(), |name| name.to_text().into_owned())
 }
 
-/// Kind, special bits and rights in letters, as these clients know them: much like `ls`, but a link is an `L`, and what `ls` writes into
-/// the rights stands before them.
+/// Kind, special bits and rights in letters, as these clients know them: much like `ls`, but a link
+/// is an `L`, and what `ls` writes into the rights stands before them.
 fn permissions(kind: EntryKind, bits: u32) -> String {
     let mut text = String::from(match kind {
         EntryKind::File => "",

@@ -1,5 +1,6 @@
-//! Watches whose clients come and ask what happened. Each has a task of its own, which takes what the sandbox tells and keeps it until
-//! it is asked for; asking also fetches what has happened until that moment. A watcher ends with its sandbox, or when it is told to.
+//! Watches whose clients come and ask what happened. Each has a task of its own, which takes what
+//! the sandbox tells and keeps it until it is asked for; asking also fetches what has happened
+//! until that moment. A watcher ends with its sandbox, or when it is told to.
 
 use std::collections::HashMap;
 
@@ -96,7 +97,8 @@ impl Kept {
         }
     }
 
-    /// All of it. That something was lost is told once, and what is kept beside it is of no use then.
+    /// All of it. That something was lost is told once, and what is kept beside it is of no use
+    /// then.
     fn take(&mut self) -> Result<Vec<guest::WatchEvent>, RpcError> {
         let Self { events, lost: is_lost, .. } = std::mem::take(self);
         if is_lost { Err(lost()) } else { Ok(events) }

@@ -17,7 +17,8 @@ use crate::process::{
 };
 use crate::rpc::Code;
 
-/// How long after its time a process may take to end before its follower is told that the time is over all the same.
+/// How long after its time a process may take to end before its follower is told that the time is
+/// over all the same.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// How long it can be asked how a process ended.

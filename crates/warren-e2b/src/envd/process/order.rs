@@ -19,7 +19,8 @@ pub(super) struct Surroundings {
     /// Absent: the sandbox's default user.
     user: Option<ByteString>,
     whereabouts: Whereabouts,
-    /// Where the sandbox was told to work. Absent: at the home of whoever asks, whatever the template says.
+    /// Where the sandbox was told to work. Absent: at the home of whoever asks, whatever the
+    /// template says.
     workdir: Option<ByteString>,
 }
 
@@ -40,7 +41,8 @@ const HOME: &str = ".";
 /// The size of a terminal that is given none.
 const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
-/// What the agent is asked for. The process ends in its time whether or not anybody follows it by then.
+/// What the agent is asked for. The process ends in its time whether or not anybody follows it by
+/// then.
 pub(super) fn order(
     ask: StartRequest,
     around: Surroundings,

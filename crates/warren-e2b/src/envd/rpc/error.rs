@@ -55,7 +55,8 @@ impl RpcError {
 
 impl From<EngineError> for RpcError {
     fn from(error: EngineError) -> Self {
-        // A sandbox that stands still is as one that is not there; one between two states is there in a moment.
+        // A sandbox that stands still is as one that is not there; one between two states is there
+        // in a moment.
         if let EngineError::Denied {
             reason: DenyReason::Paused | DenyReason::Stopping | DenyReason::Stopped | DenyReason::Failed,
             ..

@@ -94,7 +94,8 @@ pub(crate) async fn head(
     Ok(([(CONTENT_LENGTH, entry.size.to_string())], file_headers()).into_response())
 }
 
-/// Writes a file as it arrives. One that is replaced keeps its content until all has arrived, whatever happens on the way.
+/// Writes a file as it arrives. One that is replaced keeps its content until all has arrived,
+/// whatever happens on the way.
 pub(crate) async fn write(
     State(state): State<AppState>,
     caller: Caller,

@@ -23,7 +23,8 @@ use crate::state::AppState;
 /// What is read of a file at a time.
 const PIECE: usize = 256 << 10;
 
-/// Unpacks a tar file below a directory as it arrives. It is one thing to the journal, and one undo.
+/// Unpacks a tar file below a directory as it arrives. It is one thing to the journal, and one
+/// undo.
 pub(crate) async fn unpack(
     State(state): State<AppState>,
     caller: Caller,
@@ -148,7 +149,8 @@ impl Unpacking {
             let mut piece = Vec::with_capacity(PIECE);
             content.by_ref().take(PIECE as u64).read_to_end(&mut piece)?;
             if piece.is_empty() && left > 0 {
-                // The archive's reader would only notice at the next file, and this one is not whole.
+                // The archive's reader would only notice at the next file, and this one is not
+                // whole.
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
             left = left.saturating_sub(piece.len() as u64);
