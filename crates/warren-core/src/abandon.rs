@@ -17,8 +17,8 @@ pub fn abandonable<R>(given_up: impl Fn() -> bool + 'static, work: impl FnOnce()
     work()
 }
 
-/// Whether the work that this thread does has been given up. To be asked again and again by
-/// whatever may take long.
+/// True once the work of this thread has been given up. Whatever may take long asks again and
+/// again.
 pub fn abandoned() -> bool {
     let asked = ASKED.with(|asked| asked.borrow().clone());
     asked.is_some_and(|asked| asked())

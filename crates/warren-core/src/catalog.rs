@@ -18,7 +18,7 @@ mod secrets;
 mod sessions;
 mod snapshots;
 
-use std::error::Error;
+use crate::failure::Failure;
 
 pub use events::EventLog;
 pub use images::{ImageCatalog, ImageRoom};
@@ -75,17 +75,9 @@ pub enum Durability {
 }
 
 /// The catalog could not do what was asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{action}")]
-pub struct CatalogError {
-    pub kind: CatalogErrorKind,
-    /// What was being done to which object.
-    pub action: String,
-    #[source]
-    pub source: Option<Box<dyn Error + Send + Sync>>,
-}
+pub type CatalogError = Failure<CatalogErrorKind>;
 
-/// What kind of failure it is; callers branch on this and never on the text.
+/// The kind of a [`CatalogError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CatalogErrorKind {
     /// Somebody else changed the record since it was read.
@@ -105,18 +97,4 @@ pub enum CatalogErrorKind {
     WrongKey,
     /// The host failed.
     Host,
-}
-
-impl CatalogError {
-    pub fn new(kind: CatalogErrorKind, action: impl Into<String>) -> Self {
-        Self { kind, action: action.into(), source: None }
-    }
-
-    pub fn caused(
-        kind: CatalogErrorKind,
-        action: impl Into<String>,
-        source: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> Self {
-        Self { kind, action: action.into(), source: Some(source.into()) }
-    }
 }

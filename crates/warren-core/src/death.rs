@@ -15,7 +15,7 @@ pub struct DeathCertificate {
     /// Processes at the end, the newest last: `pid argv…`. Empty when they could not be asked any
     /// more.
     pub processes: Vec<String>,
-    /// What it used, with peaks. Absent when it could not be read any more.
+    /// Resources it used, with peaks. Absent when they could not be read any more.
     pub usage: Option<Usage>,
     /// The last point in its history that can be gone back to.
     pub snapshot: Option<String>,
@@ -23,7 +23,7 @@ pub struct DeathCertificate {
     pub files_kept: bool,
 }
 
-/// What ended a sandbox.
+/// The cause of a sandbox's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DeathCause {

@@ -99,7 +99,7 @@ fields! {
 }
 
 impl Field {
-    /// Whether it is a part of what a new sandbox is asked for by.
+    /// True for a part of a request for a new sandbox.
     pub fn is_of_new_sandbox(&self) -> bool {
         matches!(
             self,

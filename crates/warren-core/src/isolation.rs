@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capabilities::{Capabilities, Check, Need};
+use crate::capabilities::{Capabilities, Need};
+use crate::check::Check;
+use crate::failure::Failure;
 use crate::id::SandboxId;
 use crate::network::NetworkUsage;
 use crate::root::{Root, RootState, RootTree};
@@ -18,13 +19,14 @@ use crate::spec::SandboxSpec;
 /// Methods block; callers on an async runtime give them a thread. One caller at a time for one id,
 /// but for `dial`, `socket`, `watch`, `usage` and `pulse`, which anybody may call at any time.
 ///
-/// What [`Capabilities`] deny is not asked for. Asked all the same, a backend answers
+/// Callers do not ask for anything that [`Capabilities`] deny. If they do, a backend answers
 /// [`IsolationErrorKind::Unsupported`] and has done nothing.
 pub trait Isolation: Send + Sync {
     /// The backend's name, stored with each sandbox it made.
     fn name(&self) -> &'static str;
 
-    /// What is needed of the machine, each with what was found. May be called at any time.
+    /// The needs of the backend, each with what was found on the machine. May be called at any
+    /// time.
     fn probe(&self) -> Vec<Check>;
 
     fn capabilities(&self) -> &Capabilities;
@@ -97,7 +99,8 @@ pub trait Isolation: Send + Sync {
     /// Waits until background clean-up is done, at most `patience`. Says whether it is.
     fn settle(&self, patience: Duration) -> bool;
 
-    /// What really exists on this machine, told by the machine and not by memory.
+    /// The sandboxes that really exist, as the machine itself shows them and not this process's
+    /// memory.
     fn list(&self) -> Result<Vec<Found>, IsolationError>;
 
     /// All figures. May take a walk over the sandbox's files, so it is for those who ask, not for a
@@ -257,12 +260,12 @@ pub struct Found {
     pub created_unix_ms: u64,
 }
 
-/// What a sandbox uses and has used.
+/// Resources that a sandbox uses and has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub memory_bytes: u64,
     pub memory_peak_bytes: u64,
-    /// What of the memory holds pages of files, which the kernel gives back when somebody needs it.
+    /// The part of the memory that caches files. The kernel frees it when memory is needed.
     #[serde(default)]
     pub memory_cache_bytes: u64,
     pub cpu_ns: u64,
@@ -276,16 +279,15 @@ pub struct Usage {
     pub io_bytes: u64,
     /// Established TCP connections with somebody outside the sandbox.
     pub connections: u64,
-    /// Whether it was ended because it held more than its disk limit. Said until it is started
-    /// again.
+    /// It was ended because it held more than its disk limit. Stays set until it is started again.
     #[serde(default)]
     pub disk_exceeded: bool,
-    /// What went over its link, which no backend knows. Absent without one.
+    /// Traffic over its link. Backends leave it empty; absent without a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkUsage>,
 }
 
-/// What changes while a sandbox does something; see [`Usage`].
+/// The figures that change while a sandbox does something; see [`Usage`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pulse {
     pub cpu_ns: u64,
@@ -293,18 +295,10 @@ pub struct Pulse {
     pub connections: u64,
 }
 
-/// Why a backend could not do what was asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{action}")]
-pub struct IsolationError {
-    pub kind: IsolationErrorKind,
-    /// What was being done, to which layer or object.
-    pub action: String,
-    #[source]
-    pub source: Option<Box<dyn Error + Send + Sync>>,
-}
+/// A backend could not do what was asked.
+pub type IsolationError = Failure<IsolationErrorKind>;
 
-/// What kind of failure it is; callers branch on this and never on the text.
+/// The kind of a [`IsolationError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IsolationErrorKind {
     /// No sandbox of that id.
@@ -325,18 +319,4 @@ pub enum IsolationErrorKind {
     Ended,
     /// The host failed.
     Host,
-}
-
-impl IsolationError {
-    pub fn new(kind: IsolationErrorKind, action: impl Into<String>) -> Self {
-        Self { kind, action: action.into(), source: None }
-    }
-
-    pub fn caused(
-        kind: IsolationErrorKind,
-        action: impl Into<String>,
-        source: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> Self {
-        Self { kind, action: action.into(), source: Some(source.into()) }
-    }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 pub struct PageRequest {
     /// At most this many, 1 to [`PageRequest::MOST`].
     pub limit: u32,
-    /// What [`Page::next`] said, to go on after it.
+    /// The value of [`Page::next`], to go on after it.
     pub after: Option<Cursor>,
 }
 

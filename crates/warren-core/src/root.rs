@@ -61,7 +61,7 @@ pub struct RootTree {
     pub at: PathBuf,
     /// Host directories, the topmost first, with ids as seen inside.
     pub lowers: Vec<PathBuf>,
-    /// Whether the sandbox has a private writable layer on top.
+    /// Writable trees have a private layer of the sandbox's on top.
     pub access: MountAccess,
 }
 
@@ -76,8 +76,8 @@ pub struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    /// What the directory with the whiteouts is called. No layer and no template has another of
-    /// that name.
+    /// The name of the directory with the whiteouts. No layer and no template has another of that
+    /// name.
     pub const HIDDEN: &'static str = "hidden";
 
     /// Parts a tree's directories into those of layers and templates, and what is the machine's own
@@ -98,6 +98,6 @@ pub enum RootState {
     /// Nothing.
     #[default]
     Fresh,
-    /// What an earlier life of the same id left there.
+    /// Files that an earlier life of the same id left there.
     Kept,
 }

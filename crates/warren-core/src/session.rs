@@ -20,8 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::SandboxId;
 use crate::owner::Owner;
-use crate::run::{RunLimits, RunTotals};
-use crate::sandbox::SandboxKind;
+use crate::spec::SandboxKind;
 use crate::unique::SessionId;
 use crate::world::{Clock, Deadline};
 
@@ -31,7 +30,7 @@ pub struct SessionRecord {
     pub id: SessionId,
     pub owner: Owner,
     pub sandbox: SandboxId,
-    /// Who uses it, in the words of the client.
+    /// The user of the session, as the client names it.
     pub client: String,
     pub kind: SandboxKind,
     pub state: SessionState,
@@ -84,7 +83,7 @@ pub enum SessionState {
 }
 
 impl SessionState {
-    /// Whether the session still holds its sandbox.
+    /// True while the session holds its sandbox.
     pub fn is_open(self) -> bool {
         match self {
             Self::Active | Self::Detached | Self::Suspended => true,
@@ -93,7 +92,7 @@ impl SessionState {
     }
 }
 
-/// What is asked of a session.
+/// A request to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SessionRequest {
     /// The client goes away and may come back.
@@ -236,6 +235,32 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self { active_s: 300, detached_s: 3600, suspended_s: 86_400 }
     }
+}
+
+/// The limits of a session's runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunLimits {
+    pub runs: u32,
+    /// Longest duration of one run.
+    pub run_s: u64,
+    pub tokens: u64,
+    /// How long the session may last.
+    pub duration_s: u64,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { runs: 10, run_s: 300, tokens: 50_000, duration_s: 900 }
+    }
+}
+
+/// The exact sums over a session's runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTotals {
+    pub runs: u32,
+    pub tokens: u64,
+    pub duration_ms: u64,
 }
 
 /// How far the making of what the session needs has come.

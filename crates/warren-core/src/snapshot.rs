@@ -1,11 +1,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::SandboxId;
-use crate::layers::{Space, Stack};
 use crate::node::NodeId;
 use crate::owner::Owner;
-use crate::sandbox::SandboxKind;
-use crate::spec::SandboxSpec;
+use crate::spec::{SandboxKind, SandboxSpec};
+use crate::stack::{Space, Stack};
 use crate::unique::{SessionId, SnapshotId};
 
 /// A point in the history of a sandbox's files. History is a tree: a fork's first parent belongs to
@@ -16,7 +15,7 @@ pub struct SnapshotRecord {
     pub owner: Owner,
     /// The node that holds its layers. No other node touches it.
     pub node: NodeId,
-    /// Whose state it is. The sandbox may be gone.
+    /// The sandbox that it was taken of, which may be gone.
     pub sandbox: SandboxId,
     pub session: Option<SessionId>,
     pub parent: Option<SnapshotId>,
@@ -39,14 +38,14 @@ pub struct SnapshotRecord {
     pub created_unix_ms: u64,
     pub method: SnapshotMethod,
     pub stack: Stack,
-    /// What its topmost layer holds, once that is counted.
+    /// The room that its topmost layer takes, once it is counted.
     pub space: Option<Space>,
     /// It survives a power cut.
     pub durable: bool,
     /// The machine stopped before it was safely on disk: it is listed, and cannot be used.
     #[serde(default)]
     pub damaged: bool,
-    /// What the sandbox was made of, so that another can be made without it.
+    /// The spec of the sandbox, so that another can be made without it.
     pub spec: SandboxSpec,
     pub kind: SandboxKind,
     pub disk_limit_required: bool,
@@ -67,7 +66,7 @@ pub enum SnapshotReason {
     Tool,
     /// A command ended, or another was about to begin.
     Command,
-    /// What a rollback replaced.
+    /// The state that a rollback replaced.
     Safety,
     /// The files of an earlier snapshot, to which a sandbox was sent back.
     Rollback,
@@ -104,7 +103,7 @@ pub struct History {
     pub stack: Stack,
     /// The snapshot that its state comes from.
     pub head: Option<SnapshotId>,
-    /// What was undone, the next to be redone last. Forgotten at the next change.
+    /// Snapshots that were undone, the next to be redone last. Forgotten at the next change.
     pub redo: Vec<SnapshotId>,
     /// Turns completed.
     pub turn: u32,

@@ -18,7 +18,7 @@ pub struct Traffic {
     pub wake: Option<Wake>,
 }
 
-/// What a sandbox gets that traffic wakes.
+/// The settings of a sandbox that traffic wakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
     /// Its time to live from then on. It gets some minutes at least.

@@ -1,5 +1,5 @@
-/// What time it is. Injected, so that tests jump and nothing depends on a clock that an
-/// administrator can set.
+/// The time. Injected, so that tests can jump and nothing depends on a clock that an administrator
+/// can set.
 pub trait Clock: Send + Sync {
     /// Milliseconds since 1970, for people and for records. It may jump; no deadline is ever
     /// compared with it while the machine that set the deadline is up.

@@ -2,7 +2,8 @@ use super::CatalogError;
 use crate::event::EventRecord;
 use crate::owner::Owner;
 
-/// What happened. Appended in the background, so the last moments before a crash may be missing.
+/// The log of events. Appended in the background, so the last moments before a crash may be
+/// missing.
 pub trait EventLog: Send + Sync {
     /// Adds events, all or none, and gives each its number, which is greater than every one given
     /// before. Says which, in the order of the events. Whoever has read an event never finds one

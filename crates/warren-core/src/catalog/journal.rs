@@ -3,7 +3,7 @@ use crate::id::SandboxId;
 use crate::journal::{JournalEntry, ToolAnswer};
 use crate::owner::Owner;
 
-/// What was done in sandboxes. Forgotten together with the sandbox's record.
+/// The journal of operations in sandboxes. Forgotten together with the sandbox's record.
 pub trait JournalCatalog: Send + Sync {
     /// Adds an entry and gives it the sandbox's next number, which is returned. The sandbox's
     /// record must be there.

@@ -36,7 +36,7 @@ pub trait SandboxCatalog: Send + Sync {
     /// them: sessions, runs, the journal, settings of ports, what they reached. Says how many.
     fn forget_sandboxes(&self, node: &NodeId, ended_before_unix_ms: u64) -> Result<u64, CatalogError>;
 
-    /// What an earlier request with this key made. Keys older than a day are forgotten.
+    /// The result of an earlier request with this key. Keys older than a day are forgotten.
     fn remembered(&self, owner: &Owner, key: &str) -> Result<Option<Idempotency>, CatalogError>;
 
     /// The sandbox that the owner uses when none is named. `None` also once its record is
@@ -48,7 +48,7 @@ pub trait SandboxCatalog: Send + Sync {
     fn set_default_sandbox(&self, owner: &Owner, id: Option<&SandboxId>) -> Result<(), CatalogError>;
 }
 
-/// What one create writes.
+/// The records that one create writes.
 #[derive(Debug, Clone)]
 pub struct NewRecords {
     pub sandbox: SandboxRecord,

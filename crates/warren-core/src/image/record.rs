@@ -201,7 +201,7 @@ impl ImageRecord {
         self.builds.iter().max_by_key(|(id, build)| (build.created_unix_ms, (*id).clone()))
     }
 
-    /// Whether a build of it has begun and not ended.
+    /// True while one of its builds has begun and not ended.
     pub fn is_building(&self) -> bool {
         self.builds.values().any(|build| matches!(build.outcome, BuildOutcome::Begun { .. }))
     }

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::files::FilesHash;
-use crate::id::shorten;
+use crate::text::shorten;
 
 /// The most bytes of a command, a path or a variable.
 const LONGEST_WORD: usize = 128 << 10;

@@ -6,11 +6,11 @@ use super::rule::{Cidr, NetworkRule};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosedRange {
     pub network: Cidr,
-    /// What lies there.
+    /// A description for people.
     pub what: &'static str,
 }
 
-/// What the operator's configuration opens all the same.
+/// The rules by which the operator's configuration opens closed ranges.
 pub type Exceptions = [NetworkRule];
 
 const fn v4(address: [u8; 4], prefix: u8, what: &'static str) -> ClosedRange {

@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::checked_text;
+
 /// A host as a client, a rule or a question names it. The one place where names are read: whatever
 /// is checked and whatever is dialled went through here, so both are the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,7 +16,7 @@ pub enum Host {
 
 /// A host name in its one form: lower case, no dot at the end, at least one letter in the last
 /// label.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostName(String);
 
@@ -39,11 +41,7 @@ const MOST_BYTES: usize = 253;
 const MOST_LABEL: usize = 63;
 
 impl HostName {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether this name is below another: `a.b.example` is below `b.example` and `example`, and
+    /// True if this name is below another: `a.b.example` is below `b.example` and `example`, and
     /// nothing is below itself.
     pub fn is_below(&self, parent: &Self) -> bool {
         self.0.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'))
@@ -74,6 +72,8 @@ impl FromStr for HostName {
         Ok(Self(name.to_ascii_lowercase()))
     }
 }
+
+checked_text!(HostName);
 
 fn check_label(label: &str) -> Result<(), HostError> {
     if label.len() > MOST_LABEL {
@@ -128,26 +128,6 @@ impl fmt::Display for Host {
             Self::Name(name) => name.fmt(f),
             Self::Address(address) => address.fmt(f),
         }
-    }
-}
-
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for HostName {
-    type Error = HostError;
-
-    fn try_from(text: String) -> Result<Self, HostError> {
-        text.parse()
-    }
-}
-
-impl From<HostName> for String {
-    fn from(name: HostName) -> Self {
-        name.0
     }
 }
 

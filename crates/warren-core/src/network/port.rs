@@ -1,5 +1,4 @@
 use std::collections::HashSet;
-use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -8,7 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::policy::{NetworkPolicy, Protocol};
-use crate::capabilities::Check;
+use crate::check::Check;
+use crate::failure::Failure;
 use crate::id::SandboxId;
 use crate::owner::Owner;
 
@@ -17,7 +17,8 @@ use crate::owner::Owner;
 ///
 /// Methods block. One caller at a time for one id.
 pub trait Networks: fmt::Debug + Send + Sync {
-    /// What is needed of the machine, each with what was found. May be called at any time.
+    /// The needs of the network, each with what was found on the machine. May be called at any
+    /// time.
     fn probe(&self) -> Vec<Check>;
 
     /// Why sandboxes can have no network here; `None` when they can. Mode `none` needs nobody.
@@ -56,10 +57,10 @@ pub trait Networks: fmt::Debug + Send + Sync {
     /// once, at the start.
     fn retain(&self, ids: &HashSet<SandboxId>) -> Result<(), NetworkError>;
 
-    /// What a sandbox has sent and received since it was attached; `None` when it is not.
+    /// Traffic of a sandbox since it was attached; `None` when it is not.
     fn usage(&self, id: &SandboxId) -> Option<NetworkUsage>;
 
-    /// Whom to tell what sandboxes do. Called once, before anything is attached.
+    /// Sets the observer of what sandboxes do. Called once, before anything is attached.
     fn observe(&self, observer: Arc<dyn NetworkObserver>);
 }
 
@@ -85,12 +86,12 @@ pub trait NetworkObserver: Send + Sync {
 pub struct NetworkEntry {
     pub verdict: NetworkVerdict,
     pub protocol: Protocol,
-    /// What the client calls it, as far as it says so.
+    /// The host's name, if the client says one.
     pub host: Option<String>,
     pub address: Option<IpAddr>,
     /// Zero where the protocol has none.
     pub port: u16,
-    /// What decided, in words.
+    /// The rule that decided, in words.
     pub rule: String,
     /// The program that did it, if it is known.
     pub process: Option<String>,
@@ -98,7 +99,6 @@ pub struct NetworkEntry {
     pub count: u32,
 }
 
-/// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkVerdict {
@@ -137,18 +137,10 @@ impl NetworkUsage {
     }
 }
 
-/// Why a link could not be made or changed.
-#[derive(Debug, thiserror::Error)]
-#[error("{action}")]
-pub struct NetworkError {
-    pub kind: NetworkErrorKind,
-    /// What was being done, to which layer or object.
-    pub action: String,
-    #[source]
-    pub source: Option<Box<dyn Error + Send + Sync>>,
-}
+/// A link could not be made or changed.
+pub type NetworkError = Failure<NetworkErrorKind>;
 
-/// What kind of failure it is; callers branch on this and never on the text.
+/// The kind of a [`NetworkError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NetworkErrorKind {
     /// This machine cannot give sandboxes a network.
@@ -161,20 +153,6 @@ pub enum NetworkErrorKind {
     NoSecret,
     /// The host failed.
     Host,
-}
-
-impl NetworkError {
-    pub fn new(kind: NetworkErrorKind, action: impl Into<String>) -> Self {
-        Self { kind, action: action.into(), source: None }
-    }
-
-    pub fn caused(
-        kind: NetworkErrorKind,
-        action: impl Into<String>,
-        source: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> Self {
-        Self { kind, action: action.into(), source: Some(source.into()) }
-    }
 }
 
 /// For a machine that can give no sandbox a network, with the reason.

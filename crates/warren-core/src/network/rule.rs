@@ -18,7 +18,7 @@ pub struct NetworkRule {
     pub ports: Option<Ports>,
 }
 
-/// What a rule speaks of.
+/// The destinations of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
     /// Everything that is not closed to all.
@@ -76,7 +76,8 @@ impl Cidr {
         (prefix <= whole.bits()).then(|| Self { address: whole.first(), prefix })
     }
 
-    /// What is left of it without another: at most as many networks as the two prefixes are apart.
+    /// The rest of the network without another: at most as many networks as the two prefixes are
+    /// apart.
     pub fn without(self, hole: Self) -> Vec<Self> {
         if hole.prefix <= self.prefix && hole.contains(self.address) {
             return Vec::new();
@@ -170,7 +171,7 @@ impl Ports {
 }
 
 impl NetworkRule {
-    /// Whether the rule speaks of this name.
+    /// True if the rule is about this name.
     pub fn names(&self, name: &HostName) -> bool {
         match &self.target {
             Target::Any => true,
@@ -180,7 +181,7 @@ impl NetworkRule {
         }
     }
 
-    /// Whether the rule speaks of this address by itself, whatever name it was reached by.
+    /// True if the rule is about this address, whatever name it was reached by.
     pub fn holds(&self, address: IpAddr) -> bool {
         match &self.target {
             Target::Any => true,
@@ -189,7 +190,7 @@ impl NetworkRule {
         }
     }
 
-    /// Whether all that another rule speaks of is spoken of by this one.
+    /// True if this rule covers everything that another one does.
     pub fn covers(&self, other: &Self) -> bool {
         let ports = match (self.ports, other.ports) {
             (None, _) => true,
@@ -212,7 +213,7 @@ impl NetworkRule {
         self.ports.is_none_or(|ports| ports.contains(port))
     }
 
-    /// Whether it can only be judged by somebody who knows names.
+    /// True if only a proxy that knows names can apply it.
     pub fn is_by_name(&self) -> bool {
         matches!(self.target, Target::Name(_) | Target::Below(_))
     }
