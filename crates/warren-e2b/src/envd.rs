@@ -1,4 +1,4 @@
-//! What a client says to one sandbox.
+//! The protocol that a client speaks with one sandbox.
 //!
 //! A request takes three steps: `route` says what it is for, `door` who may and whether the sandbox
 //! is there, and then the route's own module serves it. Beside health and figures there are

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::json::{self, json_enum, json_oneof};
 use crate::timestamp::Timestamp;
 
-/// What is known of a file or directory.
+/// A file or directory, as clients see it.
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EntryInfo {
     #[prost(string, tag = "1")]
     #[serde(deserialize_with = "json::or_default", skip_serializing_if = "json::is_default")]
     pub name: String,
-    /// What a link leads to, not that it is one.
+    /// Of a link, the type of its target.
     #[prost(enumeration = "FileType", tag = "2")]
     #[serde(rename = "type", with = "file_type_json", skip_serializing_if = "json::is_default")]
     pub r#type: i32,

@@ -1,4 +1,4 @@
-//! What sandboxes use: looked at every few seconds, and told.
+//! Resources that sandboxes use: measured every few seconds, and shown.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub async fn keep_sampling(state: E2b) {
     }
 }
 
-/// What a sandbox uses now.
+/// Measures what a sandbox uses now.
 pub(crate) async fn measure(state: &E2b, record: &SandboxRecord) -> Result<Measured, EngineError> {
     let usage = state.engine_as(BY, &record.owner).sandbox(&record.id).usage().await?;
     let limits = &record.spec.limits;

@@ -27,7 +27,7 @@ const MOST_HTTPS_PORTS: usize = 64;
 
 const MOST_HOST: usize = 255;
 
-/// What is to hold for a new sandbox.
+/// The network of a new sandbox.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) policy: NetworkPolicy,
@@ -36,8 +36,8 @@ pub(crate) struct Plan {
     pub(crate) traffic: Traffic,
 }
 
-/// What a new sandbox is to have. Secrets of its policy are kept already: a sandbox that is not
-/// made after all has them discarded.
+/// Plans the network of a new sandbox. Secrets of its policy are stored already: if the sandbox is
+/// not made after all, they are discarded.
 pub(crate) async fn plan(
     state: &E2b,
     caller: &Caller,
@@ -121,7 +121,7 @@ async fn replace(
     Ok(())
 }
 
-/// What is remembered of an update. What it cannot speak of stays.
+/// The annotation after an update. Fields that an update does not have stay as they are.
 fn remembered(record: &SandboxRecord, update: &NetworkUpdate) -> Traits {
     let mut traits = Traits::of(record);
     let earlier = traits.network.and_then(|shown| serde_json::from_value::<NetworkConfig>(shown).ok());
@@ -162,7 +162,7 @@ fn check_secrets(policy: &NetworkPolicy) -> Result<(), E2bError> {
     Ok(())
 }
 
-/// Who may come, and how.
+/// The rules for traffic from outside.
 fn traffic(network: &NetworkConfig) -> Result<Traffic, E2bError> {
     let mask_host = network.mask_request_host.clone().filter(|host| !host.is_empty());
     if let Some(host) = &mask_host {

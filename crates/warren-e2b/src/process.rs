@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::{self, json_enum, json_oneof};
 
-/// What is to be run.
+/// A program to be run.
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessConfig {
@@ -89,7 +89,7 @@ pub struct StartRequest {
     #[prost(string, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// Whether input can be sent. It can where nothing is said: older clients know no such flag.
+    /// Input can be sent. Absent means yes: older clients do not know the flag.
     #[prost(bool, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<bool>,
@@ -118,7 +118,7 @@ pub struct ProcessSelector {
     pub selector: Option<Selector>,
 }
 
-/// What names a process.
+/// The name of a process.
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
 pub enum Selector {
     #[prost(uint32, tag = "1")]
@@ -156,7 +156,7 @@ pub struct ConnectResponse {
     pub event: Option<ProcessEvent>,
 }
 
-/// What happened to a process.
+/// An event of a process.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ProcessEvent {
     #[prost(oneof = "Event", tags = "1, 2, 3, 4")]
@@ -240,7 +240,7 @@ pub struct EndEvent {
 #[serde(default)]
 pub struct KeepAlive {}
 
-/// What is sent to a process.
+/// Input for a process.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ProcessInput {
     #[prost(oneof = "Input", tags = "1, 2")]

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 const VERSION: &str = "v1_";
 
-/// What a signature allows.
+/// The operation that a signature allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Read,

@@ -6,12 +6,12 @@ use warren_core::SandboxRecord;
 /// Under which name they are in a sandbox's record.
 const ANNOTATION: &str = "e2b";
 
-/// What E2B knows of a sandbox and the engine does not. The default is what a sandbox has that was
-/// made in another way: its owner may use it by E2B too.
+/// Facts about a sandbox that only E2B knows, kept as an annotation. The default serves sandboxes
+/// that were made in another way: their owner may use them by E2B too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traits {
-    /// What its client called the template.
+    /// The template's name, as the client wrote it.
     pub template: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
@@ -24,14 +24,13 @@ pub struct Traits {
 }
 
 impl Traits {
-    /// Those of a sandbox.
     pub fn of(record: &SandboxRecord) -> Self {
         let written = record.annotations.get(ANNOTATION);
         // Of what cannot be read nothing is open.
         written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// Whether the sandbox was made through E2B, and so is known by its rules.
+    /// True if the sandbox was made through E2B, and so follows its rules.
     pub fn are_written(record: &SandboxRecord) -> bool {
         record.annotations.contains_key(ANNOTATION)
     }

@@ -23,7 +23,7 @@ pub(crate) async fn wake(state: &E2b, record: &SandboxRecord, shown: bool) -> Re
     woken.map_err(|asleep| told(&record.id, status_at_port(asleep.code()), asleep.sentence()))
 }
 
-/// What a visitor is told where there is nobody to answer, in the words that E2B's clients know.
+/// The answer where nobody can answer for the sandbox, in the words that E2B's clients know.
 pub(crate) fn told(sandbox: &SandboxId, status: StatusCode, message: &str) -> Response {
     let body = json!({"sandboxId": sandbox, "message": message, "code": status.as_u16()});
     let mut response = (status, Json(body)).into_response();

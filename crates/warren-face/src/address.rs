@@ -23,7 +23,7 @@ impl Address {
         format!("{port}-{sandbox}.{}", self.domain)
     }
 
-    /// What follows the first label in the hosts of all ports, with the port at which they are
+    /// The part of all ports' hosts after the first label, with the TCP port at which they are
     /// reached.
     pub fn domain(&self) -> String {
         self.port.map_or_else(|| self.domain.clone(), |port| format!("{}:{port}", self.domain))

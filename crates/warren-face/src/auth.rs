@@ -1,4 +1,4 @@
-//! Who asks, and what they may.
+//! Keys, callers and their rights.
 //!
 //! A key is 160 random bits. The catalog keeps its SHA-256 alone, and this process an index of all
 //! of them, so a wrong key costs the same as a right one and never reaches the database. Whoever

@@ -42,7 +42,7 @@ const INTERPRETER: &str = "code-interpreter";
 /// Where Debian keeps what the service needs beside Python.
 const KERNEL: &str = "/usr/lib/python3/dist-packages/ipykernel";
 
-/// Whether sandboxes of the machine's own `/usr` can run code.
+/// True if sandboxes of the machine's own `/usr` can run code.
 pub fn host_can() -> bool {
     Path::new(KERNEL).exists()
 }

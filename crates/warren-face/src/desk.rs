@@ -15,11 +15,11 @@ use crate::link_keys::LinkKeys;
 use crate::settings::Settings;
 use crate::turns::Turns;
 
-/// What every face works with. A clone is the same desk.
+/// The part of the server that every face works with. A clone is the same desk.
 #[derive(Clone)]
 pub struct Desk(Arc<Inside>);
 
-/// What a desk is made of.
+/// The parts of a desk.
 pub struct DeskParts {
     /// Acts for whom [`Engine::as_`] is told.
     pub engine: Engine,
@@ -30,10 +30,10 @@ pub struct DeskParts {
     /// For what they say of the machine; everything else goes through the engine.
     pub networks: Arc<dyn Networks>,
     pub keyring: Keyring,
-    /// What links and tokens are signed with.
+    /// The keys that sign links and tokens.
     pub link_keys: LinkKeys,
     pub config: Settings,
-    /// What the engine goes by.
+    /// The engine's own settings.
     pub settings: warren_engine::Settings,
     /// Cancelled when the server begins to shut down: streams end then, short requests are
     /// finished.
@@ -49,7 +49,7 @@ pub struct Inside {
     parts: DeskParts,
     pub(crate) attempts: Attempts,
     pub(crate) fairness: Fairness,
-    /// Who starts the code service where.
+    /// One start of the code service at a time for each sandbox.
     pub(crate) code_starts: Turns<SandboxId>,
     /// The port on which TLS is spoken, if there is one.
     pub tls_port: OnceLock<u16>,

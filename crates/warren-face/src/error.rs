@@ -85,7 +85,7 @@ impl ApiError {
         self
     }
 
-    /// What belongs to this kind of problem.
+    /// Adds a value that belongs to this kind of problem.
     pub fn detail(mut self, name: &str, value: &impl Serialize) -> Self {
         if let Ok(value) = serde_json::to_value(value) {
             self.facts.details.insert(name.to_owned(), value);

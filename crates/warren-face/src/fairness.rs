@@ -17,7 +17,7 @@ use warren_core::Owner;
 const LOOK: Duration = Duration::from_millis(10);
 /// Later than this, on average, is behind. A timer alone is late by one or two milliseconds.
 const LATE: Duration = Duration::from_millis(3);
-/// Whoever asked within this time is at work.
+/// Owners who asked within this time are at work.
 const AT_WORK: Duration = Duration::from_secs(1);
 /// However far behind the server is, each owner may ask so often in a second.
 const LEAST_PACE: f64 = 50.0;

@@ -23,7 +23,7 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// What gives a page of elsewhere away.
+/// The part of a request that shows that it comes from a page of another site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Foreign {
     Host,
@@ -57,7 +57,7 @@ fn check(domain: &HostName, request: &Request) -> Result<(), Foreign> {
     Ok(())
 }
 
-/// Whether the host is this machine under a name that nobody else can give it.
+/// True if the host is this machine, under a name that nobody else can give it.
 pub fn is_own(domain: &HostName, authority: &str) -> bool {
     let (host, _) = split(authority);
     if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
@@ -79,7 +79,7 @@ pub fn origins(headers: &HeaderMap) -> impl Iterator<Item = Option<&str>> {
     })
 }
 
-/// Whether the browser says that another site's page wants this.
+/// True if the browser says that another site's page makes the request.
 pub fn is_of_elsewhere(headers: &HeaderMap) -> bool {
     headers.get_all(SITE).iter().any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"))
 }

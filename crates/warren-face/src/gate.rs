@@ -43,7 +43,7 @@ pub async fn optional(State(desk): State<Desk>, request: Request, next: Next) ->
     }
 }
 
-/// Who asks; `None` if no key was shown. For interfaces with errors of their own shape.
+/// Finds the caller; `None` if no key was shown. For interfaces with errors of their own shape.
 pub fn identify(desk: &Desk, headers: &HeaderMap, peer: Option<Peer>) -> Result<Option<Caller>, ApiError> {
     let shown = credentials::shown(headers).map_err(|_| refuse(desk, peer))?;
     let caller = match shown {

@@ -1,4 +1,4 @@
-//! What every HTTP face of Warren shares.
+//! The parts that every HTTP face of Warren shares.
 //!
 //! A face is one protocol over HTTP: `/v1`, E2B's, the chat service's. It translates requests into
 //! calls of the [`warren_engine::Engine`], and answers back. All else is here: [`auth`] knows the
@@ -6,8 +6,8 @@
 //! [`error`] says what went wrong in one vocabulary, and [`route`] is the form in which every face
 //! writes its table of routes, so that one test can try all of them.
 //!
-//! What a face needs of the server around it is one value, the [`Desk`]. The state of a face has
-//! one, and says so by `axum`'s `FromRef`.
+//! A face needs one value of the server around it, the [`Desk`]. The face's state holds one, and
+//! gives it by `axum`'s `FromRef`.
 
 pub mod address;
 pub mod arrival;

@@ -12,7 +12,7 @@ pub fn parse_port(text: &str) -> Option<u16> {
     (port.to_string() == text).then_some(port)
 }
 
-/// Whether nobody listens on the port, as the engine says it.
+/// True if the engine's error says that nobody listens on the port.
 pub fn is_closed(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound)
 }

@@ -13,7 +13,7 @@ pub struct Settings {
 /// Settings of who is let in.
 #[derive(Debug, Clone, Copy)]
 pub struct AuthSettings {
-    /// Whether a key is asked for at all.
+    /// Requests need a key.
     pub enabled: bool,
     /// Failed attempts from one address within the window, before it is told to wait.
     pub max_failures: u64,
@@ -37,6 +37,6 @@ pub struct HttpSettings {
 #[derive(Debug, Clone)]
 pub struct PortSettings {
     pub domain: HostName,
-    /// Whether something in front of the server speaks TLS for it.
+    /// A proxy in front of the server speaks TLS for it.
     pub behind_tls: bool,
 }

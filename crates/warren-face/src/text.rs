@@ -19,7 +19,7 @@ impl TextDecoder {
         self.held.len()
     }
 
-    /// What is left when nothing more comes.
+    /// The rest, when nothing more comes.
     pub fn finish(&mut self) -> String {
         lossy(std::mem::take(&mut self.held))
     }

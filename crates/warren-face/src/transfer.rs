@@ -22,7 +22,7 @@ use warren_engine::EngineError;
 use crate::body::broken_body;
 use crate::error::{ApiError, Code};
 
-/// What a piece of an export's body has.
+/// The size of one piece of an export's body.
 const PIECE: usize = 64 << 10;
 
 /// After so many bytes of an import the disk is looked at again.
@@ -31,7 +31,7 @@ const LOOK_EVERY: u64 = 16 << 20;
 /// Pieces that wait for the client.
 const WAITING: usize = 4;
 
-/// Whoever takes nothing of an answer for this long, where others wait for the place, loses it.
+/// A reader who takes nothing of an answer for this long loses its place, if others wait for it.
 const PACE: Duration = Duration::from_secs(10);
 
 /// A body for those who read on a thread of their own, at the pace at which it comes.
@@ -84,8 +84,8 @@ fn take(rest: &Mutex<Vec<u8>>) -> Vec<u8> {
 
 /// Where an export writes to. It waits for the client, and fails once that is gone.
 struct Outgoing {
-    /// What is not a piece yet. The last of it is fetched by whoever knows that the export is
-    /// complete.
+    /// Bytes that are not a whole piece yet. The last of them are fetched by the reader, once the
+    /// export is complete.
     rest: Arc<Mutex<Vec<u8>>>,
     pieces: mpsc::Sender<Bytes>,
     pace: Pace,
@@ -120,7 +120,7 @@ impl Write for Outgoing {
     }
 }
 
-/// What an import reads from. It is cut where a body may not be longer, and where the disk has no
+/// The source of an import. It is cut at the length that a body may have, and where the disk has no
 /// more room.
 pub struct Incoming<R, C> {
     source: R,

@@ -1,6 +1,6 @@
-//! What sandboxes are made of on this machine, made from the settings: backends, catalog,
-//! templates, layers and network, on a data directory. The server, commands that need none, the
-//! benchmark and the example get them from here and from nowhere else.
+//! Assembly: makes backends, catalog, templates, layers and network from the settings, on a data
+//! directory. The server, commands that need none, the benchmark and the example get them from here
+//! and from nowhere else.
 
 mod error;
 mod network;

@@ -60,7 +60,7 @@ pub(crate) trait Answers: Clone + Send + Sync + 'static {
     fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
 }
 
-/// What serves connections.
+/// Accepts and serves connections.
 pub(crate) struct Listener<F> {
     pub(crate) front: F,
     pub(crate) http: Http,
@@ -106,7 +106,7 @@ impl<F: Answers> Listener<F> {
     }
 }
 
-/// What all connections share.
+/// The parts that all connections share.
 struct Shared<F> {
     builder: Builder<TokioExecutor>,
     front: F,
@@ -149,7 +149,7 @@ struct Accepted {
 }
 
 impl Sockets {
-    /// Whoever comes. Nobody is left waiting in the kernel's queue, where all look the same.
+    /// Accepts everybody. Nobody is left waiting in the kernel's queue, where all look the same.
     async fn accept(&self) -> Option<Accepted> {
         let (accepted, tls, door) = tokio::select! {
             accepted = self.main.accept() => (accepted, None, Door::Main),

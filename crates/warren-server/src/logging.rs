@@ -8,7 +8,7 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::config::{Log, LogFormat};
 
-/// What writes the log, as the settings say.
+/// The writer of the log, as the settings say.
 pub fn subscriber<W>(log: &Log, writer: W) -> impl tracing::Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,

@@ -21,7 +21,7 @@ use text::Text;
 use times::Times;
 use travel::Travel;
 
-/// What is counted by the server itself. The rest is asked of the engine and the machine when
+/// Figures that the server itself counts. The rest is asked of the engine and the machine when
 /// somebody looks.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {

@@ -59,7 +59,7 @@ struct Translator {
     stderr: Half,
 }
 
-/// What is known of one of the two streams.
+/// The state of one of the two streams.
 #[derive(Debug)]
 struct Half {
     name: &'static str,

@@ -47,7 +47,7 @@ pub(crate) const LINK_PARAMETER: &str = "warren-link";
 /// The name that visitors of a port go by.
 const VISITOR: &str = "port visitor";
 
-/// What passes requests on. A clone is the same.
+/// Passes requests on. A clone is the same.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     state: AppState,

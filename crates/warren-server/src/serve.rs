@@ -54,13 +54,13 @@ pub struct ServeOptions {
     pub reset_key: bool,
     /// Stops all sandboxes at the end. Their files stay.
     pub stop_sandboxes: bool,
-    /// Whom to tell, in the way of systemd, that the service is ready.
+    /// The socket of systemd that is told when the service is ready.
     pub notify_socket: Option<OsString>,
     /// Where the process kills itself, in tests of what a crash leaves behind.
     pub crash_at: Option<CrashAt>,
 }
 
-/// What there is to say once requests are answered.
+/// The messages for people once requests are answered.
 #[derive(Debug, Clone)]
 pub struct Announcement {
     pub url: String,
@@ -73,7 +73,7 @@ pub struct Announcement {
     pub no_network: Option<String>,
 }
 
-/// What there is to say of the local administrator's key.
+/// The message about the local administrator's key.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AnnouncedKey {
     /// It was made just now: the one time to show it.

@@ -20,7 +20,7 @@ use crate::openapi;
 use crate::port_book::PortBook;
 use crate::state::{AppState, Shared};
 
-/// What the service stands on.
+/// The parts that the service needs.
 pub struct ServerParts {
     pub engine: Engine,
     /// The one that the engine has.
@@ -29,7 +29,7 @@ pub struct ServerParts {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub config: Config,
-    /// What links to ports are signed with. The same ones after a restart, or all links are void.
+    /// The keys that sign links to ports. The same ones after a restart, or all links are void.
     pub link_keys: LinkKeys,
     /// The one that the engine has.
     pub networks: Arc<dyn Networks>,

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::port_book::PortBook;
 
-/// What every handler can reach. A clone is the same state.
+/// The state that every handler can reach. A clone is the same state.
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<Shared>);
 

@@ -29,7 +29,7 @@ use self::authority::Authority;
 use self::files::Files;
 use crate::config::Config;
 
-/// What speaks TLS. A clone is the same.
+/// Speaks TLS. A clone is the same.
 #[derive(Clone)]
 pub struct Tls(TlsAcceptor);
 
@@ -69,7 +69,7 @@ pub enum TlsError {
 pub struct TlsFiles {
     /// To be trusted.
     pub authority: PathBuf,
-    /// Whether it had been there before.
+    /// It had been there before.
     pub kept: bool,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn listed(record: &SandboxRecord, shown: Shown) -> rest::ListedSandbo
     }
 }
 
-/// Whoever may only read is not told what opens the sandbox.
+/// A caller who may only read is not told the tokens.
 pub(super) fn detail(
     state: &E2b,
     caller: &Caller,
@@ -81,7 +81,7 @@ fn end_unix_ms(record: &SandboxRecord, shown: Shown) -> u64 {
     since.unwrap_or(record.deadline.unix_ms)
 }
 
-/// Whether a sandbox was made of what a client calls so.
+/// True if a sandbox was made of the template that a client names.
 pub(super) fn is_made_of(record: &SandboxRecord, name: &str) -> bool {
     let traits = Traits::of(record);
     traits.template_of(record) == name || traits.alias.as_deref() == Some(name)

@@ -102,7 +102,7 @@ pub(crate) async fn end(state: &E2b, caller: &Caller, id: &SandboxId) -> Result<
     Ok(())
 }
 
-/// What a new sandbox is put together from.
+/// The parts that a new sandbox is made from.
 struct Parts<'a> {
     end: End,
     timeout_s: u64,
@@ -159,7 +159,7 @@ fn acquire(state: &E2b, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'
     Acquire { fresh: true, timeouts: Some(timeouts), ..Acquire::new(caller.name.clone(), sandbox) }
 }
 
-/// What becomes of a sandbox when its time is over.
+/// The fate of a sandbox when its time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Kill,
@@ -194,7 +194,7 @@ impl End {
     }
 }
 
-/// What can be judged without asking anybody.
+/// Checks that need no look-up.
 fn check(body: &rest::NewSandbox) -> Result<(), E2bError> {
     if let Some(metadata) = &body.metadata {
         check_labels(metadata).map_err(|reason| E2bError::bad_request(format!("metadata: {reason}")))?;

@@ -165,7 +165,7 @@ pub(crate) async fn pause(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Whether somebody inside answers.
+/// Checks that the agent inside answers.
 async fn check_guest(state: &E2b, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
     let processes = state.engine.as_(caller).sandbox(id).processes();
     let asked = tokio::time::timeout(GUEST_PATIENCE, processes.list()).await;
@@ -176,7 +176,7 @@ async fn check_guest(state: &E2b, caller: &Caller, id: &SandboxId) -> Result<(),
     Err(E2bError::conflict(message).slug("sandbox_snapshot_guest_agent_unresponsive"))
 }
 
-/// What is paused has no time that could be set.
+/// The record of a running sandbox. A paused one has no time that could be set.
 async fn running(state: &E2b, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
     let record = find(state, caller, id).await?;
     if shown_as(&record) == Some(Shown::Running) { Ok(()) } else { Err(E2bError::no_sandbox(id)) }

@@ -1,4 +1,4 @@
-//! Who may, and whether there is a sandbox to speak with.
+//! Admission: checks the token, and that there is a sandbox to speak with.
 
 use std::sync::Arc;
 
@@ -42,8 +42,7 @@ pub(super) async fn admit(
     Ok(Visitor::new(state, record, user))
 }
 
-/// What the request showed: the sandbox's token, or where that will do a signature that only who
-/// has the token can make.
+/// Checks the sandbox's token, or where one is enough, a signature made with it.
 fn check(state: &Envd, sandbox: &SandboxId, call: &Call, head: &Parts) -> Result<(), Refusal> {
     let mut shown = head.headers.get_all(TOKEN_HEADER).iter();
     match (shown.next(), shown.next()) {

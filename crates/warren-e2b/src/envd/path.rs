@@ -73,7 +73,7 @@ pub(crate) fn name_of(path: &str) -> &str {
     path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/")
 }
 
-/// What a clean path lies in.
+/// The directory that holds a clean path.
 pub(crate) fn parent_of(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some(("", _)) => "/",

@@ -101,7 +101,7 @@ async fn signal(visitor: &Visitor, ask: SendSignalRequest) -> Result<SendSignalR
     Ok(SendSignalResponse {})
 }
 
-/// Whom a request is about.
+/// The process that a request is about.
 fn selected(selector: Option<ProcessSelector>) -> Result<guest::ProcessSelector, RpcError> {
     match selector.and_then(|selector| selector.selector) {
         Some(Selector::Pid(pid)) => Ok(guest::ProcessSelector::Pid(pid)),
@@ -110,7 +110,7 @@ fn selected(selector: Option<ProcessSelector>) -> Result<guest::ProcessSelector,
     }
 }
 
-/// What is known of the one who is meant.
+/// The agent's record of that process.
 async fn find(visitor: &Visitor, process: &guest::ProcessSelector) -> Result<Process, RpcError> {
     let found = visitor.sandbox.processes().get(process.clone()).await;
     found.map_err(|error| about(process, error))

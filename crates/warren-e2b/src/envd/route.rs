@@ -9,7 +9,7 @@ use super::path::clean;
 use super::refusal::Refusal;
 use super::{filesystem, process};
 
-/// What a request is for.
+/// The call that a request makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Call {
     Health,
@@ -30,7 +30,7 @@ type Row = Route<Call>;
 pub(super) const FILESYSTEM: &str = "/filesystem.Filesystem/";
 const PROCESS: &str = "/process.Process/";
 
-/// What only the machinery around a sandbox may ask elsewhere. Here nobody may.
+/// Calls that elsewhere only the machinery around a sandbox may make. Here nobody may.
 const INTERNAL: [&str; 7] =
     ["/init", "/freeze", "/unfreeze", "/fsfreeze", "/fsthaw", "/collapse", "/upgrade"];
 
@@ -162,7 +162,7 @@ impl Call {
         Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message))
     }
 
-    /// Whether a signature in the query opens it as the token does.
+    /// True if a signature in the query opens it as the token does.
     pub(super) fn may_be_signed(&self) -> bool {
         matches!(self, Self::Download | Self::Upload)
     }

@@ -45,7 +45,7 @@ const VERSION: HeaderName = HeaderName::from_static("connect-protocol-version");
 const STREAM_ENCODING: HeaderName = HeaderName::from_static("connect-content-encoding");
 const PULSE: HeaderName = HeaderName::from_static("keepalive-ping-interval");
 
-/// What a stream says when it has nothing to say.
+/// The message that keeps an idle stream open.
 pub(crate) trait Idle {
     fn idle() -> Self;
 }
@@ -70,7 +70,7 @@ impl Idle for filesystem::WatchDirResponse {
     }
 }
 
-/// What the head of a request says of the call.
+/// The terms of a call, from the request's head.
 struct Terms {
     codec: Codec,
     timeout: Option<Duration>,

@@ -14,7 +14,7 @@ use crate::envd::Envd;
 use crate::signature::{Operation, sign};
 use crate::tokens;
 
-/// What a query says of its signature.
+/// The signature in a query.
 struct Signed {
     path: String,
     operation: Operation,
@@ -42,7 +42,7 @@ impl Signed {
         Ok(Some(Self { path: text("path"), operation, user: text("username"), signature, expires_unix_s }))
     }
 
-    /// Whether the sandbox's token made it. Takes as long for a wrong one as for a right one.
+    /// True if the sandbox's token made it. Takes as long for a wrong one as for a right one.
     fn is_by(&self, state: &Envd, sandbox: &SandboxId) -> bool {
         tokens::access_tokens(&state.link_keys, sandbox).iter().any(|token| {
             let right = sign(&self.path, self.operation, &self.user, token, self.expires_unix_s);

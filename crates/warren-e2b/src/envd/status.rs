@@ -10,7 +10,7 @@ use crate::traits::Traits;
 
 const MIB: u64 = 1 << 20;
 
-/// Whoever gets here has found the sandbox running.
+/// Answers that the sandbox runs: no other request gets here.
 pub(super) fn health() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }

@@ -10,7 +10,7 @@ use warren_engine::NetworkSettings;
 use crate::error::E2bError;
 use crate::rest::{NetworkConfig, NetworkUpdate};
 
-/// What a client says of where its sandbox may go.
+/// The client's wishes for where its sandbox may go.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish<'a> {
     pub(super) allow: &'a [String],
@@ -18,11 +18,11 @@ pub(super) struct Wish<'a> {
     pub(super) internet: Option<bool>,
 }
 
-/// What is known of the machine and of the sandbox.
+/// Facts about the machine and the sandbox.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ground<'a> {
     pub(super) settings: &'a NetworkSettings,
-    /// Whether the sandbox has a link to the world, or can have one.
+    /// The sandbox has a link to the world, or can have one.
     pub(super) linked: bool,
 }
 

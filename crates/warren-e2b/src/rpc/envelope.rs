@@ -11,7 +11,7 @@ const END_OF_STREAM: u8 = 0x02;
 /// One message of a stream, as it travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Whether it says how the stream ended instead of carrying a message.
+    /// It says how the stream ended instead of carrying a message.
     pub end: bool,
     pub payload: Bytes,
 }

@@ -27,7 +27,7 @@ const PURPOSE: &str = "e2b build context";
 /// How long an address is good.
 const LIFE_MS: u64 = 2 * 3_600_000;
 
-/// What an address is for.
+/// The subject of a signed address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Ticket<'a> {
     owner: &'a str,
@@ -108,7 +108,7 @@ pub(super) async fn receive(
     }
 }
 
-/// Whose address it is, if it is one.
+/// The owner whom an address was made for, if it is valid.
 fn admitted(state: &E2b, template: &str, hash: &str, params: &Params) -> Result<Owner, E2bError> {
     let text = |name: &str| params.text(name).unwrap_or_default();
     let until_unix_ms = text("until").parse().unwrap_or(0);

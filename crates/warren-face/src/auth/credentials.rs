@@ -5,7 +5,7 @@ use super::Secret;
 
 const KEY_HEADER: &str = "x-api-key";
 
-/// What was shown is no usable key.
+/// The headers show no usable key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadCredentials;
 

@@ -43,7 +43,7 @@ impl StreamGuard {
     }
 }
 
-/// What a body may still say once its reader's key is revoked.
+/// The time that a body may go on once its reader's key is revoked.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A body that breaks off when its reader's key is revoked. That a server shuts down is no reason:

@@ -31,7 +31,7 @@ pub struct Secret(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAKey;
 
-/// What a new key is to be.
+/// The wishes for a new key.
 #[derive(Debug, Clone)]
 pub struct NewKey {
     pub owner: Owner,
@@ -80,7 +80,7 @@ impl Keyring {
         known.values().map(|known| &known.record.owner).collect::<HashSet<_>>().len()
     }
 
-    /// Whose key it is, if it is anybody's.
+    /// The caller that a key belongs to, if the key is valid.
     pub fn find(&self, secret: &Secret) -> Option<Caller> {
         let hash = secret.hash();
         let known = self.known.read();

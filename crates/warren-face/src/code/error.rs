@@ -11,7 +11,7 @@ pub enum CodeError {
     #[error("start the code service in sandbox {sandbox}: {said}")]
     Start {
         sandbox: SandboxId,
-        /// What it wrote before it ended.
+        /// The text that it wrote before it ended.
         said: String,
     },
     #[error("the code service of sandbox {sandbox} did not answer in time")]
@@ -22,7 +22,7 @@ pub enum CodeError {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
-    /// What the service refuses, in its words.
+    /// A refusal of the service, in its words.
     #[error("{said}")]
     Refused { status: u16, said: String },
 }

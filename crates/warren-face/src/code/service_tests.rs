@@ -31,7 +31,7 @@ impl Drop for Running {
     }
 }
 
-/// Whether there is all that the tests need. Where tests must not be left out, it is insisted on.
+/// True if everything that the tests need is there. Where tests must not be left out, it has to be.
 fn can_run() -> bool {
     let needed = "import ipykernel, jupyter_client, matplotlib, pandas";
     let python = Command::new(PYTHON).args(["-c", needed]).stderr(Stdio::null()).status();

@@ -87,7 +87,7 @@ pub fn says_json(headers: &HeaderMap) -> bool {
     json && parts.all(utf8)
 }
 
-/// What is no JSON is a bad request; what is JSON of another shape is a bad value.
+/// Reads a body. One that is no JSON is a bad request; JSON of another shape is a bad value.
 fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, ApiError> {
     let no_json =
         |why: &str| ApiError::new(Code::InvalidRequest, format!("the body is not JSON: {}", shorten(why)));

@@ -82,7 +82,7 @@ impl Drop for Forwarder {
     }
 }
 
-/// What an address stands for.
+/// The service that an address stands for.
 #[derive(Clone)]
 struct Target {
     sandbox: Sandbox,

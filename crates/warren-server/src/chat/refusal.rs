@@ -23,7 +23,7 @@ pub(super) enum Refusal {
     Named(ErrorCode),
     StartFailed(String),
     Invalid(Vec<Wrong>),
-    /// Whatever every interface refuses alike; reworded on its way out.
+    /// An error that every interface refuses alike; reworded on its way out.
     Usual(Box<ApiError>),
 }
 

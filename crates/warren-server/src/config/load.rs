@@ -21,7 +21,7 @@ pub struct Sources {
     /// A file that must exist. Without one, `/etc/warren/warren.yaml` and `<data>/warren.yaml` are
     /// tried in this order.
     pub file: Option<PathBuf>,
-    /// Whether the usual places are tried when no file is named.
+    /// The usual places are tried when no file is named.
     pub usual_files: bool,
     pub environment: Vec<(String, String)>,
     /// Settings that have flags of their own: the flag, the setting and its value.

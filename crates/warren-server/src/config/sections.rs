@@ -17,7 +17,7 @@ use super::error::ConfigError;
 use super::network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
 use super::value::{LogFormat, LogLevel, Setting};
 
-/// What is known of a setting without knowing its value.
+/// A setting without its value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
     /// `section.name`.
@@ -25,7 +25,7 @@ pub(super) struct Key {
     pub(super) kind: &'static str,
     /// As people write it.
     pub(super) default: &'static str,
-    /// What it is for, one line each.
+    /// Its purpose, line by line.
     purpose: &'static [&'static str],
     /// Its value is never shown.
     pub(super) secret: bool,
@@ -101,7 +101,7 @@ sections! {
         /// How long requests may take to end when the server is told to.
         shutdown_grace: Duration = "10s";
     }
-    /// What isolates sandboxes.
+    /// Backends that isolate sandboxes.
     backends: Backends {
         /// Which backends are on, in the order in which they are tried for a sandbox that names
         /// none. `native` is the kernel's own namespaces, and needs no other program.
@@ -109,7 +109,7 @@ sections! {
     }
     /// API keys.
     auth: Auth {
-        /// Whether a key is asked for. Without keys the server listens on loopback addresses only.
+        /// Requests need a key. Without keys the server listens on loopback addresses only.
         enabled: bool = "true";
         /// Failed attempts from one address within the window before it is told to wait. Right keys
         /// always pass.
@@ -149,7 +149,7 @@ sections! {
         /// Requests at once on one HTTP/2 connection.
         max_streams: u32 = "128";
     }
-    /// What sandboxes may use.
+    /// Limits of sandboxes.
     limits: LimitSettings {
         /// Sandboxes alive at once, all owners together.
         max_sandboxes: u32 = "100";
@@ -265,16 +265,16 @@ sections! {
     /// Where sandboxes' packets may go. What every sandbox is kept from is in [the
     /// guide](guide/network.md).
     network: NetworkSection {
-        /// Whether sandboxes can have a network at all. Without, nothing of this machine's own
-        /// network is touched.
+        /// Sandboxes can have a network at all. Without, nothing of this machine's own network is
+        /// touched.
         enabled: bool = "true";
-        /// What a sandbox may reach that does not say: `auto` (`public` where this machine can give
+        /// The policy of a sandbox that asks for none: `auto` (`public` where this machine can give
         /// sandboxes a network, else `none`), `none`, `public`, `allow`, `ask` or `learn`, or a
         /// whole policy such as `{mode: allow, allow: [pypi.org, '*.pythonhosted.org']}`.
         default: DefaultNetwork = "auto";
-        /// What of this machine's surroundings sandboxes may reach although it is closed to them:
-        /// addresses and networks, best with a port, such as `10.1.2.3:5432`. Every sandbox whose
-        /// policy is otherwise open to it can go there.
+        /// The parts of this machine's networks that sandboxes may reach although they are closed
+        /// to them: addresses and networks, best with a port, such as `10.1.2.3:5432`. Every
+        /// sandbox whose policy is otherwise open to it can go there.
         exceptions: Vec<NetworkRule> = "[]";
         /// The range that sandboxes' addresses are taken from; it must not be used on this machine
         /// otherwise.
@@ -316,7 +316,7 @@ sections! {
         /// These and all below them. Nothing else can be mounted.
         allow: Vec<PathBuf> = "[]";
     }
-    /// What recorded runs of a session may use.
+    /// Limits of a session's recorded runs.
     runs: RunSettings {
         /// Runs of one session.
         runs: u32 = "10";
@@ -374,7 +374,7 @@ sections! {
     log: Log {
         /// Lines for people, or one JSON object each.
         format: LogFormat = "text";
-        /// What is too unimportant to be written.
+        /// Lines of lesser importance are not written.
         level: LogLevel = "info";
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn code_message(event: Event, count: &mut Option<u64>) -> Message {
     }
 }
 
-/// What became of a cell, as far as it is known and there is room for it.
+/// The result of a cell, as far as it is known and there is room for it.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     result: api::CodeResult,

@@ -13,7 +13,7 @@ use super::network::network_policy;
 
 const LONGEST_BACKEND: usize = 63;
 
-/// What a body asks for, with what belongs to its session.
+/// The parts of a body: the sandbox that it asks for, and its session.
 #[derive(Debug)]
 pub(crate) struct NewParts {
     pub(crate) sandbox: NewSandbox,

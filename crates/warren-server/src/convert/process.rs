@@ -255,7 +255,7 @@ fn exec_input(text: Option<String>, base64: Option<String>) -> Result<Bytes, Api
     }
 }
 
-/// What was kept of a stream. As text, a line stands where something was left out, and no character
+/// The kept part of a stream. As text, a line stands where something was left out, and no character
 /// is cut there.
 fn shown(output: Output, encoding: Encoding) -> String {
     if encoding == Encoding::Base64 {

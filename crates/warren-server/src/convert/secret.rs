@@ -7,8 +7,8 @@ use super::rfc3339;
 const USUAL_HEADER: &str = "Authorization";
 const USUAL_TEMPLATE: &str = "Bearer {}";
 
-/// What was asked for, with the usual header where it does not say. The engine says what is wrong
-/// with the rest, and sets the times.
+/// The secret that a body asks for, with the usual header where it names none. The engine checks
+/// the rest, and sets the times.
 pub(crate) fn new_secret(name: SecretName, body: api::PutSecret) -> Result<Secret, ApiError> {
     let api::PutSecret { value, hosts, header, template, placeholder } = body;
     let rule = |(index, text): (usize, &String)| {

@@ -105,7 +105,7 @@ pub(crate) fn attach(body: api::AttachSession, settings: &Settings) -> Result<At
 
 struct NotHere(&'static str);
 
-/// What a body for a new sandbox may hold, but an attach has no use for.
+/// A field that a body for a new sandbox may hold, but an attach has no use for.
 fn misplaced(parts: &super::NewParts) -> Option<NotHere> {
     let client = parts.client.as_ref().map(|_| NotHere("create.client"));
     client.or_else(|| parts.backend.as_ref().map(|_| NotHere("create.backend")))

@@ -89,7 +89,7 @@ fn way_back(back: WayBack) -> api::WayBack {
     }
 }
 
-/// What a merge comes to. One that was to be done and was not is a refusal.
+/// The result of a merge. One that was to be applied and was not is a refusal.
 pub(crate) fn promoted(done: &Promoted, apply: bool) -> Result<api::Promoted, ApiError> {
     let merge = &done.merge;
     if apply && done.applied.is_none() && !merge.conflicts.is_empty() {

@@ -87,7 +87,7 @@ fn service<'a>(state: &'a AppState, caller: &Caller, id: &SandboxId) -> Service<
     Service { desk: state, sandbox: state.engine.as_(caller).sandbox(id) }
 }
 
-/// What the cell does, then how it ended.
+/// The cell's output, then how it ended.
 fn messages(lines: Lines) -> impl Stream<Item = Message> + Send + 'static {
     stream::unfold(Some((lines, None)), |open| async {
         let (mut lines, mut count) = open?;

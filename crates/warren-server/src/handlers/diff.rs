@@ -47,7 +47,7 @@ struct Tale(Arc<Mutex<Telling>>);
 
 struct Telling {
     out: Box<dyn Write + Send>,
-    /// What stands before the next change.
+    /// The text before the next change.
     before: &'static str,
 }
 

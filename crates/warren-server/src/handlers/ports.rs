@@ -22,7 +22,7 @@ const LONGEST_LINK_S: u64 = 30 * 86_400;
 const LONGEST_PATH: usize = 1024;
 const LONGEST_HOST: usize = 260;
 
-/// What a client wants its connection to become, for a tunnel.
+/// The protocol that a client asks for to get a tunnel.
 const TUNNEL: &str = "warren-tcp";
 
 pub(crate) async fn get(

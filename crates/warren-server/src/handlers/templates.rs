@@ -61,7 +61,7 @@ pub(crate) async fn import(
     get(State(state), TemplatePath(name)).await
 }
 
-/// What an image would say of its processes, for an archive that says nothing.
+/// The process settings of an archive, as an image would have them.
 fn config(text: &str) -> Result<TemplateConfig, ApiError> {
     serde_json::from_str(text).map_err(|error| ApiError::invalid("config", format!("this is none: {error}")))
 }

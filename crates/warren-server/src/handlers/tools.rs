@@ -63,7 +63,7 @@ fn begin(
     })
 }
 
-/// What the tool tells while it runs, then its answer.
+/// The tool's output while it runs, then its answer.
 fn messages(
     told: mpsc::Receiver<ToolProgress>,
     answer: JoinHandle<Result<api::ToolResult, ApiError>>,

@@ -16,7 +16,7 @@ use warren_network::heads::Strict;
 use super::usage::Usage;
 use super::{Answers, Shared};
 
-/// What is still to be said may be said within this long after the connection is told to end.
+/// The time that a connection may go on after it is told to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves one connection to its end.

@@ -1,4 +1,5 @@
-//! Who has a connection, and whose is closed when there is no room for another.
+//! Room for connections: counts them, and decides which one is closed when there is no room for
+//! another.
 //!
 //! Nobody waits for anybody here: whoever comes gets in, and if that is one too many, a connection
 //! that is of less use is closed for it. A connection is a stranger's until a request on it shows
@@ -100,7 +101,7 @@ impl Room {
 }
 
 impl Book {
-    /// Whose connection is to be closed before another one of this peer is there.
+    /// The connection to be closed before this peer gets another one.
     fn in_the_way(&self, peer: Peer, limits: &Limits) -> Option<u64> {
         if self.strangers.get(&peer).is_some_and(|count| *count >= limits.strangers_of_address) {
             return self.least(|guest| guest.owner.is_none() && guest.peer == peer);

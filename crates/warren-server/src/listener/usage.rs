@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::config::Http;
 
-/// What a connection is used for. A clone is the same connection's.
+/// The use of one connection. A clone is the same connection's.
 #[derive(Clone)]
 pub(super) struct Usage(Arc<Shared>);
 
@@ -33,7 +33,7 @@ struct Requests {
     upgraded: bool,
     /// When the last one ended.
     unused_since: Instant,
-    /// Whether there was one at all.
+    /// There was a request at all.
     used: bool,
     /// When the first byte of the next one arrived.
     head_began: Option<Instant>,

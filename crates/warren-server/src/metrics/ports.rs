@@ -1,4 +1,4 @@
-//! What passes to ports of sandboxes.
+//! Traffic to ports of sandboxes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What snapshots, rollbacks, forks and tools cost those who ask for them.
+//! Costs of snapshots, rollbacks, forks and tools for their callers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

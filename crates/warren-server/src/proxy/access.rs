@@ -1,8 +1,8 @@
-//! Who may use a port: whoever shows an API key of the sandbox's owner, a token, or a link to it;
-//! and everybody, if the owner said so. What is shown must be right: a wrong key beside a right
-//! link is refused, and so is any credential that was sent twice. A cookie is no such thing, since
-//! browsers send it unasked: it counts only where nothing else is shown. None of it reaches the
-//! application.
+//! Access to ports. A port is open to callers with an API key of the sandbox's owner, a token, or a
+//! link to it; and to everybody, if the owner said so. Every credential that is sent must be right:
+//! a wrong key beside a right link is refused, and so is any credential that was sent twice.
+//! Browsers send cookies unasked, so a cookie counts only where nothing else is shown. No
+//! credential reaches the application.
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -34,7 +34,7 @@ pub(super) const COOKIE_NAME: &str = "warren-port";
 const KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 const OWNER_HEADER: HeaderName = HeaderName::from_static("x-warren-owner");
 
-/// What a request is answered at the door.
+/// The decision about a request.
 pub(super) enum Admission {
     Granted(Admitted),
     /// Somebody came with a link: the same address without it, and a cookie instead.
@@ -43,7 +43,7 @@ pub(super) enum Admission {
 
 /// Somebody who may.
 pub(super) struct Admitted {
-    /// Whose sandbox it is.
+    /// The sandbox's owner.
     pub(super) owner: Owner,
     /// How the sandbox's ports are used.
     pub(super) traffic: Traffic,
@@ -217,7 +217,7 @@ fn take_cookie(headers: &mut HeaderMap) -> Result<Option<String>, ()> {
     Ok(found)
 }
 
-/// Whether a page of somewhere else makes the browser do more than look, with a cookie that is not
+/// True if a page of another site makes the browser do more than look, with a cookie that is not
 /// its own.
 fn is_foreign(target: &Target, request: &Request) -> bool {
     let looks =
@@ -226,7 +226,7 @@ fn is_foreign(target: &Target, request: &Request) -> bool {
     !looks && origins.any(|origin| !is_own_origin(target, origin))
 }
 
-/// Whether a page of neither this application nor another of the same sandbox does more than look,
+/// True if a page of neither this application nor another of the same sandbox does more than look,
 /// or got here by a name that is not this machine's.
 fn is_from_elsewhere(state: &AppState, target: &Target, request: &Request) -> bool {
     if !foreign::is_own(&state.config.ports.domain, &target.authority) {
@@ -252,7 +252,7 @@ fn is_own_origin(target: &Target, origin: &HeaderValue) -> bool {
     host.is_some_and(|host| host.eq_ignore_ascii_case(&target.authority))
 }
 
-/// Whether a person goes there, and will want what the page needs as well.
+/// True if a person goes there, and will want what the page needs as well.
 fn is_navigation(request: &Request) -> bool {
     let wants_page = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
     *request.method() == Method::GET

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// What is read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
 thread_local! {
@@ -17,7 +17,7 @@ thread_local! {
     static DESK: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into_boxed_slice());
 }
 
-/// What becomes of a connection when its client has said all it will.
+/// The fate of a connection when its client has said all it will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lingering {
     /// The other side may go on for as long as it likes.

@@ -25,7 +25,7 @@ use super::pool::Permit;
 use super::refusal::{Refusal, Wrong};
 use super::{Lingering, Proxy, Target, VISITOR, carry, tls};
 
-/// What somebody holds of a sandbox while they use one of its ports.
+/// The leases that a visitor holds while it uses a port of a sandbox.
 pub(super) struct Stay {
     pub(super) visit: Visit,
     /// One of the sandbox's places.
@@ -38,7 +38,7 @@ pub(super) struct Stay {
 pub(super) struct Exchange<'a> {
     pub(super) proxy: &'a Proxy,
     pub(super) target: &'a Target,
-    /// Whose sandbox it is.
+    /// The sandbox's owner.
     pub(super) owner: Owner,
     /// How the sandbox's ports are used.
     pub(super) traffic: Traffic,

@@ -35,7 +35,7 @@ pub(super) struct Pool {
     visitors: Mutex<HashMap<Owner, Weak<Semaphore>>>,
     /// Requests and upgraded connections of one sandbox at a time.
     most: usize,
-    /// Those of one owner's visitors, who have no key.
+    /// Connections of one owner's visitors, who have no key.
     most_visitors: usize,
 }
 

@@ -11,13 +11,13 @@ use warren_face::port::parse_port;
 pub(crate) struct Target {
     pub(crate) sandbox: SandboxId,
     pub(crate) port: u16,
-    /// What the client wrote as the host, with its port.
+    /// The host that the client wrote, with its port.
     pub(crate) authority: String,
-    /// Whether the host is this port's own: cookies are for nobody else then.
+    /// The host is this port's own: cookies are for nobody else then.
     pub(crate) own_host: bool,
 }
 
-/// Who is to answer a request.
+/// The part of the server that answers a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     Api,
@@ -186,14 +186,14 @@ fn parse_sandbox(text: &str) -> Option<SandboxId> {
     sandbox.parse().ok().filter(|_| plain)
 }
 
-/// What is no id of ours may be one of another server's.
+/// The error for a text that is no id of ours: it may be one of another server's.
 fn stranger(text: &str, otherwise: Misdirected) -> Misdirected {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let might_be = (1..=63).contains(&text.len()) && text.bytes().all(is_plain);
     if might_be { Misdirected::Stranger(text.to_owned()) } else { otherwise }
 }
 
-/// Whether a host that is not ours begins as only hosts of sandboxes do.
+/// True if a host that is not ours begins as only hosts of sandboxes do.
 fn is_elsewhere(authority: &str) -> bool {
     let label = authority.split(['.', ':']).next().unwrap_or_default();
     let named = label.split_once('-');

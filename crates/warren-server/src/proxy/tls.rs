@@ -17,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 /// How long an application may take over its part of the greeting.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// What everybody calls the other side.
+/// The name by which everybody calls the other side.
 const NAME: &str = "localhost";
 
 static CONNECTOR: LazyLock<Option<TlsConnector>> = LazyLock::new(connector);

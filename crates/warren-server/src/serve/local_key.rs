@@ -14,7 +14,7 @@ use crate::server::Server;
 /// In the data directory, which only root can enter.
 const FILE: &str = "server.json";
 
-/// What `server.json` says.
+/// The content of `server.json`.
 #[derive(Serialize, Deserialize)]
 struct Written {
     url: String,

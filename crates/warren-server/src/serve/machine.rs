@@ -1,4 +1,4 @@
-//! Whether it is the whole machine that ends, and not the server alone.
+//! Tells if the whole machine ends, and not the server alone.
 
 use std::fs::File;
 use std::path::Path;

@@ -21,7 +21,7 @@ pub(super) enum Ending {
     Silent,
     /// The process ended, which is told last.
     Exited(StreamNotice),
-    /// What was asked for cannot be done, or no longer.
+    /// The request cannot be done, or no longer.
     Failed(ApiError),
     /// The client does not keep to the protocol: the code to close with, and why.
     Violated(u16, String),

@@ -4,7 +4,7 @@ use warren_engine::ProcessWriter;
 
 use super::Ending;
 
-/// What the client sends for the process's standard input.
+/// Messages of the client for the process's standard input.
 #[derive(Debug)]
 pub(super) enum Input {
     Bytes(Bytes),

@@ -340,7 +340,7 @@ fn until_refused(endpoint: SocketAddr) {
     }
 }
 
-/// What the service sends back; `None` when there is none yet.
+/// The echo of the service; `None` when there is none yet.
 fn echo(endpoint: SocketAddr) -> Option<()> {
     let mut stream = TcpStream::connect(endpoint).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

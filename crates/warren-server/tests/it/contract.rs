@@ -69,8 +69,8 @@ fn followed(value: &'static Value) -> &'static Value {
     }
 }
 
-/// What is wrong with a value, by the part of JSON Schema that the document uses. Patterns are left
-/// to other tests.
+/// The fault of a value, by the part of JSON Schema that the document uses. Patterns are left to
+/// other tests.
 fn complaint(schema: &'static Value, value: &Value, at: &str) -> Option<String> {
     let schema = followed(schema);
     if let Some(choices) = schema["oneOf"].as_array() {

@@ -62,7 +62,7 @@ impl Site {
         format!("/v1/sandboxes/{}/ports/{}{rest}", self.sandbox, self.application.port)
     }
 
-    /// What of a link comes after the host.
+    /// The part of a link after the host.
     fn link(&self, wanted: &Value) -> String {
         let link = self.server.call("POST", &self.path("/link")).json(wanted).send().expect(200).json();
         let url = link["url"].as_str().unwrap().to_owned();

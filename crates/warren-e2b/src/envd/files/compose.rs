@@ -87,7 +87,8 @@ async fn check(visitor: &Visitor, sources: &[ByteString], target: &ByteString) -
     Ok(())
 }
 
-/// What two names of one file have in common. Numbers alone are the same on different file systems.
+/// The identity of a file, the same under all its names. Inode numbers alone repeat on different
+/// file systems.
 fn mark(entry: &FileEntry) -> (u64, u64, i64) {
     (entry.inode, entry.size, entry.modified_ns)
 }

@@ -18,7 +18,7 @@ use crate::envd::refusal::Refusal;
 /// Files of one request.
 const MOST_FILES: usize = 10_000;
 
-/// What may be read before the next part, or the next bytes of one, come out of it.
+/// Bytes that may be read before the next part, or the next bytes of one, come out of them.
 const MOST_UNSEEN: usize = 8 << 20;
 
 /// The only parts that are files.

@@ -84,7 +84,7 @@ pub(super) async fn remove(visitor: &Visitor, request: RemoveRequest) -> Result<
     }
 }
 
-/// What is in a directory, as deep as is wanted. Links that lead nowhere are left out.
+/// Lists a directory, as deep as is wanted. Links that lead nowhere are left out.
 pub(super) async fn list_dir(
     visitor: &Visitor,
     request: ListDirRequest,
@@ -123,7 +123,7 @@ async fn make(
     visitor.change(work, FileOperation::MakeDirectory { path, permissions, parents }).await
 }
 
-/// What is in a new directory's place.
+/// The error for a new directory whose place is taken.
 async fn taken(visitor: &Visitor, path: ByteString) -> RpcError {
     let name = path.to_text().into_owned();
     match visitor.stat(path, true).await {
@@ -135,7 +135,7 @@ async fn taken(visitor: &Visitor, path: ByteString) -> RpcError {
     }
 }
 
-/// Whether the sandbox's kernel refused for such a reason.
+/// True if the sandbox's kernel refused for this reason.
 fn is(error: &EngineError, code: FailureCode) -> bool {
     matches!(error, EngineError::Refused(failure) if failure.code == code && failure.errno.is_some())
 }

@@ -33,7 +33,7 @@ pub(super) fn info(entry: FileEntry) -> EntryInfo {
     }
 }
 
-/// Whether it is a link that leads nowhere.
+/// True for a link that leads nowhere.
 pub(super) fn leads_nowhere(entry: &FileEntry) -> bool {
     entry.resolved.as_ref().is_some_and(|resolved| resolved.kind.is_none())
 }

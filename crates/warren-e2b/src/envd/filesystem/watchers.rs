@@ -25,11 +25,11 @@ use crate::rpc::Code;
 /// Watchers of one sandbox.
 const MOST_WATCHERS: usize = 256;
 
-/// What is kept for a client that does not ask.
+/// The events that are kept for a client that does not ask.
 const MOST_KEPT: usize = 1 << 16;
 const MOST_KEPT_BYTES: usize = 8 << 20;
 
-/// Who asks what happened.
+/// A client that waits for events.
 type Asker = oneshot::Sender<Result<Vec<guest::WatchEvent>, RpcError>>;
 
 /// Every watcher, by its sandbox and its name.
@@ -74,7 +74,7 @@ impl Watchers {
     }
 }
 
-/// What was told and not asked for yet.
+/// Events that nobody has asked for yet.
 #[derive(Default)]
 struct Kept {
     events: Vec<guest::WatchEvent>,
@@ -124,7 +124,7 @@ pub(super) async fn create(
     Ok(CreateWatcherResponse { watcher_id })
 }
 
-/// What happened since it was last asked, up to now.
+/// The events since the client last asked, up to now.
 pub(super) async fn events(
     visitor: &Visitor,
     request: GetWatcherEventsRequest,

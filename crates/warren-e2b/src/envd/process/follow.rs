@@ -70,7 +70,7 @@ fn is_forgotten(process: &Process) -> bool {
     ended.is_some_and(|ended_ms_ago| ended_ms_ago > REMEMBERED_MS)
 }
 
-/// What clients are told of the agent's refusals to start something.
+/// The answer to a client whose process the agent refused to start.
 fn not_started(visitor: &Visitor, cwd: Option<String>, error: EngineError) -> RpcError {
     if is_unknown_user(&error) {
         let message = format!("invalid username: '{}'", visitor.user_name());
@@ -92,7 +92,7 @@ fn is_missing_directory(failure: &Failure) -> bool {
     failure.code == FailureCode::Invalid && failure.errno.is_some_and(|errno| NO_DIRECTORY.contains(&errno))
 }
 
-/// Whether a follower started the process, and so learns that its own time was over.
+/// The part of a follower. Only the one that started the process learns that its time was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Starter,

@@ -14,7 +14,7 @@ use crate::traits::Traits;
 /// Variables by which a process learns where it runs. What a request says of them is passed over.
 pub(super) type Whereabouts = [(&'static str, String); 3];
 
-/// What a process has without asking for it.
+/// The variables, user and directory that every process of a sandbox begins with.
 pub(super) struct Surroundings {
     /// Absent: the sandbox's default user.
     user: Option<ByteString>,
@@ -41,8 +41,7 @@ const HOME: &str = ".";
 /// The size of a terminal that is given none.
 const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
-/// What the agent is asked for. The process ends in its time whether or not anybody follows it by
-/// then.
+/// The agent's request. The process ends in its time, with or without followers.
 pub(super) fn order(
     ask: StartRequest,
     around: Surroundings,

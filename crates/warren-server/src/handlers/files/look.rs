@@ -98,7 +98,7 @@ fn limit(params: &Params) -> Result<usize, ApiError> {
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// What is asked of the agent, so that it shows whether there is more.
+/// One more than is shown, so that the agent's answer tells if there is more.
 fn one_more(most: usize) -> u32 {
     u32::try_from(most).unwrap_or(u32::MAX).saturating_add(1)
 }

@@ -20,7 +20,7 @@ use crate::convert;
 use crate::extract::{Json, Params, SandboxPath};
 use crate::state::AppState;
 
-/// What is read of a file at a time.
+/// Bytes that are read of a file at a time.
 const PIECE: usize = 256 << 10;
 
 /// Unpacks a tar file below a directory as it arrives. It is one thing to the journal, and one
