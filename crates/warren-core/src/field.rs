@@ -45,6 +45,7 @@ fields! {
     Mounts "mounts",
     MountSource "mounts.source",
     MountTarget "mounts.target",
+    Traffic "traffic",
     NetworkRules "rules",
     ActiveTime "timeouts.active_s",
     DetachedTime "timeouts.detached_s",

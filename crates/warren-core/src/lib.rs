@@ -97,6 +97,6 @@ pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, Sn
 pub use spec::{Mount, MountAccess, Profile, SandboxKind, SandboxSpec, SpecError, check_labels};
 pub use stack::{Space, Stack};
 pub use templates::{TemplateError, TemplateErrorKind, TemplateInfo, Templates};
-pub use traffic::{Traffic, Wake};
+pub use traffic::{Traffic, TrafficError, Wake};
 pub use unique::{BuildId, KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

@@ -6,9 +6,9 @@ mod policy;
 mod rules;
 
 use axum::extract::State;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use serde_json::Value;
-use warren_core::{NetworkPolicy, Owner, SandboxRecord, Traffic};
+use warren_core::{NetworkPolicy, Owner, SandboxRecord, Traffic, TrafficError};
 use warren_engine::Patch;
 use warren_face::auth::Caller;
 
@@ -21,11 +21,6 @@ use crate::shown::find;
 use crate::state::BY;
 use crate::state::E2b;
 use crate::traits::Traits;
-
-/// Ports on which an application may speak TLS.
-const MOST_HTTPS_PORTS: usize = 64;
-
-const MOST_HOST: usize = 255;
 
 /// The network of a new sandbox.
 #[derive(Debug)]
@@ -164,23 +159,23 @@ fn check_secrets(policy: &NetworkPolicy) -> Result<(), E2bError> {
 
 /// The rules for traffic from outside.
 fn traffic(network: &NetworkConfig) -> Result<Traffic, E2bError> {
-    let mask_host = network.mask_request_host.clone().filter(|host| !host.is_empty());
-    if let Some(host) = &mask_host {
-        let written = host.replace("${PORT}", "65535");
-        let plain = written.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:[]".contains(&byte));
-        if !plain || host.len() > MOST_HOST || HeaderValue::from_str(&written).is_err() {
-            let message = "maskRequestHost: a host such as localhost:${PORT}, 255 characters at most";
-            return Err(E2bError::bad_request(message));
+    let traffic = Traffic {
+        public: network.allow_public_traffic.unwrap_or(true),
+        mask_host: network.mask_request_host.clone().filter(|host| !host.is_empty()),
+        https_ports: network.https_ports.clone().unwrap_or_default(),
+        wake: None,
+    };
+    let own = traffic.https_ports.contains(&ENVD_PORT).then_some(TrafficError::HttpsPorts);
+    match own.map_or_else(|| traffic.validate(), Err) {
+        Ok(()) => Ok(traffic),
+        Err(error @ TrafficError::MaskHost) => {
+            Err(E2bError::bad_request(format!("maskRequestHost: {error}")))
+        }
+        Err(error @ TrafficError::HttpsPorts) => {
+            let message = format!("httpsPorts: {error}, and {ENVD_PORT} is not one of them");
+            Err(E2bError::bad_request(message))
         }
     }
-    let https_ports = network.https_ports.clone().unwrap_or_default();
-    if https_ports.len() > MOST_HTTPS_PORTS || https_ports.iter().any(|port| matches!(*port, 0 | ENVD_PORT)) {
-        let message = format!(
-            "httpsPorts: {MOST_HTTPS_PORTS} ports at most, from 1 to 65535, and {ENVD_PORT} is not one of them"
-        );
-        return Err(E2bError::bad_request(message));
-    }
-    Ok(Traffic { public: network.allow_public_traffic.unwrap_or(true), mask_host, https_ports, wake: None })
 }
 
 async fn drop_secrets(state: &E2b, owner: &Owner, policy: &NetworkPolicy) {
