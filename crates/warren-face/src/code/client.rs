@@ -22,6 +22,9 @@ const MOST_ANSWER: usize = 1 << 20;
 /// How long the service may take to answer. Restarting a kernel takes the longest.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// The header that names the wrong field of a refused request.
+const FIELD: &str = "x-warren-field";
+
 /// The service of one sandbox, on behalf of its owner.
 #[derive(Debug)]
 pub struct Service<'a> {
@@ -136,8 +139,12 @@ impl Service<'_> {
 
     async fn refused(&self, asked: Asked) -> CodeError {
         let status = asked.response.status().as_u16();
+        let field = asked.response.headers().get(FIELD).and_then(|field| field.to_str().ok());
+        let field = field.map(str::to_owned);
         match self.whole(asked).await {
-            Ok(said) => CodeError::Refused { status, said: String::from_utf8_lossy(&said).into_owned() },
+            Ok(said) => {
+                CodeError::Refused { status, field, said: String::from_utf8_lossy(&said).into_owned() }
+            }
             Err(error) => error,
         }
     }
