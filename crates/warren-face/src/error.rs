@@ -7,6 +7,8 @@ mod status;
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt::Display;
+use std::str::FromStr;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -128,6 +130,14 @@ impl ApiError {
         let request_id = RequestId::current().map(|id| id.to_string()).unwrap_or_default();
         tracing::error!(request_id, code = self.code.as_str(), causes, "{}", self.facts.detail);
     }
+}
+
+/// Reads a value from its text, as a field of this name gives it.
+pub fn parsed<T>(field: impl Into<String>, text: &str) -> Result<T, ApiError>
+where
+    T: FromStr<Err: Display>,
+{
+    text.parse().map_err(|error: T::Err| ApiError::invalid(field, error.to_string()))
 }
 
 impl IntoResponse for ApiError {

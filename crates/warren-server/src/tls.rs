@@ -2,8 +2,8 @@
 //! local authority that this machine trusts.
 //!
 //! ```text
-//! <data>/tls/ca.pem       the local authority, to be trusted by browsers; made by `warren tls init`
-//! <data>/tls/ca-key.pem   its key, for root alone
+//! <data>/tls/ca.pem      the local authority, to be trusted by browsers; made by `warren tls init`
+//! <data>/tls/ca-key.pem  its key, for root alone
 //! ```
 //!
 //! The local authority signs a certificate for each name when somebody asks for it: clients do not

@@ -80,8 +80,7 @@ pub(crate) async fn bring_in(
 }
 
 fn import_order(params: &Params) -> Result<(ImportFormat, Option<TemplateName>), ApiError> {
-    let template =
-        params.text("template").map(|name| convert::template_name("template", name)).transpose()?;
+    let template = params.parsed("template")?;
     match (params.text("format").unwrap_or("history"), template) {
         ("tar", None) => Err(ApiError::invalid("template", "a tar file needs a `template` to stand on")),
         ("tar", template) => Ok((ImportFormat::Tar, template)),

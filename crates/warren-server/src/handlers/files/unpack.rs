@@ -28,15 +28,14 @@ const PIECE: usize = 256 << 10;
 pub(crate) async fn unpack(
     State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     params: Params,
     body: Body,
 ) -> Result<Json<api::Unpacked>, ApiError> {
     let (target, user) = (named(&params, "path")?, convert::user(params.text("user"))?);
     let engine = state.engine.clone();
     let place = engine.as_(&caller).place_for(Trade::Carrying).await?;
-    let work =
-        engine.as_(&caller).sandbox(&id).files().begin(FileDeed::Unpack, &target.to_text(), None).await?;
+    let work = sandbox.files().begin(FileDeed::Unpack, &target.to_text(), None).await?;
     let most = state.config.http.max_upload.0;
     let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk());
     let unpacking = Unpacking { work, runtime: Handle::current(), target, user };
