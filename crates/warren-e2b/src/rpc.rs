@@ -11,6 +11,11 @@ mod envelope;
 pub use codec::{Codec, DecodeError, Form, Message};
 pub use envelope::{Envelope, EnvelopeError, Envelopes, write_end, write_envelope};
 
+/// A message without fields.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Empty {}
+
 /// Why a call failed, in the words of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

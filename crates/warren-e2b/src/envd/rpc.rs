@@ -1,5 +1,5 @@
-//! Calls and streams as clients make them: takes requests apart, and puts answers together. What is
-//! called is none of its business.
+//! Calls and streams as clients make them: takes requests apart, and puts answers together. It
+//! knows nothing of what is called.
 //!
 //! A plain call has one message each way, and fails with a status. A stream is always answered with
 //! 200 and says at its end how it went; it is pulled by the connection, so that a slow reader makes
@@ -37,7 +37,7 @@ const MOST_MESSAGE: usize = 16 << 20;
 /// How often a stream says that it lives where its client does not say how often.
 const USUAL_PULSE: Duration = Duration::from_secs(90);
 
-/// Longer ones are as good as none, and would overflow the clock.
+/// Longer ones have no effect, and would overflow the clock.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 const TIMEOUT: HeaderName = HeaderName::from_static("connect-timeout-ms");
@@ -54,13 +54,6 @@ impl Idle for process::StartResponse {
     fn idle() -> Self {
         let event = Some(process::Event::Keepalive(process::KeepAlive {}));
         Self { event: Some(process::ProcessEvent { event }) }
-    }
-}
-
-impl Idle for process::ConnectResponse {
-    fn idle() -> Self {
-        let process::StartResponse { event } = process::StartResponse::idle();
-        Self { event }
     }
 }
 
