@@ -1,6 +1,6 @@
 //! Long work that can be given up. A walk through a tenant's files may take as long as the tenant
-//! likes, and whoever asked for it may be gone by then. The thread that does it is told so here,
-//! and not by a parameter of each function on the way down.
+//! likes, and its caller may be gone by then. The thread that does it is told so here, and not by a
+//! parameter of each function on the way down.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -58,7 +58,7 @@ pub trait Isolation: Send + Sync {
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError>;
 
     /// A new connection to the sandbox's agent: a connected stream socket. May be called any number
-    /// of times. Never waits, since whoever asks may be a thread that serves others: an agent that
+    /// of times. Never waits, since the caller may be a thread that serves others: an agent that
     /// takes no more callers at the moment, because it is frozen or flooded, is
     /// [`IsolationErrorKind::Busy`].
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
@@ -71,8 +71,8 @@ pub trait Isolation: Send + Sync {
     }
 
     /// A descriptor that becomes readable once the sandbox's first process has ended, and at once
-    /// if it has already. Whoever answers for a sandbox calls this once, whether it made the
-    /// sandbox or found it: limits that the kernel does not hold are held from then on.
+    /// if it has already. The engine calls this once for each sandbox that it made or found: limits
+    /// that the kernel does not hold are held from then on.
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
     /// Stops every process where it stands. Idempotent.
@@ -103,8 +103,8 @@ pub trait Isolation: Send + Sync {
     /// memory.
     fn list(&self) -> Result<Vec<Found>, IsolationError>;
 
-    /// All figures. May take a walk over the sandbox's files, so it is for those who ask, not for a
-    /// clock; of a sandbox that has ended, what is still known.
+    /// All figures. May take a walk over the sandbox's files, so it is for callers who want to
+    /// know, not for a timer; of a sandbox that has ended, what is still known.
     fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError>;
 
     /// The figures that tell whether a sandbox is idle: a fraction of a millisecond, whatever the

@@ -51,7 +51,7 @@ pub enum Action {
         /// The parameters in a line, cut at a few kilobytes.
         summary: String,
     },
-    /// A call on files, or several that were one thing to whoever asked.
+    /// A call on files, or several that were one thing to the caller.
     Files {
         operation: FileDeed,
         /// Where; the first of several files that were written together. Cut at a few kilobytes.

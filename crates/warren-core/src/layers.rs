@@ -45,12 +45,12 @@ pub enum LayerDriver {
 }
 
 /// Keeps layers. Methods block; any number of threads may call them. What a crash leaves of an
-/// unfinished layer is not listed as committed and is removed by whoever asks for it to be.
+/// unfinished layer is not listed as committed and is removed on request.
 pub trait LayerStore: LayerContent {
     fn driver(&self) -> LayerDriver;
 
-    /// Where a layer that is about to be made belongs. Nothing is there yet; whoever makes it makes
-    /// this directory, on the same file system as the sandboxes.
+    /// Where a layer that is about to be made belongs. Nothing is there yet; its maker makes this
+    /// directory, on the same file system as the sandboxes.
     fn place(&self, id: &LayerId) -> PathBuf;
 
     /// Puts the stack's layers on top of a template's root. A layer that is missing or damaged is

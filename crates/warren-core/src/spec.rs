@@ -29,7 +29,7 @@ pub struct SandboxSpec {
     pub workdir: Option<PathBuf>,
     #[serde(default)]
     pub hostname: Option<String>,
-    /// Judged by whoever knows what the operator excepts, see [`NetworkPolicy::validate`].
+    /// Checked where the operator's exceptions are known, see [`NetworkPolicy::validate`].
     #[serde(default)]
     pub network: NetworkPolicy,
     #[serde(default)]

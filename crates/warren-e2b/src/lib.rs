@@ -5,7 +5,7 @@
 //! It has two halves. `control` is the REST interface that makes, finds and ends sandboxes. `envd`
 //! is what a client says to one sandbox, at that sandbox's port 49983: nothing in the sandbox
 //! listens there, the server answers. Both only translate: the engine does the work. What E2B knows
-//! of a sandbox and the engine does not is in its [`Traits`].
+//! of a sandbox and the engine does not is in its [`Annotation`].
 
 mod json;
 
@@ -16,6 +16,8 @@ pub mod rpc;
 pub mod signature;
 pub mod timestamp;
 
+#[cfg(feature = "face")]
+mod annotation;
 #[cfg(feature = "face")]
 mod control;
 #[cfg(feature = "face")]
@@ -51,9 +53,9 @@ mod templates;
 #[cfg(feature = "face")]
 mod tokens;
 #[cfg(feature = "face")]
-mod traits;
-#[cfg(feature = "face")]
 mod wake;
+#[cfg(feature = "face")]
+pub use annotation::Annotation;
 #[cfg(feature = "face")]
 #[cfg(feature = "face")]
 pub use envd::Envd;
@@ -69,8 +71,6 @@ pub use state::E2b;
 pub use tables::{control_routes, envd_routes};
 #[cfg(feature = "face")]
 pub use tokens::is_traffic_token;
-#[cfg(feature = "face")]
-pub use traits::Traits;
 
 /// The version of the in-sandbox protocol that is spoken.
 pub const ENVD_VERSION: &str = "0.6.13";

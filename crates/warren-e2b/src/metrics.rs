@@ -11,6 +11,7 @@ use warren_face::auth::Caller;
 use warren_face::extract::Params;
 use warren_face::time::rfc3339;
 
+use crate::annotation::Annotation;
 use crate::error::E2bError;
 use crate::extract::{Id, parse_id};
 use crate::rest::{SandboxMetric, SandboxesMetrics};
@@ -18,7 +19,6 @@ use crate::samples::Measured;
 use crate::shown::{Shown, find, shown_as};
 use crate::state::BY;
 use crate::state::E2b;
-use crate::traits::Traits;
 
 /// How often sandboxes are looked at. They are looked at one after another, so that many of them
 /// are no burden.
@@ -33,7 +33,7 @@ pub async fn keep_sampling(state: E2b) {
     loop {
         let living = state.engine.living();
         state.samples().retain(|id| living.iter().any(|record| record.id == *id));
-        for record in living.iter().filter(|record| Traits::are_written(record) && is_running(record)) {
+        for record in living.iter().filter(|record| Annotation::is_written(record) && is_running(record)) {
             // One that ends meanwhile is not there to be looked at.
             drop(sample(&state, record).await);
         }

@@ -1,6 +1,6 @@
-//! Where a sandbox may go and who may come, as E2B's clients say it: `policy` makes our policies of
-//! their lists, `rules` keeps the headers that are set in what it sends. What cannot be held to is
-//! refused, not passed over.
+//! A sandbox's network in the words of E2B's clients: where it may go, and who may reach it:
+//! `policy` makes our policies of their lists, `rules` keeps the headers that are set in what it
+//! sends. What cannot be held to is refused, not ignored.
 
 mod policy;
 mod rules;
@@ -12,15 +12,15 @@ use warren_core::{NetworkPolicy, Owner, SandboxRecord, Traffic, TrafficError};
 use warren_engine::Patch;
 use warren_face::auth::Caller;
 
-use self::policy::{Ground, Wish};
+use self::policy::{PolicyFacts, Wish};
 use crate::ENVD_PORT;
+use crate::annotation::Annotation;
 use crate::error::E2bError;
 use crate::extract::{Body, Id};
 use crate::rest::{EgressProxy, NetworkConfig, NetworkUpdate};
 use crate::shown::find;
 use crate::state::BY;
 use crate::state::E2b;
-use crate::traits::Traits;
 
 /// The network of a new sandbox.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub(crate) async fn plan(
     refuse_unheld(asked.dns_servers.as_deref(), asked.egress_proxy.as_ref())?;
     let traffic = traffic(asked)?;
     let linked = state.networks.unavailable().is_none();
-    let ground = Ground { settings: &state.settings.network, linked };
-    let mut policy = Wish::of(asked, allow_internet_access).policy(ground)?;
+    let facts = PolicyFacts { settings: &state.settings.network, linked };
+    let mut policy = Wish::of(asked, allow_internet_access).policy(facts)?;
     policy.secrets.extend(rules::keep(&state.engine.as_(caller).secrets(), asked.rules.as_ref()).await?);
     let plan = Plan { policy, shown: network.map(shown), traffic };
     if let Err(error) = check_secrets(&plan.policy) {
@@ -86,8 +86,8 @@ pub(crate) async fn set(
     let record = find(&state, &caller, &id).await?;
     refuse_unheld(update.dns_servers.as_deref(), update.egress_proxy.as_ref())?;
     let old = &record.spec.network;
-    let ground = Ground { settings: &state.settings.network, linked: !old.is_none() };
-    let mut policy = Wish::of_update(&update).policy(ground)?;
+    let facts = PolicyFacts { settings: &state.settings.network, linked: !old.is_none() };
+    let mut policy = Wish::of_update(&update).policy(facts)?;
     policy.secrets.extend(rules::keep(&state.engine.as_(&caller).secrets(), update.rules.as_ref()).await?);
     if let Err(error) = replace(&state, &caller, &record, &policy).await {
         drop_secrets(&state, &caller.owner, &policy).await;
@@ -117,9 +117,9 @@ async fn replace(
 }
 
 /// The annotation after an update. Fields that an update does not have stay as they are.
-fn remembered(record: &SandboxRecord, update: &NetworkUpdate) -> Traits {
-    let mut traits = Traits::of(record);
-    let earlier = traits.network.and_then(|shown| serde_json::from_value::<NetworkConfig>(shown).ok());
+fn remembered(record: &SandboxRecord, update: &NetworkUpdate) -> Annotation {
+    let mut annotation = Annotation::of(record);
+    let earlier = annotation.network.and_then(|shown| serde_json::from_value::<NetworkConfig>(shown).ok());
     let network = NetworkConfig {
         allow_out: update.allow_out.clone(),
         deny_out: update.deny_out.clone(),
@@ -128,9 +128,9 @@ fn remembered(record: &SandboxRecord, update: &NetworkUpdate) -> Traits {
         rules: update.rules.clone(),
         ..earlier.unwrap_or_default()
     };
-    traits.network = Some(shown(&network)).filter(|_| network != NetworkConfig::default());
-    traits.allow_internet_access = update.allow_internet_access;
-    traits
+    annotation.network = Some(shown(&network)).filter(|_| network != NetworkConfig::default());
+    annotation.allow_internet_access = update.allow_internet_access;
+    annotation
 }
 
 fn shown(network: &NetworkConfig) -> Value {

@@ -60,8 +60,7 @@ impl Samples {
 }
 
 impl Known {
-    /// How much of what it may use of its processors it used since somebody looked last, in
-    /// percent, to two digits.
+    /// The share of its processors that it used since the last look, in percent, to two digits.
     pub(crate) fn cpu_used(&mut self, now_ms: u64, cpu_ns: u64, cpus: f64) -> f64 {
         if let Some((before_ms, before_ns)) = self.clock
             && now_ms > before_ms

@@ -1,4 +1,4 @@
-//! Signed addresses of files: whoever has one may read or write one path of one sandbox, without
+//! Signed addresses of files: a client with one may read or write one path of one sandbox, without
 //! knowing its token.
 
 use base64::Engine as _;

@@ -8,7 +8,7 @@ use warren_core::SandboxId;
 use crate::arrival::Arrival;
 use crate::desk::Desk;
 
-/// How whoever asks reaches the server, and so the ports of its sandboxes.
+/// The address by which a client reaches the server, and so the ports of its sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     scheme: &'static str,

@@ -17,11 +17,11 @@ use crate::turns::Turns;
 
 /// The part of the server that every face works with. A clone is the same desk.
 #[derive(Clone)]
-pub struct Desk(Arc<Inside>);
+pub struct Desk(Arc<DeskState>);
 
 /// The parts of a desk.
 pub struct DeskParts {
-    /// Acts for whom [`Engine::as_`] is told.
+    /// Acts for the caller that [`Engine::as_`] is given.
     pub engine: Engine,
     /// For the keys; everything else goes through the engine.
     pub catalog: Arc<dyn Catalog>,
@@ -45,7 +45,7 @@ pub struct DeskParts {
 }
 
 /// See [`Desk`].
-pub struct Inside {
+pub struct DeskState {
     parts: DeskParts,
     pub(crate) attempts: Attempts,
     pub(crate) fairness: Fairness,
@@ -55,7 +55,7 @@ pub struct Inside {
     pub tls_port: OnceLock<u16>,
 }
 
-/// Counts what faces do, for whoever watches the server.
+/// Counts what faces do, for the metrics.
 pub trait Counters: Send + Sync {
     /// A request came without a valid key.
     fn auth_failed(&self);
@@ -72,7 +72,7 @@ pub trait Counters: Send + Sync {
 
 impl Desk {
     pub fn new(parts: DeskParts) -> Self {
-        Self(Arc::new(Inside {
+        Self(Arc::new(DeskState {
             parts,
             attempts: Attempts::default(),
             fairness: Fairness::default(),
@@ -102,14 +102,14 @@ impl Desk {
 }
 
 impl Deref for Desk {
-    type Target = Inside;
+    type Target = DeskState;
 
-    fn deref(&self) -> &Inside {
+    fn deref(&self) -> &DeskState {
         &self.0
     }
 }
 
-impl Deref for Inside {
+impl Deref for DeskState {
     type Target = DeskParts;
 
     fn deref(&self) -> &DeskParts {
@@ -123,9 +123,9 @@ impl fmt::Debug for Desk {
     }
 }
 
-impl fmt::Debug for Inside {
+impl fmt::Debug for DeskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inside").finish_non_exhaustive()
+        f.debug_struct("DeskState").finish_non_exhaustive()
     }
 }
 

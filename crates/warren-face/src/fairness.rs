@@ -1,9 +1,9 @@
-//! When the server is behind, whoever asks most waits.
+//! When the server is behind, the owner who asks most waits.
 //!
 //! A task looks how late it is woken. While that is more than a moment, and more than one owner
 //! asks, the pace at which each owner's requests are begun falls until it is not, and then rises
-//! again. Who asks for less than that never waits, and neither does an owner who is alone: there is
-//! nobody to leave anything to.
+//! again. An owner who asks for less than that never waits, and neither does an owner who is alone:
+//! there is nobody to leave anything to.
 
 use std::collections::HashMap;
 use std::time::Duration;

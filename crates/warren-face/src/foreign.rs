@@ -1,11 +1,11 @@
 //! Requests that pages of other sites make, where no key is asked for.
 //!
-//! Without keys whoever can connect may do everything, and a browser connects for every page that
-//! its user looks at. So there a request must be to a host of this machine's own, for a foreign
-//! name that leads here is a page's trick to be of the same origin; its `Origin`, if it has one,
-//! must be the server itself; and what the browser says of where it comes from (`Sec-Fetch-Site`)
-//! must not be elsewhere, unless somebody only follows a link. Programs that are no browsers say
-//! none of this and are not held up. With keys none of it matters: no page has one.
+//! Without keys everybody who can connect may do everything, and a browser connects for every page
+//! that its user looks at. So there a request must be to a host of this machine's own, for a
+//! foreign name that leads here is a page's trick to be of the same origin; its `Origin`, if it has
+//! one, must be the server itself; and what the browser says of where it comes from
+//! (`Sec-Fetch-Site`) must not be elsewhere, unless somebody only follows a link. Programs that are
+//! no browsers say none of this and are not held up. With keys none of it matters: no page has one.
 
 use std::net::IpAddr;
 

@@ -16,7 +16,7 @@ use http::{Extensions, HeaderMap, Method};
 use http_body::Body as _;
 use warren_core::{Owner, Scope};
 
-use crate::arrival::{Acquaintance, Peer};
+use crate::arrival::{OwnerNotice, Peer};
 use crate::auth::{self, Caller, CutBody, credentials};
 use crate::body::{TimedBody, flowing};
 use crate::desk::Desk;
@@ -60,7 +60,7 @@ pub fn identify(desk: &Desk, headers: &HeaderMap, peer: Option<Peer>) -> Result<
 /// A request has shown that this owner lets it in: its connection is no stranger's any more, and it
 /// waits for its turn.
 pub async fn welcome(desk: &Desk, request: &Extensions, owner: &Owner) {
-    Acquaintance::of(request, owner);
+    OwnerNotice::of(request, owner);
     desk.fairness.turn(owner).await;
 }
 

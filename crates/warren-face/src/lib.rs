@@ -38,6 +38,6 @@ pub mod transfer;
 mod turns;
 
 pub use asleep::Asleep;
-pub use desk::{Counters, Desk, DeskParts, Inside};
+pub use desk::{Counters, Desk, DeskParts, DeskState};
 pub use held::Held;
 pub use settings::{AuthSettings, HttpSettings, PortSettings, Settings};

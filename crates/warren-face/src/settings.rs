@@ -10,7 +10,7 @@ pub struct Settings {
     pub ports: PortSettings,
 }
 
-/// Settings of who is let in.
+/// Settings of authentication.
 #[derive(Debug, Clone, Copy)]
 pub struct AuthSettings {
     /// Requests need a key.

@@ -34,7 +34,7 @@ const WAITING: usize = 4;
 /// A reader who takes nothing of an answer for this long loses its place, if others wait for it.
 const PACE: Duration = Duration::from_secs(10);
 
-/// A body for those who read on a thread of their own, at the pace at which it comes.
+/// A body for a reader on a thread of its own, at the pace at which it comes.
 pub fn reader(body: Body) -> impl Read + Send + 'static {
     let pieces = body.into_data_stream().map_err(io::Error::other);
     SyncIoBridge::new(StreamReader::new(Box::pin(pieces)))
@@ -165,7 +165,7 @@ impl<R: Read, C: Fn() -> Result<(), EngineError>> Read for Incoming<R, C> {
 }
 
 impl Outcome {
-    /// The body's own failure goes before what it looked like to whoever read it.
+    /// The body's own failure comes before the error that its reader made of it.
     pub fn blame(self, error: impl Into<ApiError>) -> ApiError {
         let broke = self.0.lock().take();
         broke.unwrap_or_else(|| error.into())

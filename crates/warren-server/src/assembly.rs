@@ -22,7 +22,7 @@ use crate::backends::{Backend, BackendOptions};
 use crate::config::Config;
 use crate::world::{MachineClock, MachineRandom};
 
-/// The user of what is assembled.
+/// The program that uses the assembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A server: what takes time is kept ready, and the next server takes over links and sandboxes.

@@ -2,9 +2,9 @@
 //!
 //! `axum::serve` lets nobody set those limits, so the loop is ours. A connection holds one of a
 //! fixed number of places until its last byte, an upgraded one too; whose it is that goes when
-//! there is none left is `room`'s to say. Who sends nothing, or too slowly, is cut: a head must
-//! arrive within its time, a body must flow, an answer must be taken, and a connection without a
-//! request is closed after a while. A request under way may be as quiet as it likes.
+//! there is none left is `room`'s to say. A client that sends nothing, or too slowly, is cut off: a
+//! head must arrive within its time, a body must flow, an answer must be taken, and a connection
+//! without a request is closed after a while. A request under way may be as quiet as it likes.
 
 mod connection;
 mod room;
@@ -24,7 +24,7 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use warren_face::arrival::{Acquaintance, Arrival, Door, Peer};
+use warren_face::arrival::{Arrival, Door, OwnerNotice, Peer};
 
 use crate::config::Http;
 use crate::tls::Tls;
@@ -75,7 +75,8 @@ impl<F: Answers> Listener<F> {
     pub(crate) async fn run(self, sockets: Sockets) {
         let grace = self.grace;
         let room = Room::new(&self.http);
-        let shared = Arc::new(Shared { builder: builder(&self.http), front: self.front, http: self.http });
+        let shared =
+            Arc::new(ServeParts { builder: builder(&self.http), front: self.front, http: self.http });
         let (connections, over) = (TaskTracker::new(), CancellationToken::new());
         loop {
             let accepted = tokio::select! {
@@ -107,7 +108,7 @@ impl<F: Answers> Listener<F> {
 }
 
 /// The parts that all connections share.
-struct Shared<F> {
+struct ServeParts<F> {
     builder: Builder<TokioExecutor>,
     front: F,
     http: Http,
@@ -178,9 +179,9 @@ impl Sockets {
 
 /// Serves a connection to its end, of which the beginning may be an agreement on keys.
 async fn serve<F: Answers>(
-    shared: &Shared<F>,
+    shared: &ServeParts<F>,
     (slot, usage): (Slot, Usage),
-    from: (Arrival, Acquaintance),
+    from: (Arrival, OwnerNotice),
     (tls, shutdown): (Option<Tls>, CancellationToken),
 ) {
     let Some(tls) = tls else { return connection::serve(shared, (slot, usage), from, shutdown).await };

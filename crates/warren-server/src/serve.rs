@@ -56,7 +56,7 @@ pub struct ServeOptions {
     pub stop_sandboxes: bool,
     /// The socket of systemd that is told when the service is ready.
     pub notify_socket: Option<OsString>,
-    /// Where the process kills itself, in tests of what a crash leaves behind.
+    /// The step at which the process kills itself, for tests of crashes.
     pub crash_at: Option<CrashAt>,
 }
 
@@ -172,8 +172,8 @@ pub fn serve(
 }
 
 /// Threads that serve requests come first, then those that wait for the catalog, then all that does
-/// what one request asks for: whoever asks for little is not to wait for whoever asks for much. The
-/// runtime begins with those that serve, and makes the others when they are needed.
+/// what one request asks for: a small request must not wait for large ones. The runtime begins with
+/// those that serve, and makes the others when they are needed.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let serving = std::thread::available_parallelism().map_or(1, usize::from);
     let usual = rustix::process::getpriority_process(None).unwrap_or(0);

@@ -43,7 +43,7 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 /// How long a client may be silent although it is pinged.
 const MOST_SILENCE: Duration = Duration::from_secs(60);
 
-/// How long a client may take nothing of what is sent.
+/// How long a client may read nothing.
 const MOST_STALL: Duration = Duration::from_secs(60);
 
 /// Messages of input that wait for the process to read.

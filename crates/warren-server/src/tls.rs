@@ -1,4 +1,4 @@
-//! TLS for whoever comes from outside: with a certificate that somebody has, or with ones of a
+//! TLS for clients from outside: with a certificate from the configuration, or with those of a
 //! local authority that this machine trusts.
 //!
 //! ```text
@@ -90,7 +90,7 @@ impl Tls {
         Ok(Self(Arc::new(server).into()))
     }
 
-    /// Agrees on keys with whoever is at the other end.
+    /// Agrees on keys with the other end.
     pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,

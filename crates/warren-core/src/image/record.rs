@@ -12,7 +12,7 @@ use crate::unique::{BuildId, SnapshotId};
 
 /// The most tags of one image.
 const MOST_TAGS: usize = 100;
-/// Builds without a tag that came to nothing, or have not begun, and are remembered nevertheless.
+/// Builds without a tag that are remembered although they failed or have not begun.
 const MOST_UNTAGGED: usize = 10;
 
 /// The catalog's record of an image, with its builds and tags.

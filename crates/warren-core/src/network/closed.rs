@@ -22,8 +22,8 @@ const fn v6(address: u128, prefix: u8, what: &'static str) -> ClosedRange {
 }
 
 impl ClosedRange {
-    /// All of them. The host's own addresses and other sandboxes are closed besides, by whoever
-    /// knows them.
+    /// All of them. The host's own addresses and other sandboxes are closed as well, by the code
+    /// that knows them.
     pub const ALL: [Self; 26] = [
         v4([0, 0, 0, 0], 8, "this host"),
         v4([10, 0, 0, 0], 8, "a private network"),

@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use crate::id::SandboxId;
 use crate::owner::Owner;
 
-/// Links sandboxes to the world, each under its policy. Whoever starts a sandbox attaches it first
-/// and gives the backend the namespace; whoever ends one detaches it.
+/// Links sandboxes to the world, each under its policy. A sandbox is attached before it starts, and
+/// its backend gets the namespace; it is detached when it ends.
 ///
 /// Methods block. One caller at a time for one id.
 pub trait Networks: fmt::Debug + Send + Sync {
@@ -67,7 +67,7 @@ pub trait Networks: fmt::Debug + Send + Sync {
 /// A sandbox's link.
 #[derive(Debug)]
 pub struct Attachment {
-    /// Absent when it was adopted. Whoever keeps it open keeps the link alive.
+    /// Absent when it was adopted. The link lives as long as this is open.
     pub namespace: Option<OwnedFd>,
     /// The sandbox's own addresses.
     pub addresses: Vec<IpAddr>,

@@ -14,13 +14,13 @@ use warren_face::code;
 use warren_face::extract::IdempotencyKey;
 
 use super::answer;
+use crate::annotation::Annotation;
 use crate::error::E2bError;
 use crate::extract::Body;
 use crate::network::{self, Plan};
 use crate::rest;
 use crate::state::E2b;
 use crate::templates::{self, Choice};
-use crate::traits::Traits;
 
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_FIRST_GENERATION_S: u64 = 15;
@@ -89,7 +89,7 @@ async fn make(
 /// no use to anybody.
 pub(crate) async fn started(state: &E2b, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
     let sandbox = state.engine.as_(caller).sandbox(&new.id);
-    code::warm(state, sandbox, new, &Traits::of(new).template);
+    code::warm(state, sandbox, new, &Annotation::of(new).template);
     let Err(error) = state.engine.as_(caller).images().start(new).await else { return Ok(()) };
     end(state, caller, &new.id).await?;
     Err(error.into())
@@ -133,7 +133,7 @@ fn acquire(state: &E2b, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'
         mounts: Vec::new(),
         profile: Profile::Standard,
     };
-    let traits = Traits {
+    let annotation = Annotation {
         template: choice.id.clone(),
         alias: choice.alias.clone(),
         allow_internet_access: body.allow_internet_access,
@@ -148,7 +148,7 @@ fn acquire(state: &E2b, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'
         traffic: Traffic { wake, ..plan.traffic.clone() },
         pause_keeps: if end == End::PauseCold { PauseKeeps::Files } else { PauseKeeps::Memory },
         start,
-        annotations: traits.written_to(BTreeMap::new()),
+        annotations: annotation.written_to(BTreeMap::new()),
         from,
         // Its clients know of no history; those who want one take snapshots.
         automatic: Some(Automatic::Off),

@@ -11,12 +11,12 @@ use warren_face::code;
 
 use super::answer;
 use super::create::{end, read_timeout};
+use crate::annotation::Annotation;
 use crate::error::E2bError;
 use crate::extract::{Body, Id};
 use crate::rest;
 use crate::shown::{Shown, find, shown_as};
 use crate::state::E2b;
-use crate::traits::Traits;
 
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_RESUME_S: u64 = 15;
@@ -27,7 +27,7 @@ const LONGEST_REFRESH_S: u64 = 3600;
 /// does.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// How long whoever is inside may take to show that it is there.
+/// How long the agent inside may take to answer.
 const GUEST_PATIENCE: Duration = Duration::from_secs(10);
 
 type Answer = Result<(StatusCode, Json<rest::Sandbox>), E2bError>;
@@ -116,7 +116,7 @@ async fn thaw(
     let cold = memory == Some(false) || shown_as(record) == Some(Shown::PausedCold);
     let record = sandbox.resume().await?;
     if cold {
-        code::warm(state, sandbox, &record, &Traits::of(&record).template);
+        code::warm(state, sandbox, &record, &Annotation::of(&record).template);
         state.engine.as_(caller).images().start(&record).await?;
     }
     Ok(record)

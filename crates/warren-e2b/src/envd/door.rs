@@ -21,8 +21,8 @@ const TOKEN_HEADER: &str = "x-access-token";
 
 const LONGEST_USER: usize = 255;
 
-/// Lets in who may, once the sandbox is awake. Whether it is there is told to everybody, what it
-/// holds to nobody else.
+/// Admits a client that may use it, once the sandbox is awake. Everybody is told if it exists, and
+/// only admitted clients what it holds.
 pub(super) async fn admit(
     state: &Envd,
     sandbox: &SandboxId,

@@ -130,7 +130,7 @@ fn processes() -> Vec<Row> {
         .into()
 }
 
-/// A row for whoever shows the sandbox's token. It takes as long as its own work does.
+/// A row for callers with the sandbox's token. It takes as long as its own work does.
 fn row(method: Method, path: &'static str, operation: &'static str, call: Call) -> Row {
     Row::new(method, path, operation, call).by_token().long()
 }

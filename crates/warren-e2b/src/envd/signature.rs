@@ -89,7 +89,7 @@ pub(super) async fn shared(state: &Envd, request: Request) -> Result<Response, B
     }
 }
 
-/// Nobody's signature. Whoever tries many of them is slowed down.
+/// A wrong signature. A client that tries many of them is slowed down.
 fn unknown(state: &Envd, peer: Option<Peer>) -> Response {
     let error = gate::refuse(state, peer);
     let refusal = match error.problem().retry_after_s {

@@ -12,7 +12,7 @@ use crate::state::BY;
 /// Extended attributes that clients know as a file's metadata.
 pub(crate) const METADATA_PREFIX: &str = "user.e2b.";
 
-/// Somebody who was let in to one sandbox.
+/// A client that was admitted to one sandbox.
 #[derive(Clone)]
 pub(crate) struct Visitor {
     pub(crate) state: Envd,
@@ -46,7 +46,7 @@ impl Visitor {
         self.sandbox.files().stat(self.call(operation)).await
     }
 
-    /// Begins what is one change to whoever asked, of however many calls.
+    /// Begins one change for the client, made of any number of calls.
     pub(super) async fn begin(
         &self,
         deed: FileDeed,

@@ -69,7 +69,7 @@ pub struct Team {
     #[serde(rename = "teamID")]
     pub team_id: String,
     pub name: String,
-    /// Never told: whoever asks has one.
+    /// Never told: the caller has one.
     pub api_key: String,
     pub is_default: bool,
 }

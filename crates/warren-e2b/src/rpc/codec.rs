@@ -53,7 +53,7 @@ impl Codec {
         }
     }
 
-    /// Reads a message. Fields that are not known are passed over.
+    /// Reads a message. Unknown fields are ignored.
     pub fn decode<M: Message>(self, bytes: Bytes) -> Result<M, DecodeError> {
         match self {
             // Records would be read from lists as well.

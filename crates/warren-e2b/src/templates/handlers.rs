@@ -130,7 +130,7 @@ pub(super) fn own(caller: &Caller, text: &str) -> Result<ImageRef, E2bError> {
     if reference.may_be_of(&caller.owner) { Ok(reference) } else { Err(missing(&reference.name)) }
 }
 
-/// A name that stands for a template of the server's is one that exists, too.
+/// The name of one of the server's own templates exists, too.
 pub(super) async fn alias(
     State(state): State<E2b>,
     caller: Caller,

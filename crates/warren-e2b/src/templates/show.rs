@@ -12,7 +12,7 @@ use crate::error::E2bError;
 use crate::rest::templates as rest;
 use crate::state::E2b;
 
-/// Nobody has such a build: it stands for what was not built here.
+/// The id of a build for templates that were not built here. No build has it.
 const NO_BUILD: &str = "00000000-0000-0000-0000-000000000000";
 
 /// How an owner's templates look.

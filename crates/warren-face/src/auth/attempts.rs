@@ -6,8 +6,7 @@ use parking_lot::Mutex;
 use crate::arrival::Peer;
 use crate::settings::AuthSettings;
 
-/// Addresses that are counted apart; whoever comes when so many are counted shares one count with
-/// the others.
+/// Addresses that are counted apart; further ones share one count.
 const MOST_PEERS: usize = 4096;
 
 /// Failed attempts to come in, by where they came from. Only failures are ever slowed down: a right

@@ -97,7 +97,7 @@ impl Service<'_> {
     }
 
     /// A service that is just being killed may still take a connection, and answers nothing. It
-    /// says that it has begun before it begins: who was not told so asks once more.
+    /// says that it has begun before it begins: a request without that answer is sent once more.
     async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Asked, CodeError> {
         match self.ask_once(&method, path, body).await {
             Err(CodeError::Garbled { .. }) => self.ask_once(&method, path, body).await,
@@ -118,7 +118,7 @@ impl Service<'_> {
         let (stream, visit) = self.connect().await?;
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(|error| self.garbled(error))?;
-        // How it ends is told to whoever asks over it.
+        // Its end is seen by the request that uses it.
         let connection = AbortOnDropHandle::new(tokio::spawn(async { drop(connection.await) }));
         let response = tokio::time::timeout(PATIENCE, sender.send_request(request)).await;
         let response = response.map_err(|_| CodeError::Silent { sandbox: self.sandbox.id().clone() })?;

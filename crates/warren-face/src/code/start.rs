@@ -11,7 +11,7 @@ use crate::desk::Desk;
 /// time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How much of what a service says that does not start is told.
+/// Bytes of a failed start's output that the error repeats.
 const MOST_SAID: usize = 2048;
 
 /// By which name the process is found among those of its sandbox.

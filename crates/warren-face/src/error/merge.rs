@@ -29,7 +29,7 @@ pub fn conflict(conflict: &Conflict) -> api::Conflict {
     }
 }
 
-/// A path as bodies write it: as text, and whole in base64 if it is none.
+/// A path as bodies write it: as text, and in base64 if it is not UTF-8.
 pub fn path_as_text(bytes: &[u8]) -> (String, Option<String>) {
     let base64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
     (String::from_utf8_lossy(bytes).into_owned(), base64)

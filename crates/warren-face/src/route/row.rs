@@ -213,7 +213,7 @@ impl<H> Route<H> {
         self
     }
 
-    /// For whoever shows a token or a signature.
+    /// For callers with a token or a signature.
     pub fn by_token(mut self) -> Self {
         self.access = Access::Token;
         self

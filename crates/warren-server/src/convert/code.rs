@@ -83,7 +83,7 @@ pub(crate) fn code_message(event: Event, count: &mut Option<u64>) -> Message {
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     result: api::CodeResult,
-    /// Bytes of what was shown.
+    /// Bytes that were shown.
     shown: usize,
     ended: bool,
 }

@@ -94,7 +94,7 @@ fn cpus_of(cpus: f64, at: &str) -> Result<Cpus, ApiError> {
     format!("{cpus:.3}").parse().map_err(|_| wrong())
 }
 
-/// The name of what is wrong with a spec. A variable is named too.
+/// The name of the wrong field of a spec. A variable is named too.
 fn spec_field(error: &SpecError) -> String {
     match error {
         SpecError::EnvValue { name } => format!("env.{name}"),

@@ -1,4 +1,4 @@
-//! `/v1/keys`: who may come in. Administrators only.
+//! `/v1/keys`: API keys. Administrators only.
 
 use axum::extract::{Path, State};
 use http::StatusCode;

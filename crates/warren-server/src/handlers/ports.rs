@@ -105,7 +105,7 @@ pub(crate) async fn connect(
     PortPath(port): PortPath,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    // First, so that whoever may not have it is refused like anywhere else.
+    // First, so that a caller who may not use it is refused like anywhere else.
     sandbox.record().await?;
     let asked = request.headers().get(UPGRADE).map(HeaderValue::as_bytes);
     if !asked.is_some_and(|protocol| protocol.eq_ignore_ascii_case(TUNNEL.as_bytes())) {

@@ -7,7 +7,7 @@ use warren_face::error::{ApiError, Code};
 use crate::extract::SandboxPath;
 use crate::stream::{Conversation, MOST_MESSAGE, PROTOCOL};
 
-/// Looks for the sandbox first, so that whoever may not have it is refused like anywhere else.
+/// Looks for the sandbox first, so that a caller who may not use it is refused like anywhere else.
 pub(crate) async fn open(
     caller: Caller,
     SandboxPath(sandbox): SandboxPath,

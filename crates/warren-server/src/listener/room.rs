@@ -1,14 +1,14 @@
 //! Room for connections: counts them, and decides which one is closed when there is no room for
 //! another.
 //!
-//! Nobody waits for anybody here: whoever comes gets in, and if that is one too many, a connection
-//! that is of less use is closed for it. A connection is a stranger's until a request on it shows
-//! who asks ([`Acquaintance::of`]). Strangers have a part of the room for all of them and a smaller
-//! one for each address, and within those the newest is served rather than the oldest: silent ones
-//! go first, then those between requests, then the rest. Whoever is known is safe while a request
-//! is under way, as long as the owner has not more than half of the room; what an owner has beyond
-//! that counts as strangers'. A little is left to strangers in any case, for everybody begins as
-//! one.
+//! Nobody waits for anybody here: every connection gets in, and if that is one too many, a
+//! connection that is of less use is closed for it. A connection is a stranger's until a request on
+//! it shows who asks ([`OwnerNotice::of`]). Strangers have a part of the room for all of them and a
+//! smaller one for each address, and within those the newest is served rather than the oldest:
+//! silent ones go first, then those between requests, then the rest. A known owner's is safe while
+//! a request is under way, as long as the owner has not more than half of the room; what an owner
+//! has beyond that counts as strangers'. A little is left to strangers in any case, for everybody
+//! begins as one.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use warren_core::Owner;
-use warren_face::arrival::{Acquaintance, Peer};
+use warren_face::arrival::{OwnerNotice, Peer};
 
 use super::usage::{Rank, Usage};
 use crate::config::Http;
@@ -171,9 +171,9 @@ impl Ticket {
         self.cut.clone()
     }
 
-    pub(super) fn acquaintance(&self) -> Acquaintance {
+    pub(super) fn acquaintance(&self) -> OwnerNotice {
         let (room, number) = (Arc::clone(&self.room), self.number);
-        Acquaintance::new(move |owner| room.book().meet(number, owner, &room.limits))
+        OwnerNotice::new(move |owner| room.book().meet(number, owner, &room.limits))
     }
 }
 

@@ -16,7 +16,7 @@ use super::usage::Usage;
 /// sockets are counted too.
 pub(super) struct Slot {
     stream: TcpStream,
-    /// Runs while the peer takes nothing of what is to be written.
+    /// Runs while the peer does not read.
     stalled: Pin<Box<Sleep>>,
     is_stalled: bool,
     patience: Duration,

@@ -9,9 +9,9 @@ use crate::config::Http;
 
 /// The use of one connection. A clone is the same connection's.
 #[derive(Clone)]
-pub(super) struct Usage(Arc<Shared>);
+pub(super) struct Usage(Arc<Counts>);
 
-struct Shared {
+struct Counts {
     requests: Mutex<Requests>,
     /// The next deadline may be earlier than it was.
     hurried: Notify,
@@ -51,7 +51,7 @@ impl Usage {
             head_began: None,
             multiplexed: false,
         };
-        Self(Arc::new(Shared { requests: Mutex::new(requests), hurried: Notify::new() }))
+        Self(Arc::new(Counts { requests: Mutex::new(requests), hurried: Notify::new() }))
     }
 
     pub(super) fn begin(&self, version: Version) -> UnderWay {

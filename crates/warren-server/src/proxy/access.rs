@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use warren_core::{Owner, Scope, Traffic};
 use warren_e2b::is_traffic_token;
 use warren_face::arrival::Peer;
-use warren_face::arrival::{Acquaintance, Arrival};
+use warren_face::arrival::{Arrival, OwnerNotice};
 use warren_face::auth::{Caller, Secret, StreamGuard};
 use warren_face::foreign;
 use warren_face::gate;
@@ -41,7 +41,7 @@ pub(super) enum Admission {
     Welcome(Welcome),
 }
 
-/// Somebody who may.
+/// A client that was admitted.
 pub(super) struct Admitted {
     /// The sandbox's owner.
     pub(super) owner: Owner,
@@ -57,7 +57,7 @@ pub(super) struct Welcome {
     cookie: HeaderValue,
 }
 
-/// Lets pass who may, without what let them pass.
+/// Admits a request, and removes the credentials that it showed.
 pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) -> Result<Admission, Refusal> {
     let refuse = |wrong| Refusal::of(target, wrong);
     let peer = Peer::of(request);
@@ -77,12 +77,12 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
         if caller.owner != owner {
             return Err(refuse(Wrong::NoSandbox));
         }
-        Acquaintance::of(request.extensions(), &owner);
+        OwnerNotice::of(request.extensions(), &owner);
         let guard = Some(caller.guard());
         return Ok(Admission::Granted(Admitted { owner, traffic, guard }));
     }
     if tokened || linked.is_some() {
-        Acquaintance::of(request.extensions(), &owner);
+        OwnerNotice::of(request.extensions(), &owner);
     }
     let granted = Admission::Granted(Admitted { owner, traffic, guard: None });
     if let Some((link, text)) = linked {
@@ -264,7 +264,7 @@ fn is_secure(state: &AppState, request: &Request) -> bool {
     state.config.ports.behind_tls || Arrival::of(request).secure
 }
 
-/// Counts a wrong credential; whoever tries too often is told to wait.
+/// Counts a wrong credential; a client that tries too often is told to wait.
 fn failed(state: &AppState, target: &Target, peer: Option<Peer>, wrong: Wrong) -> Refusal {
     let error = gate::refuse(state, peer);
     if error.status() == StatusCode::TOO_MANY_REQUESTS {

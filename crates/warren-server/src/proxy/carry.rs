@@ -40,7 +40,7 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let (mut there, mut back) = (Way::default(), Way::default());
+    let (mut there, mut back) = (Direction::default(), Direction::default());
     let mut late: Option<Pin<Box<Sleep>>> = None;
     let mut cut = pin!(cut);
     poll_fn(|context| {
@@ -60,7 +60,7 @@ where
 
 /// One direction.
 #[derive(Debug, Default)]
-struct Way {
+struct Direction {
     /// Read and not written yet.
     left: Vec<u8>,
     written: usize,
@@ -75,7 +75,7 @@ enum Stage {
     Ended,
 }
 
-impl Way {
+impl Direction {
     fn poll<R: AsyncRead, W: AsyncWrite>(
         &mut self,
         context: &mut Context<'_>,

@@ -47,7 +47,7 @@ const SAID_BY_US: [HeaderName; 10] = [
 ];
 
 /// Facts about a request that an application is told beside what the client said.
-pub(super) struct Circumstances<'a> {
+pub(super) struct RequestFacts<'a> {
     pub(super) target: &'a Target,
     pub(super) arrival: Arrival,
     pub(super) secure: bool,
@@ -58,8 +58,8 @@ pub(super) struct Circumstances<'a> {
 }
 
 /// A request's head as the application sees it.
-pub(super) fn outgoing(mut parts: Parts, circumstances: &Circumstances<'_>) -> Parts {
-    let upgrade = parts.headers.get(UPGRADE).filter(|_| circumstances.upgrades).cloned();
+pub(super) fn outgoing(mut parts: Parts, facts: &RequestFacts<'_>) -> Parts {
+    let upgrade = parts.headers.get(UPGRADE).filter(|_| facts.upgrades).cloned();
     let headers = &mut parts.headers;
     strip_hop_by_hop(headers);
     for name in SAID_BY_US.iter().chain([&EXPECT, &CONTENT_LENGTH]) {
@@ -73,7 +73,7 @@ pub(super) fn outgoing(mut parts: Parts, circumstances: &Circumstances<'_>) -> P
         headers.remove(name);
     }
     join_cookies(headers);
-    let Circumstances { target, arrival, secure, host, .. } = circumstances;
+    let RequestFacts { target, arrival, secure, host, .. } = facts;
     let authority = HeaderValue::from_str(&target.authority).ok();
     if let Some(host) = host.as_ref().or(authority.as_ref()) {
         headers.insert(HOST, host.clone());

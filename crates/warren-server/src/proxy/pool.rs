@@ -132,7 +132,7 @@ impl Pool {
         }
     }
 
-    /// Lets go of what nobody needs any more.
+    /// Drops connections that nobody needs any more.
     fn clear(&self) {
         self.places().retain(|_, place| {
             let over = place.life.is_over();

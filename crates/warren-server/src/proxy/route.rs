@@ -76,7 +76,7 @@ pub(super) fn domains(configured: &HostName) -> Arc<[HostName]> {
     [configured.clone()].into_iter().chain(local).collect()
 }
 
-/// Says who is to answer. One source decides, and a second one may only say the same.
+/// Finds the destination of a request. One source decides, and a second one may only say the same.
 pub(super) fn destination(request: &Request, domains: &[HostName]) -> Result<Destination, Misdirected> {
     let authority = authority(request.uri(), request.headers())?;
     let host = authority.as_deref().map(by_host(domains)).transpose()?.flatten();
@@ -103,7 +103,7 @@ pub(super) fn sandbox_of(authority: &str, domain: &HostName) -> Option<SandboxId
 }
 
 /// The host that the request is for, with its port. HTTP/2 and a request in absolute form say it in
-/// the target, others in a header; whoever says it twice must say the same.
+/// the target, others in a header; a request that says it twice must say the same.
 fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Option<String>, Misdirected> {
     let mut named = headers.get_all(HOST).iter();
     let header = named.next().map(|value| value.to_str().map_err(|_| Misdirected::Host)).transpose()?;

@@ -39,17 +39,17 @@ fn connector() -> Option<TlsConnector> {
     let builder = builder.with_safe_default_protocol_versions().ok()?;
     let mut config = builder
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Some(TlsConnector::from(Arc::new(config)))
 }
 
-/// Takes every certificate, but only from who has its key.
+/// Takes every certificate, if the other side has its key.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

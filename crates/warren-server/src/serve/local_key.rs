@@ -22,7 +22,7 @@ struct Written {
     key: String,
 }
 
-/// Sees to it that there is a key, that local commands find the server, and that the environment
+/// Makes sure that there is a key, that local commands find the server, and that the environment
 /// file is written if one was asked for.
 pub(super) fn settle(
     server: &Server,

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// How long systemd may take to say. It is asked while it has much else to do.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Asks systemd, where there is one. Elsewhere nobody knows, and sandboxes are ended by whoever
-/// ends all processes.
+/// Asks systemd, where there is one. Elsewhere nobody knows, and sandboxes are ended by the one
+/// that ends all processes.
 pub(super) async fn goes_down() -> bool {
     if !Path::new("/run/systemd/system").is_dir() {
         return false;

@@ -70,7 +70,7 @@ pub(super) async fn rename(visitor: &Visitor, request: MoveRequest) -> Result<Mo
     Ok(MoveResponse { entry: Some(found(visitor, to).await?) })
 }
 
-/// Removes what is there, and all that is in it. Nothing there is as good as removed.
+/// Removes a file, or a directory with everything in it. A path that does not exist is no error.
 pub(super) async fn remove(visitor: &Visitor, request: RemoveRequest) -> Result<RemoveResponse, RpcError> {
     let path = place(visitor, &request.path)?;
     let work = visitor.begin(FileDeed::Remove, &path, None).await.map_err(|error| fault(visitor, error))?;

@@ -35,7 +35,7 @@ impl RpcError {
         Self::new(Code::Unavailable, "the server is shutting down")
     }
 
-    /// The same for those who read it.
+    /// The same, as its readers see it.
     pub(crate) fn into_body(self) -> ErrorBody {
         match self {
             Self::Told { code, message } => ErrorBody { code, message },

@@ -3,14 +3,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use warren_core::SandboxRecord;
 
-/// Under which name they are in a sandbox's record.
+/// Its name in a sandbox's record.
 const ANNOTATION: &str = "e2b";
 
 /// Facts about a sandbox that only E2B knows, kept as an annotation. The default serves sandboxes
 /// that were made in another way: their owner may use them by E2B too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Traits {
+pub struct Annotation {
     /// The template's name, as the client wrote it.
     pub template: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -23,7 +23,7 @@ pub struct Traits {
     pub network: Option<serde_json::Value>,
 }
 
-impl Traits {
+impl Annotation {
     pub fn of(record: &SandboxRecord) -> Self {
         let written = record.annotations.get(ANNOTATION);
         // Of what cannot be read nothing is open.
@@ -31,7 +31,7 @@ impl Traits {
     }
 
     /// True if the sandbox was made through E2B, and so follows its rules.
-    pub fn are_written(record: &SandboxRecord) -> bool {
+    pub fn is_written(record: &SandboxRecord) -> bool {
         record.annotations.contains_key(ANNOTATION)
     }
 
@@ -48,7 +48,7 @@ impl Traits {
 
     /// The same for a sandbox that was made through E2B; none for others.
     pub fn env_if_written(record: &SandboxRecord) -> Vec<(&'static str, String)> {
-        if Self::are_written(record) { Self::own_env(record).into() } else { Vec::new() }
+        if Self::is_written(record) { Self::own_env(record).into() } else { Vec::new() }
     }
 
     /// All variables that every process of a sandbox has.
@@ -82,7 +82,7 @@ mod tests {
     fn processes_are_told_where_they_run_whatever_the_spec_says() {
         let mut record = sample_sandbox(&"ann".parse::<Owner>().unwrap(), 1);
         record.spec.env = [("A", "1"), ("E2B_SANDBOX_ID", "other")].map(|(k, v)| (k.into(), v.into())).into();
-        let env = Traits::env(&record);
+        let env = Annotation::env(&record);
         assert_eq!((env["A"].as_str(), env["E2B_SANDBOX"].as_str()), ("1", "true"));
         assert_eq!(env["E2B_SANDBOX_ID"], record.id.as_str());
         assert_eq!(env["E2B_TEMPLATE_ID"], record.spec.template.as_str());
@@ -91,10 +91,10 @@ mod tests {
     #[test]
     fn traits_are_read_as_they_were_written() {
         let network = Some(serde_json::json!({"allowOut": ["a.example"]}));
-        let traits = Traits { template: "base".to_owned(), network, ..Traits::default() };
-        let annotations = traits.written_to(BTreeMap::new());
+        let annotation = Annotation { template: "base".to_owned(), network, ..Annotation::default() };
+        let annotations = annotation.written_to(BTreeMap::new());
         let text = annotations.get(ANNOTATION).unwrap();
-        assert_eq!(serde_json::from_str::<Traits>(text).unwrap(), traits);
-        assert_eq!(serde_json::from_str::<Traits>("{}").unwrap(), Traits::default());
+        assert_eq!(serde_json::from_str::<Annotation>(text).unwrap(), annotation);
+        assert_eq!(serde_json::from_str::<Annotation>("{}").unwrap(), Annotation::default());
     }
 }
