@@ -30,7 +30,7 @@ check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 	$(CARGO) test --quiet --locked --workspace --test tidy
-	@scripts/check-features warren-wire
+	@scripts/check-features warren-wire warren-e2b
 	@scripts/install-check-tools
 	$(CARGO) machete --skip-target-dir crates tests
 	$(CARGO) deny --log-level warn check bans licenses sources

@@ -1,6 +1,7 @@
-//! A second process of this program in a mount namespace of its own, in which the bare cgroup2 mount of a hybrid
-//! layout is gone. Some runtimes refuse to work beside it. The times are taken inside, so that the way there costs
-//! nothing; the process does one thing per line it is told, so that the turns stay those of the race.
+//! A second process of this program in a mount namespace of its own, without the bare cgroup2 mount
+//! of a hybrid layout: some runtimes refuse to work beside it. Times are taken inside, so that the
+//! way there costs nothing. The process does one thing for each line that it reads, so that all
+//! subjects still take turns.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::errand::{Errand, ErrandError, Tally, Work};
 use crate::screen;
-use crate::session::stop_flag;
+use crate::stop::stop_flag;
 
 /// The other process, seen from here. It ends when this is dropped.
 #[derive(Debug)]
@@ -93,8 +94,8 @@ impl Drop for Annex {
     }
 }
 
-/// The other process itself: answers until nobody asks any more. A key that interrupts the race must not end it
-/// before the race has cleared up with its help.
+/// Serves as the other process until nobody asks any more. An interrupt does not end it, since the
+/// race needs its help to clear up.
 pub(crate) fn serve() -> anyhow::Result<()> {
     let stop = stop_flag()?;
     for line in io::stdin().lines() {

@@ -1,4 +1,4 @@
-//! Many sandboxes alive at once: what each costs in memory, and what the last costs to make.
+//! Many sandboxes alive at once: the memory of each, and the time to make the last.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::report::{Figures, Row};
 use crate::session::Session;
 use crate::statistics::Samples;
 
-/// How many creates at each end are compared.
+/// The number of creates at each end that are compared.
 const END: usize = 20;
 const READINGS: usize = 5;
 const BETWEEN_READINGS: Duration = Duration::from_millis(100);
 
-/// What other programs changed may be this part of what was measured before it is measured again.
+/// Memory is measured again if other programs may have changed it by more than this part.
 const BEARABLE: f64 = 0.1;
 const ATTEMPTS: usize = 3;
 
@@ -41,14 +41,14 @@ pub(crate) fn measure(session: &mut Session<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one crowd showed.
+/// The figures of one crowd.
 struct Crowd {
     memory: Vec<Row>,
     times: Vec<Duration>,
 }
 
 impl Crowd {
-    /// How much of the figures may be owed to other programs, at worst.
+    /// The largest part of a figure that other programs may have caused.
     fn worst_doubt(&self) -> f64 {
         let doubt = |row: &Row| match row.figures {
             Figures::Memory { kib_each, uncertain_kib } if kib_each > 0.0 => uncertain_kib / kib_each,
@@ -85,12 +85,13 @@ fn ends(times: &[Duration]) -> [Row; 2] {
 
 struct Populated {
     before: Used,
-    /// What was used when so many were alive.
+    /// The use when so many were alive.
     steps: Vec<(usize, Used)>,
     times: Vec<Duration>,
 }
 
-/// Makes sandboxes until there are as many as wanted. Those made are in `alive` even if a later one fails.
+/// Makes sandboxes until there are as many as wanted. Those made are in `alive` even if a later one
+/// fails.
 fn populate(session: &Session<'_>, alive: &mut Vec<SandboxId>) -> anyhow::Result<Populated> {
     for _ in 0..session.plan.sizes.warm_ups {
         session.engine.destroy(&session.engine.create()?)?;
@@ -133,13 +134,13 @@ pub(crate) fn memory_row(count: usize, without: [Used; 2], with: Used) -> Row {
 /// The whole machine's use of memory, in KiB.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
-    /// All but what the kernel says could be had.
+    /// All memory except what the kernel calls available.
     not_available: f64,
-    /// The sum of what the kernel says is used for something, caches of file content left out.
+    /// The sum of all uses that the kernel names, without caches of file content.
     accounted: f64,
 }
 
-/// The least of a few readings after dropping caches, since what others do for a moment only adds.
+/// The least of a few readings after dropping caches, since other programs can only add.
 pub(crate) fn used_memory() -> Used {
     let readings = (0..READINGS).map(|_| {
         // Without the right to do so the caches stay, before as well as after.

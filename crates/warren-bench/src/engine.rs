@@ -12,16 +12,17 @@ use warren_server::assembly::{Assembly, AssemblyError, Purpose};
 use warren_server::config::Config;
 use warren_wire::guest::{Connection, FrameKind, Reader, Reply, Request, Start, parse_reply};
 
-use crate::rounds::Lap;
+use crate::statistics::Lap;
 
-/// How long the background may take to remove what was destroyed.
+/// The time that the background may take to remove what was destroyed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a full queue of an agent's callers is waited for, and how often it is looked at.
+/// The wait for an agent whose queue of callers is full, and the pause between two tries.
 const DIAL_PATIENCE: Duration = Duration::from_secs(2);
 const DIAL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Warren's backend in this process, as the server has it: opened once, the template looked up once.
+/// Warren's backend in this process, as the server has it: opened once, the template looked up
+/// once.
 pub(crate) struct Engine {
     backend: Arc<dyn Isolation>,
     /// The sandbox every case makes, but for the id.
@@ -122,7 +123,7 @@ impl Engine {
     pub(crate) fn exec_in(&self, id: &SandboxId, argv: &[&str]) -> anyhow::Result<Lap> {
         let begun = Instant::now();
         self.exec(id, argv)?;
-        Ok(Lap { time: begun.elapsed(), settled: None })
+        Ok(Lap::of(begun.elapsed()))
     }
 }
 
@@ -143,8 +144,5 @@ fn assembly(data_dir: &Path, prepared_networks: u32) -> anyhow::Result<Assembly>
 fn explain(error: AssemblyError) -> anyhow::Error {
     let advice = error.advice();
     let error = anyhow::Error::new(error);
-    match advice {
-        Some(advice) => error.context(advice),
-        None => error,
-    }
+    if let Some(advice) = advice { error.context(advice) } else { error }
 }

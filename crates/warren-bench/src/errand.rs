@@ -3,11 +3,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-/// Stands for the worker's number in an errand that several do at once.
+/// A placeholder for the worker's number in an errand that several do at once.
 pub(crate) const WORKER: &str = "{worker}";
 
 /// A program whose time from being started to having ended is measured.
@@ -16,7 +18,7 @@ pub(crate) struct Errand {
     argv: Vec<String>,
 }
 
-/// Why an errand came to nothing.
+/// The reason why an errand failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ErrandError {
     #[error("start `{program}`: {source}")]
@@ -27,7 +29,7 @@ pub(crate) enum ErrandError {
     Elsewhere(String),
 }
 
-/// How often an errand was done in how long.
+/// A number of errands, and the time that they took.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Tally {
     pub(crate) count: u64,
@@ -60,8 +62,8 @@ impl Errand {
         self.run(Stdio::null()).map_err(|failure| self.failed(failure, "run it again to see why"))
     }
 
-    /// Does it once and keeps what it says for the case that it fails. A file and not a pipe, since what it leaves
-    /// running would hold a pipe open.
+    /// Does it once and keeps its complaints for the case that it fails: in a file, since a program
+    /// that it leaves running would hold a pipe open.
     pub(crate) fn attempt(&self, complaints: &Path) -> Result<Duration, ErrandError> {
         let file = File::create(complaints).map_err(|source| self.unstarted(source))?;
         self.run(file.into()).map_err(|failure| {
@@ -102,7 +104,7 @@ impl Errand {
     }
 }
 
-/// How many do it at once, and for how long.
+/// The number of workers, and the time for which they work.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Work {
     pub(crate) workers: usize,
@@ -110,14 +112,15 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Lets each worker do its job over and over until the window is over. The tally's time ends with the last job.
+    /// Lets each worker do its job over and over until the window is over. The tally's time ends
+    /// with the last job.
     pub(crate) fn share<J, E>(self, stop: &AtomicBool, job_of: impl Fn(usize) -> J + Sync) -> Result<Tally, E>
     where
         J: FnMut() -> Result<(), E>,
         E: Send,
     {
         let (begun, count) = (Instant::now(), AtomicU64::new(0));
-        let labour = |worker| {
+        let repeat = |worker| {
             let mut job = job_of(worker);
             while begun.elapsed() < self.window && !stop.load(Ordering::Relaxed) {
                 job()?;
@@ -126,18 +129,29 @@ impl Work {
             Ok(())
         };
         std::thread::scope(|scope| {
-            let labour = &labour;
-            let hands: Vec<_> = (0..self.workers).map(|worker| scope.spawn(move || labour(worker))).collect();
-            hands.into_iter().try_for_each(|hand| match hand.join() {
-                Ok(done) => done,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
+            let repeat = &repeat;
+            let threads: Vec<_> =
+                (0..self.workers).map(|worker| scope.spawn(move || repeat(worker))).collect();
+            threads.into_iter().try_for_each(joined)
         })?;
         Ok(Tally { count: count.into_inner(), elapsed: begun.elapsed() })
     }
 }
 
-/// Where a program is, in the usual places even if the user's path leaves out the administrator's.
+/// The result of a thread, or its panic.
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Runs a program to its end, and answers its output, or fails with its complaint.
+pub(crate) fn output_of(command: &mut Command) -> anyhow::Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().with_context(|| program.clone())?;
+    anyhow::ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The path of a program, also in the administrator's places that the user's path may leave out.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"].map(PathBuf::from);

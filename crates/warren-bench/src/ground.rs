@@ -8,8 +8,8 @@ use warren_core::{Limits, RootTree};
 
 use crate::oci;
 
-/// What all subjects stand on: one root file system, one set of limits, and a directory for what the others need. The
-/// directory lies beside the sandboxes, on the same file system, and goes when this is dropped.
+/// The ground that all subjects share: one root file system, one set of limits, and a directory for
+/// their files beside the sandboxes, on the same file system. Dropping this removes the directory.
 #[derive(Debug)]
 pub(crate) struct Ground {
     folder: PathBuf,
@@ -18,7 +18,7 @@ pub(crate) struct Ground {
     /// Host directories that appear read-only in it.
     pub(crate) binds: Vec<RootTree>,
     pub(crate) limits: Limits,
-    /// What every container's name begins with.
+    /// The beginning of every container's name.
     pub(crate) prefix: String,
     /// The same of runs that were killed.
     pub(crate) abandoned: Vec<String>,
@@ -57,7 +57,14 @@ impl Ground {
         Ok(bundle)
     }
 
-    /// Where a file of this name may be written.
+    /// The binds as docker takes them.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = String> {
+        let volume =
+            |tree: &RootTree| Some(format!("{}:{}:ro", tree.lowers.last()?.display(), tree.at.display()));
+        self.binds.iter().filter_map(volume)
+    }
+
+    /// The path for a file of this name.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -75,7 +82,7 @@ fn prefix(process: &str) -> String {
     format!("warren-bench-{process}")
 }
 
-/// A run that was killed could not clear up. Answers what its containers' names begin with.
+/// Clears up after runs that were killed, and answers the prefixes of their containers.
 fn remove_abandoned(all: &Path) -> Vec<String> {
     let entries = fs::read_dir(all).into_iter().flatten().flatten();
     let abandoned = entries.filter(|entry| !Path::new("/proc").join(entry.file_name()).exists());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Where the figures were taken.
+/// The machine that the figures are from.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) kernel: String,
@@ -42,7 +42,7 @@ impl Machine {
     }
 }
 
-/// How the machine's control groups are laid out.
+/// The layout of the machine's control groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CgroupLayout {
     V1,
@@ -96,8 +96,8 @@ fn mount_of<'a>(mountinfo: &'a str, path: &Path) -> Option<MountPoint<'a>> {
     mounts(mountinfo).filter(|mount| path.starts_with(mount.at)).max_by_key(|mount| mount.at.len())
 }
 
-/// Says so if ext4 has no journal: it then avoids the inodes of files removed in the last minutes by looking at each,
-/// so that making files gets many times slower where many were removed.
+/// Names the file system, and says if ext4 has no journal: it then avoids the inodes of files that
+/// were removed in the last minutes by looking at each, which makes new files many times slower.
 fn describe_filesystem(mountinfo: &str, path: &Path) -> String {
     let Some(mount) = mount_of(mountinfo, path) else {
         return "unknown".to_owned();
@@ -108,7 +108,7 @@ fn describe_filesystem(mountinfo: &str, path: &Path) -> String {
 
 pub(crate) const WITHOUT_JOURNAL: &str = " without a journal";
 
-/// Whether the kernel keeps a journal for a device, told by its numbers.
+/// Tells whether the kernel keeps a journal for the device with these numbers.
 fn has_journal(device: &str) -> Option<bool> {
     let link = fs::read_link(Path::new("/sys/dev/block").join(device)).ok()?;
     let prefix = format!("{}-", link.file_name()?.to_string_lossy());

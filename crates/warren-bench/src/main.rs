@@ -1,7 +1,7 @@
 //! Warren beside the sandboxes people know, on one root file system and in one run.
 //!
-//! Machines are noisy and drift, so only ratios taken side by side mean something: in every case the
-//! subjects take turns (`rounds.rs`). Warren's native backend is measured in this process
+//! Machines are noisy and drift, so only ratios taken side by side mean something: in every case
+//! the subjects take turns (`rounds.rs`). Warren's native backend is measured in this process
 //! (`engine.rs`), its server over HTTP (`service.rs`), all others as the commands their users type
 //! (`peers.rs`). What a subject needs lies on one `Ground`, and goes with it, also when the run is
 //! interrupted.
@@ -21,6 +21,8 @@ mod screen;
 mod service;
 mod session;
 mod statistics;
+mod stop;
+mod suite;
 mod table;
 mod targets;
 mod throughput;
@@ -37,10 +39,12 @@ Examples:
   warren-bench --quick
   warren-bench --only run_true,exec_true --subject warren,bwrap,crun";
 
-/// Measure sandboxes on this machine, Warren's beside those of bubblewrap, crun, runc, docker and gVisor.
+/// Measure sandboxes on this machine, Warren's beside those of bubblewrap, crun, runc, docker and
+/// gVisor.
 ///
-/// All take turns in one run on the same root file system, since only ratios taken side by side mean something on a
-/// machine that does other things too. Those that are not installed are left out. A full run takes several minutes.
+/// All take turns in one run on the same root file system, since only ratios taken side by side
+/// mean something on a machine that does other things too. Those that are not installed are left
+/// out. A full run takes several minutes.
 #[derive(Debug, Parser)]
 #[command(name = "warren-bench", version, after_long_help = EXAMPLES)]
 struct Bench {
@@ -73,7 +77,7 @@ fn main() -> anyhow::Result<()> {
         return annex::serve();
     }
     let (json, plan) = (bench.json, bench.plan()?);
-    let report = session::measure(&plan)?;
+    let report = suite::measure(&plan)?;
     if json {
         screen::print(&serde_json::to_string_pretty(&report)?);
     } else {

@@ -3,8 +3,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use warren_core::{Limits, RootTree};
 
-/// What an OCI runtime is told to run: the default of `runc spec` on Warren's root and with Warren's limits. Like that
-/// default it has no user namespace and no system call filter.
+/// The configuration for an OCI runtime: the default of `runc spec` with Warren's root and limits.
+/// Like that default it has no user namespace and no system call filter.
 pub(crate) fn config(rootfs: &Path, binds: &[RootTree], limits: &Limits, argv: &[&str]) -> Value {
     let capabilities = ["CAP_AUDIT_WRITE", "CAP_KILL", "CAP_NET_BIND_SERVICE"];
     let namespaces = ["pid", "network", "ipc", "uts", "mount", "cgroup"].map(|kind| json!({ "type": kind }));

@@ -34,13 +34,13 @@ pub(crate) struct Peer {
     pub(crate) exec_true: Option<Errand>,
     /// Done once before anything is measured.
     prepare: Vec<Errand>,
-    /// Done in the end, whatever happened.
+    /// Done in the end, also after a failure.
     clear: Vec<Errand>,
     /// Done first, for what a killed run left.
     clear_abandoned: Vec<Errand>,
 }
 
-/// Where its commands are started.
+/// The place where its commands are started.
 #[derive(Debug)]
 enum Place {
     Here,
@@ -48,7 +48,23 @@ enum Place {
 }
 
 impl Peer {
-    /// Sets a subject up and tries whether it works here; the error is the reason why it cannot take part.
+    /// A subject that needs no preparation and has no sandbox to execute in.
+    fn new(subject: Subject, run_true: Errand, run_python: Errand) -> Self {
+        Self {
+            subject,
+            version: None,
+            place: Place::Here,
+            run_true,
+            run_python,
+            exec_true: None,
+            prepare: Vec::new(),
+            clear: Vec::new(),
+            clear_abandoned: Vec::new(),
+        }
+    }
+
+    /// Sets a subject up and tries whether it works here; the error is the reason why it cannot
+    /// take part.
     pub(crate) fn ready(
         subject: Subject,
         ground: &Ground,
@@ -117,7 +133,7 @@ pub(crate) struct Inhabited<'a> {
     pub(crate) id: SandboxId,
 }
 
-/// Why a subject cannot take part.
+/// The reason why a subject cannot take part.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PeerError {
     #[error("not installed")]

@@ -1,12 +1,17 @@
-//! What is asked for: cases, subjects and sizes.
+//! The cases, subjects and sizes of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// The subject that takes its networks from a stock.
+pub(crate) const PREPARED: &str = "warren_prepared";
+pub(crate) const MOST_WORKERS: usize = 8;
+pub(crate) const WORKERS: [usize; 4] = [1, 2, 4, MOST_WORKERS];
+
+/// A thing to measure. Those from `HttpCreate` on need a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Case {
     /// Create a sandbox, run true in it, destroy it
@@ -30,13 +35,14 @@ pub(crate) enum Case {
     HttpExec,
     /// Over HTTP: sandboxes made and removed per second by eight clients
     HttpCreatesPerSecond,
-    /// What a server with 1000 idle sandboxes needs for itself
+    /// Memory and processor of a server with 1000 idle sandboxes
     HttpIdle,
     /// A server that is killed with 300 sandboxes running, and started again
     HttpRestart,
     /// A gigabyte up and down
     HttpFiles,
-    /// Over HTTP: a snapshot of an idle sandbox that wrote 10 MB to 1 GB, beside `cp -a`, `docker commit` and btrfs
+    /// Over HTTP: a snapshot of an idle sandbox that wrote 10 MB to 1 GB, beside `cp -a`, `docker
+    /// commit` and btrfs
     Snapshot,
     /// Over HTTP: back to an earlier snapshot
     Rollback,
@@ -56,14 +62,14 @@ pub(crate) enum Case {
     PortRequest,
     /// Requests to an application in a sandbox per second, by 32 clients
     PortRequestsPerSecond,
-    /// What the server needs for each of 500 idle web sockets
+    /// Memory of the server for each of 500 idle web sockets
     PortIdle,
     /// Through the published E2B package for Python: create, commands, fifty at once, files
     #[value(name = "e2b")]
     E2b,
 }
 
-/// Who is measured.
+/// A program or library to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Subject {
@@ -95,7 +101,7 @@ impl Subject {
     }
 }
 
-/// What was asked for; nothing named means everything.
+/// The wishes of the command line; empty lists mean everything.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The program that is measured.
@@ -106,7 +112,7 @@ pub(crate) struct Plan {
     pub(crate) subjects: Vec<Subject>,
 }
 
-/// How much is done of each.
+/// The amount of work in each case.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) rounds: usize,

@@ -1,16 +1,16 @@
 use serde::Serialize;
 
 use crate::machine::Machine;
-use crate::targets::Verdict;
+use crate::statistics::Samples;
 
-/// All that a run found.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) rows: Vec<Row>,
     pub(crate) skipped: Vec<Skipped>,
     pub(crate) targets: Vec<Verdict>,
-    /// What one has to know to read the figures.
+    /// Remarks that help to read the figures.
     pub(crate) notes: Vec<String>,
 }
 
@@ -34,12 +34,13 @@ pub(crate) enum Figures {
     Rate {
         per_second: f64,
     },
-    /// Other programs changed the machine's memory meanwhile by as much as `uncertain_kib` for each.
+    /// Other programs changed the machine's memory meanwhile by as much as `uncertain_kib` for
+    /// each.
     Memory {
         kib_each: f64,
         uncertain_kib: f64,
     },
-    /// What a server needs for itself.
+    /// A server's own needs.
     Server {
         memory_mib: f64,
         core_percent: f64,
@@ -52,6 +53,10 @@ pub(crate) enum Figures {
 }
 
 impl Figures {
+    pub(crate) fn times(samples: &Samples) -> Self {
+        Self::Time { median_ms: samples.median_ms(), p99_ms: samples.p99_ms() }
+    }
+
     /// The one that is compared.
     pub(crate) fn main(self) -> f64 {
         match self {
@@ -64,17 +69,24 @@ impl Figures {
     }
 }
 
+/// A target, and whether Warren reaches it.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Verdict {
+    pub(crate) target: String,
+    pub(crate) unit: &'static str,
+    pub(crate) measured: f64,
+    pub(crate) must: f64,
+    pub(crate) aim: Option<f64>,
+    /// Absent if the figure is too uncertain to say.
+    pub(crate) must_met: Option<bool>,
+    pub(crate) aim_met: Option<bool>,
+}
+
 /// A subject that could not take part.
 #[derive(Debug, Serialize)]
 pub(crate) struct Skipped {
     pub(crate) subject: String,
     pub(crate) reason: String,
-}
-
-impl Report {
-    pub(crate) fn find(&self, case: &str, subject: &str) -> Option<&Row> {
-        find(&self.rows, case, subject)
-    }
 }
 
 pub(crate) fn find<'a>(rows: &'a [Row], case: &str, subject: &str) -> Option<&'a Row> {

@@ -1,22 +1,13 @@
 use std::time::Duration;
 
-use crate::report::{Figures, Row, Skipped};
-use crate::session::{Session, slower};
-use crate::statistics::Samples;
-
-/// One turn of one subject.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Lap {
-    pub(crate) time: Duration,
-    /// With the clean-up that goes on in the background, where there is one.
-    pub(crate) settled: Option<Duration>,
-}
+use crate::session::Session;
+use crate::statistics::{Lap, Samples};
 
 /// A subject in a race.
 pub(crate) struct Contender<'a> {
     name: &'static str,
     lap: Box<dyn FnMut() -> anyhow::Result<Lap> + 'a>,
-    /// Takes part in every n-th round only: what is slow by a factor needs no hundreds of samples to show it.
+    /// Takes part in every n-th round only: a slow subject needs no hundreds of samples.
     every: usize,
     times: Samples,
     settled: Samples,
@@ -57,21 +48,9 @@ impl<'a> Contender<'a> {
             lap.settled.into_iter().for_each(|settled| self.settled.push(settled));
         }
     }
-
-    fn rows(&self, case: &str) -> Vec<Row> {
-        let row = |subject: String, samples: &Samples| Row {
-            case: case.to_owned(),
-            subject,
-            n: samples.len(),
-            figures: Figures::Time { median_ms: samples.median_ms(), p99_ms: samples.p99_ms() },
-        };
-        let settled = (self.settled.len() > 0).then(|| row(format!("{}_settled", self.name), &self.settled));
-        [row(self.name.to_owned(), &self.times)].into_iter().chain(settled).collect()
-    }
 }
 
-/// Lets all take turns, in another order each round: whatever disturbs the machine, and whatever one leaves behind for
-/// the next, meets all alike.
+/// Lets all take turns, in another order each round, so that disturbances meet all alike.
 pub(crate) fn race(
     session: &mut Session<'_>,
     case: &str,
@@ -81,7 +60,7 @@ pub(crate) fn race(
         let warm: Vec<Lap> = (0..session.plan.sizes.warm_ups).filter_map(|_| contender.turn()).collect();
         session.go_on()?;
         let slow = warm.iter().map(|lap| lap.time).min().is_some_and(|time| time > SLOW);
-        contender.every = if slow { slower(session.plan.sizes.rounds) } else { 1 };
+        contender.every = if slow { (session.plan.sizes.rounds / 50).max(4) } else { 1 };
     }
     let mut order: Vec<usize> = (0..field.len()).collect();
     let mut dice = Dice::default();
@@ -96,19 +75,20 @@ pub(crate) fn race(
         }
     }
     for contender in field {
-        match &contender.failed {
-            None => session.report.rows.extend(contender.rows(case)),
-            Some(reason) => session
-                .report
-                .skipped
-                .push(Skipped { subject: contender.name.to_owned(), reason: format!("{case}: {reason}") }),
+        if let Some(reason) = &contender.failed {
+            session.skip(contender.name, format!("{case}: {reason}"));
+            continue;
+        }
+        session.enter_times(case, contender.name, &contender.times);
+        if contender.settled.len() > 0 {
+            session.enter_times(case, &format!("{}_settled", contender.name), &contender.settled);
         }
     }
     Ok(())
 }
 
-/// Orders that repeat from run to run.
-struct Dice(u64);
+/// Random numbers that repeat from run to run.
+pub(crate) struct Dice(u64);
 
 impl Default for Dice {
     fn default() -> Self {
@@ -124,7 +104,7 @@ impl Dice {
         }
     }
 
-    fn roll(&mut self) -> u64 {
+    pub(crate) fn roll(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

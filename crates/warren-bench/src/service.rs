@@ -1,4 +1,4 @@
-//! What a client of the server sees: everything with a key, over HTTP, with the catalog behind it.
+//! The server as its clients see it: everything with a key, over HTTP, with the catalog behind it.
 
 mod crowd;
 mod docker;
@@ -12,50 +12,33 @@ mod travel;
 
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum as _;
 use warren_wire::api::{Command, CreateSandbox, Exec};
 use warren_wire::client::Client;
 
 use self::docker::Docker;
 use self::server::Server;
-use crate::errand::Work;
-use crate::plan::{Case, Subject};
-use crate::report::{Figures, Row, Skipped};
-use crate::rounds::{Contender, Lap, race};
-use crate::session::{MOST_WORKERS, Session};
-use crate::statistics::Samples;
+use crate::errand::{Work, joined};
+use crate::plan::{Case, MOST_WORKERS, Subject};
+use crate::rounds::{Contender, race};
+use crate::session::Session;
+use crate::statistics::{Lap, Samples};
 
-/// How many are asked for at once.
+/// The subject of most cases.
+const OWN: &str = "warren";
+
+/// The number of sandboxes that are asked for at once.
 const BURST: usize = 100;
 
-const CASES: [Case; 19] = [
-    Case::HttpCreate,
-    Case::HttpBurst,
-    Case::HttpExec,
-    Case::HttpCreatesPerSecond,
-    Case::HttpIdle,
-    Case::HttpRestart,
-    Case::HttpFiles,
-    Case::Snapshot,
-    Case::Rollback,
-    Case::Fork,
-    Case::Depth,
-    Case::Bisect,
-    Case::NetworkCreate,
-    Case::NetworkCrowd,
-    Case::NetworkTraffic,
-    Case::PortRequest,
-    Case::PortRequestsPerSecond,
-    Case::PortIdle,
-    Case::E2b,
-];
-
 pub(crate) fn measure(session: &mut Session<'_>) -> anyhow::Result<()> {
-    if !session.takes(Subject::Warren) || !CASES.iter().any(|case| session.wants(*case)) {
+    if !session.takes(Subject::Warren)
+        || !Case::value_variants().iter().any(|case| *case >= Case::HttpCreate && session.wants(*case))
+    {
         return Ok(());
     }
     session.progress("starting a server");
     let server = Server::start(&session.plan.warren, &session.ground.file("service"))?;
-    let docker = session.docker_engine();
+    let docker = docker_engine(session);
     let measured = all(session, server, docker.as_ref());
     session.progress("");
     measured
@@ -91,15 +74,15 @@ fn all(session: &mut Session<'_>, server: Server, docker: Option<&Docker>) -> an
     Ok(())
 }
 
-/// Create, and wait for the first command's end; what removes the sandbox again is not counted.
+/// Creates a sandbox and waits for the first command's end; its removal is not counted.
 fn first_commands(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) -> anyhow::Result<()> {
-    let own = Contender::new(Subject::Warren.name(), || {
+    let own = Contender::new(OWN, || {
         let begun = Instant::now();
-        let id = create(client)?;
+        let id = create_plain(client)?;
         run_true(client, &id)?;
         let time = begun.elapsed();
         client.delete_sandbox(&id)?;
-        Ok(Lap { time, settled: None })
+        Ok(Lap::of(time))
     });
     let mut field = vec![own];
     if let Some(docker) = docker {
@@ -109,19 +92,19 @@ fn first_commands(session: &mut Session<'_>, client: &Client, docker: Option<&Do
 }
 
 fn execs(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) -> anyhow::Result<()> {
-    let id = create(client)?;
+    let id = create_plain(client)?;
     let inhabited = docker.and_then(|docker| Some((docker, docker.create().ok()?)));
-    let own = Contender::new(Subject::Warren.name(), || {
+    let own = Contender::new(OWN, || {
         let begun = Instant::now();
         run_true(client, &id)?;
-        Ok(Lap { time: begun.elapsed(), settled: None })
+        Ok(Lap::of(begun.elapsed()))
     });
     let mut field = vec![own];
     if let Some((docker, container)) = &inhabited {
         field.push(Contender::new("docker_api", move || {
             let begun = Instant::now();
             docker.run_true(container)?;
-            Ok(Lap { time: begun.elapsed(), settled: None })
+            Ok(Lap::of(begun.elapsed()))
         }));
     }
     let raced = race(session, "http_exec_true", field);
@@ -132,22 +115,20 @@ fn execs(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) ->
     raced
 }
 
-/// All at once, each with a connection of its own; the time is that of the last one's first command.
+/// Makes many at once, each over a connection of its own, until the last has run its first command.
 fn bursts(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
     let mut samples = Samples::default();
     for round in 0..=session.plan.sizes.windows {
         session.progress(&format!("http_burst_{BURST}: round {round} of {}", session.plan.sizes.windows));
         let (time, ids) = burst(client)?;
-        for id in &ids {
-            client.delete_sandbox(id)?;
-        }
+        remove(client, &ids)?;
         // The first one warms up.
         if round > 0 {
             samples.push(time);
         }
         session.go_on()?;
     }
-    session.enter_times(&format!("http_burst_{BURST}"), &samples);
+    session.enter_times(&format!("http_burst_{BURST}"), OWN, &samples);
     Ok(())
 }
 
@@ -156,14 +137,11 @@ fn burst(client: &Client) -> anyhow::Result<(Duration, Vec<String>)> {
     let made = std::thread::scope(|scope| {
         let one = || {
             let client = Client::new(client.base(), client.key())?;
-            let id = create(&client)?;
+            let id = create_plain(&client)?;
             run_true(&client, &id).map(|()| id)
         };
-        let hands: Vec<_> = (0..BURST).map(|_| scope.spawn(one)).collect();
-        hands
-            .into_iter()
-            .map(|hand| hand.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<anyhow::Result<Vec<String>>>()
+        let threads: Vec<_> = (0..BURST).map(|_| scope.spawn(one)).collect();
+        threads.into_iter().map(joined).collect::<anyhow::Result<Vec<String>>>()
     });
     let time = begun.elapsed();
     made.map(|ids| (time, ids))
@@ -177,50 +155,67 @@ fn per_second(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> 
         let client = Client::new(client.base(), client.key());
         move || -> anyhow::Result<()> {
             let client = client.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
-            let id = create(client)?;
+            let id = create_plain(client)?;
             client.delete_sandbox(&id)?;
             Ok(())
         }
     })?;
-    session.enter(&case, Subject::Warren.name(), Ok(tally));
+    session.enter_rate(&case, OWN, &tally);
     Ok(())
 }
 
-fn create(client: &Client) -> anyhow::Result<String> {
-    Ok(client.create_sandbox(&CreateSandbox::default(), None)?.sandbox_id)
+/// Makes sandboxes until there are as many as wanted, and answers their ids.
+fn populate(
+    session: &Session<'_>,
+    count: usize,
+    mut create: impl FnMut() -> anyhow::Result<String>,
+) -> anyhow::Result<Vec<String>> {
+    let mut alive = Vec::new();
+    while alive.len() < count {
+        alive.push(create()?);
+        session.go_on()?;
+        if alive.len().is_multiple_of(50) {
+            session.progress(&format!("{} of {count} alive", alive.len()));
+        }
+    }
+    Ok(alive)
+}
+
+fn remove(client: &Client, ids: &[String]) -> anyhow::Result<()> {
+    ids.iter().try_for_each(|id| Ok(client.delete_sandbox(id).map(drop)?))
+}
+
+fn create(client: &Client, body: &CreateSandbox) -> anyhow::Result<String> {
+    Ok(client.create_sandbox(body, None)?.sandbox_id)
+}
+
+fn create_plain(client: &Client) -> anyhow::Result<String> {
+    create(client, &CreateSandbox::default())
 }
 
 fn run_true(client: &Client, id: &str) -> anyhow::Result<()> {
-    let body = Exec { command: Command::Words(vec!["/bin/true".to_owned()]), ..Exec::default() };
-    match client.exec(id, &body)?.exit_code {
-        0 => Ok(()),
-        code => Err(anyhow::anyhow!("true ended with {code}")),
-    }
+    exec(client, id, ["/bin/true"]).map(drop)
 }
 
-impl Session<'_> {
-    fn enter_times(&mut self, case: &str, samples: &Samples) {
-        let figures = Figures::Time { median_ms: samples.median_ms(), p99_ms: samples.p99_ms() };
-        self.enter_row(case, samples.len(), figures);
-    }
+/// Runs a command that must succeed, and answers its output.
+fn exec<const N: usize>(client: &Client, id: &str, words: [&str; N]) -> anyhow::Result<String> {
+    let command = Command::Words(words.map(str::to_owned).to_vec());
+    let done = client.exec(id, &Exec { command, ..Exec::default() })?;
+    anyhow::ensure!(
+        done.exit_code == 0,
+        "`{}` ended with {}: {}",
+        words.join(" "),
+        done.exit_code,
+        done.stderr
+    );
+    Ok(done.stdout)
+}
 
-    fn enter_row(&mut self, case: &str, n: usize, figures: Figures) {
-        let subject = Subject::Warren.name().to_owned();
-        self.report.rows.push(Row { case: case.to_owned(), subject, n, figures });
+/// Docker's own HTTP interface, if somebody answers there and the benchmark's image is there.
+fn docker_engine(session: &mut Session<'_>) -> Option<Docker> {
+    if !session.takes(Subject::Docker) {
+        return None;
     }
-
-    /// Docker's own HTTP interface, if somebody answers there and the benchmark's image is there.
-    fn docker_engine(&mut self) -> Option<Docker> {
-        if !self.takes(Subject::Docker) {
-            return None;
-        }
-        match Docker::connect(self.ground) {
-            Ok(docker) => Some(docker),
-            Err(error) => {
-                let reason = format!("{error:#}");
-                self.report.skipped.push(Skipped { subject: "docker_api".to_owned(), reason });
-                None
-            }
-        }
-    }
+    let docker = Docker::connect(session.ground);
+    docker.inspect_err(|error| session.skip("docker_api", format!("{error:#}"))).ok()
 }

@@ -1,5 +1,19 @@
 use std::time::Duration;
 
+/// One turn of one subject.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lap {
+    pub(crate) time: Duration,
+    /// With the clean-up that goes on in the background, where there is one.
+    pub(crate) settled: Option<Duration>,
+}
+
+impl Lap {
+    pub(crate) fn of(time: Duration) -> Self {
+        Self { time, settled: None }
+    }
+}
+
 /// Times of the same thing done again and again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples(Vec<Duration>);
@@ -23,7 +37,8 @@ impl Samples {
         }
     }
 
-    /// The smallest sample that at least 99 of 100 do not exceed; below a hundred samples that is the largest.
+    /// The smallest sample that at least 99 of 100 do not exceed; below a hundred samples that is
+    /// the largest.
     pub(crate) fn p99_ms(&self) -> f64 {
         let sorted = self.sorted_ms();
         let rank = (sorted.len() * 99).div_ceil(100);

@@ -1,6 +1,5 @@
-use crate::report::{Figures, Report, Row};
+use crate::report::{Figures, Report, Row, Verdict, find};
 use crate::screen;
-use crate::targets::Verdict;
 
 /// The report for people.
 pub(crate) fn print(report: &Report) {
@@ -45,7 +44,7 @@ fn print_case(report: &Report, case: &str) {
     if most_first {
         rows.reverse();
     }
-    let own = report.find(case, "warren").or_else(|| report.find(case, "create_first"));
+    let own = find(&report.rows, case, "warren").or_else(|| find(&report.rows, case, "create_first"));
     let own = own.map(|row| row.figures.main());
     let cells = |row: &&Row| {
         let (main, p99) = match row.figures {

@@ -1,19 +1,4 @@
-use serde::Serialize;
-
-use crate::report::{Figures, Row, find};
-
-/// Where Warren must stand, and whether it does.
-#[derive(Debug, PartialEq, Serialize)]
-pub(crate) struct Verdict {
-    pub(crate) target: String,
-    pub(crate) unit: &'static str,
-    pub(crate) measured: f64,
-    pub(crate) must: f64,
-    pub(crate) aim: Option<f64>,
-    /// Absent if the figure is too uncertain to say.
-    pub(crate) must_met: Option<bool>,
-    pub(crate) aim_met: Option<bool>,
-}
+use crate::report::{Figures, Row, Verdict, find};
 
 /// A figure to be judged.
 #[derive(Debug, Clone, Copy)]
@@ -110,11 +95,9 @@ pub(crate) fn judge(rows: &[Row]) -> Vec<Verdict> {
     let e2b = "through E2B's Python package";
     add(&format!("{e2b}, create to first command"), " ms", 40.0, None, own("e2b_create_to_first_command"));
     add(&format!("{e2b}, run true"), " ms", 8.0, None, own("e2b_run_true"));
-    for (way, case) in [("up", "e2b_upload"), ("down", "e2b_download")] {
-        let slowness = own(case).map(|rate| plain(1000.0 / rate.value));
-        add(&format!("{e2b}, a gigabyte {way}"), " s", 5.0, None, slowness);
-    }
     let gigabyte = |case: &str| own(case).map(|rate| plain(1000.0 / rate.value));
+    add(&format!("{e2b}, a gigabyte up"), " s", 5.0, None, gigabyte("e2b_upload"));
+    add(&format!("{e2b}, a gigabyte down"), " s", 5.0, None, gigabyte("e2b_download"));
     add("over HTTP, a gigabyte up", " s", 2.0, None, gigabyte("http_upload"));
     add("over HTTP, a gigabyte down", " s", 2.0, None, gigabyte("http_download"));
     for row in rows {
@@ -131,10 +114,8 @@ pub(crate) fn judge(rows: &[Row]) -> Vec<Verdict> {
             _ => {}
         }
     }
-    let crowd = rows.iter().find_map(|row| row.case.strip_prefix("create_at_"));
-    if let Some(count) = crowd {
-        let case = format!("create_at_{count}");
-        let grown = ratio(&case, "create_last", "create_first");
+    if let Some(count) = rows.iter().find_map(|row| row.case.strip_prefix("create_at_")) {
+        let grown = ratio(&format!("create_at_{count}"), "create_last", "create_first");
         add(&format!("last create of {count} against the first"), "x", 2.0, Some(1.2), grown);
     }
     verdicts

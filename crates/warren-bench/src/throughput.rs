@@ -2,12 +2,12 @@ use std::time::{Duration, Instant};
 
 use crate::errand::{Tally, Work};
 use crate::peers::TRUE;
-use crate::plan::Subject;
-use crate::report::{Figures, Row, Skipped};
-use crate::session::{PREPARED, Session, WORKERS};
+use crate::plan::{PREPARED, Subject, WORKERS};
+use crate::session::Session;
 
-/// Sandboxes per second with several at once. Warren's are only made and destroyed, and in a row of their own run a
-/// command like the others, who cannot do without; always until the background has cleared up.
+/// Measures sandboxes per second with several at once, until the background has cleared up.
+/// Warren's are only made and destroyed, and in a row of their own run a command, as the others do
+/// that cannot do without.
 pub(crate) fn measure(session: &mut Session<'_>) -> anyhow::Result<()> {
     let mut names: Vec<&'static str> = Vec::new();
     if session.takes(Subject::Warren) {
@@ -32,7 +32,10 @@ pub(crate) fn measure(session: &mut Session<'_>) -> anyhow::Result<()> {
             }
         }
         for (name, tally) in names.iter().zip(tallies) {
-            session.enter(&case, name, tally);
+            match tally {
+                Ok(tally) => session.enter_rate(&case, name, &tally),
+                Err(reason) => session.skip(name, format!("{case}: {reason}")),
+            }
         }
     }
     Ok(())
@@ -56,21 +59,4 @@ fn slice(session: &Session<'_>, name: &str, work: Work) -> anyhow::Result<Tally>
     };
     engine.settle()?;
     Ok(Tally { elapsed: begun.elapsed(), ..tally })
-}
-
-impl Session<'_> {
-    pub(crate) fn enter(&mut self, case: &str, subject: &str, tally: Result<Tally, String>) {
-        let subject = subject.to_owned();
-        match tally {
-            Ok(tally) => self.report.rows.push(Row {
-                case: case.to_owned(),
-                subject,
-                n: usize::try_from(tally.count).unwrap_or(usize::MAX),
-                figures: Figures::Rate { per_second: tally.per_second() },
-            }),
-            Err(reason) => {
-                self.report.skipped.push(Skipped { subject, reason: format!("{case}: {reason}") });
-            }
-        }
-    }
 }

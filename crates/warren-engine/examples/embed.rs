@@ -1,7 +1,8 @@
-//! The engine without a server: a sandbox is made, used, stopped with its files kept, and used again.
+//! The engine without a server: a sandbox is made, used, stopped with its files kept, and used
+//! again.
 //!
-//! Everything the engine stands on is a port. Here stand the fakes of the test kit, so the example runs anywhere;
-//! `crates/warren-server/examples/embed.rs` is the same with real ones.
+//! Everything the engine stands on is a port. Here stand the fakes of the test kit, so the example
+//! runs anywhere; `crates/warren-server/examples/real_sandboxes.rs` is the same with real ones.
 
 use std::error::Error;
 use std::io::Write;

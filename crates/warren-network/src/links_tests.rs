@@ -7,7 +7,7 @@ use super::*;
 use crate::namespace;
 use crate::netlink::{Protocol, Socket};
 use crate::place::{GATEWAY_V6, Place};
-use crate::world::{World, pings, pings_over, run};
+use crate::world::{World, reaches, reaches_over, run};
 
 const PLACE: Place = Place { block: 3, number: 0x0a01 };
 const GROUP: u32 = 0x7772_0003;
@@ -47,8 +47,8 @@ fn a_sandbox_makes_no_neighbours() {
             }
             drop(v4.send_to(b"x", "255.255.255.255:9"));
             assert_eq!(held(&neighbours()), 0, "{}", neighbours());
-            assert!(pings("169.254.77.1") && pings("127.0.0.1") && pings("::1"));
-            assert!(pings_over(GATEWAY_V6.into(), 2));
+            assert!(reaches("169.254.77.1") && reaches("127.0.0.1") && reaches("::1"));
+            assert!(reaches_over(GATEWAY_V6.into(), 2));
             // A group of the sandbox's own still works, without leaving it.
             let hears = std::net::UdpSocket::bind("0.0.0.0:9999").unwrap();
             hears.join_multicast_v4(&"224.1.2.3".parse().unwrap(), &std::net::Ipv4Addr::UNSPECIFIED).unwrap();
@@ -77,18 +77,18 @@ fn a_pair_reaches_across_and_leaves_nothing() {
         println!("a pair takes {:?}, of which its namespace {namespaced:?}", started.elapsed());
 
         namespace::visit(inside.as_fd(), || {
-            assert!(pings("169.254.77.1"));
+            assert!(reaches("169.254.77.1"));
             let routes = run("ip", "route").unwrap();
             assert!(routes.contains("default via 169.254.77.1 dev eth0"), "{routes}");
             let addresses = run("ip", "-6 address show dev eth0").unwrap();
             assert!(addresses.contains("fd77:6172:7203::a01/128"), "{addresses}");
             assert!(!addresses.contains("fe80"), "nothing was made up: {addresses}");
-            assert!(pings_over(GATEWAY_V6.into(), 2));
+            assert!(reaches_over(GATEWAY_V6.into(), 2));
             assert_eq!(namespace::sysctl("ipv4/ip_unprivileged_port_start").as_deref(), Some("0"));
             Ok(())
         })
         .unwrap();
-        assert!(pings("10.213.58.1") && pings("fd77:6172:7203::a01"));
+        assert!(reaches("10.213.58.1") && reaches("fd77:6172:7203::a01"));
         let conf = |name: &str| namespace::sysctl(&format!("ipv4/conf/wrn3-0a01/{name}"));
         assert_eq!((conf("rp_filter").as_deref(), conf("forwarding").as_deref()), (Some("1"), Some("1")));
         assert_eq!(conf("accept_redirects").as_deref(), Some("0"));
@@ -122,7 +122,7 @@ fn without_ipv6_there_is_none_on_the_link() {
         settle(&mut guest, PLACE, subnet(), false).unwrap();
         namespace::visit(inside.as_fd(), || {
             assert_eq!(run("ip", "-6 address show dev eth0").unwrap(), "");
-            assert!(pings("::1"), "loopback has it all the same");
+            assert!(reaches("::1"), "loopback has it all the same");
             Ok(())
         })
         .unwrap();
@@ -148,7 +148,7 @@ fn queues_come_and_go_on_both_ends() {
         shape(&mut socket, &PLACE.link(), None).unwrap();
         assert!(!shown().contains("tbf"), "{}", shown());
         shape(&mut guest, INSIDE, Some(1 << 20)).unwrap();
-        assert!(pings("10.213.58.1"));
+        assert!(reaches("10.213.58.1"));
         remove(&mut socket, &[PLACE], GROUP).unwrap();
     });
 }

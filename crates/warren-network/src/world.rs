@@ -105,7 +105,7 @@ pub(crate) fn run(program: &str, arguments: &str) -> io::Result<String> {
 
 /// True if an echo comes back to the calling thread's namespace. The scope is a link's number, for
 /// addresses that need one.
-pub(crate) fn pings_over(address: IpAddr, scope: u32) -> bool {
+fn pings_over(address: IpAddr, scope: u32) -> bool {
     use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
     let (family, protocol, kind) = match address {
         IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP, 8),
@@ -123,6 +123,16 @@ pub(crate) fn pings_over(address: IpAddr, scope: u32) -> bool {
         && rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty()).is_ok()
 }
 
+/// Tries until there is an answer: on a busy machine the first ones may come too late.
+pub(crate) fn reaches_over(address: IpAddr, scope: u32) -> bool {
+    (0..60).any(|_| pings_over(address, scope))
+}
+
+pub(crate) fn reaches(address: &str) -> bool {
+    reaches_over(address.parse().unwrap(), 0)
+}
+
+/// One try.
 pub(crate) fn pings(address: &str) -> bool {
     pings_over(address.parse().unwrap(), 0)
 }

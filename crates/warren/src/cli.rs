@@ -1,12 +1,19 @@
-use std::path::PathBuf;
+//! The command line: the options of every command, and the commands.
 
-use clap::{Args, Parser, Subcommand};
+mod completions;
 
+use std::process::{ExitCode, Termination};
+
+use clap::{Parser, Subcommand};
+
+use self::completions::Completions;
 use crate::commands::{
-    attempt, bisect, code, completions, config, copy, create, diff, doctor, events, exec, fork, forward,
-    history, keys, list, logs, net, pause, port, processes, promote, remove, run, secret, serve, service,
-    sessions, shell, snapshot, stats, storage, template, tls, tool, transfer, why,
+    attempt, bisect, code, config, copy, create, diff, doctor, events, exec, fork, forward, history, keys,
+    list, logs, net, pause, port, processes, promote, remove, run, secret, serve, service, sessions, shell,
+    snapshot, stats, storage, template, tls, tool, transfer, why,
 };
+use crate::error::CliError;
+use crate::global::Global;
 
 const EXAMPLES: &str = "\
 Try:
@@ -17,9 +24,10 @@ Try:
 
 /// Every agent its own computer.
 ///
-/// Warren runs programs in isolated machines that start in milliseconds. `warren run` needs no server, no image and no
-/// download: it makes a fresh machine, runs one command in it, and takes it away again. `warren serve` keeps machines for
-/// as long as they are needed; most other commands talk to it.
+/// Warren runs programs in isolated machines that start in milliseconds. `warren run` needs no
+/// server, no image and no download: it makes a fresh machine, runs one command in it, and takes it
+/// away again. `warren serve` keeps machines for as long as they are needed; most other commands
+/// talk to it.
 #[derive(Debug, Parser)]
 #[command(name = "warren", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -29,24 +37,23 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Global {
-    /// Where sandboxes and templates are kept [default: /var/lib/warren]
-    #[arg(long, global = true, env = "WARREN_DATA_DIR", value_name = "DIR", hide_env_values = true)]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// The server to talk to, such as http://127.0.0.1:7777 [default: the one of the data directory]
-    #[arg(long, global = true, env = "WARREN_URL", value_name = "URL", hide_env_values = true)]
-    pub(crate) url: Option<String>,
-    /// The key to show to the server [default: the local server's]
-    #[arg(long, global = true, env = "WARREN_API_KEY", value_name = "KEY", hide_env_values = true)]
-    pub(crate) key: Option<String>,
-    /// End the process right after the named step (tests of crash recovery; debug builds only)
-    #[arg(long, global = true, env = "WARREN_CRASH_AT", hide = true)]
-    pub(crate) crash_at: Option<String>,
+/// The commands and their arguments.
+macro_rules! commands {
+    ($($(#[$clap:meta])* $name:ident($args:ty),)*) => {
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command { $($(#[$clap])* $name($args),)* }
+
+        impl Cli {
+            pub(crate) fn run(self) -> Result<ExitCode, CliError> {
+                match self.command {
+                    $(Command::$name(args) => args.run(&self.global).map(Termination::report),)*
+                }
+            }
+        }
+    };
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+commands! {
     Run(run::Run),
     Serve(serve::Serve),
     #[command(subcommand)]
@@ -104,7 +111,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Tls(tls::Tls),
     Doctor(doctor::Doctor),
-    Completions(completions::Completions),
+    Completions(Completions),
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use std::error::Error;
 use std::io;
-use std::process::ExitCode;
+use std::path::Path;
 
 use warren_core::{ErrorCode, IsolationErrorKind, error_chain};
 use warren_engine::EngineError;
@@ -8,26 +8,24 @@ use warren_server::assembly::AssemblyError;
 use warren_wire::client::ClientError;
 use warren_wire::guest::CallError;
 
-use crate::ui;
-
-/// An error as the command line tells it: the chain of causes, its code if it has one, and what to do next.
+/// An error as people see it: the chain of causes, its code if it has one, and what to do next.
 #[derive(Debug)]
 pub(crate) struct CliError {
-    exit: u8,
+    pub(crate) exit: u8,
     source: Box<dyn Error + Send + Sync>,
     /// The code, and the field to blame.
     label: Vec<String>,
-    hints: Vec<String>,
+    pub(crate) hints: Vec<String>,
 }
 
 /// Warren itself could not do it, as opposed to the command that was run.
 pub(crate) const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
-/// What a shell says of a program that SIGINT ended.
+/// A shell's exit code for a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
-/// What a shell says of a program that SIGPIPE ended.
-const BROKEN_PIPE: u8 = 141;
+/// A shell's exit code for a program that SIGPIPE ended.
+pub(crate) const BROKEN_PIPE: u8 = 141;
 
 impl CliError {
     pub(crate) fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -40,7 +38,7 @@ impl CliError {
         Self { exit: exit_of(code), label, ..Self::new(source) }.hint(code.hint())
     }
 
-    /// An error that a server tells by the name of its code. A newer server has codes that are not known here.
+    /// An error of a server, which may be newer and have codes that are unknown here.
     pub(crate) fn from_problem(code: &str, detail: impl Into<String>) -> Self {
         match ErrorCode::named(code) {
             Some(code) => Self::coded(code, detail.into()),
@@ -58,12 +56,17 @@ impl CliError {
         self
     }
 
+    /// A failure to do something with a file.
+    pub(crate) fn at(path: &Path, error: io::Error) -> Self {
+        Self::new(format!("{}: {error}", path.display()))
+    }
+
     /// Somebody asked this process to end.
     pub(crate) fn interrupted() -> Self {
         Self::new("interrupted").exit(INTERRUPTED)
     }
 
-    /// Output could not be written. If nobody reads it any more, there is nobody to tell either.
+    /// A failure to write output.
     pub(crate) fn output(error: io::Error) -> Self {
         let exit = if error.kind() == io::ErrorKind::BrokenPipe { BROKEN_PIPE } else { FAILED };
         Self::new(error).exit(exit)
@@ -74,20 +77,9 @@ impl CliError {
         let text = error_chain(self.source.as_ref());
         if self.label.is_empty() { text } else { format!("{text} ({})", self.label.join(", ")) }
     }
-
-    /// Prints the error and answers the exit code.
-    pub(crate) fn report(&self) -> ExitCode {
-        if self.exit != BROKEN_PIPE {
-            ui::complain(&self.chain());
-            for hint in &self.hints {
-                ui::say(&format!("  {hint}"));
-            }
-        }
-        ExitCode::from(self.exit)
-    }
 }
 
-/// The exit code for a code: what a shell says where a command could not be run.
+/// The exit code for an error's code; a shell's own where a command could not be run.
 fn exit_of(code: ErrorCode) -> u8 {
     match code {
         ErrorCode::PathNotFound => NOT_FOUND,
@@ -96,7 +88,7 @@ fn exit_of(code: ErrorCode) -> u8 {
     }
 }
 
-/// Whether the server refused for this reason.
+/// Tells whether the server refused for this reason.
 pub(crate) fn is(error: &ClientError, code: ErrorCode) -> bool {
     error.code() == Some(code.as_str())
 }
@@ -125,7 +117,7 @@ impl From<AssemblyError> for CliError {
     }
 }
 
-/// A backend without a server: there is no log in which a failure of the machine would be explained.
+/// Without a server there is no log, so a failure of the machine is explained here.
 impl From<warren_core::IsolationError> for CliError {
     fn from(error: warren_core::IsolationError) -> Self {
         let code = match error.kind {

@@ -4,7 +4,6 @@ mod outlet;
 pub(crate) mod sudo;
 
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,27 +15,27 @@ use warren_server::config::Config;
 use warren_store::TemplateStore;
 
 pub(crate) use self::outlet::{Aloud, Outlet};
-use crate::cli::Global;
-use crate::commands::serve::SettingFlags;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::settings::SettingFlags;
 
-/// How long a full queue of an agent's callers is waited for, and how often it is looked at.
+/// The wait for an agent whose queue of callers is full, and the pause between two tries.
 const DIAL_PATIENCE: Duration = Duration::from_secs(2);
 const DIAL_PAUSE: Duration = Duration::from_millis(2);
 
-/// What whoever is not root can do without them.
+/// The hint for users without root's rights.
 pub(crate) const NAME_A_SERVER: &str =
     "or name a server that runs: --url and --key, or WARREN_URL and WARREN_API_KEY";
 
-/// What of the machine a command uses.
+/// The backends and templates of this machine.
 pub(crate) struct Local {
     assembly: Assembly,
     pub(crate) templates: TemplateStore,
-    /// In the order in which they are tried.
+    /// In the order of the settings.
     backends: Vec<Arc<dyn Isolation>>,
 }
 
-/// How a sandbox is made, beyond its spec.
+/// Choices for a new sandbox that its spec does not hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Creation {
     pub(crate) owner: OwnerBond,
@@ -49,27 +48,27 @@ impl Local {
         Self::with(global, SettingFlags::default().load(global)?.config)
     }
 
-    /// As these settings say, but in the data directory of the command line.
+    /// Opens the command line's data directory with these settings.
     pub(crate) fn with(global: &Global, mut config: Config) -> Result<Self, CliError> {
-        config.server.data_dir = data_dir(global)?;
+        config.server.data_dir = global.data_dir()?;
         let crash_at = global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?;
         let assembly = Assembly::new(config, Purpose::Command)?.crash_at(crash_at);
         Ok(Self { backends: assembly.backends()?, templates: assembly.templates()?, assembly })
     }
 
-    /// For what a server could do as well, if one were named.
+    /// As [`Local::open`], for work that a server could do as well.
     pub(crate) fn instead_of_server(global: &Global) -> Result<Self, CliError> {
         require_root().map_err(|error| error.hint(NAME_A_SERVER))?;
         Self::open(global)
     }
 
-    /// This machine's own, if it has the sandbox and this user may use it.
+    /// Opens this machine's data directory if it holds the sandbox.
     pub(crate) fn holding(global: &Global, id: &SandboxId) -> Result<Option<Self>, CliError> {
-        let here = global.url.is_none() && data_dir(global)?.join("sandboxes").join(id.as_str()).is_dir();
+        let here = global.url.is_none() && global.data_dir()?.join("sandboxes").join(id.as_str()).is_dir();
         if here { Self::open(global).map(Some) } else { Ok(None) }
     }
 
-    /// Makes a sandbox from a spec, with this way out, by the first backend that can.
+    /// Makes a sandbox with this network, by the first backend that can.
     pub(crate) fn create(
         &self,
         spec: SandboxSpec,
@@ -93,7 +92,7 @@ impl Local {
         })
     }
 
-    /// Ends a sandbox that [`Local::create`] made, and its way out.
+    /// Ends a sandbox that [`Local::create`] made, and its network.
     pub(crate) fn end(&self, id: &SandboxId, outlet: &Outlet) -> Result<(), CliError> {
         let destroyed = self.destroy(id);
         outlet.detach(id);
@@ -121,15 +120,14 @@ impl Local {
         Ok(found)
     }
 
-    /// Waits a little until nothing is left of what was destroyed.
+    /// Waits until the backends have removed all that was destroyed, for this long at most.
     pub(crate) fn settle(&self, patience: Duration) {
         for backend in &self.backends {
             backend.settle(patience);
         }
     }
 
-    /// Waits a little for an agent whose queue of callers is full: here is a thread that serves
-    /// nobody else.
+    /// Connects to a sandbox's agent, and waits a little if its queue of callers is full.
     pub(crate) fn dial(&self, id: &SandboxId) -> Result<UnixStream, CliError> {
         let deadline = Instant::now() + DIAL_PATIENCE;
         loop {
@@ -147,7 +145,7 @@ impl Local {
         self.first(ask, IsolationErrorKind::NotFound)
     }
 
-    /// Asks one backend after the other, as long as they answer with this kind of error.
+    /// Asks one backend after the other while they answer with this kind of error.
     fn first<T>(
         &self,
         ask: impl Fn(&dyn Isolation) -> Result<T, IsolationError>,
@@ -168,7 +166,6 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// For what is done on this machine, whether or not a server runs.
 pub(crate) fn require_root() -> Result<(), CliError> {
     if is_root() {
         return Ok(());
@@ -179,17 +176,8 @@ pub(crate) fn require_root() -> Result<(), CliError> {
 }
 
 /// An id that nobody can guess.
-pub(crate) fn fresh_id() -> Result<SandboxId, CliError> {
+fn fresh_id() -> Result<SandboxId, CliError> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(CliError::new)?;
     Ok(SandboxId::from_random(bits))
-}
-
-/// Where this machine's sandboxes are kept.
-pub(crate) fn data_dir(global: &Global) -> Result<PathBuf, CliError> {
-    if let Some(path) = &global.data_dir {
-        // What is kept there is named by its whole path, in mounts for instance.
-        return std::path::absolute(path).map_err(CliError::new);
-    }
-    Ok(PathBuf::from("/var/lib/warren"))
 }

@@ -1,47 +1,61 @@
-//! Where a sandbox may go, as people write it on the command line and read it there.
+//! Network policies, as people write them on the command line and read them there.
 
 use clap::Args;
 use warren_core::network::{RuleError, Why};
 use warren_core::{ByteSize, NetworkMode, NetworkPolicy, NetworkRule, SecretName};
 use warren_wire::api::{self, NetworkLogEntry, NetworkRequest};
 
+use crate::word::{parse_word, word};
+
 /// Flags of every command that makes a sandbox.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct NetworkFlags {
-    /// Where it may go: none, public (the Internet, nothing private), allow (only what --allow says), ask or learn. Rules may follow:
-    /// allow=pypi.org,*.pythonhosted.org [default: public where the machine can, else none]
+    /// Where it may go: none, public (the Internet, nothing private), allow (only what --allow
+    /// says), ask or learn. Rules may follow: allow=pypi.org,*.pythonhosted.org [default: public
+    /// where the machine can, else none]
     #[arg(long, value_name = "MODE[=RULE,…]", value_parser = parse_wish)]
     net: Option<Wish>,
+    #[command(flatten)]
+    rules: Rules,
+}
+
+/// The rules beside a mode.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Rules {
     /// Open a host, *.host, address or network, with :PORT if wanted (may be repeated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     allow: Vec<NetworkRule>,
-    /// Close one, whatever opens it (may be repeated)
+    /// Close one, even if another rule opens it (may be repeated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     deny: Vec<NetworkRule>,
-    /// Put this secret into requests to the hosts it is for; the sandbox never sees it (may be repeated)
+    /// Put this secret into requests to the hosts it is for; the sandbox never sees it (may be
+    /// repeated)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     secret: Vec<SecretName>,
 }
 
-/// What `--net` says.
+/// The value of `--net`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// What the machine or the server thinks best.
+    /// The default of the machine or the server.
     Auto,
     Mode(NetworkMode, Vec<NetworkRule>),
 }
 
 impl NetworkFlags {
-    pub(crate) fn of(wish: Wish, allow: &[NetworkRule], deny: &[NetworkRule], secret: &[SecretName]) -> Self {
-        Self { net: Some(wish), allow: allow.to_vec(), deny: deny.to_vec(), secret: secret.to_vec() }
-    }
-
     /// The policy that was asked for; `None` leaves it to the machine or the server.
     pub(crate) fn policy(&self) -> Option<NetworkPolicy> {
-        let said = self.net.as_ref().and_then(|wish| match wish {
-            Wish::Auto => None,
-            Wish::Mode(mode, rules) => Some((*mode, rules.clone())),
-        });
+        self.rules.policy(self.net.as_ref())
+    }
+}
+
+impl Rules {
+    /// These rules in the mode that was asked for, or else in the mode that they imply.
+    pub(crate) fn policy(&self, wish: Option<&Wish>) -> Option<NetworkPolicy> {
+        let said = match wish {
+            Some(Wish::Mode(mode, rules)) => Some((*mode, rules.clone())),
+            Some(Wish::Auto) | None => None,
+        };
         let implied = || {
             // A list means that list; a denial or a secret alone means the rest of the Internet.
             let some = !self.deny.is_empty() || !self.secret.is_empty();
@@ -52,11 +66,6 @@ impl NetworkFlags {
         allow.extend(self.allow.iter().cloned());
         let (deny, secrets) = (self.deny.clone(), self.secret.clone());
         Some(NetworkPolicy { allow, deny, secrets, ..NetworkPolicy::of(mode) })
-    }
-
-    /// The same for a server.
-    pub(crate) fn request(&self) -> Option<NetworkRequest> {
-        self.policy().map(|policy| request(&policy))
     }
 }
 
@@ -81,17 +90,11 @@ pub(crate) fn request(policy: &NetworkPolicy) -> NetworkRequest {
 /// `MODE`, or a mode that has a list with its rules: `allow=RULE,RULE`.
 pub(crate) fn parse_wish(text: &str) -> Result<Wish, String> {
     let (word, rules) = text.split_once('=').map_or((text, None), |(word, rules)| (word, Some(rules)));
-    let mode = match word {
-        "auto" => {
-            return rules.is_none().then_some(Wish::Auto).ok_or_else(|| "auto takes no rules".to_owned());
-        }
-        "none" => NetworkMode::None,
-        "public" => NetworkMode::Public,
-        "allow" => NetworkMode::Allow,
-        "ask" => NetworkMode::Ask,
-        "learn" => NetworkMode::Learn,
-        _ => return Err("write auto, none, public, allow, allow=RULE,RULE, ask or learn".to_owned()),
-    };
+    if word == "auto" {
+        return rules.is_none().then_some(Wish::Auto).ok_or_else(|| "auto takes no rules".to_owned());
+    }
+    let mode = parse_word(word)
+        .map_err(|_| "write auto, none, public, allow, allow=RULE,RULE, ask or learn".to_owned())?;
     let rules = rules.unwrap_or_default().split(',').filter(|rule| !rule.is_empty());
     let rules = rules.map(|rule| rule.parse().map_err(|error: RuleError| error.to_string()));
     let rules: Vec<NetworkRule> = rules.collect::<Result<_, _>>()?;
@@ -101,7 +104,7 @@ pub(crate) fn parse_wish(text: &str) -> Result<Wish, String> {
     Ok(Wish::Mode(mode, rules))
 }
 
-/// `host:port (address)`, as far as it is known.
+/// `host:port (address)`, as far as these are known.
 pub(crate) fn destination(host: Option<&str>, address: Option<&str>, port: Option<u16>) -> String {
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     match (host, address) {
@@ -127,7 +130,7 @@ pub(crate) fn line(entry: &NetworkLogEntry) -> String {
     text
 }
 
-/// What was refused last for want of a rule, and has not been allowed since.
+/// The last host that no rule allowed, unless it was allowed since.
 #[derive(Debug, Default)]
 pub(crate) struct Remedy(Option<String>);
 
@@ -148,7 +151,7 @@ impl Remedy {
     }
 }
 
-/// All about a sandbox's network, a line for each thing that is there.
+/// A sandbox's network, a name and a text for each thing that there is.
 pub(crate) fn describe(status: &api::NetworkStatus) -> Vec<(&'static str, String)> {
     let policy = &status.policy;
     let mut rows = vec![("mode", word(&policy.mode))];
@@ -187,10 +190,6 @@ pub(crate) fn flags(policy: &NetworkRequest) -> String {
         }
     }
     text
-}
-
-fn word(value: &impl serde::Serialize) -> String {
-    crate::commands::word(value)
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! Between this process's standard streams and a command in a sandbox, whether the way there is a socket of the agent or a
-//! stream of the server.
+//! Carries bytes and signals between this process and a command in a sandbox, over a socket of the
+//! agent or a stream of the server.
 
 mod agent;
 mod service;
 mod terminal;
 
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 use warren_wire::guest::{CHUNK, Exit, ExitCause, TerminalSize};
@@ -18,17 +18,18 @@ pub(crate) use service::{follow_service, watch_service};
 
 use self::terminal::{RawTerminal, terminal_size};
 use crate::error::CliError;
+use crate::ui;
 
-/// What becomes of the command's output.
+/// Where the command's output goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Streams {
-    /// To this process's own, byte by byte.
+    /// To this process's own streams, byte by byte.
     PassThrough,
-    /// Kept, up to a bound.
+    /// Into memory, up to a bound.
     Captured,
 }
 
-/// How the command went.
+/// The end of a command, and its output if that was captured.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// Absent if the sandbox ended first.
@@ -53,10 +54,10 @@ impl Outcome {
     }
 }
 
-/// Most that is kept of each captured stream.
+/// The bytes that are kept of each captured stream.
 const MOST_CAPTURED: usize = 16 << 20;
 
-/// The way to a command: what it is told.
+/// Sends input and signals to a command.
 trait Outbound: Send {
     fn data(&mut self, bytes: &[u8]) -> Result<(), CliError>;
     fn end(&mut self) -> Result<(), CliError>;
@@ -64,12 +65,12 @@ trait Outbound: Send {
     fn signal(&mut self, signal: i32) -> Result<(), CliError>;
 }
 
-/// The way from a command: what is seen of it. `None` when the sandbox ended first.
+/// Receives from a command. `None` when the sandbox ended first.
 trait Inbound {
     fn next_seen(&mut self) -> Result<Option<Seen>, CliError>;
 }
 
-/// What comes from a command, in order.
+/// A piece of output, or the end.
 enum Seen {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
@@ -79,7 +80,7 @@ enum Seen {
 
 type Sender = Arc<Mutex<dyn Outbound>>;
 
-/// Whether the command gets a terminal: if this process has one at both ends.
+/// The command gets a terminal if this process has one for input and output.
 fn has_terminal(streams: Streams) -> bool {
     streams == Streams::PassThrough && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
@@ -106,8 +107,8 @@ fn relay_output(inbound: &mut dyn Inbound, streams: Streams) -> Result<Outcome, 
     let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
     while let Some(seen) = inbound.next_seen()? {
         match (seen, streams) {
-            (Seen::Stdout(bytes), Streams::PassThrough) => pass(&mut stdout, &bytes)?,
-            (Seen::Stderr(bytes), Streams::PassThrough) => pass(&mut stderr, &bytes)?,
+            (Seen::Stdout(bytes), Streams::PassThrough) => ui::write(&mut stdout, &bytes)?,
+            (Seen::Stderr(bytes), Streams::PassThrough) => ui::write(&mut stderr, &bytes)?,
             (Seen::Stdout(bytes), Streams::Captured) => {
                 outcome.truncated |= keep(&mut outcome.stdout, &bytes)
             }
@@ -124,19 +125,14 @@ fn relay_output(inbound: &mut dyn Inbound, streams: Streams) -> Result<Outcome, 
     Ok(outcome)
 }
 
-/// Whoever reads our output has gone away: the command is ended with us, like any program in a pipe.
-fn pass(stream: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
-    stream.write_all(bytes).and_then(|()| stream.flush()).map_err(CliError::output)
-}
-
-/// Says whether something had to be left out.
+/// Keeps bytes as long as there is room, and tells whether some were left out.
 fn keep(kept: &mut Vec<u8>, bytes: &[u8]) -> bool {
     let room = MOST_CAPTURED.saturating_sub(kept.len());
     kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
     bytes.len() > room
 }
 
-/// A thread of its own, never joined: it may sit in a read that no one will answer.
+/// Sends standard input on from a thread that is never joined: its read may last for ever.
 fn forward_input(sender: &Sender) {
     let sender = Arc::clone(sender);
     std::thread::spawn(move || {
@@ -144,10 +140,10 @@ fn forward_input(sender: &Sender) {
         loop {
             let sent = match io::stdin().read(&mut buffer) {
                 Ok(0) => {
-                    drop(lock(&sender).end());
+                    drop(sender.lock().end());
                     return;
                 }
-                Ok(count) => lock(&sender).data(&buffer[..count]),
+                Ok(count) => sender.lock().data(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
                 Err(_) => return,
             };
@@ -158,7 +154,7 @@ fn forward_input(sender: &Sender) {
     });
 }
 
-/// On a terminal the keys do it; elsewhere the signals that ask a program to end are passed on to the command.
+/// Passes signals that ask a program to end on to the command. On a terminal its keys do that.
 fn forward_signals(sender: &Sender, on_terminal: bool) -> Result<(), CliError> {
     let sender = Arc::clone(sender);
     let watched =
@@ -167,8 +163,8 @@ fn forward_signals(sender: &Sender, on_terminal: bool) -> Result<(), CliError> {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             let sent = match signal {
-                SIGWINCH => lock(&sender).resize(terminal_size()),
-                signal => lock(&sender).signal(signal),
+                SIGWINCH => sender.lock().resize(terminal_size()),
+                signal => sender.lock().signal(signal),
             };
             if sent.is_err() {
                 return;
@@ -176,8 +172,4 @@ fn forward_signals(sender: &Sender, on_terminal: bool) -> Result<(), CliError> {
         }
     });
     Ok(())
-}
-
-fn lock(sender: &Sender) -> MutexGuard<'_, dyn Outbound + 'static> {
-    sender.lock()
 }

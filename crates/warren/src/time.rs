@@ -1,25 +1,35 @@
-//! Times as people read them.
+//! Times as people read them, and durations as servers take them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// How long ago an RFC 3339 time in UTC was; the text itself if it is none.
+/// The time since an RFC 3339 time in UTC, or the text itself if it is none.
 pub(crate) fn age_of(text: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     match unix_seconds(text) {
-        Some(then) => seconds_since(now.saturating_sub(then)),
+        Some(then) => in_one_unit(now.saturating_sub(then)),
         None => text.to_owned(),
     }
 }
 
-/// How long it is from one RFC 3339 time to another.
+/// The time from one RFC 3339 time to another.
 pub(crate) fn took(began: &str, ended: &str) -> Option<String> {
-    Some(seconds_since(unix_seconds(ended)?.saturating_sub(unix_seconds(began)?)))
+    Some(in_one_unit(unix_seconds(ended)?.saturating_sub(unix_seconds(began)?)))
 }
 
-pub(crate) fn seconds_since(seconds: u64) -> String {
+/// Whole seconds, as the server counts them; a part of one counts as one.
+pub(crate) fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX)
+}
+
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    duration.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+/// Seconds in the one unit that fits best.
+pub(crate) fn in_one_unit(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),
         120..7200 => format!("{}m", seconds / 60),
@@ -48,6 +58,7 @@ mod tests {
 
     #[test]
     fn ages_have_one_unit() {
-        assert_eq!([seconds_since(5), seconds_since(600), seconds_since(90_000)], ["5s", "10m", "25h"]);
+        assert_eq!(whole_seconds(Duration::from_millis(1001)), 2);
+        assert_eq!([in_one_unit(5), in_one_unit(600), in_one_unit(90_000)], ["5s", "10m", "25h"]);
     }
 }

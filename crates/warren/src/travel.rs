@@ -1,4 +1,4 @@
-//! What the commands that travel through a sandbox's history have in common.
+//! Parts that the commands about a sandbox's history share.
 
 pub(crate) mod path;
 pub(crate) mod point;

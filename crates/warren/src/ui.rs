@@ -2,11 +2,23 @@
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Read, Write};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use warren_core::ByteSize;
 
-use crate::error::CliError;
+use crate::error::{BROKEN_PIPE, CliError};
+
+/// Prints an error and what to do about it, and answers the exit code. If nobody reads the output
+/// any more, there is nobody to tell.
+pub(crate) fn report(error: &CliError) -> ExitCode {
+    if error.exit != BROKEN_PIPE {
+        complain(&error.chain());
+        error.hints.iter().for_each(|hint| say(&format!("  {hint}")));
+    }
+    ExitCode::from(error.exit)
+}
 
 /// A line on standard error that says what went wrong.
 pub(crate) fn complain(text: &str) {
@@ -37,7 +49,8 @@ pub(crate) enum Colour {
     Cyan,
 }
 
-/// A line of text that came from a sandbox: on a terminal harmless and in colour, elsewhere byte by byte.
+/// A line of text that came from a sandbox: on a terminal harmless and in colour, elsewhere byte by
+/// byte.
 pub(crate) fn print_coloured(text: &str, colour: Option<Colour>) {
     if !io::stdout().is_terminal() {
         return print(text);
@@ -54,10 +67,15 @@ pub(crate) fn print_coloured(text: &str, colour: Option<Colour>) {
     print(&format!("\x1b[{code}m{}\x1b[m", self::plain(text)));
 }
 
-/// As [`print_plain`], for output that goes on and on: says when nobody reads it any more.
+/// As [`print_plain`], for output that goes on and on: fails when nobody reads it any more.
 pub(crate) fn print_line(text: &str) -> Result<(), CliError> {
-    let mut stdout = io::stdout();
-    writeln!(stdout, "{}", plain(text)).and_then(|()| stdout.flush()).map_err(CliError::output)
+    write(&mut io::stdout(), format!("{}\n", plain(text)).as_bytes())
+}
+
+/// Passes bytes on as they are. If nobody reads them any more, the command ends like any program in
+/// a pipe.
+pub(crate) fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
+    stream.write_all(bytes).and_then(|()| stream.flush()).map_err(CliError::output)
 }
 
 /// A line that the next one replaces, for work that takes a while.
@@ -71,6 +89,11 @@ pub(crate) fn print_json(value: &impl Serialize) {
     let text =
         serde_json::to_string_pretty(value).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
     print(&text);
+}
+
+/// A value as JSON, or as `plain` prints it.
+pub(crate) fn show<T: Serialize>(json: bool, value: &T, plain: impl FnOnce(&T)) {
+    if json { print_json(value) } else { plain(value) }
 }
 
 /// Rows under headings, each column as wide as its widest cell.
@@ -91,6 +114,25 @@ pub(crate) fn print_table<const N: usize>(headings: [&str; N], rows: &[[String; 
     for row in rows {
         let cells: [String; N] = std::array::from_fn(|column| plain(&row[column]));
         line(std::array::from_fn(|column| cells[column].as_str()));
+    }
+}
+
+/// A list as JSON, or as a table with a row for each item.
+pub(crate) fn show_table<T: Serialize, const N: usize>(
+    json: bool,
+    headings: [&str; N],
+    items: &[T],
+    row: impl Fn(&T) -> [String; N],
+) {
+    show(json, &items, |items| print_table(headings, &items.iter().map(row).collect::<Vec<_>>()));
+}
+
+/// An argument, or standard input where it is `-`.
+pub(crate) fn text_or_stdin(argument: &str) -> Result<String, CliError> {
+    if argument == "-" {
+        io::read_to_string(io::stdin()).map_err(CliError::new)
+    } else {
+        Ok(argument.to_owned())
     }
 }
 
@@ -130,8 +172,8 @@ impl Progress {
         if self.on_terminal && last.elapsed() > MOMENT {
             self.shown.set(Some(Instant::now()));
             let elapsed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
-            let rate = warren_core::ByteSize(self.bytes.get().saturating_mul(1000) / elapsed_ms);
-            status(&format!("{} at {rate}/s  {name}", warren_core::ByteSize(self.bytes.get())));
+            let rate = ByteSize(self.bytes.get().saturating_mul(1000) / elapsed_ms);
+            status(&format!("{} at {rate}/s  {name}", ByteSize(self.bytes.get())));
         }
     }
 }

@@ -57,7 +57,7 @@ impl TestServer<'_> {
     /// A connection on which nothing has been said.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address()).expect("the server accepts connections");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket has timeouts");
+        stream.set_read_timeout(Some(Duration::from_secs(300))).expect("a socket has timeouts");
         stream
     }
 }

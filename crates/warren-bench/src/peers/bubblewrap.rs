@@ -1,9 +1,10 @@
-use super::{PYTHON, Peer, Place, TRUE, first_line};
+use super::{PYTHON, Peer, TRUE, first_line};
 use crate::errand::Errand;
 use crate::ground::Ground;
 use crate::plan::Subject;
 
-/// Namespaces and bind mounts only: it knows no limits, no writable layer, and nothing to execute in later.
+/// Namespaces and bind mounts only: it knows no limits, no writable layer, and nothing to execute
+/// in later.
 pub(super) fn peer(ground: &Ground, program: &str) -> Peer {
     let mut words = vec![program.to_owned(), "--unshare-all".to_owned()];
     let mut bind = |from: String, to: String| words.extend(["--ro-bind".to_owned(), from, to]);
@@ -15,15 +16,7 @@ pub(super) fn peer(ground: &Ground, program: &str) -> Peer {
     }
     words.extend(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"].map(str::to_owned));
     let of = |argv: &[&str]| Errand::new(words.iter().map(String::as_str).chain(argv.iter().copied()));
-    Peer {
-        subject: Subject::Bwrap,
-        version: first_line(&[program, "--version"]),
-        place: Place::Here,
-        run_true: of(&TRUE),
-        run_python: of(&PYTHON),
-        exec_true: None,
-        prepare: Vec::new(),
-        clear: Vec::new(),
-        clear_abandoned: Vec::new(),
-    }
+    let mut peer = Peer::new(Subject::Bwrap, of(&TRUE), of(&PYTHON));
+    peer.version = first_line(&[program, "--version"]);
+    peer
 }

@@ -15,11 +15,7 @@ pub(super) fn peer(ground: &Ground, program: &str) -> Result<Peer, PeerError> {
     options.push(format!("--memory={}", limits.memory.0));
     options.push(format!("--pids-limit={}", limits.pids));
     options.push(format!("--cpus={}", f64::from(limits.cpus.milli()) / 1000.0));
-    for tree in &ground.binds {
-        if let Some(source) = tree.lowers.last() {
-            options.push(format!("--volume={}:{}:ro", source.display(), tree.at.display()));
-        }
-    }
+    options.extend(ground.volumes().map(|volume| format!("--volume={volume}")));
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let run = |how: &[&str], argv: &[&str]| {
         Errand::new([&[program, "run"], how, &options[..], &[image], argv].concat())

@@ -1,4 +1,5 @@
-//! OCI runtimes: one bundle for each command, and one container that stays for commands to be executed in.
+//! OCI runtimes: one bundle for each command, and one container that stays for commands to be
+//! executed in.
 
 use std::sync::Arc;
 
@@ -9,8 +10,7 @@ use crate::annex::Annex;
 use crate::errand::{Errand, WORKER};
 use crate::ground::Ground;
 use crate::machine::CgroupLayout;
-use crate::plan::Subject;
-use crate::session::MOST_WORKERS;
+use crate::plan::{MOST_WORKERS, Subject};
 
 pub(super) fn crun(ground: &Ground, program: &str, layout: &CgroupLayout) -> Result<Peer, PeerError> {
     let place = match layout {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::ground::Ground;
-use crate::rounds::Lap;
+use crate::statistics::Lap;
 
 const SOCKET: &str = "/var/run/docker.sock";
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -13,19 +13,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Docker's own HTTP interface, as a client library uses it: a connection per call.
 #[derive(Debug)]
 pub(super) struct Docker {
-    /// What a container is made of.
+    /// The description of a container.
     container: Value,
 }
 
 impl Docker {
-    /// Only if a daemon answers. The image is the one that the benchmark imports for docker's command line.
+    /// Only if a daemon answers. The image is the one that the benchmark imports for docker's
+    /// command line.
     pub(super) fn connect(ground: &Ground) -> anyhow::Result<Self> {
         let limits = &ground.limits;
-        let binds: Vec<String> = ground
-            .binds
-            .iter()
-            .filter_map(|tree| Some(format!("{}:{}:ro", tree.lowers.last()?.display(), tree.at.display())))
-            .collect();
+        let binds: Vec<String> = ground.volumes().collect();
         let container = json!({
             "Image": ground.prefix,
             "Cmd": ["/bin/sleep", "infinity"],
@@ -50,7 +47,7 @@ impl Docker {
         let ran = self.run_true(&container);
         let time = begun.elapsed();
         self.remove(&container)?;
-        ran.map(|()| Lap { time, settled: None })
+        ran.map(|()| Lap::of(time))
     }
 
     pub(super) fn create(&self) -> anyhow::Result<String> {
@@ -86,7 +83,7 @@ impl Docker {
         if !status.starts_with('2') {
             anyhow::bail!("docker answered {method} {path} with {status}: {}", rest.trim());
         }
-        // What is no document, such as a command's output, is nobody's concern here.
+        // A body without a document, such as a command's output, is not needed.
         let start = rest.find('{').unwrap_or(rest.len());
         let end = rest.rfind('}').map_or(start, |end| end + 1);
         Ok(rest.get(start..end).and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null))

@@ -1,25 +1,27 @@
-//! What a program that uses the published E2B package sees, beside the same program at a server that does nothing: the difference is ours,
-//! the rest is the package's.
+//! A program that uses the published E2B package, beside the same program at a server that does
+//! nothing: the difference is ours, the rest is the package's.
 
 mod nothing;
 
 use std::process::Command;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use self::nothing::Nothing;
+use super::OWN;
 use super::server::Server;
+use crate::errand::output_of;
 use crate::plan::Case;
-use crate::report::{Figures, Row, Skipped};
+use crate::report::Figures;
 use crate::session::Session;
-use crate::statistics::Samples;
 
 const PACKAGE: &str = "e2b==2.63.0";
 const CLIENT: &str = include_str!("e2b/client.py");
 const AT_ONCE: usize = 50;
 const MEGABYTES: usize = 100;
 
-/// What the client prints.
+/// The document that the client prints.
 #[derive(Debug, Deserialize)]
 struct Measured {
     create: Pair,
@@ -43,19 +45,20 @@ pub(super) fn measure(session: &mut Session<'_>, server: &Server) -> anyhow::Res
     session.progress("e2b: installing the package");
     let home = session.ground.file("e2b");
     let python = home.join("bin/python");
-    let installed = run(Command::new("python3").args(["-m", "venv"]).arg(&home))
-        .and_then(|_| run(Command::new(&python).args(["-m", "pip", "install", "--quiet", PACKAGE])));
+    let installed = output_of(Command::new("python3").args(["-m", "venv"]).arg(&home))
+        .and_then(|_| output_of(Command::new(&python).args(["-m", "pip", "install", "--quiet", PACKAGE])));
     if let Err(error) = installed {
-        let reason = format!("{PACKAGE} could not be installed: {error}");
-        session.report.skipped.push(Skipped { subject: "e2b".to_owned(), reason });
+        session.skip("e2b", format!("{PACKAGE} could not be installed: {error:#}"));
         return Ok(());
     }
     session.progress("e2b: measuring");
     let nothing = Nothing::start()?;
     let [(_, url), (_, key)] = server.variables();
-    let told = run(Command::new(&python)
-        .args(["-c", CLIENT, url, &nothing.url(), &key.replace("wrn_", "e2b_")])
-        .args([session.plan.sizes.rounds, AT_ONCE, MEGABYTES].map(|number| number.to_string())))?;
+    let told = output_of(
+        Command::new(&python)
+            .args(["-c", CLIENT, url, &nothing.url(), &key.replace("wrn_", "e2b_")])
+            .args([session.plan.sizes.rounds, AT_ONCE, MEGABYTES].map(|number| number.to_string())),
+    )?;
     let measured: Measured = serde_json::from_str(&told)?;
     enter(session, &measured);
     Ok(())
@@ -64,28 +67,15 @@ pub(super) fn measure(session: &mut Session<'_>, server: &Server) -> anyhow::Res
 fn enter(session: &mut Session<'_>, measured: &Measured) {
     for (case, pair) in [("e2b_create_to_first_command", &measured.create), ("e2b_run_true", &measured.run)] {
         for (subject, times) in [("warren", &pair.warren), ("sdk_alone", &pair.sdk_alone)] {
-            let mut samples = Samples::default();
-            times.iter().for_each(|time| samples.push(std::time::Duration::from_secs_f64(time / 1000.0)));
-            let figures = Figures::Time { median_ms: samples.median_ms(), p99_ms: samples.p99_ms() };
-            let row = Row { case: case.to_owned(), subject: subject.to_owned(), n: samples.len(), figures };
-            session.report.rows.push(row);
+            let samples = times.iter().map(|time| Duration::from_secs_f64(time / 1000.0)).collect();
+            session.enter_times(case, subject, &samples);
         }
     }
     let burst = Figures::Time { median_ms: measured.burst_ms, p99_ms: measured.burst_ms };
-    session.enter_row(&format!("e2b_burst_{AT_ONCE}"), 1, burst);
+    session.enter(&format!("e2b_burst_{AT_ONCE}"), OWN, 1, burst);
     let rates =
         [("e2b_upload", measured.upload_mb_per_second), ("e2b_download", measured.download_mb_per_second)];
     for (case, mb_per_second) in rates {
-        session.enter_row(case, 5, Figures::Transfer { mb_per_second, grown_mib: 0.0 });
+        session.enter(case, OWN, 5, Figures::Transfer { mb_per_second, grown_mib: 0.0 });
     }
-}
-
-/// Runs a program to its end, and gives what it printed, or why it failed.
-fn run(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output()?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    anyhow::bail!("{}", said.lines().last().unwrap_or("it said nothing"))
 }

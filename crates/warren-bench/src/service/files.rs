@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use warren_wire::client::{Client, WriteFile};
 
-use super::create;
 use super::server::Server;
+use super::{OWN, create_plain};
 use crate::report::Figures;
+use crate::rounds::Dice;
 use crate::session::Session;
 
 /// One file's size. It is kept in memory inside the sandbox, so that no disk is measured.
@@ -15,20 +16,20 @@ const PLACE: &str = "/dev/shm/bench";
 
 /// One large file up and down again, and how much the server grew meanwhile.
 pub(super) fn measure(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow::Result<()> {
-    let id = create(client)?;
+    let id = create_plain(client)?;
     let file = WriteFile { path: PLACE.to_owned(), size: Some(BYTES), ..WriteFile::default() };
     session.progress("http_files: up");
     let up = watch(server, || {
         client.write_file(&id, &file, &mut Noise::new(BYTES)).map(drop).map_err(Into::into)
     })?;
-    session.enter_row("http_upload", 1, up);
+    session.enter("http_upload", OWN, 1, up);
     session.progress("http_files: down");
     let down = watch(server, || {
         let mut content = client.read_file(&id, PLACE, None)?;
         let count = io::copy(&mut content, &mut io::sink())?;
         if count == BYTES { Ok(()) } else { Err(anyhow::anyhow!("{count} of {BYTES} bytes arrived")) }
     })?;
-    session.enter_row("http_download", 1, down);
+    session.enter("http_download", OWN, 1, down);
     client.delete_sandbox(&id)?;
     Ok(())
 }
@@ -62,16 +63,8 @@ struct Noise {
 
 impl Noise {
     fn new(bytes: u64) -> Self {
-        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-        let block = (0..1 << 20)
-            .map(|_| {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                seed.to_le_bytes()[0]
-            })
-            .collect();
-        Self { left: bytes, block }
+        let mut dice = Dice::default();
+        Self { left: bytes, block: (0..1 << 20).map(|_| dice.roll().to_le_bytes()[0]).collect() }
     }
 }
 

@@ -1,5 +1,6 @@
-//! What it costs to reach an application in a sandbox from outside: requests through the proxy beside ones on a connection straight into
-//! the sandbox's network, how many there can be, and what the server needs for web sockets on which nothing happens.
+//! The cost of reaching an application in a sandbox from outside: requests through the proxy beside
+//! ones on a connection straight into the sandbox's network, the number of requests per second, and
+//! the server's memory for idle web sockets.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -8,14 +9,15 @@ use std::time::{Duration, Instant};
 use warren_wire::api::{Command, SetPort, StartProcess};
 use warren_wire::client::Client;
 
-use super::create;
 use super::server::Server;
+use super::{OWN, create_plain};
 use crate::engine::Engine;
 use crate::errand::Work;
-use crate::plan::{Case, Subject};
+use crate::plan::Case;
 use crate::report::Figures;
-use crate::rounds::{Contender, Lap, race};
+use crate::rounds::{Contender, race};
 use crate::session::Session;
+use crate::statistics::Lap;
 
 const PORT: u16 = 8000;
 
@@ -50,7 +52,7 @@ const EACH_LAP: u32 = 50;
 const CLIENTS: usize = 32;
 const IDLE: usize = 500;
 
-/// How long the application may take to listen.
+/// The time that the application may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn measure(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow::Result<()> {
@@ -104,7 +106,7 @@ fn per_second(session: &mut Session<'_>, site: &Site) -> anyhow::Result<()> {
             }
         }
     })?;
-    session.enter(&case, Subject::Warren.name(), Ok(tally));
+    session.enter_rate(&case, OWN, &tally);
     Ok(())
 }
 
@@ -115,7 +117,7 @@ fn idle(session: &mut Session<'_>, server: &Server, site: &Site) -> anyhow::Resu
     let grown = server.memory_kib().saturating_sub(before);
     drop(open);
     let figures = Figures::Memory { kib_each: grown as f64 / IDLE as f64, uncertain_kib: 0.0 };
-    session.enter_row(&format!("port_idle_{IDLE}"), IDLE, figures);
+    session.enter(&format!("port_idle_{IDLE}"), OWN, IDLE, figures);
     Ok(())
 }
 
@@ -128,7 +130,7 @@ struct Site {
 
 impl Site {
     fn start(client: &Client) -> anyhow::Result<Self> {
-        let id = create(client)?;
+        let id = create_plain(client)?;
         let words = ["python3", "-c", APPLICATION].map(str::to_owned).to_vec();
         client.start_process(
             &id,
@@ -199,7 +201,7 @@ impl Caller {
         for _ in 0..EACH_LAP {
             self.ask()?;
         }
-        Ok(Lap { time: begun.elapsed() / EACH_LAP, settled: None })
+        Ok(Lap::of(begun.elapsed() / EACH_LAP))
     }
 }
 

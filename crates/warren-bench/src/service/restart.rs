@@ -1,22 +1,18 @@
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::server::Server;
-use super::{create, run_true};
+use super::{OWN, create_plain, populate, remove, run_true};
 use crate::session::Session;
 use crate::statistics::Samples;
 
 const RUNNING: usize = 300;
 
-/// The server is killed with sandboxes running: how long until it answers again, and until every one of them does.
+/// Kills the server with sandboxes running, and measures the time until it answers again, and until
+/// every sandbox does.
 pub(super) fn measure(session: &mut Session<'_>, mut server: Server) -> anyhow::Result<()> {
     let count = RUNNING.min(session.plan.sizes.crowds.last().copied().unwrap_or(RUNNING));
     let client = server.client()?;
-    let mut alive = Vec::new();
-    while alive.len() < count {
-        session.progress(&format!("{} of {count} running", alive.len()));
-        alive.push(create(&client)?);
-        session.go_on()?;
-    }
+    let alive = populate(session, count, || create_plain(&client))?;
     session.progress("killing the server and starting it again");
     let begun = Instant::now();
     let answers = server.restart()?;
@@ -26,12 +22,9 @@ pub(super) fn measure(session: &mut Session<'_>, mut server: Server) -> anyhow::
     if lost > 0 {
         anyhow::bail!("{lost} of {count} sandboxes were lost in a restart");
     }
-    let once = |time: Duration| Samples::from_iter([time]);
-    session.enter_times(&format!("http_restart_{count}_answers"), &once(answers));
-    session.enter_times(&format!("http_restart_{count}_all_used"), &once(reconciled));
-    session.progress("removing the crowd");
-    for id in &alive {
-        client.delete_sandbox(id)?;
+    for (what, time) in [("answers", answers), ("all_used", reconciled)] {
+        session.enter_times(&format!("http_restart_{count}_{what}"), OWN, &Samples::from_iter([time]));
     }
-    Ok(())
+    session.progress("removing the crowd");
+    remove(&client, &alive)
 }

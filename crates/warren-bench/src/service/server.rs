@@ -7,10 +7,10 @@ use warren_wire::client::Client;
 
 use super::network::RESOLVER;
 
-/// How long a server may take to be ready.
+/// The time that a server may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server, on a data directory of its own. Both go when this is dropped.
+/// A server on a data directory of its own. Dropping this removes both.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
@@ -31,17 +31,17 @@ impl Server {
         Ok(Client::new(&self.url, &self.key)?)
     }
 
-    /// Where it keeps its data.
+    /// The directory with its data.
     pub(super) fn data_dir(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// What tells a command where it is.
+    /// The variables that lead a command to it.
     pub(super) fn variables(&self) -> [(&'static str, &str); 2] {
         [("WARREN_URL", &self.url), ("WARREN_API_KEY", &self.key)]
     }
 
-    /// Kills it as nobody should, and starts it again. Says how long it took until it was ready, counted from the start.
+    /// Kills it, starts it again, and answers the time from the start until it was ready.
     pub(super) fn restart(&mut self) -> anyhow::Result<Duration> {
         self.child.kill().and_then(|()| self.child.wait())?;
         let begun = Instant::now();

@@ -1,16 +1,20 @@
-//! What history costs: taking a snapshot, going back, forking, standing on many layers, finding a culprit.
+//! The cost of history: taking a snapshot, going back, forking, standing on many layers, and
+//! finding a culprit.
 
 mod depth;
 mod forks;
 mod peers;
 mod sizes;
 
+use std::process::Command;
 use std::time::Instant;
 
-use warren_wire::api::{Command, CreateSandbox, Exec, HistoryMode, Rollback, TakeSnapshot};
+use warren_wire::api::{CreateSandbox, HistoryMode, Rollback, TakeSnapshot};
 use warren_wire::client::Client;
 
 use super::server::Server;
+use super::{OWN, exec};
+use crate::errand::output_of;
 use crate::plan::Case;
 use crate::session::Session;
 use crate::statistics::Samples;
@@ -47,12 +51,12 @@ fn rollbacks(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
         samples.push(begun.elapsed());
         session.go_on()?;
     }
-    session.enter_times("rollback", &samples);
+    session.enter_times("rollback", OWN, &samples);
     client.delete_sandbox(&id)?;
     Ok(())
 }
 
-/// How many commands lie between the good state and the bad one.
+/// The number of commands between the good state and the bad one.
 const COMMANDS: usize = 64;
 
 fn bisect(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow::Result<()> {
@@ -65,31 +69,21 @@ fn bisect(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow
     let bad = client.take_snapshot(&id, &TakeSnapshot::default())?.snapshot_id;
     session.progress("bisect: searching");
     let begun = Instant::now();
-    let output = std::process::Command::new(&session.plan.warren)
-        .args(["bisect", &id, "--good", &good, "--bad", &bad, "--", "sh", "-c"])
-        .arg("! grep -qx 40 /home/user/steps")
-        .envs(server.variables())
-        .output()?;
-    let time = begun.elapsed();
-    if !output.status.success() {
-        let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        anyhow::bail!("bisect failed: {reason}");
-    }
-    session.enter_times(&format!("bisect_{COMMANDS}"), &[time].into_iter().collect());
+    output_of(
+        Command::new(&session.plan.warren)
+            .args(["bisect", &id, "--good", &good, "--bad", &bad, "--", "sh", "-c"])
+            .arg("! grep -qx 40 /home/user/steps")
+            .envs(server.variables()),
+    )?;
+    session.enter_times(&format!("bisect_{COMMANDS}"), OWN, &Samples::from_iter([begun.elapsed()]));
     client.delete_sandbox(&id)?;
     Ok(())
 }
 
 fn create(client: &Client, history: HistoryMode) -> anyhow::Result<String> {
-    let body = CreateSandbox { history: Some(history), ..CreateSandbox::default() };
-    Ok(client.create_sandbox(&body, None)?.sandbox_id)
+    super::create(client, &CreateSandbox { history: Some(history), ..CreateSandbox::default() })
 }
 
 fn shell(client: &Client, id: &str, script: &str) -> anyhow::Result<()> {
-    let words = ["/bin/sh", "-ec", script].map(str::to_owned).to_vec();
-    let body = Exec { command: Command::Words(words), ..Exec::default() };
-    match client.exec(id, &body)?.exit_code {
-        0 => Ok(()),
-        code => Err(anyhow::anyhow!("`{script}` ended with {code}")),
-    }
+    exec(client, id, ["/bin/sh", "-ec", script]).map(drop)
 }

@@ -10,8 +10,8 @@ use super::record::{Record, Stage};
 use super::step::CrashPoint;
 use super::{Hold, Shared, destroy, not_found, reaper};
 
-/// How long killed processes may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long killed processes may take to be gone. Each needs the processor for a moment to end.
+const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(1);
 
 pub(super) fn halt(shared: &Shared, id: &SandboxId) -> Result<(), IsolationError> {

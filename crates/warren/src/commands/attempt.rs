@@ -6,11 +6,12 @@ use warren_core::{SandboxId, parse_duration};
 use warren_wire::api::{Command, ConflictRule, Fork as ForkBody, OnExpiry, Promote, StartProcess};
 use warren_wire::client::Client;
 
-use super::exec::{exit_code, whole_seconds};
+use super::exec::exit_code;
 use super::promote::{promote, refused};
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::relay::{self, Streams};
+use crate::time::whole_seconds;
 use crate::travel::present::{print_conflicts, short, summary};
 use crate::travel::throwaway::{Forks, with_forks};
 use crate::ui;
@@ -24,12 +25,14 @@ Examples:
 
 /// Run a command in a fork, and keep what it did only if a check passes.
 ///
-/// Everything after `--` up to `--check` is the command. What follows `--check` is the check: one word is a line for the shell, several
-/// are a program and its arguments. A command that has a `--check` of its own needs the check before `--`; then all that
-/// follows `--` is the command. Without a check, the command itself must succeed.
+/// Everything after `--` up to `--check` is the command, and the rest is the check: one word is a
+/// line for the shell, several are a program and its arguments. If the command has a `--check` of
+/// its own, give the check before `--`; then all that follows `--` is the command. Without a check,
+/// the command itself must succeed.
 ///
-/// Both run in a fork with their output passed through. If they succeed, what the fork changed is merged into the sandbox; else the
-/// sandbox is as it was, and warren answers with the exit code of what failed. The fork is removed in any case.
+/// Both run in a fork with their output passed through. If they succeed, the fork's changes are
+/// merged into the sandbox. If not, the sandbox stays as it was, and the exit code is that of the
+/// command or check that failed. The fork is removed in any case.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Try {
@@ -41,16 +44,16 @@ pub(crate) struct Try {
     /// End the command, or the check, after this long, such as 90s or 10m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION", default_value = "1h")]
     timeout: Duration,
-    /// Who runs them: a name, uid or uid:gid of the sandbox
+    /// The user who runs them: a name, uid or uid:gid of the sandbox
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
-    /// Where they start
+    /// The directory they start in
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<String>,
-    /// Where the sandbox changed the same paths meanwhile, take those of the fork
+    /// Take the fork's paths where the sandbox changed the same ones meanwhile
     #[arg(long)]
     theirs: bool,
-    /// Merge also while commands run in the sandbox; they end
+    /// End commands that run in the sandbox when merging
     #[arg(long, short)]
     force: bool,
     /// The command and its arguments, and with --check the check
@@ -58,7 +61,7 @@ pub(crate) struct Try {
     command: Vec<String>,
 }
 
-/// The fork is gone soon after it should be, even if nobody is left to remove it.
+/// The fork lives this much longer than it may be needed, in case nobody removes it.
 const SPARE: Duration = Duration::from_secs(600);
 
 impl Try {
@@ -79,10 +82,7 @@ impl Try {
             on_expiry: Some(OnExpiry::Delete),
             ..ForkBody::default()
         };
-        let made = client.fork_sandbox(self.id.as_str(), &body)?;
-        let fork = made.sandboxes.into_iter().next();
-        let fork = fork.ok_or_else(|| CliError::new("the server answered with no fork"))?;
-        let fork = forks.keep(fork.sandbox_id)?;
+        let fork = forks.first_of(client.fork_sandbox(self.id.as_str(), &body)?)?;
         let start = |command: &Command| StartProcess {
             command: command.clone(),
             cwd: self.workdir.clone(),
@@ -90,19 +90,19 @@ impl Try {
             timeout_s: Some(whole_seconds(self.timeout)),
             ..StartProcess::default()
         };
-        let ran = relay::follow_service(client, fork.id(), start(&plan.command), Streams::PassThrough)?;
+        let ran = relay::follow_service(client, &fork.id, start(&plan.command), Streams::PassThrough)?;
         if ran.exit_code() != 0 {
             ui::say("warren: the command failed, and nothing was kept");
             return Ok(exit_code(ran.exit_code()));
         }
         if let Some(check) = &plan.check {
-            let checked = relay::watch_service(client, fork.id(), start(check))?;
+            let checked = relay::watch_service(client, &fork.id, start(check))?;
             if checked.exit_code() != 0 {
                 ui::say("warren: the check failed, and nothing was kept");
                 return Ok(exit_code(checked.exit_code()));
             }
         }
-        self.keep(client, fork.id())
+        self.keep(client, &fork.id)
     }
 
     fn keep(&self, client: &Client, fork: &str) -> Result<ExitCode, CliError> {
@@ -126,14 +126,14 @@ impl Try {
     }
 }
 
-/// What is run.
+/// The command and its check.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     command: Command,
     check: Option<Command>,
 }
 
-/// Where the command ends and the check begins.
+/// Splits the words into the command and the check.
 fn plan(check: Option<&str>, words: &[String]) -> Result<Plan, CliError> {
     if let Some(line) = check {
         let check = Some(Command::Shell(line.to_owned()));

@@ -1,5 +1,4 @@
 use std::collections::{HashMap, HashSet};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -11,11 +10,12 @@ use warren_wire::api::{
 use warren_wire::client::{Client, DiffQuery};
 
 use super::history;
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::time::whole_seconds;
 use crate::travel::path::{self, Step};
 use crate::travel::point;
-use crate::travel::present::{deed, ending, one_line, print_changes, short};
+use crate::travel::present::{action, ending, one_line, print_changes, short};
 use crate::travel::search::{self, Verdict};
 use crate::travel::throwaway::{Forks, with_forks};
 use crate::ui;
@@ -28,13 +28,14 @@ Examples:
 
 /// Find the command that broke something, by testing states between a good and a bad one.
 ///
-/// CMD runs in throw-away forks of states that were captured along the way: exit code 0 says that a state is good, 125 that it cannot be
-/// told, anything else that it is bad. Half of what is left is ruled out by each run, so 64 commands take 6. The sandbox itself is
-/// not touched. That the good state is good and the bad one bad is tried first.
+/// CMD runs in throw-away forks of captured states: exit code 0 means that a state is good, 125
+/// that it cannot be tested, anything else that it is bad. Each run rules out half of the states,
+/// so 64 commands take 6 runs. The good and the bad state are tested first. The sandbox itself is
+/// not touched.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Bisect {
-    /// The sandbox; one that has ended will do
+    /// The sandbox, alive or ended
     id: SandboxId,
     /// A state that was good: an entry of `warren log`, or a snapshot's id or name
     #[arg(long, value_name = "ENTRY|SNAP")]
@@ -45,10 +46,10 @@ pub(crate) struct Bisect {
     /// End a run after this long; it counts as bad
     #[arg(long, value_parser = parse_duration, value_name = "DURATION", default_value = "10m")]
     timeout: Duration,
-    /// Who runs it: a name, uid or uid:gid of the sandbox
+    /// The user who runs it: a name, uid or uid:gid of the sandbox
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
-    /// Where it starts
+    /// The directory it starts in
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<String>,
     /// Print JSON
@@ -59,40 +60,37 @@ pub(crate) struct Bisect {
     command: Vec<String>,
 }
 
-/// What was found.
+/// The result, as JSON shows it.
 #[derive(Debug, Serialize)]
 struct Found {
-    /// One, unless commands overlapped or states could not be tested. None, if files were changed without a command.
+    /// Several if commands overlapped or states could not be tested; none if files were changed
+    /// without a command.
     culprits: Vec<JournalEntry>,
     /// The last good state.
     before_id: String,
     /// The first bad state.
     after_id: String,
-    /// What differs between the two.
+    /// The differences between the two.
     changes: Vec<FileDiff>,
     truncated: bool,
-    /// How many states there were between the good and the bad one.
+    /// The number of states between the good and the bad one.
     states: usize,
-    /// How many of them were tested; the good and the bad one are not counted.
+    /// The number of them that were tested; the good and the bad one are not counted.
     runs: u32,
 }
 
-/// A run's fork is gone soon after it should be, even if nobody is left to remove it.
+/// A run's fork lives this much longer than it may be needed, in case nobody removes it.
 const SPARE_SECONDS: u64 = 120;
 
 impl Bisect {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let remover = client.clone();
         let json = self.json;
         let found =
             with_forks(move |id| drop(remover.delete_sandbox(id)), move |forks| self.find(&client, forks))?;
-        if json {
-            ui::print_json(&found);
-        } else {
-            tell(&found);
-        }
-        Ok(ExitCode::SUCCESS)
+        ui::show(json, &found, tell);
+        Ok(())
     }
 
     fn find(&self, client: &Client, forks: &Forks) -> Result<Found, CliError> {
@@ -137,9 +135,10 @@ impl Bisect {
 
     /// The states from the good one to the bad one.
     fn steps(&self, client: &Client) -> Result<Vec<Step>, CliError> {
-        let good = self.state(client, &self.good)?;
+        let state = |word: &str| point::state_of(client, &self.id, word).map(|id| id.to_string());
+        let good = state(&self.good)?;
         let bad = match &self.bad {
-            Some(word) if word != self.id.as_str() => self.state(client, word)?,
+            Some(word) if word != self.id.as_str() => state(word)?,
             _ => now(client, &self.id)?,
         };
         let listed = point::snapshots(client, Some(self.id.as_str()))?;
@@ -159,17 +158,13 @@ impl Bisect {
         for sandbox in sandboxes {
             match history::entries(client, sandbox, None, false) {
                 Ok(entries) => journal.extend(entries),
-                // A sandbox that is gone took its journal along; its states are still worth testing.
+                // A sandbox that is gone has no journal any more; its states can be tested.
                 Err(error) if sandbox == self.id.as_str() => return Err(error),
                 Err(_) => {}
             }
         }
         let known = known.into_keys().collect();
         Ok(path::steps(states, &journal, &known))
-    }
-
-    fn state(&self, client: &Client, word: &str) -> Result<String, CliError> {
-        point::state_of(client, &self.id, word).map(|id| id.to_string())
     }
 }
 
@@ -186,7 +181,7 @@ fn now(client: &Client, id: &SandboxId) -> Result<String, CliError> {
     }
 }
 
-/// How a state is tested.
+/// Tests states.
 struct Trial<'a> {
     bisect: &'a Bisect,
     client: &'a Client,
@@ -211,8 +206,7 @@ impl Trial<'_> {
     }
 
     fn test(&self, step: &Step, place: &str) -> Result<Verdict, CliError> {
-        let seconds = self.bisect.timeout.as_millis().div_ceil(1000);
-        let seconds = u64::try_from(seconds).unwrap_or(u64::MAX).max(1);
+        let seconds = whole_seconds(self.bisect.timeout).max(1);
         let body = ForkBody {
             client: Some("warren bisect".to_owned()),
             ttl_s: Some(seconds.saturating_add(SPARE_SECONDS)),
@@ -220,9 +214,7 @@ impl Trial<'_> {
             ..ForkBody::default()
         };
         let made = self.client.fork_snapshot(&step.state.snapshot_id, &body)?;
-        let fork = made.sandboxes.into_iter().next();
-        let fork = fork.ok_or_else(|| CliError::new("the server answered with no fork"))?;
-        let fork = self.forks.keep(fork.sandbox_id)?;
+        let fork = self.forks.first_of(made)?;
         let exec = Exec {
             command: Command::Words(self.bisect.command.clone()),
             cwd: self.bisect.workdir.clone(),
@@ -231,7 +223,7 @@ impl Trial<'_> {
             max_output_bytes: Some(0),
             ..Exec::default()
         };
-        let ended = self.client.exec(fork.id(), &exec)?;
+        let ended = self.client.exec(&fork.id, &exec)?;
         let verdict = Verdict::of_exit(ended.exit_code);
         let what: String = step.entries.iter().map(|entry| format!(", entry {}", entry.number)).collect();
         let word = match verdict {
@@ -253,13 +245,13 @@ fn tell(found: &Found) {
                 entry.number,
                 entry.turn,
                 ending(entry),
-                one_line(&deed(entry), 200)
+                one_line(&action(entry), 200)
             ));
         }
         several => {
             ui::print("the culprit is one of");
             for entry in several {
-                ui::print_plain(&format!("  entry {}: {}", entry.number, one_line(&deed(entry), 200)));
+                ui::print_plain(&format!("  entry {}: {}", entry.number, one_line(&action(entry), 200)));
             }
         }
     }

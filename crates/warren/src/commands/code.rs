@@ -1,5 +1,4 @@
-use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,16 +8,18 @@ use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use warren_core::{SandboxId, parse_duration};
-use warren_wire::api::{CodeEnd, CodeError, CodeOutput, CodeText, NewCodeContext, RunCode};
+use warren_wire::api::{CodeContext, CodeEnd, CodeError, CodeOutput, CodeText, NewCodeContext, RunCode};
 
-use crate::cli::Global;
+use super::run::parse_variable;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::time::whole_seconds;
 use crate::ui;
 
 const EXAMPLES: &str = "\
 Examples:
   warren code run \"$id\" 'x = 20'
-  warren code run \"$id\" 'x * 2 + 2'                  what earlier cells defined is there
+  warren code run \"$id\" 'x * 2 + 2'                  earlier cells' variables are there
   warren code run \"$id\" --save-images figures - < plot.py
   warren code run \"$id\" --language javascript 'await fetch(\"http://localhost:8000\")'";
 
@@ -36,10 +37,10 @@ pub(crate) enum Code {
     Rm(OneContext),
 }
 
-/// Run a cell; what it defines is there for the next.
+/// Run a cell; later cells see its variables.
 ///
-/// What it prints goes to standard output and error as it comes, then the value of its last expression. Exits with 1 if it failed.
-/// Ctrl-C interrupts it.
+/// Its output goes to standard output and error as it comes, then the value of its last expression.
+/// Exits with 1 if it failed. Ctrl-C interrupts it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -47,14 +48,14 @@ pub(crate) struct Run {
     id: SandboxId,
     /// The code; `-` reads it from standard input
     code: String,
-    /// python, javascript, typescript, bash, or what else the sandbox has a kernel for
+    /// python, javascript, typescript, bash, or another one that the sandbox has a kernel for
     #[arg(long, short, conflicts_with = "context")]
     language: Option<String>,
     /// The context in which it runs; the language's default one if none is named
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
     /// A variable for this cell alone; may be given more than once
-    #[arg(long = "env", short, value_name = "NAME=VALUE", value_parser = variable)]
+    #[arg(long = "env", short, value_name = "NAME=VALUE", value_parser = parse_variable)]
     env: Vec<(String, String)>,
     /// Interrupt it after this long, such as 90s or 10m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
@@ -108,22 +109,13 @@ impl Code {
             Self::Run(args) => return args.run(global),
             Self::Contexts(args) => {
                 let contexts = client.code_contexts(args.id.as_str())?.items;
-                if args.json {
-                    ui::print_json(&contexts);
-                } else {
-                    let rows: Vec<_> =
-                        contexts.into_iter().map(|one| [one.id, one.language, one.cwd]).collect();
-                    ui::print_table(["CONTEXT", "LANGUAGE", "DIRECTORY"], &rows);
-                }
+                let row = |one: &CodeContext| [one.id.clone(), one.language.clone(), one.cwd.clone()];
+                ui::show_table(args.json, ["CONTEXT", "LANGUAGE", "DIRECTORY"], &contexts, row);
             }
             Self::Create(args) => {
                 let wanted = NewCodeContext { language: args.language, cwd: args.cwd };
                 let made = client.create_code_context(args.id.as_str(), &wanted)?;
-                if args.json {
-                    ui::print_json(&made);
-                } else {
-                    ui::print(&made.id);
-                }
+                ui::show(args.json, &made, |made| ui::print(&made.id));
             }
             Self::Restart(args) => client.restart_code_context(args.id.as_str(), &args.context)?,
             Self::Interrupt(args) => client.interrupt_code_context(args.id.as_str(), &args.context)?,
@@ -146,8 +138,8 @@ impl Run {
         let (mut failed, mut pictures) = (false, 0);
         while let Some(event) = events.next_event()? {
             match event.name.as_str() {
-                "stdout" => write(&mut io::stdout(), &read::<CodeText>(&event.data)?.text)?,
-                "stderr" => write(&mut io::stderr(), &read::<CodeText>(&event.data)?.text)?,
+                "stdout" => ui::write(&mut io::stdout(), read::<CodeText>(&event.data)?.text.as_bytes())?,
+                "stderr" => ui::write(&mut io::stderr(), read::<CodeText>(&event.data)?.text.as_bytes())?,
                 "result" => self.show(&read(&event.data)?, &mut pictures)?,
                 "exception" => {
                     failed = true;
@@ -167,24 +159,17 @@ impl Run {
     }
 
     fn order(&self) -> Result<RunCode, CliError> {
-        let code = if self.code == "-" {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map_err(CliError::new)?;
-            text
-        } else {
-            self.code.clone()
-        };
-        let timeout = self.timeout.map(|timeout| u32::try_from(timeout.as_secs().max(1)).unwrap_or(u32::MAX));
+        let seconds = |timeout| u32::try_from(whole_seconds(timeout).max(1)).unwrap_or(u32::MAX);
         Ok(RunCode {
-            code,
+            code: ui::text_or_stdin(&self.code)?,
             context: self.context.clone(),
             language: self.language.clone(),
-            env: self.env.iter().cloned().collect::<BTreeMap<_, _>>(),
-            timeout_s: timeout,
+            env: self.env.iter().cloned().collect(),
+            timeout_s: self.timeout.map(seconds),
         })
     }
 
-    /// The text of what was shown; its picture goes into a file.
+    /// Prints a result, or puts its picture into a file.
     fn show(&self, output: &CodeOutput, pictures: &mut u32) -> Result<(), CliError> {
         let picture = [(&output.png, "png"), (&output.jpeg, "jpeg")];
         let picture = picture.into_iter().find_map(|(data, ending)| Some((data.as_ref()?, ending)));
@@ -199,39 +184,19 @@ impl Run {
             return Ok(());
         }
         match &output.text {
-            Some(text) => write(&mut io::stdout(), &format!("{text}\n")),
+            Some(text) => ui::write(&mut io::stdout(), format!("{text}\n").as_bytes()),
             None => Ok(()),
         }
     }
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn read<T: DeserializeOwned>(data: &str) -> Result<T, CliError> {
     serde_json::from_str(data).map_err(CliError::new)
 }
 
-fn write(stream: &mut impl Write, text: &str) -> Result<(), CliError> {
-    stream.write_all(text.as_bytes()).and_then(|()| stream.flush()).map_err(CliError::output)
-}
-
 fn complain(error: &CodeError) -> Result<(), CliError> {
     let traceback = error.traceback.trim_end();
     let text =
         if traceback.is_empty() { format!("{}: {}", error.name, error.value) } else { traceback.to_owned() };
-    write(&mut io::stderr(), &format!("{text}\n"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_variable_has_a_name_and_a_value() {
-        assert_eq!(variable("A=b=c").unwrap(), ("A".to_owned(), "b=c".to_owned()));
-        assert!(variable("A").is_err());
-    }
+    ui::write(&mut io::stderr(), format!("{text}\n").as_bytes())
 }

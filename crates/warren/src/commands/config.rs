@@ -1,13 +1,13 @@
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use warren_server::config::{Loaded, Row, Sources};
 
-use super::serve::SettingFlags;
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::settings::SettingFlags;
 use crate::ui;
+use crate::word::word;
 
 /// Look at the server's settings.
 #[derive(Debug, Subcommand)]
@@ -35,7 +35,7 @@ pub(crate) struct Print {
 }
 
 impl Config {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         match self {
             Self::Check(args) => args.run(global),
             Self::Print(args) => args.run(global),
@@ -44,7 +44,7 @@ impl Config {
 }
 
 impl Check {
-    fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    fn run(self, global: &Global) -> Result<(), CliError> {
         let loaded = match self.file {
             Some(file) => Loaded::load(&Sources { file: Some(file), ..Sources::default() })
                 .map_err(|error| CliError::new(error).hint("docs/configuration.md has every setting"))?,
@@ -54,28 +54,15 @@ impl Check {
             Some(path) => format!("{} is right", path.display()),
             None => "there is no file of settings; the rest is right".to_owned(),
         });
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
 impl Print {
-    fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    fn run(self, global: &Global) -> Result<(), CliError> {
         let rows = self.settings.load(global)?.rows();
-        if self.json {
-            ui::print_json(&rows);
-            return Ok(ExitCode::SUCCESS);
-        }
-        let cells: Vec<[String; 3]> = rows.into_iter().map(cells).collect();
-        ui::print_table(["SETTING", "VALUE", "FROM"], &cells);
-        Ok(ExitCode::SUCCESS)
+        let cells = |row: &Row| [row.key.to_owned(), word(&row.value), row.origin.clone()];
+        ui::show_table(self.json, ["SETTING", "VALUE", "FROM"], &rows, cells);
+        Ok(())
     }
-}
-
-fn cells(row: Row) -> [String; 3] {
-    let value = match serde_json::to_value(&row.value) {
-        Ok(serde_json::Value::String(text)) => text,
-        Ok(other) => other.to_string(),
-        Err(_) => String::new(),
-    };
-    [row.key.to_owned(), value, row.origin]
 }

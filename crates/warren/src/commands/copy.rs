@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use warren_core::SandboxId;
@@ -13,8 +12,8 @@ use warren_wire::api::{FileInfo, FileType};
 use warren_wire::client::{Client, WriteFile};
 
 use self::place::Place;
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::ui::{self, Progress};
 
 const EXAMPLES: &str = "\
@@ -23,15 +22,16 @@ Examples:
   warren cp sbx…:/home/user/results ./results
   cat patch | warren cp - sbx…:/tmp/patch";
 
-/// Deepest directory that is copied.
+/// The depth of directories that are copied.
 const DEEPEST: u32 = 64;
 
 /// Copy files and directories into a sandbox, or out of it.
 ///
-/// One side is ID:PATH, the other a path of this machine or - for standard input or output. Permission bits are kept, but for those that
-/// change who a program runs as. Symbolic links are not followed inside a copied directory; they are left out, and said. Where files of a
-/// sandbox are put, a link is replaced and never written through, unless it is the target that you named: one to a directory
-/// takes the source under its name, and one to a file is followed, as `cp` does.
+/// One side is ID:PATH, the other a path of this machine or - for standard input or output.
+/// Permission bits are kept, except those that change who a program runs as. Symbolic links inside
+/// a copied directory are left out, and named. On this machine a link is replaced and never written
+/// through, unless it is the target that you named: one to a directory takes the source under its
+/// name, and one to a file is followed, as `cp` does.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Copy {
@@ -39,13 +39,13 @@ pub(crate) struct Copy {
     source: String,
     /// To where; a directory takes the source's name
     target: String,
-    /// Whose rights count inside: a name, uid or uid:gid of the sandbox
+    /// The user whose rights count inside: a name, uid or uid:gid of the sandbox
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
 }
 
 impl Copy {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let copier = |sandbox: SandboxId| Copier {
             client: &client,
@@ -54,13 +54,12 @@ impl Copy {
             progress: Progress::new(),
         };
         match (remote(&self.source), remote(&self.target)) {
-            (None, Some((sandbox, path))) => copier(sandbox).upload(&self.source, &path)?,
-            (Some((sandbox, path)), None) => copier(sandbox).download(&path, &self.target)?,
+            (None, Some((sandbox, path))) => copier(sandbox).upload(&self.source, &path),
+            (Some((sandbox, path)), None) => copier(sandbox).download(&path, &self.target),
             (Some(_), Some(_)) | (None, None) => {
-                return Err(CliError::new("one side must be ID:PATH and the other a path of this machine"));
+                Err(CliError::new("one side must be ID:PATH and the other a path of this machine"))
             }
         }
-        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -84,7 +83,7 @@ impl Copier<'_> {
             return self.send(&mut io::stdin(), &file);
         }
         let source = Path::new(source);
-        let metadata = fs::metadata(source).map_err(|error| named(source, error))?;
+        let metadata = fs::metadata(source).map_err(|error| CliError::at(source, error))?;
         let target = self.inside(target, source.file_name().map(|name| name.to_string_lossy().into_owned()));
         if metadata.is_dir() {
             self.upload_directory(source, &target)
@@ -106,7 +105,8 @@ impl Copier<'_> {
         }
     }
 
-    /// A directory is sent as one archive, so that it is one entry of the sandbox's log and one undo.
+    /// A directory is sent as one archive, so that it is one entry of the sandbox's log and one
+    /// undo.
     fn upload_directory(&self, source: &Path, target: &str) -> Result<(), CliError> {
         pack::sending(source, DEEPEST, |archive| {
             let mut counted = self.progress.watch(archive, target);
@@ -116,8 +116,8 @@ impl Copier<'_> {
     }
 
     fn upload_file(&self, source: &Path, target: &str) -> Result<(), CliError> {
-        let mut file = File::open(source).map_err(|error| named(source, error))?;
-        let metadata = file.metadata().map_err(|error| named(source, error))?;
+        let mut file = File::open(source).map_err(|error| CliError::at(source, error))?;
+        let metadata = file.metadata().map_err(|error| CliError::at(source, error))?;
         let target = WriteFile {
             path: target.to_owned(),
             mode: Some(format!("{:04o}", metadata.permissions().mode() & 0o777)),
@@ -144,10 +144,11 @@ impl Copier<'_> {
         let target = PathBuf::from(target);
         if target.is_dir() {
             let name = plain_name(&entry.path)?;
-            let place = Place::open(&target).map_err(|error| named(&target, error))?;
+            let place = Place::open(&target).map_err(|error| CliError::at(&target, error))?;
             return match entry.kind {
                 FileType::Directory => {
-                    let below = place.below(&name).map_err(|error| named(&target.join(&name), error))?;
+                    let below =
+                        place.below(&name).map_err(|error| CliError::at(&target.join(&name), error))?;
                     self.download_directory(&entry, &below, &target.join(&name))
                 }
                 _ => self.fetch(&entry, source, (&place, &name, &target.join(&name))),
@@ -156,8 +157,8 @@ impl Copier<'_> {
         if entry.kind != FileType::Directory {
             return self.fetch_named(&entry, source, &target);
         }
-        fs::create_dir_all(&target).map_err(|error| named(&target, error))?;
-        let place = Place::open(&target).map_err(|error| named(&target, error))?;
+        fs::create_dir_all(&target).map_err(|error| CliError::at(&target, error))?;
+        let place = Place::open(&target).map_err(|error| CliError::at(&target, error))?;
         self.download_directory(&entry, &place, &target)
     }
 
@@ -171,7 +172,9 @@ impl Copier<'_> {
             let name = relative(&top.path, &entry.path)?;
             let shown = target.join(&name);
             match entry.kind {
-                FileType::Directory => place.below(&name).map(drop).map_err(|error| named(&shown, error))?,
+                FileType::Directory => {
+                    place.below(&name).map(drop).map_err(|error| CliError::at(&shown, error))?
+                }
                 FileType::File => self.fetch(entry, &entry.path, (place, &name, &shown))?,
                 _ => ui::say(&format!("warren: left out, neither file nor directory: {}", entry.path)),
             }
@@ -188,7 +191,7 @@ impl Copier<'_> {
     ) -> Result<(), CliError> {
         let mut content = self.client.read_file(&self.sandbox, source, self.user.as_deref())?;
         let mut counted = self.progress.watch(&mut content, source);
-        place.put(name, mode(entry), &mut counted).map_err(|error| named(shown, error))
+        place.put(name, mode(entry), &mut counted).map_err(|error| CliError::at(shown, error))
     }
 
     /// Puts a file exactly where the user said: a link there is the user's own, and so is a device.
@@ -199,7 +202,7 @@ impl Copier<'_> {
         };
         if is_plain && let Some(name) = target.file_name().map(Path::new) {
             let above = target.parent().unwrap_or_else(|| Path::new(""));
-            let place = Place::open(above).map_err(|error| named(above, error))?;
+            let place = Place::open(above).map_err(|error| CliError::at(above, error))?;
             return self.fetch(entry, source, (&place, name, target));
         }
         let mut content = self.client.read_file(&self.sandbox, source, self.user.as_deref())?;
@@ -214,13 +217,15 @@ impl Copier<'_> {
             .truncate(!is_pipe)
             .mode(mode(entry))
             .open(target)
-            .map_err(|error| named(target, error))?;
+            .map_err(|error| CliError::at(target, error))?;
         let mut counted = self.progress.watch(&mut content, source);
-        io::copy(&mut counted, &mut file).and_then(|_| file.flush()).map_err(|error| named(target, error))
+        io::copy(&mut counted, &mut file)
+            .and_then(|_| file.flush())
+            .map_err(|error| CliError::at(target, error))
     }
 }
 
-/// The rights of a file that came out of a sandbox. Nobody's program becomes somebody else's by it.
+/// The permissions of a file from a sandbox, without bits that change who a program runs as.
 fn mode(entry: &FileInfo) -> u32 {
     u32::from_str_radix(&entry.mode, 8).unwrap_or(0o644) & 0o777
 }
@@ -239,10 +244,6 @@ fn relative(top: &str, path: &str) -> Result<PathBuf, CliError> {
 fn plain_name(path: &str) -> Result<PathBuf, CliError> {
     let name = Path::new(path).file_name();
     name.map(PathBuf::from).ok_or_else(|| CliError::new(format!("`{}` has no name", path.escape_default())))
-}
-
-fn named(path: &Path, error: io::Error) -> CliError {
-    CliError::new(format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,3 @@
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -6,9 +5,11 @@ use warren_core::parse_duration;
 use warren_wire::api::{CreateSandbox, HistoryMode, OnExpiry, SandboxType, TimeoutsRequest};
 
 use super::run::{Machine, parse_variable};
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::time::whole_seconds;
 use crate::ui;
+use crate::word::parse_word;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,8 +21,8 @@ Examples:
 
 /// Make a sandbox that stays, and print its id.
 ///
-/// It is frozen when it has nothing to do and goes on at the next request. When its time is over its processes end and its
-/// files stay: `warren resume` starts it again.
+/// It is frozen when it has nothing to do, and goes on at the next request. When its time is over,
+/// its processes end and its files stay; `warren resume` starts it again.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Create {
@@ -30,8 +31,8 @@ pub(crate) struct Create {
     /// Start with the files of a snapshot: its id, the beginning of it, its name or SBX:NAME
     #[arg(long, value_name = "SNAP")]
     from: Option<String>,
-    /// Which snapshots are taken without being asked for: commands, turns or off [default: the server's]
-    #[arg(long, value_name = "WHEN", value_parser = parse_history)]
+    /// When snapshots are taken by themselves: commands, turns or off [default: the server's]
+    #[arg(long, value_name = "WHEN", value_parser = parse_word::<HistoryMode>)]
     history: Option<HistoryMode>,
     /// Time to live, such as 10m or 4h [default: the server's]
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
@@ -45,8 +46,8 @@ pub(crate) struct Create {
     /// Freeze it when its time is over, instead of ending its processes
     #[arg(long, conflicts_with = "delete_on_expiry")]
     pause_on_expiry: bool,
-    /// What it is for: terminal or research
-    #[arg(long = "type", value_name = "TYPE", value_parser = parse_type)]
+    /// Its purpose: terminal or research
+    #[arg(long = "type", value_name = "TYPE", value_parser = parse_word::<SandboxType>)]
     kind: Option<SandboxType>,
     /// A label to find it by (may be repeated)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
@@ -57,7 +58,7 @@ pub(crate) struct Create {
     /// The backend that must serve it
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// Asking again with the same word makes nothing new
+    /// A word of your own: asking again with the same one makes nothing new
     #[arg(long, value_name = "WORD")]
     idempotency_key: Option<String>,
     /// Print all about it as JSON
@@ -66,32 +67,27 @@ pub(crate) struct Create {
 }
 
 impl Create {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let mut body = self.body()?;
         if let Some(word) = &self.from {
             body.snapshot_id = Some(super::snapshot::one(&client, word)?.to_string());
         }
         let made = client.create_sandbox(&body, self.idempotency_key.as_deref())?;
-        if self.json {
-            ui::print_json(&made);
-        } else {
-            ui::print(&made.sandbox_id);
-        }
-        Ok(ExitCode::SUCCESS)
+        ui::show(self.json, &made, |made| ui::print(&made.sandbox_id));
+        Ok(())
     }
 
     fn body(&self) -> Result<CreateSandbox, CliError> {
-        let timeouts =
-            self.idle.map(|idle| TimeoutsRequest { active_s: Some(idle.as_secs()), ..Default::default() });
+        let active = |idle| TimeoutsRequest { active_s: Some(whole_seconds(idle)), ..Default::default() };
         Ok(CreateSandbox {
             kind: self.kind,
-            ttl_s: self.ttl.map(|ttl| ttl.as_secs()),
+            ttl_s: self.ttl.map(whole_seconds),
             labels: self.label.iter().cloned().collect(),
             metadata: self.metadata.iter().cloned().collect(),
             backend: self.backend.clone(),
             on_expiry: self.on_expiry(),
-            timeouts,
+            timeouts: self.idle.map(active),
             history: self.history,
             ..self.machine.body()?
         })
@@ -100,22 +96,5 @@ impl Create {
     fn on_expiry(&self) -> Option<OnExpiry> {
         let pause = self.pause_on_expiry.then_some(OnExpiry::Pause);
         self.delete_on_expiry.then_some(OnExpiry::Delete).or(pause)
-    }
-}
-
-fn parse_type(text: &str) -> Result<SandboxType, String> {
-    match text {
-        "terminal" => Ok(SandboxType::Terminal),
-        "research" => Ok(SandboxType::Research),
-        _ => Err("write terminal or research".to_owned()),
-    }
-}
-
-fn parse_history(text: &str) -> Result<HistoryMode, String> {
-    match text {
-        "commands" => Ok(HistoryMode::Commands),
-        "turns" => Ok(HistoryMode::Turns),
-        "off" => Ok(HistoryMode::Off),
-        _ => Err("write commands, turns or off".to_owned()),
     }
 }

@@ -4,11 +4,12 @@ use clap::Args;
 use warren_wire::api::{DiffKind, FileDiff};
 use warren_wire::client::{Client, DiffQuery};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::travel::point::{self, Point};
 use crate::travel::present::{print_changes, summary};
 use crate::ui::{self, Colour};
+use crate::word::word;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,8 +20,9 @@ Examples:
 
 /// Show what differs between two states.
 ///
-/// A state is a sandbox as it is now, or a snapshot: its id, the beginning of it, its name, or SBX: with a name or the number of an
-/// entry of `warren log`. With one sandbox alone, what changed since its last snapshot.
+/// A state is a sandbox as it is now, or a snapshot: its id, the beginning of it, its name, or SBX:
+/// with a name or the number of an entry of `warren log`. One sandbox alone is compared with its
+/// last snapshot.
 ///
 /// Paths that were added have a +, changed ones a ~, removed ones a -.
 #[derive(Debug, Args)]
@@ -59,16 +61,15 @@ impl Diff {
         let (from, to) = points(&client, &self.from, to)?;
         let wanted = DiffQuery { from, to, path, text: self.text, limit: self.limit };
         let diff = client.diff(&wanted)?;
-        if self.json {
-            ui::print_json(&diff);
-        } else if self.text {
+        ui::show(self.json, &diff, |diff| {
+            if !self.text {
+                return print_changes(&diff.items, diff.truncated);
+            }
             diff.items.iter().for_each(print_text);
             if diff.truncated {
                 ui::say(&summary(&diff.items, true));
             }
-        } else {
-            print_changes(&diff.items, diff.truncated);
-        }
+        });
         let differs = !diff.items.is_empty() || diff.truncated;
         Ok(ExitCode::from(u8::from(differs && self.exit_code)))
     }
@@ -100,7 +101,7 @@ fn points(client: &Client, from: &str, to: Option<&str>) -> Result<(String, Stri
     }
 }
 
-/// What is above the hunks of a file, as `git diff` has it.
+/// The two names above the hunks of a file, as `git diff` has them.
 fn header(change: &FileDiff) -> [String; 2] {
     let (before, after) = (format!("a{}", change.path), format!("b{}", change.path));
     let nothing = || "/dev/null".to_owned();
@@ -126,7 +127,7 @@ fn print_text(change: &FileDiff) {
     }
 }
 
-/// What is said instead of hunks.
+/// The line for a file that has no hunks.
 fn note(change: &FileDiff) -> Option<String> {
     let [before, after] = header(change);
     if change.binary {
@@ -139,17 +140,17 @@ fn note(change: &FileDiff) -> Option<String> {
         (Some(text), ..) if !text.is_empty() => None,
         (_, Some(was), Some(is)) => Some(format!(
             "{} {} {}:{} → {} {} {}:{}",
-            super::word(&was.kind),
+            word(&was.kind),
             was.mode,
             was.uid,
             was.gid,
-            super::word(&is.kind),
+            word(&is.kind),
             is.mode,
             is.uid,
             is.gid
         )),
-        (_, None, Some(is)) => Some(format!("new {} {}", super::word(&is.kind), is.mode)),
-        (_, Some(was), None) => Some(format!("removed {} {}", super::word(&was.kind), was.mode)),
+        (_, None, Some(is)) => Some(format!("new {} {}", word(&is.kind), is.mode)),
+        (_, Some(was), None) => Some(format!("removed {} {}", word(&was.kind), was.mode)),
         (_, None, None) => Some(String::new()),
     }
 }

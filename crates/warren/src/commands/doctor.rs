@@ -9,15 +9,15 @@ use warren_server::assembly::{examine_data_dir, examine_network};
 use warren_server::config::Config;
 use warren_store::hidden_names;
 
-use super::serve::SettingFlags;
 use super::storage::Found;
-use super::word;
-use crate::cli::Global;
 use crate::error::{CliError, FAILED};
-use crate::local::{data_dir, is_root, sudo};
+use crate::global::Global;
+use crate::local::{is_root, sudo};
+use crate::settings::SettingFlags;
 use crate::ui;
+use crate::word::word;
 
-/// Check what this machine offers to sandboxes, and say what to do about what is missing.
+/// Check what sandboxes need of this machine, and say how to get what is missing.
 ///
 /// Exits with 0 if sandboxes can be made.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Doctor {
     json: bool,
 }
 
-/// What was found of one part of the machine.
+/// The checks of one part of the machine.
 struct Section {
     name: String,
     checks: Vec<Check>,
@@ -65,7 +65,7 @@ impl Section {
 
 impl Doctor {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let data_dir = data_dir(global)?;
+        let data_dir = global.data_dir()?;
         let settings = SettingFlags::default().load(global).map(|loaded| loaded.config);
         let backends = match &settings {
             Ok(config) => backends(config, &data_dir),
@@ -95,7 +95,7 @@ impl Doctor {
     }
 }
 
-/// Looks at the machine as each backend that is on needs it.
+/// Checks the machine for each backend that is on.
 fn backends(config: &Config, data_dir: &Path) -> Vec<Section> {
     let section = |backend: &Backend| Section {
         name: format!("backend {}", backend.name),
@@ -104,7 +104,7 @@ fn backends(config: &Config, data_dir: &Path) -> Vec<Section> {
     config.backends.enabled.iter().map(section).collect()
 }
 
-/// Looks at what all backends share.
+/// Checks storage and network, which all backends share.
 fn others(settings: &Result<Config, CliError>, data_dir: &Path) -> Vec<Section> {
     let storage = vec![place(data_dir), private_names(), snapshots(settings)];
     vec![
@@ -113,48 +113,43 @@ fn others(settings: &Result<Config, CliError>, data_dir: &Path) -> Vec<Section> 
     ]
 }
 
-/// Whether the data directory may be one.
+/// Checks that the data directory can be used as one.
 fn place(data_dir: &Path) -> Check {
-    let name = "data directory";
+    let check = |status, found, advice| Check { name: "data directory", status, found, advice };
     match examine_data_dir(data_dir) {
-        Ok(_) => Check {
-            name,
-            status: CheckStatus::Ok,
-            found: data_dir.display().to_string(),
-            advice: String::new(),
-        },
+        Ok(_) => check(CheckStatus::Ok, data_dir.display().to_string(), String::new()),
         Err(error) => {
             let advice = error.advice().unwrap_or_default();
-            Check { name, status: CheckStatus::Failed, found: CliError::new(error).chain(), advice }
+            check(CheckStatus::Failed, CliError::new(error).chain(), advice)
         }
     }
 }
 
-/// What of the machine's own files no sandbox sees, and whether that can be found out.
+/// Counts the machine's own files that are hidden from sandboxes.
 fn private_names() -> Check {
-    let name = "private files";
-    match hidden_names() {
-        Ok(count) => {
-            let found = format!("hidden from every sandbox: {count} in /usr that not everybody may read");
-            Check { name, status: CheckStatus::Ok, found, advice: String::new() }
-        }
-        Err(error) => Check {
-            name,
-            status: CheckStatus::Failed,
-            found: CliError::new(error).chain(),
-            advice: "template `host` cannot be used: mend /usr, or import a template".to_owned(),
-        },
-    }
-}
-
-/// How the server here would capture sandboxes, and whether the disk can do that.
-fn snapshots(settings: &Result<Config, CliError>) -> Check {
-    let check = |status, found: String, advice: &str| Check {
-        name: "snapshots",
+    let check = |status, found, advice: &str| Check {
+        name: "private files",
         status,
         found,
         advice: advice.to_owned(),
     };
+    match hidden_names() {
+        Ok(count) => {
+            let found = format!("hidden from every sandbox: {count} in /usr that not everybody may read");
+            check(CheckStatus::Ok, found, "")
+        }
+        Err(error) => check(
+            CheckStatus::Failed,
+            CliError::new(error).chain(),
+            "template `host` cannot be used: mend /usr, or import a template",
+        ),
+    }
+}
+
+/// Checks that the disk can do the snapshots that the settings ask for.
+fn snapshots(settings: &Result<Config, CliError>) -> Check {
+    let check =
+        |status, found, advice: &str| Check { name: "snapshots", status, found, advice: advice.to_owned() };
     let config = match settings {
         Ok(config) => config,
         Err(error) => {

@@ -1,14 +1,12 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use warren_core::SandboxId;
 use warren_wire::api::Event;
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::ui;
 
-/// Show what happened, the oldest first.
+/// Show events, the oldest first.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
     /// Only events of this sandbox
@@ -26,7 +24,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let sandbox = self.id.as_ref().map(SandboxId::as_str);
         if self.follow {
@@ -34,14 +32,14 @@ impl Events {
             while let Some(event) = events.next_event()? {
                 self.show(&serde_json::from_str(&event.data).map_err(CliError::new)?)?;
             }
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         let mut after = self.after;
         loop {
             let page = client.events(after, sandbox)?;
             page.items.iter().try_for_each(|event| self.show(event))?;
             if page.next_after <= after {
-                return Ok(ExitCode::SUCCESS);
+                return Ok(());
             }
             after = page.next_after;
         }

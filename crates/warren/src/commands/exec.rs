@@ -2,22 +2,23 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use warren_core::{ErrorCode, SandboxId, parse_duration};
+use warren_core::{SandboxId, parse_duration};
 use warren_wire::api::{Command, Exec as ExecBody, StartProcess};
-use warren_wire::client::{Client, ClientError};
+use warren_wire::client::Client;
 
 use super::run::parse_variable;
-use crate::cli::Global;
-use crate::error::{CliError, is};
+use crate::error::CliError;
+use crate::global::Global;
 use crate::local::Local;
-use crate::relay::{self, Outcome, Streams};
-use crate::service::Place;
+use crate::relay::{self, Streams};
+use crate::server::Home;
+use crate::time::whole_seconds;
 use crate::ui;
 
 /// Run a command in a sandbox that runs.
 ///
-/// Streams and exit code as with `warren run`. If the server restarts meanwhile, the command runs on and its output goes on
-/// where it was.
+/// Streams and exit code as with `warren run`. If the server restarts meanwhile, the command runs
+/// on and its output goes on where it was.
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
     /// The sandbox, as `warren ls` lists them
@@ -25,10 +26,10 @@ pub(crate) struct Exec {
     /// End the command after this long, such as 90s or 10m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     timeout: Option<Duration>,
-    /// Who runs it: a name, uid or uid:gid of the sandbox
+    /// The user who runs it: a name, uid or uid:gid of the sandbox
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
-    /// Where it starts
+    /// The directory it starts in
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<String>,
     /// Set a variable (may be repeated)
@@ -50,35 +51,26 @@ pub(crate) struct Exec {
 
 impl Exec {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        match global.place()? {
-            Place::Server(client) => match self.through(&client) {
-                Err(Failure::Unknown(error)) => match Local::holding(global, &self.id)? {
-                    Some(local) => self.directly(&local),
-                    None => Err(error),
-                },
-                Err(Failure::Other(error)) => Err(error),
-                Ok(code) => Ok(code),
-            },
-            Place::Machine => self.directly(&Local::instead_of_server(global)?),
+        match global.home_of(&self.id)? {
+            Home::Server(client) => self.through(&client),
+            Home::Machine(local) => self.directly(&local),
         }
     }
 
-    fn through(&self, client: &Client) -> Result<ExitCode, Failure> {
+    fn through(&self, client: &Client) -> Result<ExitCode, CliError> {
         let id = self.id.as_str();
         if self.json {
             let result = client.exec(id, &self.body())?;
             ui::print_json(&result);
             return Ok(exit_code(result.exit_code));
         }
-        // A sandbox that only this machine knows is recognised before anything is started.
-        client.sandbox(id)?;
         if self.detach {
             let process = client.start_process(id, &self.start())?;
             ui::print(&process.process_id.to_string());
             return Ok(ExitCode::SUCCESS);
         }
-        let outcome = relay::follow_service(client, id, self.start(), Streams::PassThrough);
-        Ok(exit_code(outcome.map_err(Failure::Other)?.exit_code()))
+        let outcome = relay::follow_service(client, id, self.start(), Streams::PassThrough)?;
+        Ok(exit_code(outcome.exit_code()))
     }
 
     fn directly(&self, local: &Local) -> Result<ExitCode, CliError> {
@@ -92,7 +84,7 @@ impl Exec {
         start.cwd = self.workdir.clone().map(Into::into);
         start.env = self.env.iter().map(|(name, value)| format!("{name}={value}").into()).collect();
         start.tag = self.tag.clone().map(Into::into);
-        let outcome: Outcome = relay::follow(local.dial(&self.id)?, &mut start, Streams::PassThrough)?;
+        let outcome = relay::follow(local.dial(&self.id)?, &mut start, Streams::PassThrough)?;
         Ok(exit_code(outcome.exit_code()))
     }
 
@@ -121,27 +113,7 @@ impl Exec {
     }
 }
 
-/// Whether the server does not know the sandbox, which this machine may.
-enum Failure {
-    Unknown(CliError),
-    Other(CliError),
-}
-
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        if is(&error, ErrorCode::SandboxNotFound) {
-            Self::Unknown(error.into())
-        } else {
-            Self::Other(error.into())
-        }
-    }
-}
-
-/// The server counts in seconds; a part of one is a whole one.
-pub(super) fn whole_seconds(duration: Duration) -> u64 {
-    duration.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX)
-}
-
+/// The exit code of a command in a sandbox, for this process.
 pub(crate) fn exit_code(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
 }

@@ -1,4 +1,3 @@
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -6,8 +5,9 @@ use warren_core::parse_duration;
 use warren_wire::api::{Fork as ForkBody, OnExpiry};
 
 use super::run::parse_variable;
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::time::whole_seconds;
 use crate::travel::point::{self, Point};
 use crate::ui;
 
@@ -19,8 +19,8 @@ Examples:
 
 /// Make sandboxes that begin with the files of another, and print their ids.
 ///
-/// They share everything until they write, so a fork costs what it changes. A sandbox that runs is captured first; its processes
-/// are not forked. `warren promote` merges what a fork changed back.
+/// They share everything until they write, so a fork costs what it changes. A sandbox that runs is
+/// captured first; its processes are not forked. `warren promote` merges what a fork changed back.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Fork {
@@ -48,12 +48,12 @@ pub(crate) struct Fork {
 }
 
 impl Fork {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let body = ForkBody {
             count: self.count,
             client: None,
-            ttl_s: self.ttl.map(|ttl| ttl.as_secs()),
+            ttl_s: self.ttl.map(whole_seconds),
             on_expiry: self.delete_on_expiry.then_some(OnExpiry::Delete),
             labels: self.label.into_iter().collect(),
             metadata: self.metadata.into_iter().collect(),
@@ -62,11 +62,9 @@ impl Fork {
             Point::Sandbox(id) => client.fork_sandbox(id.as_str(), &body)?,
             Point::Snapshot(id) => client.fork_snapshot(id.as_str(), &body)?,
         };
-        if self.json {
-            ui::print_json(&forks);
-        } else {
+        ui::show(self.json, &forks, |forks| {
             forks.sandboxes.iter().for_each(|fork| ui::print(&fork.sandbox_id));
-        }
-        Ok(ExitCode::SUCCESS)
+        });
+        Ok(())
     }
 }

@@ -1,8 +1,6 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,22 +10,23 @@ use parking_lot::Mutex;
 use warren_core::SandboxId;
 use warren_wire::client::{Client, ClientError};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::ui;
 
 /// Reach ports of a sandbox on this machine, until interrupted.
 ///
-/// Each port of the sandbox gets one here, of any protocol over TCP, also one that listens on the sandbox's 127.0.0.1 only. Callers may
-/// come before anybody listens inside: they are turned away, and the next ones are not.
+/// Each port of the sandbox gets one here, for any protocol over TCP, also a port that listens on
+/// the sandbox's 127.0.0.1 only. The program inside may start later: earlier connections are
+/// refused.
 #[derive(Debug, Args)]
 pub(crate) struct Forward {
     /// The sandbox, as `warren ls` lists them
     id: SandboxId,
-    /// A port of the sandbox, and the one here if it is to be another: 8080:80. 0 takes any that is free
-    #[arg(required = true, value_name = "[LOCAL:]PORT")]
+    /// A port of the sandbox, with another one for here if you like: 8080:80. 0 takes any free port
+    #[arg(required = true, value_name = "[LOCAL:]PORT", value_parser = parse_pair)]
     ports: Vec<Pair>,
-    /// Listen on this address instead of loopback: whoever reaches it reaches the ports
+    /// Listen on this address instead of loopback: everybody who reaches it reaches the ports
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     bind: IpAddr,
 }
@@ -39,40 +38,30 @@ struct Pair {
     port: u16,
 }
 
-/// Text that is no pair of ports.
-#[derive(Debug, thiserror::Error)]
-#[error("write PORT or LOCAL:PORT, with numbers up to 65535")]
-struct NoPair;
-
 /// Connections of one command at a time. Each has two threads.
 const MOST_CONNECTIONS: usize = 512;
 
-/// How long the command rests when the machine is out of something: nothing else helps.
+/// The pause after the machine ran out of descriptors or threads.
 const REST: Duration = Duration::from_millis(100);
 
-impl FromStr for Pair {
-    type Err = NoPair;
-
-    fn from_str(text: &str) -> Result<Self, NoPair> {
-        let number = |text: &str| text.parse::<u16>().map_err(|_| NoPair);
-        let (local, port) = match text.split_once(':') {
-            Some((local, port)) => (number(local)?, number(port)?),
-            None => (number(text)?, number(text)?),
-        };
-        if port == 0 { Err(NoPair) } else { Ok(Self { local, port }) }
+fn parse_pair(text: &str) -> Result<Pair, String> {
+    let (local, port) = text.split_once(':').unwrap_or((text, text));
+    match (local.parse(), port.parse()) {
+        (Ok(local), Ok(port)) if port != 0 => Ok(Pair { local, port }),
+        _ => Err("write PORT or LOCAL:PORT, with numbers up to 65535".to_owned()),
     }
 }
 
 impl Forward {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let id = self.id.as_str();
-        // Whoever may not use the sandbox learns it now and not from the first caller.
+        // A sandbox that may not be used is refused now, and not at the first connection.
         for pair in &self.ports {
             client.port(id, pair.port)?;
         }
         let doors = self.ports.iter().map(|pair| self.listen(*pair)).collect::<Result<Vec<_>, _>>()?;
-        let shared = Arc::new(Shared {
+        let tunnel = Arc::new(Tunnel {
             client,
             id: self.id.clone(),
             open: AtomicUsize::new(0),
@@ -81,14 +70,12 @@ impl Forward {
         let threads: Vec<_> = doors
             .into_iter()
             .map(|(listener, port)| {
-                let shared = Arc::clone(&shared);
-                std::thread::spawn(move || serve(&shared, &listener, port))
+                let tunnel = Arc::clone(&tunnel);
+                std::thread::spawn(move || serve(&tunnel, &listener, port))
             })
             .collect();
-        for thread in threads {
-            drop(thread.join());
-        }
-        Ok(ExitCode::SUCCESS)
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        Ok(())
     }
 
     fn listen(&self, pair: Pair) -> Result<(TcpListener, u16), CliError> {
@@ -105,40 +92,41 @@ impl Forward {
     }
 }
 
-struct Shared {
+/// The way to a sandbox, for all ports of one command.
+struct Tunnel {
     client: Client,
     id: SandboxId,
     open: AtomicUsize,
-    /// Complaints that were made; nobody wants to read them again for each caller.
+    /// Complaints that were made, so that each is made once.
     told: Mutex<HashSet<String>>,
 }
 
-/// Lets callers in for as long as this process lives.
-fn serve(shared: &Arc<Shared>, listener: &TcpListener, port: u16) {
+/// Accepts connections as long as this process lives.
+fn serve(tunnel: &Arc<Tunnel>, listener: &TcpListener, port: u16) {
     loop {
-        while shared.open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+        while tunnel.open.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
             std::thread::sleep(REST);
         }
         let Ok((caller, _)) = listener.accept() else {
             std::thread::sleep(REST);
             continue;
         };
-        shared.open.fetch_add(1, Ordering::Relaxed);
-        let held = Arc::clone(shared);
+        tunnel.open.fetch_add(1, Ordering::Relaxed);
+        let held = Arc::clone(tunnel);
         let carried = std::thread::Builder::new().name("caller".to_owned()).spawn(move || {
             held.carry(caller, port);
             held.open.fetch_sub(1, Ordering::Relaxed);
         });
         if carried.is_err() {
-            shared.open.fetch_sub(1, Ordering::Relaxed);
+            tunnel.open.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Shared {
+impl Tunnel {
     fn carry(&self, caller: TcpStream, port: u16) {
         match self.client.connect_port(self.id.as_str(), port) {
-            // Peers come and go.
+            // A connection that breaks is no failure of the command.
             Ok(service) => drop(both_ways(&caller, &service)),
             Err(error) => self.tell(port, &error),
         }
@@ -164,7 +152,7 @@ fn both_ways(caller: &TcpStream, service: &TcpStream) -> io::Result<()> {
 }
 
 fn one_way(mut from: &TcpStream, mut to: &TcpStream) {
-    // What breaks off on one side ends on the other.
+    // A broken side ends the other one too.
     drop(io::copy(&mut from, &mut to));
     drop(to.shutdown(Shutdown::Write));
 }
@@ -175,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_port_may_have_another_number_here() {
-        let pair = |text: &str| text.parse::<Pair>().ok().map(|pair| (pair.local, pair.port));
+        let pair = |text: &str| parse_pair(text).ok().map(|pair| (pair.local, pair.port));
         assert_eq!(pair("80"), Some((80, 80)));
         assert_eq!(pair("8080:80"), Some((8080, 80)));
         assert_eq!(pair("0:80"), Some((0, 80)));

@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::SandboxId;
+use warren_core::{ByteSize, SandboxId};
 use warren_wire::api::{
     CompleteTurn, EndedProcess, JournalEntry, PathState, Rollback as RollbackBody, RolledBack, Steps,
     WayBackBy,
 };
 use warren_wire::client::{Client, JournalQuery};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::time::age_of;
 use crate::travel::point;
-use crate::travel::present::{deed, ending, one_line, short, size};
+use crate::travel::present::{action, ending, one_line, short};
 use crate::ui;
 
 const ROLLBACK_EXAMPLES: &str = "\
@@ -25,8 +25,9 @@ Examples:
 
 /// Give a sandbox the files of a snapshot again.
 ///
-/// It keeps its id. Its processes end, and what is replaced is kept as a snapshot of its own, so that nothing is lost. Refused
-/// while a command runs that somebody waits for, unless --force ends it.
+/// It keeps its id. Its processes end, and the state that is replaced is kept as a snapshot, so
+/// that nothing is lost. Refused while a command runs that somebody waits for, unless --force ends
+/// it.
 #[derive(Debug, Args)]
 #[command(after_long_help = ROLLBACK_EXAMPLES)]
 pub(crate) struct Rollback {
@@ -41,7 +42,7 @@ pub(crate) struct Rollback {
 
 #[derive(Debug, Args)]
 struct How {
-    /// Also while commands run, which end, and if states in between were not kept
+    /// End commands that run, and go back even if states in between were not kept
     #[arg(long, short)]
     force: bool,
     /// Print JSON
@@ -50,7 +51,7 @@ struct How {
 }
 
 impl Rollback {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let to = point::snapshot_of(&client, &self.id, &self.snapshot)?;
         self.how.go(&client, &self.id, to.as_str())
@@ -58,16 +59,14 @@ impl Rollback {
 }
 
 impl How {
-    fn go(&self, client: &Client, id: &SandboxId, to: &str) -> Result<ExitCode, CliError> {
+    fn go(&self, client: &Client, id: &SandboxId, to: &str) -> Result<(), CliError> {
         let body = RollbackBody { snapshot_id: to.to_owned(), force: self.force };
-        let done = client.rollback(id.as_str(), &body)?;
-        Ok(self.tell(&done))
+        self.tell(&client.rollback(id.as_str(), &body)?);
+        Ok(())
     }
 
-    fn tell(&self, done: &RolledBack) -> ExitCode {
-        if self.json {
-            ui::print_json(done);
-        } else {
+    fn tell(&self, done: &RolledBack) {
+        ui::show(self.json, done, |done| {
             let to = match &done.to.name {
                 Some(name) => format!("{} ({name})", short(&done.to.snapshot_id)),
                 None => short(&done.to.snapshot_id),
@@ -75,12 +74,11 @@ impl How {
             ui::print_plain(&format!("now at {to}, {} old", age_of(&done.to.created_at)));
             print_ended(&done.ended);
             ui::say(&format!("what was there is {}: {}", short(&done.safety.snapshot_id), way_back(done)));
-        }
-        ExitCode::SUCCESS
+        });
     }
 }
 
-/// Which commands ended with the state that was left.
+/// Names the commands that ended with the state that was left.
 pub(super) fn print_ended(ended: &[EndedProcess]) {
     for process in ended {
         ui::say(&format!("ended: {}", one_line(&process.command, 80)));
@@ -125,7 +123,7 @@ pub(crate) struct Goto {
 }
 
 impl Goto {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let to = point::state_of(&client, &self.id, &self.to)?;
         self.how.go(&client, &self.id, to.as_str())
@@ -134,10 +132,11 @@ impl Goto {
 
 /// Take back what was last done to a sandbox's files.
 ///
-/// The last operation that changed something is taken back: a command, a tool, a file that was written, a merge, a rollback. What
-/// programs in the background wrote since goes with it, and the programs end. What is taken back is kept: `warren redo` brings it again,
-/// until something else is changed. Where the state before the operation was not kept, and more would be taken back than that, it is
-/// refused; --force does it all the same.
+/// The last operation that changed something is taken back: a command, a tool, a file that was
+/// written, a merge, a rollback. Changes of background programs since then go with it, and the
+/// programs end. Nothing is lost: `warren redo` brings it back, until something else is changed. If
+/// the state before the operation was not kept, more would have to be taken back, and that is
+/// refused unless you give --force.
 #[derive(Debug, Args)]
 pub(crate) struct Undo {
     #[command(flatten)]
@@ -169,18 +168,18 @@ impl Moves {
 }
 
 impl Undo {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let moves = self.moves;
-        let done = global.client()?.undo(moves.id.as_str(), &moves.body())?;
-        Ok(moves.how.tell(&done))
+        moves.how.tell(&global.client()?.undo(moves.id.as_str(), &moves.body())?);
+        Ok(())
     }
 }
 
 impl Redo {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let moves = self.moves;
-        let done = global.client()?.redo(moves.id.as_str(), &moves.body())?;
-        Ok(moves.how.tell(&done))
+        moves.how.tell(&global.client()?.redo(moves.id.as_str(), &moves.body())?);
+        Ok(())
     }
 }
 
@@ -192,12 +191,12 @@ Examples:
 
 /// Show what was done in a sandbox, the newest first.
 ///
-/// Each entry has a number, what ran and how it ended, how many files it changed, and the snapshot of the state it left, or that this
-/// was not kept. `warren goto` takes the number.
+/// Each entry has a number, the command and its exit code, the number of files that it changed, and
+/// the snapshot of the state that it left, if that was kept. `warren goto` takes the number.
 #[derive(Debug, Args)]
 #[command(after_long_help = LOG_EXAMPLES)]
 pub(crate) struct Log {
-    /// The sandbox; one that has ended will do
+    /// The sandbox, alive or ended
     id: SandboxId,
     /// How many entries
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 25, conflicts_with = "all")]
@@ -210,26 +209,24 @@ pub(crate) struct Log {
     json: bool,
 }
 
-/// Entries that are asked for at once.
+/// The number of entries in one request.
 const PAGE: u32 = 200;
 
 impl Log {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let most = if self.all { None } else { usize::try_from(self.limit).ok() };
         let entries = entries(&client, self.id.as_str(), most, true)?;
-        if self.json {
-            ui::print_json(&entries);
-        } else {
-            let rows: Vec<_> = entries.iter().map(row).collect();
-            ui::print_table(["ENTRY", "AGE", "TURN", "EXIT", "CHANGED", "AFTER", "COMMAND"], &rows);
+        let headings = ["ENTRY", "AGE", "TURN", "EXIT", "CHANGED", "AFTER", "COMMAND"];
+        ui::show_table(self.json, headings, &entries, row);
+        if !self.json {
             say_not_kept(&entries);
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
-/// Why the states after some entries were not kept.
+/// Says why the states after some entries were not kept.
 pub(super) fn say_not_kept(entries: &[JournalEntry]) {
     for entry in entries {
         if let Some(reason) = &entry.not_kept {
@@ -274,7 +271,7 @@ fn row(entry: &JournalEntry) -> [String; 7] {
             Some(_) => "not kept".to_owned(),
             None => entry.after_id.as_deref().map(short).unwrap_or_default(),
         },
-        one_line(&deed(entry), 80),
+        one_line(&action(entry), 80),
     ]
 }
 
@@ -283,16 +280,16 @@ Examples:
   warren blame \"$id\" /etc/hosts
   warren blame \"$id\" /home/user/main.py --json | jq -r '.items[0].command'";
 
-/// Say who last wrote a file: a command, an upload, a session at a terminal.
+/// Show what last wrote a file: a command, an upload, a session at a terminal.
 ///
-/// Several are shown where they overlapped. A directory is what is below it. Of what is not there any more it says who removed
-/// it.
+/// Several are shown if they overlapped. A directory stands for all that is below it. For a file
+/// that is gone, it shows what removed it.
 ///
-/// Exit code 1: there is no such file, and no state is known in which there was.
+/// Exit code 1: there is no such file, and no known state had one.
 #[derive(Debug, Args)]
 #[command(after_long_help = BLAME_EXAMPLES)]
 pub(crate) struct Blame {
-    /// The sandbox; one that has ended will do
+    /// The sandbox, alive or ended
     id: SandboxId,
     /// The path inside, absolute
     path: String,
@@ -338,9 +335,9 @@ fn no_such_file(path: &str) -> CliError {
         .exit(1)
 }
 
-/// Say that a turn is over, and keep the state it left.
+/// Complete a turn, and keep the state it left.
 ///
-/// Turns are how an agent's work is counted: one for each answer, with any number of commands.
+/// Turns count an agent's work: one for each answer, with any number of commands.
 #[derive(Debug, Args)]
 pub(crate) struct Turn {
     /// The sandbox, as `warren ls` lists them
@@ -354,18 +351,14 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let body = CompleteTurn { name: self.name, session_id: None };
         let turn = global.client()?.complete_turn(self.id.as_str(), &body)?;
-        if self.json {
-            ui::print_json(&turn);
-            return Ok(ExitCode::SUCCESS);
-        }
-        let used = match turn.space_used_bytes {
-            Some(_) => format!(", {} used", size(turn.space_used_bytes)),
-            None => String::new(),
-        };
-        ui::print(&format!("turn {}: {}{used}", turn.turn, short(&turn.snapshot.snapshot_id)));
-        Ok(ExitCode::SUCCESS)
+        ui::show(self.json, &turn, |turn| {
+            let used = turn.space_used_bytes.map(|used| format!(", {} used", ByteSize(used)));
+            let snapshot = short(&turn.snapshot.snapshot_id);
+            ui::print(&format!("turn {}: {snapshot}{}", turn.turn, used.unwrap_or_default()));
+        });
+        Ok(())
     }
 }

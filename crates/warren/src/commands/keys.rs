@@ -1,12 +1,11 @@
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use warren_wire::api::{CreateKey, Key, Scope};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::time::age_of;
 use crate::ui;
+use crate::word::{parse_word, word};
 
 /// Make, list and revoke API keys.
 #[derive(Debug, Subcommand)]
@@ -14,19 +13,27 @@ pub(crate) enum Keys {
     /// Make a key and print it, this once
     Create(Make),
     /// List keys, never the keys themselves
-    Ls(Show),
-    /// Make keys worthless and end what they have open
-    Revoke(Revoke),
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke keys, and end the connections that use them
+    Revoke {
+        /// The keys' ids, as `warren keys ls` lists them
+        #[arg(required = true, value_name = "KEY-ID")]
+        ids: Vec<String>,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Make {
-    /// For people: what the key is used for
+    /// A name that says what the key is used for
     name: String,
-    /// What it may do: read, use or admin
-    #[arg(long, default_value = "use", value_parser = parse_scope)]
+    /// Its scope: read, use or admin
+    #[arg(long, default_value = "use", value_parser = parse_word::<Scope>)]
     scope: Scope,
-    /// Whose it is [default: yours]
+    /// Its owner [default: you]
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
     /// Print all about it as JSON
@@ -34,47 +41,23 @@ pub(crate) struct Make {
     json: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Show {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Revoke {
-    /// The keys' ids, as `warren keys ls` lists them
-    #[arg(required = true, value_name = "KEY-ID")]
-    ids: Vec<String>,
-}
-
 impl Keys {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         match self {
             Self::Create(make) => {
                 let body = CreateKey { name: make.name, scope: make.scope, owner: make.owner };
                 let key = client.create_key(&body)?;
-                if make.json {
-                    ui::print_json(&key);
-                } else {
-                    ui::print(key.key.as_deref().unwrap_or_default());
-                }
+                ui::show(make.json, &key, |key| ui::print(key.key.as_deref().unwrap_or_default()));
             }
-            Self::Ls(show) => {
+            Self::Ls { json } => {
                 let keys = client.keys()?.items;
-                if show.json {
-                    ui::print_json(&keys);
-                } else {
-                    let rows: Vec<_> = keys.iter().map(row).collect();
-                    ui::print_table(["KEY", "NAME", "OWNER", "SCOPE", "BEGINS", "AGE", "STATE"], &rows);
-                }
+                let headings = ["KEY", "NAME", "OWNER", "SCOPE", "BEGINS", "AGE", "STATE"];
+                ui::show_table(json, headings, &keys, row);
             }
-            Self::Revoke(revoke) => {
-                revoke.ids.iter().try_for_each(|id| client.revoke_key(id).map(drop))?;
-            }
+            Self::Revoke { ids } => ids.iter().try_for_each(|id| client.revoke_key(id).map(drop))?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -84,18 +67,9 @@ fn row(key: &Key) -> [String; 7] {
         key.key_id.clone(),
         key.name.clone(),
         key.owner.clone(),
-        super::word(&key.scope),
+        word(&key.scope),
         key.hint.clone(),
         age_of(&key.created_at),
         state.to_owned(),
     ]
-}
-
-fn parse_scope(text: &str) -> Result<Scope, String> {
-    match text {
-        "read" => Ok(Scope::Read),
-        "use" => Ok(Scope::Use),
-        "admin" => Ok(Scope::Admin),
-        _ => Err("write read, use or admin".to_owned()),
-    }
 }

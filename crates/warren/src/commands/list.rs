@@ -1,4 +1,3 @@
-use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -7,12 +6,13 @@ use warren_core::Found;
 use warren_wire::api::{Sandbox, SandboxStatus};
 use warren_wire::client::{Client, SandboxQuery};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::local::Local;
-use crate::service::Place;
-use crate::time::{age_of, seconds_since};
+use crate::server::{Place, all_pages};
+use crate::time::{age_of, in_one_unit};
 use crate::ui;
+use crate::word::word;
 
 /// List sandboxes: those that live, and those that can be resumed.
 ///
@@ -34,36 +34,26 @@ pub(crate) struct List {
 }
 
 impl List {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         match global.place()? {
             Place::Server(client) => self.show(&self.of_server(&client)?),
             Place::Machine => self.show(&of_machine(global)?),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
     fn of_server(&self, client: &Client) -> Result<Vec<Sandbox>, CliError> {
-        let mut wanted = SandboxQuery { ended: self.all, labels: self.label.clone(), cursor: None };
-        let mut sandboxes = Vec::new();
-        loop {
-            let page = client.sandboxes(&wanted)?;
-            sandboxes.extend(page.items);
-            wanted.cursor = page.next_cursor;
-            if wanted.cursor.is_none() {
-                return Ok(sandboxes);
-            }
-        }
+        all_pages(|cursor| {
+            client.sandboxes(&SandboxQuery { ended: self.all, labels: self.label.clone(), cursor })
+        })
     }
 
     fn show<T: Serialize + Row>(&self, sandboxes: &[T]) {
-        if self.json {
-            ui::print_json(&sandboxes);
-        } else if self.quiet {
-            sandboxes.iter().for_each(|sandbox| ui::print(&sandbox.row()[0]));
-        } else {
-            let rows: Vec<_> = sandboxes.iter().map(Row::row).collect();
-            ui::print_table(["SANDBOX", "TEMPLATE", "STATE", "AGE", "MEMORY", "CPUS", "LABELS"], &rows);
+        if self.quiet {
+            return sandboxes.iter().for_each(|sandbox| ui::print(&sandbox.row()[0]));
         }
+        let headings = ["SANDBOX", "TEMPLATE", "STATE", "AGE", "MEMORY", "CPUS", "LABELS"];
+        ui::show_table(self.json, headings, sandboxes, Row::row);
     }
 }
 
@@ -119,7 +109,7 @@ impl Row for Kept {
             self.sandbox_id.clone(),
             self.found.spec.template.to_string(),
             self.status.to_owned(),
-            seconds_since(age.as_secs()),
+            in_one_unit(age.as_secs()),
             limits.memory.to_string(),
             limits.cpus.to_string(),
             String::new(),
@@ -128,13 +118,10 @@ impl Row for Kept {
 }
 
 fn state(sandbox: &Sandbox) -> String {
-    let word = super::word(&sandbox.status);
-    match (&sandbox.death, sandbox.status) {
-        (Some(death), _) => format!("{word} ({})", super::word(&death.cause)),
-        (None, SandboxStatus::Paused) => match &sandbox.paused_by {
-            Some(by) => format!("{word} ({})", super::word(by)),
-            None => word,
-        },
-        (None, _) => word,
+    let status = word(&sandbox.status);
+    match (&sandbox.death, &sandbox.paused_by) {
+        (Some(death), _) => format!("{status} ({})", word(&death.cause)),
+        (None, Some(by)) if sandbox.status == SandboxStatus::Paused => format!("{status} ({})", word(by)),
+        (None, _) => status,
     }
 }

@@ -1,5 +1,4 @@
-use std::io::{self, Write};
-use std::process::ExitCode;
+use std::io;
 
 use clap::Args;
 use serde::Deserialize;
@@ -7,8 +6,9 @@ use warren_core::SandboxId;
 use warren_wire::api::Process;
 use warren_wire::client::{Client, ServerEvent};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::ui;
 
 /// Show what a process of a sandbox wrote, as far as it is kept.
 #[derive(Debug, Args)]
@@ -31,12 +31,12 @@ struct Piece {
 }
 
 impl Logs {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let process = self.find(&client)?;
         let end = (!self.follow).then_some(process.output.to);
         if end.is_some_and(|end| end <= process.output.from) {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         let number = process.process_id.to_string();
         let mut events = client.follow_output(self.id.as_str(), &number, process.output.from)?;
@@ -45,7 +45,7 @@ impl Logs {
                 break;
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
     fn find(&self, client: &Client) -> Result<Process, CliError> {
@@ -60,20 +60,16 @@ impl Logs {
     }
 }
 
-/// Says whether there is more.
+/// Prints an event, and tells whether there is more.
 fn show(event: &ServerEvent) -> Result<bool, CliError> {
     let piece = || serde_json::from_str::<Piece>(&event.data).map_err(CliError::new);
     match event.name.as_str() {
-        "stdout" => write(&mut io::stdout(), &piece()?.data)?,
-        "stderr" => write(&mut io::stderr(), &piece()?.data)?,
+        "stdout" => ui::write(&mut io::stdout(), piece()?.data.as_bytes())?,
+        "stderr" => ui::write(&mut io::stderr(), piece()?.data.as_bytes())?,
         "exited" => return Ok(false),
         _ => {}
     }
     Ok(true)
-}
-
-fn write(stream: &mut impl Write, text: &str) -> Result<(), CliError> {
-    stream.write_all(text.as_bytes()).and_then(|()| stream.flush()).map_err(CliError::output)
 }
 
 /// The cursor that the server gives with each event.

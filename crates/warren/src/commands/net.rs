@@ -1,4 +1,3 @@
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -9,11 +8,12 @@ use warren_wire::api::{
 };
 use warren_wire::client::Client;
 
-use crate::cli::Global;
 use crate::error::CliError;
-use crate::network::{self, NetworkFlags, Remedy, Wish};
-use crate::time::age_of;
+use crate::global::Global;
+use crate::network::{self, Remedy, Rules, Wish};
+use crate::time::{age_of, whole_seconds};
 use crate::ui;
+use crate::word::word;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,9 +26,10 @@ Examples:
 Rules: example.com  *.example.com  example.com:443  192.0.2.0/24  [2001:db8::/32]:443  *:443
 Private networks, this machine and other sandboxes are closed whatever a rule says.";
 
-/// See and change where a sandbox's packets may go.
+/// See and change a sandbox's network policy.
 ///
-/// Changes hold at once, also for a sandbox that runs: what stays allowed goes on, the rest is cut.
+/// A change holds at once, also for open connections: those that stay allowed go on, the others are
+/// cut.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Net {
@@ -40,17 +41,17 @@ pub(crate) struct Net {
 enum Action {
     /// Show the policy, the addresses and what went over the link
     Show(Show),
-    /// Show what the sandbox reached and what was refused, the oldest first
+    /// Show connections that were made and refused, the oldest first
     Log(Log),
     /// Open hosts or networks, for good or for a while
     Allow(Change),
-    /// Close hosts or networks, whatever opens them
+    /// Close hosts or networks, even if other rules open them
     Deny(Change),
     /// Replace the whole policy
     Set(Set),
-    /// List what waits for an answer (mode ask)
+    /// List connections that wait for an answer (mode ask)
     Requests(Show),
-    /// Let something that waits pass, or refuse it
+    /// Allow or refuse a connection that waits
     Answer(Answer),
     /// Print the smallest policy for what the sandbox has reached (best in mode learn)
     Learn(Learn),
@@ -106,30 +107,17 @@ struct Set {
     #[arg(value_name = "MODE[=RULE,…]", value_parser = network::parse_wish)]
     mode: Wish,
     #[command(flatten)]
-    rest: Rules,
+    rules: Rules,
     /// Print the network as it is then as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
-struct Rules {
-    /// Open a host, *.host, address or network, with :PORT if wanted (may be repeated)
-    #[arg(long, value_name = "RULE", value_delimiter = ',')]
-    allow: Vec<NetworkRule>,
-    /// Close one, whatever opens it (may be repeated)
-    #[arg(long, value_name = "RULE", value_delimiter = ',')]
-    deny: Vec<NetworkRule>,
-    /// Put this secret into requests to the hosts it is for (may be repeated)
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    secret: Vec<warren_core::SecretName>,
-}
-
-#[derive(Debug, Args)]
 struct Answer {
     /// The sandbox, as `warren ls` lists them
     id: SandboxId,
-    /// What is answered, as `warren net requests` lists them
+    /// The request, as `warren net requests` lists them
     #[arg(value_name = "NUMBER")]
     number: u64,
     /// allow or deny
@@ -156,7 +144,7 @@ struct Learn {
 }
 
 impl Net {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         match self.action {
             Action::Show(show) => shown(&client.network(show.id.as_str())?, show.json),
@@ -168,20 +156,19 @@ impl Net {
             Action::Answer(answer) => answer.run(&client)?,
             Action::Learn(learn) => learn.run(&client)?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
 fn shown(status: &NetworkStatus, json: bool) {
-    if json {
-        return ui::print_json(status);
-    }
-    for (name, text) in network::describe(status) {
-        ui::print_plain(&format!("{name:<10} {text}"));
-    }
-    if status.pending > 0 {
-        ui::say(&format!("`warren net requests {}` lists what waits", status.sandbox_id));
-    }
+    ui::show(json, status, |status| {
+        for (name, text) in network::describe(status) {
+            ui::print_plain(&format!("{name:<10} {text}"));
+        }
+        if status.pending > 0 {
+            ui::say(&format!("`warren net requests {}` lists what waits", status.sandbox_id));
+        }
+    });
 }
 
 impl Log {
@@ -233,7 +220,7 @@ impl Change {
     }
 }
 
-/// A change says nothing where nobody asked.
+/// Prints the network after a change, if that was asked for.
 fn done(status: &NetworkStatus, json: bool) {
     if json {
         ui::print_json(status);
@@ -242,22 +229,17 @@ fn done(status: &NetworkStatus, json: bool) {
 
 impl Set {
     fn body(&self) -> Result<NetworkRequest, CliError> {
-        let flags = NetworkFlags::of(self.mode.clone(), &self.rest.allow, &self.rest.deny, &self.rest.secret);
-        flags.request().ok_or_else(|| {
+        let policy = self.rules.policy(Some(&self.mode)).ok_or_else(|| {
             CliError::new("`auto` is for new sandboxes").hint("write none, public, allow, ask or learn")
-        })
+        })?;
+        Ok(network::request(&policy))
     }
 }
 
 fn requests(client: &Client, show: &Show) -> Result<(), CliError> {
     let asks = client.network_asks(show.id.as_str())?.items;
-    if show.json {
-        ui::print_json(&asks);
-        return Ok(());
-    }
-    let rows: Vec<_> = asks.iter().map(row).collect();
-    ui::print_table(["NUMBER", "AGE", "PROTOCOL", "WANTS", "BY", "TRIED"], &rows);
-    if let Some(ask) = asks.first() {
+    ui::show_table(show.json, ["NUMBER", "AGE", "PROTOCOL", "WANTS", "BY", "TRIED"], &asks, row);
+    if let Some(ask) = asks.first().filter(|_| !show.json) {
         let (id, number) = (&show.id, ask.number);
         ui::say(&format!("`warren net answer {id} {number} allow` lets {} pass", ask.rule));
     }
@@ -268,7 +250,7 @@ fn row(ask: &NetworkAsk) -> [String; 6] {
     [
         ask.number.to_string(),
         age_of(&ask.asked_at),
-        super::word(&ask.protocol),
+        word(&ask.protocol),
         network::destination(ask.host.as_deref(), ask.address.as_deref(), ask.port),
         ask.process.clone().unwrap_or_default(),
         format!("{}×", ask.count),
@@ -291,11 +273,7 @@ impl Learn {
             let text = format!("{} has reached nothing yet, so there is nothing to learn from", self.id);
             return Err(CliError::new(text).hint("let it work in mode learn or public first"));
         }
-        if self.json {
-            ui::print_json(&learned);
-        } else {
-            ui::print(&network::flags(&learned));
-        }
+        ui::show(self.json, &learned, |learned| ui::print(&network::flags(learned)));
         if self.apply {
             client.set_network(self.id.as_str(), &learned)?;
         }
@@ -305,7 +283,7 @@ impl Learn {
 
 /// Whole seconds, one at least.
 fn seconds(duration: Option<Duration>) -> Option<u64> {
-    duration.map(|duration| duration.as_secs().max(1))
+    duration.map(|duration| whole_seconds(duration).max(1))
 }
 
 fn parse_effect(text: &str) -> Result<NetworkEffect, String> {

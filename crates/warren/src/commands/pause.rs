@@ -1,12 +1,10 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use warren_core::SandboxId;
 use warren_wire::api::Sandbox;
 use warren_wire::client::{Client, ClientError};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::ui;
 
 /// Freeze sandboxes: their processes stand still and keep their memory.
@@ -41,19 +39,19 @@ struct Which {
 }
 
 impl Pause {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         self.which.each(global, Client::pause)
     }
 }
 
 impl Resume {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         self.which.each(global, Client::resume)
     }
 }
 
 impl Stop {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         self.which.each(global, Client::stop)
     }
 }
@@ -63,13 +61,13 @@ impl Which {
         self,
         global: &Global,
         act: impl Fn(&Client, &str) -> Result<Sandbox, ClientError>,
-    ) -> Result<ExitCode, CliError> {
+    ) -> Result<(), CliError> {
         let client = global.client()?;
         let changed: Vec<Sandbox> =
             self.ids.iter().map(|id| act(&client, id.as_str())).collect::<Result<_, _>>()?;
         if self.json {
             ui::print_json(&changed);
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

@@ -1,19 +1,18 @@
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use warren_core::{SandboxId, parse_duration};
 use warren_wire::api::{LinkMethods, MakePortLink, SetPort};
 
-use super::exec::whole_seconds;
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::time::whole_seconds;
 use crate::ui;
 
-/// Print the address of a port of a sandbox, and say who may use it.
+/// Print the address of a port of a sandbox, or change who may use it.
 ///
-/// A port is private unless its owner says otherwise: it takes an API key of the owner, the port's token in the header
-/// Warren-Traffic-Token (`--json` shows it), or a link.
+/// A port is private unless its owner says otherwise: it takes an API key of the owner, the port's
+/// token in the header Warren-Traffic-Token (`--json` shows it), or a link.
 #[derive(Debug, Args)]
 pub(crate) struct Port {
     /// The sandbox, as `warren ls` lists them
@@ -24,19 +23,19 @@ pub(crate) struct Port {
     /// Let everybody use it
     #[arg(long, conflicts_with = "private")]
     public: bool,
-    /// Take that back
+    /// Let only the owner use it again
     #[arg(long)]
     private: bool,
-    /// Tell the application that this was the request's host, for one that answers to some only
+    /// The Host header that the application gets, for one that answers to some hosts only
     #[arg(long, value_name = "HOST")]
     host_header: Option<String>,
-    /// Print an address instead that opens the port for so long, such as 1h
+    /// Print a link that opens the port for so long, such as 1h
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     link: Option<Duration>,
     /// The link is good for this path and all below it
     #[arg(long, value_name = "PATH", requires = "link")]
     path: Option<String>,
-    /// The link is good for looking only
+    /// The link is good for reading only
     #[arg(long, requires = "link")]
     read: bool,
     /// Print JSON
@@ -45,7 +44,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let (client, id) = (global.client()?, self.id.as_str());
         let mut port = client.port(id, self.port)?;
         if self.public || self.private || self.host_header.is_some() {
@@ -56,12 +55,8 @@ impl Port {
             port = client.set_port(id, self.port, &settings)?;
         }
         let Some(lasts) = self.link else {
-            if self.json {
-                ui::print_json(&port);
-            } else {
-                ui::print(&port.url);
-            }
-            return Ok(ExitCode::SUCCESS);
+            ui::show(self.json, &port, |port| ui::print(&port.url));
+            return Ok(());
         };
         let wanted = MakePortLink {
             expires_in_s: Some(whole_seconds(lasts)),
@@ -69,11 +64,7 @@ impl Port {
             methods: self.read.then_some(LinkMethods::Read),
         };
         let link = client.port_link(id, self.port, &wanted)?;
-        if self.json {
-            ui::print_json(&link);
-        } else {
-            ui::print(&link.url);
-        }
-        Ok(ExitCode::SUCCESS)
+        ui::show(self.json, &link, |link| ui::print(&link.url));
+        Ok(())
     }
 }

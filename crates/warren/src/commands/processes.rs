@@ -1,13 +1,12 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use warren_core::SandboxId;
 use warren_wire::api::{Process, Signal};
 
-use crate::cli::Global;
 use crate::error::CliError;
-use crate::time::seconds_since;
+use crate::global::Global;
+use crate::time::in_one_unit;
 use crate::ui;
+use crate::word::word;
 
 /// List the processes that were started in a sandbox, ended ones for a while too.
 #[derive(Debug, Args)]
@@ -20,28 +19,23 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let list = global.client()?.processes(self.id.as_str())?;
-        if self.json {
-            ui::print_json(&list.items);
-        } else {
-            let rows: Vec<_> = list.items.iter().map(row).collect();
-            ui::print_table(["PROCESS", "PID", "STATE", "AGE", "TAG", "COMMAND"], &rows);
-        }
-        Ok(ExitCode::SUCCESS)
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
+        let list = global.client()?.processes(self.id.as_str())?.items;
+        ui::show_table(self.json, ["PROCESS", "PID", "STATE", "AGE", "TAG", "COMMAND"], &list, row);
+        Ok(())
     }
 }
 
 fn row(process: &Process) -> [String; 6] {
     let state = match &process.exit {
         Some(exit) => format!("exited {}", exit.exit_code),
-        None => super::word(&process.status),
+        None => word(&process.status),
     };
     [
         process.process_id.to_string(),
         process.pid.to_string(),
         state,
-        seconds_since(process.age_ms / 1000),
+        in_one_unit(process.age_ms / 1000),
         process.tag.clone().unwrap_or_default(),
         process.command.join(" ").chars().take(80).collect(),
     ]
@@ -63,12 +57,12 @@ pub(crate) struct Kill {
 }
 
 impl Kill {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let signal = match self.signal.parse() {
             Ok(number) => Signal::Number(number),
             Err(_) => Signal::Name(self.signal.trim_start_matches("SIG").to_owned()),
         };
         global.client()?.signal(self.id.as_str(), &self.process, signal, self.group)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

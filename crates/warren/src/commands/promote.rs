@@ -6,22 +6,23 @@ use warren_wire::api::{Conflict, ConflictRule, Promote as PromoteBody, Promoted}
 use warren_wire::client::{Client, ClientError};
 
 use super::history::{print_ended, way_back};
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::travel::present::{print_changes, print_conflicts, short};
 use crate::ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  warren promote \"$fork\"                      what it would come to
+  warren promote \"$fork\"                      what it would do
   warren promote \"$fork\" --apply
   warren promote \"$fork\" --apply --theirs     the fork is right where both changed";
 
 /// Merge what a fork changed into the sandbox it came from.
 ///
-/// Without --apply nothing is changed: the answer tells what the merge would come to. Both sides are compared with the state that
-/// the fork began with. Text that was changed in different places is joined; what both changed differently is a conflict, and with
-/// conflicts nothing is merged unless --ours or --theirs settles them.
+/// Without --apply nothing is changed: the answer shows what the merge would do. Both sides are
+/// compared with the state that the fork began with. Text that was changed in different places is
+/// joined. A path that both sides changed differently is a conflict, and with conflicts nothing is
+/// merged unless --ours or --theirs settles them.
 ///
 /// Exit code 1: there are conflicts.
 #[derive(Debug, Args)]
@@ -42,7 +43,7 @@ pub(crate) struct Promote {
     /// Where both changed a path, take that of the fork
     #[arg(long)]
     theirs: bool,
-    /// Also while commands run in the sandbox that is merged into; they end
+    /// End commands that run in the sandbox that is merged into
     #[arg(long, short)]
     force: bool,
     /// Print JSON
@@ -71,12 +72,8 @@ impl Promote {
             }
         };
         let unsettled = !promoted.conflicts.is_empty() && conflicts == ConflictRule::Refuse;
-        if self.json {
-            ui::print_json(&promoted);
-        } else {
-            self.tell(&promoted);
-        }
-        Ok(if unsettled { ExitCode::from(1) } else { ExitCode::SUCCESS })
+        ui::show(self.json, &promoted, |promoted| self.tell(promoted));
+        Ok(ExitCode::from(u8::from(unsettled)))
     }
 
     fn tell(&self, promoted: &Promoted) {

@@ -1,22 +1,22 @@
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use warren_core::{ErrorCode, SandboxId};
 use warren_wire::client::Client;
 
-use crate::cli::Global;
 use crate::error::{CliError, is};
+use crate::global::Global;
 use crate::local::Local;
-use crate::service::Place;
+use crate::server::Place;
 use crate::ui;
 
-/// What is left of a sandbox is cleared away by the process that destroyed it, as long as that lives.
+/// The wait for the removal of a sandbox's files, which this process does in the background.
 const SETTLING: Duration = Duration::from_secs(30);
 
 /// Remove sandboxes and all they hold.
 ///
-/// What is left is the reason of their end: `warren why`. To end processes and keep files, use `warren stop`.
+/// Only the reason of their end is kept, for `warren why`. To end processes and keep files, use
+/// `warren stop`.
 #[derive(Debug, Args)]
 pub(crate) struct Remove {
     /// The sandboxes, as `warren ls` lists them
@@ -25,20 +25,20 @@ pub(crate) struct Remove {
 }
 
 impl Remove {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         match global.place()? {
             Place::Server(client) => self.through(&client, global),
             Place::Machine => {
                 let local = Local::instead_of_server(global)?;
                 self.ids.iter().try_for_each(|id| local.destroy(id))?;
                 local.settle(SETTLING);
-                Ok(ExitCode::SUCCESS)
+                Ok(())
             }
         }
     }
 
-    /// All that can be removed are, whatever becomes of the others.
-    fn through(&self, client: &Client, global: &Global) -> Result<ExitCode, CliError> {
+    /// Removes all that can be removed, even if others cannot.
+    fn through(&self, client: &Client, global: &Global) -> Result<(), CliError> {
         let mut failed = None;
         for id in &self.ids {
             let removed = match client.delete_sandbox(id.as_str()) {
@@ -51,11 +51,11 @@ impl Remove {
                 ui::complain(&earlier.chain());
             }
         }
-        failed.map_or(Ok(ExitCode::SUCCESS), Err)
+        failed.map_or(Ok(()), Err)
     }
 }
 
-/// One that `warren run --keep` left is not the server's.
+/// Removes a sandbox that `warren run --keep` left and no server knows.
 fn remove_kept(global: &Global, id: &SandboxId, unknown: CliError) -> Result<(), CliError> {
     match Local::holding(global, id)? {
         Some(local) => {

@@ -11,12 +11,14 @@ use warren_core::{
 use warren_wire::api::{self, CreateSandbox};
 use warren_wire::guest::ExitCause;
 
-use crate::cli::Global;
+use super::exec::exit_code;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::local::{Aloud, Creation, Local, Outlet};
-use crate::network::NetworkFlags;
+use crate::network::{self, NetworkFlags};
 use crate::relay::{self, Outcome, Streams};
 use crate::ui;
+use crate::word::word;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,9 +31,10 @@ Examples:
 
 /// Run one command in a fresh sandbox and remove it afterwards.
 ///
-/// Standard input, output and error pass through unchanged, and the command's exit code is warren's. On a terminal the
-/// command gets one too. Exit codes of warren's own: 124 the time limit ended it, 125 warren failed, 126 the command
-/// cannot be executed, 127 it was not found, 137 it was killed, by its memory limit for instance.
+/// Standard input, output and error pass through unchanged, and the command's exit code is
+/// warren's. On a terminal the command gets one too. Exit codes of warren's own: 124 the time limit
+/// ended it, 125 warren failed, 126 the command cannot be executed, 127 it was not found, 137 it
+/// was killed, by its memory limit for instance.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -54,10 +57,10 @@ pub(crate) struct Run {
     command: Vec<String>,
 }
 
-/// What the sandbox is made of.
+/// The options that describe a sandbox.
 #[derive(Debug, Args)]
 pub(crate) struct Machine {
-    /// What the sandbox's root is made from [default: host]
+    /// The template that the sandbox starts from [default: host]
     #[arg(long, value_name = "NAME")]
     template: Option<TemplateName>,
     /// Memory at most, such as 512m or 4g [default: 4g]
@@ -69,10 +72,10 @@ pub(crate) struct Machine {
     /// Processes and threads at most [default: 1024]
     #[arg(long, value_name = "COUNT")]
     pids: Option<u32>,
-    /// What the sandbox may write to disk at most, a hard limit [default: 10g, as hard as the host can make it]
+    /// Disk at most, a hard limit [default: 10g, as hard as the host can make it]
     #[arg(long, value_name = "SIZE")]
     disk: Option<ByteSize>,
-    /// Files the sandbox may make at most, a hard limit [default: 1000000]
+    /// Files at most, a hard limit [default: 1000000]
     #[arg(long, value_name = "COUNT")]
     inodes: Option<u64>,
     /// Set a variable (may be repeated)
@@ -81,7 +84,7 @@ pub(crate) struct Machine {
     /// Where the command starts, inside the sandbox
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<PathBuf>,
-    /// Who runs it: a name, uid or uid:gid of the template
+    /// The user who runs it: a name, uid or uid:gid of the template
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
     /// Give the sandbox a host directory or file (may be repeated)
@@ -139,14 +142,14 @@ impl Machine {
             user: self.user.clone(),
             workdir: self.workdir.as_deref().map(text),
             hostname: self.hostname.clone(),
-            network: self.network.request(),
+            network: self.network.policy().map(|policy| network::request(&policy)),
             mounts: self.mount.iter().map(mount).collect::<Result<_, CliError>>()?,
             profile: self.strict.then_some(api::Profile::Strict),
             ..CreateSandbox::default()
         })
     }
 
-    /// The way out that was asked for, opened.
+    /// Opens the network that was asked for.
     pub(crate) fn outlet(&self, local: &Local, aloud: Aloud) -> Result<Outlet, CliError> {
         Outlet::open(local, self.network.policy(), aloud)
     }
@@ -160,7 +163,7 @@ impl Machine {
     }
 }
 
-/// What `--json` prints.
+/// The document that `--json` prints.
 #[derive(Debug, Serialize)]
 struct Report {
     sandbox_id: String,
@@ -172,9 +175,9 @@ struct Report {
     truncated: bool,
     duration_ms: u64,
     usage: Usage,
-    /// Which network it had.
+    /// The mode of its network.
     network: String,
-    /// Why it had none, where nobody asked for that.
+    /// The reason why it had no network, unless that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_network: Option<String>,
 }
@@ -207,36 +210,23 @@ impl Run {
         }
         let code = outcome.exit_code();
         if self.json {
-            let report = self.report(created.id.to_string(), code, cause, &outcome, usage);
-            let network = super::word(&outlet.mode());
-            ui::print_json(&Report { network, no_network: outlet.missing, ..report });
+            ui::print_json(&Report {
+                sandbox_id: created.id.to_string(),
+                exit_code: code,
+                cause,
+                stdout: String::from_utf8_lossy(&outcome.stdout).into_owned(),
+                stderr: String::from_utf8_lossy(&outcome.stderr).into_owned(),
+                truncated: outcome.truncated,
+                duration_ms: outcome.exit.map_or(0, |exit| exit.duration_ms),
+                usage,
+                network: word(&outlet.mode()),
+                no_network: outlet.missing,
+            });
         }
-        Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1)))
+        Ok(exit_code(code))
     }
 
-    fn report(
-        &self,
-        sandbox_id: String,
-        exit_code: i32,
-        cause: &'static str,
-        outcome: &Outcome,
-        usage: Usage,
-    ) -> Report {
-        Report {
-            sandbox_id,
-            exit_code,
-            cause,
-            stdout: String::from_utf8_lossy(&outcome.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&outcome.stderr).into_owned(),
-            truncated: outcome.truncated,
-            duration_ms: outcome.exit.map_or(0, |exit| exit.duration_ms),
-            usage,
-            network: String::new(),
-            no_network: None,
-        }
-    }
-
-    /// A sandbox that is kept has nobody who would look after its link.
+    /// The network of the sandbox. One that is kept has none: nobody would look after its link.
     fn outlet(&self, local: &Local) -> Result<Outlet, CliError> {
         if !self.keep {
             let aloud = if self.verbose { Aloud::Yes } else { Aloud::No };
@@ -252,7 +242,7 @@ impl Run {
     }
 }
 
-/// Why the command ended, in one word.
+/// The cause of the command's end, in one word.
 fn cause(outcome: &Outcome, usage: &Usage) -> &'static str {
     let killed = outcome.exit_code() != 0 && usage.oom_kills > 0;
     match outcome.exit.map(|exit| exit.cause) {
@@ -278,6 +268,7 @@ fn explain(cause: &str, timeout: Option<Duration>, limits: &Limits) -> Option<St
     }
 }
 
+/// Reads `NAME=VALUE`.
 pub(crate) fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -300,10 +291,21 @@ fn parse_mount(text: &str) -> Result<Mount, String> {
     Ok(Mount { source: source.into(), target: target.into(), access })
 }
 
-/// Whoever runs this command may give what they can reach; the path is fixed here and not looked up again.
+/// Resolves the source once, with the rights of this user; it is not looked up again.
 fn canonical(mount: &Mount) -> Result<Mount, CliError> {
     let source = mount.source.canonicalize().map_err(|error| {
         CliError::new(format!("--mount: `{}` cannot be used: {error}", mount.source.display()))
     })?;
     Ok(Mount { source, ..mount.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_has_a_name_and_a_value() {
+        assert_eq!(parse_variable("A=b=c").unwrap(), ("A".to_owned(), "b=c".to_owned()));
+        assert!(parse_variable("A").is_err() && parse_variable("=b").is_err());
+    }
 }

@@ -1,19 +1,18 @@
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use rustix::termios::{LocalModes, OptionalActions, Termios};
 use warren_core::{NetworkRule, SecretName};
 use warren_wire::api::{PutSecret, Secret};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::time::age_of;
 use crate::ui;
 
-/// A value is at most 16 KiB; more is a mistake.
+/// A little more than the server takes, so that longer values are refused and not cut.
 const MOST_BYTES: u64 = 17 << 10;
 
 const EXAMPLES: &str = "\
@@ -38,14 +37,22 @@ enum Action {
     /// Make or replace a secret; its value is read from the standard input
     Set(Set),
     /// List secrets, never their values
-    Ls(Show),
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove secrets
-    Rm(Remove),
+    Rm {
+        /// The secrets, as `warren secret ls` lists them
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<SecretName>,
+    },
 }
 
 #[derive(Debug, Args)]
 struct Set {
-    /// What to call it
+    /// Its name
     name: SecretName,
     /// A host it may go to: api.example.com, *.example.com, api.example.com:443 (may be repeated)
     #[arg(long = "host", required = true, value_name = "HOST", value_delimiter = ',')]
@@ -56,7 +63,8 @@ struct Set {
     /// The header's value, with {} where the secret goes [default: Bearer {}]
     #[arg(long, value_name = "TEXT")]
     template: Option<String>,
-    /// Instead of a header: the text that programs in the sandbox use, to be replaced in the headers they send
+    /// Instead of a header: the text that programs in the sandbox use, to be replaced in the
+    /// headers they send
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["header", "template"])]
     placeholder: Option<String>,
     /// Read the value from a file
@@ -64,22 +72,8 @@ struct Set {
     value_file: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-struct Show {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-struct Remove {
-    /// The secrets, as `warren secret ls` lists them
-    #[arg(required = true, value_name = "NAME")]
-    names: Vec<SecretName>,
-}
-
 impl Secrets {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         match self.action {
             Action::Set(set) => {
@@ -87,20 +81,15 @@ impl Secrets {
                 client.put_secret(&name, &set.body()?)?;
                 ui::status(&format!("secret {name} is kept"));
             }
-            Action::Ls(show) => {
+            Action::Ls { json } => {
                 let secrets = client.secrets()?.items;
-                if show.json {
-                    ui::print_json(&secrets);
-                } else {
-                    let rows: Vec<_> = secrets.iter().map(row).collect();
-                    ui::print_table(["NAME", "HOSTS", "PUT INTO", "CHANGED"], &rows);
-                }
+                ui::show_table(json, ["NAME", "HOSTS", "PUT INTO", "CHANGED"], &secrets, row);
             }
-            Action::Rm(remove) => {
-                remove.names.iter().try_for_each(|name| client.remove_secret(name.as_str()))?;
+            Action::Rm { names } => {
+                names.iter().try_for_each(|name| client.remove_secret(name.as_str()))?;
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -108,10 +97,9 @@ impl Set {
     fn body(self) -> Result<PutSecret, CliError> {
         let value = match &self.value_file {
             Some(path) => {
-                let read = fs::File::open(path).and_then(read_text);
                 let failed =
                     |error| CliError::new(format!("read the value from `{}`: {error}", path.display()));
-                read.map_err(failed)?
+                fs::File::open(path).and_then(read_text).map_err(failed)?
             }
             None => read_stdin().map_err(|error| CliError::new(format!("read the value: {error}")))?,
         };
@@ -125,7 +113,7 @@ impl Set {
     }
 }
 
-/// Files and `echo` end with a line feed that is not part of the value.
+/// Cuts the line feed that files and `echo` end with.
 fn one_line(mut text: String) -> Result<String, CliError> {
     let end = text.trim_end_matches(['\r', '\n']).len();
     text.truncate(end);
@@ -154,7 +142,7 @@ fn read_stdin() -> io::Result<String> {
     Ok(line)
 }
 
-/// What is typed is not shown until this is dropped.
+/// Typed text is not shown until this is dropped.
 struct Silence {
     before: Termios,
 }

@@ -1,26 +1,26 @@
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use warren_server::assembly::mount_pool;
-use warren_server::config::{Loaded, Sources};
 use warren_server::{AnnouncedKey, Announcement, ServeError, ServeOptions};
 
-use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{data_dir, require_root};
+use crate::global::Global;
+use crate::local::require_root;
+use crate::settings::SettingFlags;
 use crate::ui;
 
 /// Serve sandboxes over HTTP, until told to end.
 ///
-/// Sandboxes outlive the server: a new one on the same data directory takes over those that run. The first start makes an
-/// API key and shows it once; commands on this machine find the server and the key by themselves. Every setting is explained in
-/// docs/configuration.md.
+/// Sandboxes outlive the server: a new one on the same data directory takes over those that run.
+/// The first start makes an API key and shows it once; commands on this machine find the server and
+/// the key by themselves. Every setting is explained in docs/configuration.md.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
-    pub(crate) settings: SettingFlags,
-    /// Write WARREN_URL and WARREN_API_KEY to this file once requests are answered; only its owner can read it
+    settings: SettingFlags,
+    /// Write WARREN_URL and WARREN_API_KEY to this file once requests are answered; only its owner
+    /// can read it
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
     /// Revoke the local administrator's key and make another one, if it was lost or seen
@@ -31,34 +31,8 @@ pub(crate) struct Serve {
     stop_sandboxes: bool,
 }
 
-/// Where settings come from, shared by all commands that read them.
-#[derive(Debug, Default, Args)]
-pub(crate) struct SettingFlags {
-    /// Read settings from this file [default: /etc/warren/warren.yaml, else warren.yaml in the data directory]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Listen on this address [default: 127.0.0.1:7777]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: Option<String>,
-    /// Let sandboxes be given this directory and all below it; may be repeated
-    #[arg(long, value_name = "DIR")]
-    allow_mount: Vec<PathBuf>,
-    /// Sandboxes that may be alive at once
-    #[arg(long, value_name = "COUNT")]
-    max_sandboxes: Option<String>,
-    /// How the log is written: text or json
-    #[arg(long, value_name = "FORMAT")]
-    log_format: Option<String>,
-    /// Ask for no key; only for loopback addresses
-    #[arg(long)]
-    no_auth: bool,
-    /// Give any setting a value; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    assignments: Vec<String>,
-}
-
 impl Serve {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         require_root()?;
         let mut loaded = self.settings.load(global)?;
         if mount_pool(&loaded.config.server.data_dir)? {
@@ -72,59 +46,11 @@ impl Serve {
             notify_socket: std::env::var_os("NOTIFY_SOCKET"),
             crash_at: global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?,
         };
-        warren_server::serve(loaded.config, options, announce).map_err(explain)?;
-        Ok(ExitCode::SUCCESS)
+        warren_server::serve(loaded.config, options, announce).map_err(explain)
     }
 }
 
-impl SettingFlags {
-    /// As if these two had been given, and no other.
-    pub(crate) fn of(config: Option<PathBuf>, listen: Option<String>) -> Self {
-        Self { config, listen, ..Self::default() }
-    }
-
-    pub(crate) fn load(&self, global: &Global) -> Result<Loaded, CliError> {
-        let hint = "docs/configuration.md has every setting; `warren config print` shows those in force";
-        Loaded::load(&self.sources(global)?).map_err(|error| CliError::new(error).hint(hint))
-    }
-
-    fn sources(&self, global: &Global) -> Result<Sources, CliError> {
-        let environment: Vec<(String, String)> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
-        // The flag and the variable are one argument to the parser; only what differs from the variable was a flag.
-        let variable = |path: &PathBuf| {
-            let set = environment.iter().find(|(name, _)| name == "WARREN_DATA_DIR");
-            set.is_some_and(|(_, value)| path.as_os_str() == value.as_str())
-        };
-        let flagged = match &global.data_dir {
-            Some(path) if !variable(path) => Some(data_dir(global)?.display().to_string()),
-            _ => None,
-        };
-        let mounts: Vec<String> = self.allow_mount.iter().map(|path| path.display().to_string()).collect();
-        let flags = [
-            ("--data-dir", "server.data_dir", flagged),
-            ("--listen", "server.listen", self.listen.clone()),
-            ("--allow-mount", "mounts.allow", (!mounts.is_empty()).then(|| mounts.join(","))),
-            ("--max-sandboxes", "limits.max_sandboxes", self.max_sandboxes.clone()),
-            ("--log-format", "log.format", self.log_format.clone()),
-            ("--no-auth", "auth.enabled", self.no_auth.then(|| "false".to_owned())),
-        ];
-        Ok(Sources {
-            file: self.config.clone(),
-            usual_files: true,
-            environment,
-            flags: flags
-                .into_iter()
-                .filter_map(|(flag, key, value)| Some((flag.to_owned(), key, value?)))
-                .collect(),
-            assignments: self.assignments.clone(),
-            default_data_dir: Some(data_dir(global)?),
-        })
-    }
-}
-
-/// What to type next.
+/// Prints where the server is and what to type next.
 fn announce(announcement: &Announcement) {
     let url = &announcement.url;
     ui::print(&format!("warren serves at {url}, with its data in {}", announcement.data_dir.display()));
@@ -166,7 +92,7 @@ fn announce(announcement: &Announcement) {
     ));
 }
 
-/// What clients of the E2B protocol read.
+/// The variables that clients of the E2B protocol read.
 fn e2b(announcement: &Announcement, key: Option<&str>) -> String {
     let variables = announcement.e2b.variables(key);
     let set = variables.lines().filter(|line| !line.starts_with('#'));
@@ -174,7 +100,7 @@ fn e2b(announcement: &Announcement, key: Option<&str>) -> String {
     format!("Clients of the E2B protocol take the same key:\n\n{lines}")
 }
 
-/// This program as it was called here, for the data directory that is served.
+/// This program as it was called, with the data directory that is served.
 fn command(announcement: &Announcement) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "warren".to_owned());
     match announcement.data_dir.to_str() {

@@ -16,37 +16,47 @@ use warren_wire::api::{Health, HealthStatus};
 
 use self::systemd::{journal, state, systemctl};
 use self::unit::{REST_UNIT, UNIT, Unit};
-use super::serve::SettingFlags;
-use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{data_dir, require_root};
-use crate::service::Place;
+use crate::global::Global;
+use crate::local::require_root;
+use crate::server::Place;
+use crate::settings::SettingFlags;
 use crate::ui;
+use crate::word::word;
 
-/// How long a server may take until it answers, reconciliation of what it finds included.
+/// The wait for a server's first answer, with the look at the sandboxes that it finds.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
-/// What `systemctl status` answers for a unit that does not run.
+/// The exit code of `systemctl status` for a unit that does not run.
 const NOT_RUNNING: u8 = 3;
 
 /// Have systemd keep the server running.
 ///
-/// The server then starts with the machine, and again whenever it ends. Sandboxes and their processes outlive a restart of the service;
-/// when the machine goes down they are brought to rest first, and their files are kept.
+/// The server then starts with the machine, and again whenever it ends. Sandboxes and their
+/// processes outlive a restart of the service. When the machine goes down they are ended first, and
+/// their files are kept.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     Install(Install),
-    Uninstall(Uninstall),
-    Status(Status),
+    /// End the service and remove its unit; data stays, and running sandboxes go on.
+    Uninstall,
+    /// Show the state of the service: the unit, the server's health and version, and its sandboxes.
+    ///
+    /// Exit code 0 when the server answers and can do its work, 1 when it refuses new work or does
+    /// not answer, 3 when the service does not run.
+    Status,
     Rest(Rest),
 }
 
-/// Write the unit, start it now and at every start of the machine, and wait until the server answers.
+/// Write the unit, start it now and at every start of the machine, and wait until the server
+/// answers.
 ///
-/// Run again, it brings the unit up to date with this program and these options, and restarts the service.
+/// Run again, it brings the unit up to date with this program and these options, and restarts the
+/// service.
 #[derive(Debug, Args)]
 pub(crate) struct Install {
-    /// Have the server read its settings from this file [default: /etc/warren/warren.yaml, else warren.yaml in the data directory]
+    /// Have the server read its settings from this file [default: /etc/warren/warren.yaml, else
+    /// warren.yaml in the data directory]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Have the server listen on this address [default: what the settings say]
@@ -57,22 +67,13 @@ pub(crate) struct Install {
     print: bool,
 }
 
-/// End the service and remove its unit; data stays, and sandboxes that run go on.
-#[derive(Debug, Args)]
-pub(crate) struct Uninstall {}
-
-/// Say how the service is: the unit, the server's health and version, and its sandboxes.
+/// End sandboxes that no server looks after, when the machine goes down; files stay.
 ///
-/// Exit code 0 when the server answers and can do its work, 1 when it refuses new work or does not answer, 3 when the service does not run.
-#[derive(Debug, Args)]
-pub(crate) struct Status {}
-
-/// Bring sandboxes to rest that no server looks after, when the machine goes down; files stay.
-///
-/// The service calls this by itself. On a machine without systemd, `warren service rest --now` belongs into what it does at its end.
+/// The service calls this by itself. On a machine without systemd, have it run `warren service rest
+/// --now` before it goes down.
 #[derive(Debug, Args)]
 pub(crate) struct Rest {
-    /// Whether or not the machine goes down
+    /// Do it although the machine stays up
     #[arg(long)]
     now: bool,
 }
@@ -81,8 +82,8 @@ impl Service {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         match self {
             Self::Install(args) => args.run(global),
-            Self::Uninstall(_) => uninstall(),
-            Self::Status(_) => status(global),
+            Self::Uninstall => uninstall(),
+            Self::Status => status(global),
             Self::Rest(args) => rest::rest(global, args.now).map(|()| ExitCode::SUCCESS),
         }
     }
@@ -98,11 +99,12 @@ impl Install {
         require_systemd()?;
         require_root()?;
         require_own_program(&unit.program)?;
-        // What the service would not start with is better known now.
-        SettingFlags::of(unit.config.clone(), unit.listen.clone()).load(&at(global, &unit.data_dir))?;
+        let server = global.at(unit.data_dir.clone());
+        // Settings that the service could not start with are refused now.
+        SettingFlags::of(unit.config.clone(), unit.listen.clone()).load(&server)?;
         examine_data_dir(&unit.data_dir)?;
         let before = state()?;
-        if !before.is_active() && answers(global, &unit.data_dir) {
+        if !before.is_active() && matches!(server.place(), Ok(Place::Server(_))) {
             return Err(CliError::new(format!("a server already uses {}", unit.data_dir.display()))
                 .hint("end it, and install the service then: its sandboxes go on"));
         }
@@ -112,10 +114,10 @@ impl Install {
         systemctl(&["enable", "--quiet", "--no-reload", "warren.service", "warren-rest.service"])?;
         systemctl(&["daemon-reload"])?;
         systemctl(&["start", "warren-rest.service"])?;
-        // Restart starts it too. It is not waited for here, since what it says about a failure is not why.
+        // Restart starts it too. Its own message says nothing about the reason of a failure.
         drop(systemctl(&["restart", "warren.service"]));
-        let health = self::wait(global, &unit.data_dir)?;
-        tell(global, &unit, &health);
+        let health = wait(&server)?;
+        tell(&server, &unit, &health);
         Ok(ExitCode::SUCCESS)
     }
 
@@ -125,17 +127,16 @@ impl Install {
         let flags = SettingFlags::of(config.clone(), self.listen.clone());
         // The file of settings may name the data directory.
         let data_dir = match &global.data_dir {
-            Some(_) => data_dir(global)?,
+            Some(_) => global.data_dir()?,
             None => flags.load(global)?.config.server.data_dir,
         };
         Ok(Unit { program, data_dir, config, listen: self.listen.clone() })
     }
 }
 
-fn tell(global: &Global, unit: &Unit, health: &Health) {
+fn tell(server: &Global, unit: &Unit, health: &Health) {
     let data_dir = unit.data_dir.display();
-    let url =
-        at(global, &unit.data_dir).announced_url().unwrap_or_else(|| "an address of its own".to_owned());
+    let url = server.announced_url().unwrap_or_else(|| "an address of its own".to_owned());
     ui::print(&format!("warren.service runs, and starts with the machine. It serves at {url}"));
     if health.status != HealthStatus::Ok {
         ui::print("It has something to say: see `warren health`.");
@@ -187,9 +188,10 @@ fn status(global: &Global) -> Result<ExitCode, CliError> {
         journal(5).lines().for_each(|line| ui::print_plain(&format!("           {line}")));
         return Ok(ExitCode::from(NOT_RUNNING));
     }
-    let health = ask(global, &data_dir)?;
-    ui::print(&format!("url        {}", at(global, &data_dir).announced_url().unwrap_or_default()));
-    ui::print(&format!("health     {}", super::word(&health.status)));
+    let server = global.at(data_dir);
+    let health = server.client()?.health()?;
+    ui::print(&format!("url        {}", server.announced_url().unwrap_or_default()));
+    ui::print(&format!("health     {}", word(&health.status)));
     if let Some(details) = &health.details {
         details.problems.iter().for_each(|problem| ui::print_plain(&format!("           {problem}")));
         ui::print(&format!("version    {}", details.version));
@@ -200,10 +202,10 @@ fn status(global: &Global) -> Result<ExitCode, CliError> {
 }
 
 /// Waits until the server answers, or the unit has given up.
-fn wait(global: &Global, data_dir: &Path) -> Result<Health, CliError> {
+fn wait(server: &Global) -> Result<Health, CliError> {
     let begun = Instant::now();
     loop {
-        if let Ok(health) = ask(global, data_dir) {
+        if let Ok(health) = server.client().and_then(|client| Ok(client.health()?)) {
             return Ok(health);
         }
         let state = state()?;
@@ -214,19 +216,6 @@ fn wait(global: &Global, data_dir: &Path) -> Result<Health, CliError> {
         }
         thread::sleep(PAUSE);
     }
-}
-
-/// The server of a data directory, whatever the environment says of another one.
-fn ask(global: &Global, data_dir: &Path) -> Result<Health, CliError> {
-    Ok(at(global, data_dir).client()?.health()?)
-}
-
-fn answers(global: &Global, data_dir: &Path) -> bool {
-    matches!(at(global, data_dir).place(), Ok(Place::Server(_)))
-}
-
-fn at(global: &Global, data_dir: &Path) -> Global {
-    Global { data_dir: Some(data_dir.to_owned()), url: None, key: None, crash_at: global.crash_at.clone() }
 }
 
 /// The data directory of the service, if it is installed.
@@ -251,7 +240,7 @@ fn require_systemd() -> Result<(), CliError> {
     ))
 }
 
-/// What root runs at every start of the machine, nobody else may change.
+/// Refuses a program that others than root can change: root runs it at every start.
 fn require_own_program(program: &Path) -> Result<(), CliError> {
     let status = fs::metadata(program).map_err(CliError::new)?;
     if status.uid() == 0 && status.mode() & 0o022 == 0 {

@@ -1,13 +1,13 @@
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use warren_wire::api::{NewRun, Session};
 use warren_wire::client::{Client, SessionAction, SessionQuery};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::server::all_pages;
 use crate::time::age_of;
 use crate::ui;
+use crate::word::word;
 
 /// List sessions, or do something with one.
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ struct One {
 }
 
 impl Sessions {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         match self.action {
             None => self.list.run(&client)?,
@@ -72,38 +72,27 @@ impl Sessions {
             Some(Action::Terminate(one)) => act(&client, &one, SessionAction::Terminate)?,
             Some(Action::Expire(one)) => act(&client, &one, SessionAction::Expire)?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
 fn act(client: &Client, one: &One, action: SessionAction) -> Result<(), CliError> {
-    ui::print(&super::word(&client.session_action(&one.id, action)?.state));
+    ui::print(&word(&client.session_action(&one.id, action)?.state));
     Ok(())
 }
 
 impl ListArgs {
     fn run(&self, client: &Client) -> Result<(), CliError> {
-        let mut wanted = SessionQuery {
-            sandbox: self.sandbox.clone(),
-            client: self.client.clone(),
-            ended: self.all,
-            cursor: None,
-        };
-        let mut sessions = Vec::new();
-        loop {
-            let page = client.sessions(&wanted)?;
-            sessions.extend(page.items);
-            wanted.cursor = page.next_cursor;
-            if wanted.cursor.is_none() {
-                break;
-            }
-        }
-        if self.json {
-            ui::print_json(&sessions);
-        } else {
-            let rows: Vec<_> = sessions.iter().map(row).collect();
-            ui::print_table(["SESSION", "SANDBOX", "CLIENT", "STATE", "RUNS", "TOKENS", "AGE"], &rows);
-        }
+        let sessions = all_pages(|cursor| {
+            client.sessions(&SessionQuery {
+                sandbox: self.sandbox.clone(),
+                client: self.client.clone(),
+                ended: self.all,
+                cursor,
+            })
+        })?;
+        let headings = ["SESSION", "SANDBOX", "CLIENT", "STATE", "RUNS", "TOKENS", "AGE"];
+        ui::show_table(self.json, headings, &sessions, row);
         Ok(())
     }
 }
@@ -113,7 +102,7 @@ fn row(session: &Session) -> [String; 7] {
         session.session_id.clone(),
         session.sandbox_id.clone(),
         session.client.clone(),
-        super::word(&session.state),
+        word(&session.state),
         format!("{}/{}", session.totals.runs, session.limits.runs),
         format!("{}/{}", session.totals.tokens, session.limits.tokens),
         age_of(&session.created_at),
@@ -128,7 +117,7 @@ pub(crate) struct Runs {
     /// Record a run of this task
     #[arg(long, value_name = "TASK", requires = "duration_ms")]
     record: Option<String>,
-    /// What came of it
+    /// Its result
     #[arg(long, value_name = "TEXT", requires = "record")]
     result: Option<String>,
     /// How long it took, in milliseconds
@@ -143,7 +132,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let runs = match self.record {
             Some(task) => vec![client.record_run(
@@ -158,24 +147,16 @@ impl Runs {
             )?],
             None => client.runs(&self.id)?.items,
         };
-        if self.json {
-            ui::print_json(&runs);
-            return Ok(ExitCode::SUCCESS);
-        }
-        let rows: Vec<_> = runs
-            .iter()
-            .map(|run| {
-                [
-                    run.number.to_string(),
-                    super::word(&run.status),
-                    format!("{} ms", run.duration_ms),
-                    run.tokens.to_string(),
-                    age_of(&run.at),
-                    run.task.chars().take(60).collect(),
-                ]
-            })
-            .collect();
-        ui::print_table(["RUN", "STATUS", "TOOK", "TOKENS", "AGE", "TASK"], &rows);
-        Ok(ExitCode::SUCCESS)
+        ui::show_table(self.json, ["RUN", "STATUS", "TOOK", "TOKENS", "AGE", "TASK"], &runs, |run| {
+            [
+                run.number.to_string(),
+                word(&run.status),
+                format!("{} ms", run.duration_ms),
+                run.tokens.to_string(),
+                age_of(&run.at),
+                run.task.chars().take(60).collect(),
+            ]
+        });
+        Ok(())
     }
 }

@@ -1,18 +1,18 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::{ErrorCode, OwnerBond, SandboxId};
+use warren_core::{OwnerBond, SandboxId};
 use warren_wire::api::{Command, StartProcess};
 use warren_wire::client::Client;
 use warren_wire::guest::LOGIN_SHELL;
 
 use super::exec::exit_code;
 use super::run::Machine;
-use crate::cli::Global;
-use crate::error::{CliError, is};
+use crate::error::CliError;
+use crate::global::Global;
 use crate::local::{Aloud, Local, Outlet};
 use crate::relay::{self, Streams};
-use crate::service::Place;
+use crate::server::Home;
 
 /// Open a shell in a fresh sandbox, or in one that runs.
 ///
@@ -33,32 +33,25 @@ impl Shell {
             let outlet = self.machine.outlet(&local, Aloud::No)?;
             return self.fresh(&local, &outlet);
         };
-        match global.place()? {
-            Place::Server(client) => match client.sandbox(id.as_str()) {
-                Ok(_) => through(&client, id, self.machine.user()),
-                Err(error) if is(&error, ErrorCode::SandboxNotFound) => match Local::holding(global, id)? {
-                    Some(local) => self.directly(&local, id),
-                    None => Err(error.into()),
-                },
-                Err(error) => Err(error.into()),
-            },
-            Place::Machine => self.directly(&Local::instead_of_server(global)?, id),
+        match global.home_of(id)? {
+            Home::Server(client) => through(&client, id, self.machine.user()),
+            Home::Machine(local) => directly(&local, id),
         }
     }
 
     fn fresh(&self, local: &Local, outlet: &Outlet) -> Result<ExitCode, CliError> {
         let spec = self.machine.spec()?;
         let id = local.create(spec, self.machine.creation(OwnerBond::DiesWithOwner), outlet)?.id;
-        let code = self.directly(local, &id);
+        let code = directly(local, &id);
         local.end(&id, outlet)?;
         code
     }
+}
 
-    fn directly(&self, local: &Local, id: &SandboxId) -> Result<ExitCode, CliError> {
-        let mut start = relay::start_of(&LOGIN_SHELL.map(str::to_owned), None);
-        let outcome = relay::follow(local.dial(id)?, &mut start, Streams::PassThrough)?;
-        Ok(exit_code(outcome.exit_code()))
-    }
+fn directly(local: &Local, id: &SandboxId) -> Result<ExitCode, CliError> {
+    let mut start = relay::start_of(&LOGIN_SHELL.map(str::to_owned), None);
+    let outcome = relay::follow(local.dial(id)?, &mut start, Streams::PassThrough)?;
+    Ok(exit_code(outcome.exit_code()))
 }
 
 fn through(client: &Client, id: &SandboxId, user: Option<String>) -> Result<ExitCode, CliError> {

@@ -1,17 +1,16 @@
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
 use warren_core::{ErrorCode, SandboxId, SnapshotId};
 use warren_wire::api::{Snapshot as SnapshotBody, TakeSnapshot};
 use warren_wire::client::Client;
 
-use crate::cli::Global;
 use crate::error::{CliError, is};
+use crate::global::Global;
 use crate::time::age_of;
 use crate::travel::point::{self, Point};
 use crate::travel::present::{short, size};
 use crate::travel::tree::{self, Node};
 use crate::ui;
+use crate::word::word;
 
 const TAKE_EXAMPLES: &str = "\
 Examples:
@@ -21,10 +20,11 @@ Examples:
 
 /// Keep the state of a sandbox's files, and print the snapshot's id.
 ///
-/// An idle sandbox is sealed in place, in a few milliseconds whatever it holds. One whose background processes run stands still for a
-/// moment while the last of what it wrote is copied; the answer says which way was taken and for how long it stood still. Memory and
-/// processes are no part of a snapshot. One with a name is kept until `warren snapshots rm`; of the others at most 200 are
-/// (`snapshots.keep_automatic`), fewer the older they are.
+/// An idle sandbox is sealed in place, in a few milliseconds however much it holds. One with
+/// background processes stands still for a moment while its last changes are copied; the answer
+/// says which way was taken and how long it stood still. Memory and processes are not part of a
+/// snapshot. Snapshots with a name are kept until `warren snapshots rm`; of the others at most 200
+/// are kept (`snapshots.keep_automatic`), fewer the older they are.
 #[derive(Debug, Args)]
 #[command(after_long_help = TAKE_EXAMPLES)]
 pub(crate) struct Snapshot {
@@ -42,21 +42,19 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let body = TakeSnapshot { name: self.name, durable: self.durable };
         let taken = global.client()?.take_snapshot(self.id.as_str(), &body)?;
-        if self.json {
-            ui::print_json(&taken);
-            return Ok(ExitCode::SUCCESS);
-        }
-        ui::print(&taken.snapshot_id);
-        ui::say(&how(&taken));
-        Ok(ExitCode::SUCCESS)
+        ui::show(self.json, &taken, |taken| {
+            ui::print(&taken.snapshot_id);
+            ui::say(&how(taken));
+        });
+        Ok(())
     }
 }
 
 fn how(taken: &SnapshotBody) -> String {
-    let mut text = super::word(&taken.method);
+    let mut text = word(&taken.method);
     if let Some(took_ms) = taken.took_ms {
         text.push_str(&format!(" in {took_ms:.1} ms"));
     }
@@ -75,9 +73,9 @@ Examples:
 
 /// Show a sandbox's snapshots as a tree, or do something with one.
 ///
-/// The column goes on to where the sandbox is; what was undone or tried elsewhere branches off. Without a sandbox, all your
-/// snapshots are listed, also those of sandboxes that are gone. Where a snapshot is asked for, its id, the beginning of that, or its
-/// name will do.
+/// The main column leads to the sandbox's present state; states that were undone branch off.
+/// Without a sandbox, all your snapshots are listed, also those of sandboxes that are gone. Name a
+/// snapshot by its id, the beginning of it, or its name.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = LIST_EXAMPLES)]
 pub(crate) struct Snapshots {
@@ -89,7 +87,7 @@ pub(crate) struct Snapshots {
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// The sandbox; one that is gone will do
+    /// The sandbox, even if it is gone
     #[arg(value_name = "SBX")]
     id: Option<SandboxId>,
     /// Print JSON, as a flat list with the oldest first
@@ -110,14 +108,14 @@ enum Action {
         /// The snapshot: its id, the beginning of it, its name or SBX:NAME
         #[arg(value_name = "SNAP")]
         snapshot: String,
-        /// The name; left out, it has none any more and may be thinned out
+        /// The name; without one, the snapshot loses its name and may be thinned out
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
 }
 
 impl Snapshots {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         match self.action {
             None => self.list.run(&client)?,
@@ -130,7 +128,7 @@ impl Snapshots {
                 client.name_snapshot(one(&client, &snapshot)?.as_str(), name.as_deref())?;
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -170,8 +168,8 @@ fn flat_row(snapshot: &SnapshotBody) -> [String; 6] {
 }
 
 fn reason(snapshot: &SnapshotBody) -> String {
-    let word = super::word(&snapshot.reason);
-    if snapshot.damaged { format!("{word} (damaged)") } else { word }
+    let reason = word(&snapshot.reason);
+    if snapshot.damaged { format!("{reason} (damaged)") } else { reason }
 }
 
 fn show_tree(client: &Client, id: &SandboxId, snapshots: &[SnapshotBody]) -> Result<(), CliError> {

@@ -4,10 +4,11 @@ use clap::Args;
 use warren_core::ByteSize;
 use warren_wire::api::{HealthDetails, HealthStatus};
 
-use crate::cli::Global;
 use crate::error::CliError;
-use crate::time::seconds_since;
+use crate::global::Global;
+use crate::time::in_one_unit;
 use crate::ui;
+use crate::word::word;
 
 /// Show the server's figures since it started.
 #[derive(Debug, Args)]
@@ -18,33 +19,27 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let stats = global.client()?.stats()?;
-        if self.json {
-            ui::print_json(&stats);
-            return Ok(ExitCode::SUCCESS);
-        }
-        let value = serde_json::to_value(&stats).map_err(CliError::new)?;
-        let rows: Vec<[String; 2]> = value
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| [name.replace('_', " "), value.to_string()])
-            .collect();
-        ui::print_table(["WHAT", "VALUE"], &rows);
-        Ok(ExitCode::SUCCESS)
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
+        let stats = serde_json::to_value(global.client()?.stats()?).map_err(CliError::new)?;
+        ui::show(self.json, &stats, |stats| {
+            let figures = stats.as_object().into_iter().flatten();
+            let rows: Vec<_> =
+                figures.map(|(name, value)| [name.replace('_', " "), value.to_string()]).collect();
+            ui::print_table(["WHAT", "VALUE"], &rows);
+        });
+        Ok(())
     }
 }
 
-/// Say whether the server can do its work.
+/// Show whether the server can do its work.
 ///
-/// Exit code 0 when all is well or a warning is due, 1 when new work is refused.
+/// Exit code 0 when all is well or there is a warning, 1 when new work is refused.
 #[derive(Debug, Args)]
 pub(crate) struct Health {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Go on without the sandboxes that are missing, after a start that found most of them gone
+    /// Go on without the missing sandboxes, after a start that found most of them gone
     #[arg(long)]
     accept_losses: bool,
 }
@@ -53,16 +48,11 @@ impl Health {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let client = global.client()?;
         let health = if self.accept_losses { client.accept_losses()? } else { client.health()? };
-        if self.json {
-            ui::print_json(&health);
-        } else {
-            ui::print(&super::word(&health.status));
-            if let Some(details) = &health.details {
-                print(details);
-            }
-        }
-        let refused = health.status == HealthStatus::Critical;
-        Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        ui::show(self.json, &health, |health| {
+            ui::print(&word(&health.status));
+            health.details.iter().for_each(print);
+        });
+        Ok(ExitCode::from(u8::from(health.status == HealthStatus::Critical)))
     }
 }
 
@@ -85,6 +75,6 @@ fn print(details: &HealthDetails) {
     if let Some(reason) = &details.no_network {
         ui::print_plain(&format!("  network   none for sandboxes: {reason}"));
     }
-    ui::print(&format!("  up        {}", seconds_since(details.uptime_s)));
+    ui::print(&format!("  up        {}", in_one_unit(details.uptime_s)));
     ui::print(&format!("  version   {}", details.version));
 }

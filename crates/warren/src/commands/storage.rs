@@ -1,6 +1,5 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -8,24 +7,26 @@ use warren_core::{ByteSize, LayerDriver};
 use warren_server::assembly::{examine_data_dir, mount_pool};
 use warren_store::pool::{self, Abilities, PoolError};
 
-use super::word;
-use crate::cli::Global;
 use crate::error::CliError;
-use crate::local::{data_dir, require_root};
+use crate::global::Global;
+use crate::local::require_root;
 use crate::ui;
+use crate::word::word;
 
 /// Look at where sandboxes and snapshots are kept, or give them a btrfs in a file.
 ///
-/// On btrfs the state of a busy sandbox is captured without copying it. A pool is such a file system in one file beside the data
-/// directory, for machines that have no other. The server and `warren run` mount it by themselves.
+/// On btrfs the state of a busy sandbox is captured without copying it. A pool is such a file
+/// system in one file beside the data directory, for machines that have no other. The server and
+/// `warren run` mount it by themselves.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Storage {
     Create(Create),
-    Mount(Mount),
+    /// Mount the pool on the data directory.
+    Mount,
     Status(Status),
 }
 
-/// Make a pool for a data directory that is empty yet, and mount it there.
+/// Make a pool for an empty data directory, and mount it there.
 ///
 /// The file takes room on the disk only as it fills.
 #[derive(Debug, Args)]
@@ -35,11 +36,7 @@ pub(crate) struct Create {
     size: ByteSize,
 }
 
-/// Mount the pool on the data directory, if it is not.
-#[derive(Debug, Args)]
-pub(crate) struct Mount {}
-
-/// Say what the data directory is on, and which drivers of snapshots it can have.
+/// Show the file system of the data directory, and which snapshot drivers it can have.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     /// Print JSON
@@ -48,24 +45,24 @@ pub(crate) struct Status {
 }
 
 impl Storage {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let data_dir = data_dir(global)?;
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
+        let data_dir = global.data_dir()?;
         match self {
             Self::Create(args) => args.run(&data_dir),
-            Self::Mount(Mount {}) => mount(&data_dir),
+            Self::Mount => mount(&data_dir),
             Self::Status(args) => args.run(&data_dir),
         }
     }
 }
 
 impl Create {
-    fn run(self, data_dir: &Path) -> Result<ExitCode, CliError> {
+    fn run(self, data_dir: &Path) -> Result<(), CliError> {
         require_root()?;
         examine_data_dir(data_dir)?;
         pool::create(data_dir, self.size.0).map_err(CliError::new)?;
         let pool = pool::file(data_dir);
         if let Err(error) = pool::mount(data_dir) {
-            // Whoever mends what was wrong makes it again.
+            // It can be made again when the fault is mended.
             drop(std::fs::remove_file(&pool));
             return Err(CliError::new(error));
         }
@@ -78,23 +75,22 @@ impl Create {
         }
         ui::print(&format!("made {} and mounted it on {}", pool.display(), data_dir.display()));
         ui::print("to use it: warren serve --set snapshots.driver=btrfs");
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
-fn mount(data_dir: &Path) -> Result<ExitCode, CliError> {
+fn mount(data_dir: &Path) -> Result<(), CliError> {
     require_root()?;
     let pool = pool::file(data_dir);
     if !pool.exists() {
         return Err(CliError::new(PoolError::Absent { pool }));
     }
-    let fresh = mount_pool(data_dir)?;
-    let done = if fresh { "mounted" } else { "mounted already" };
+    let done = if mount_pool(data_dir)? { "mounted" } else { "mounted already" };
     ui::print(&format!("{done} on {}", data_dir.display()));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// What a data directory is on.
+/// The storage of a data directory.
 #[derive(Debug, Serialize)]
 pub(crate) struct Found {
     data_dir: PathBuf,
@@ -108,14 +104,14 @@ pub(crate) struct Found {
 pub(crate) struct FoundPool {
     pub(crate) file: PathBuf,
     pub(crate) mounted: bool,
-    /// What it may become.
+    /// The size that it may grow to.
     size_bytes: u64,
-    /// What it takes on the disk.
+    /// The room that it takes on the disk.
     used_bytes: u64,
 }
 
 impl Found {
-    /// Of a data directory that does not exist yet: what it would be on.
+    /// Looks at a data directory, or at the place where it would be made.
     pub(crate) fn at(data_dir: &Path) -> Result<Self, CliError> {
         let place = data_dir.ancestors().find(|path| path.is_dir()).unwrap_or_else(|| Path::new("/"));
         let Abilities { reflink, btrfs } = pool::abilities(place).map_err(CliError::new)?;
@@ -140,6 +136,23 @@ impl Found {
         })
     }
 
+    fn print(&self) {
+        let pool = match &self.pool {
+            None => "none".to_owned(),
+            Some(pool) => format!(
+                "{}, {}, takes {} of at most {}",
+                pool.file.display(),
+                if pool.mounted { "mounted" } else { "not mounted" },
+                ByteSize(pool.used_bytes),
+                ByteSize(pool.size_bytes)
+            ),
+        };
+        ui::print(&format!("data directory  {}", self.data_dir.display()));
+        ui::print(&format!("file system     {}, {} free", self.file_system, ByteSize(self.free_bytes)));
+        ui::print(&format!("pool            {pool}"));
+        ui::print(&format!("drivers         {}", self.driver_words()));
+    }
+
     /// The drivers in words.
     pub(crate) fn driver_words(&self) -> String {
         self.drivers.iter().map(word).collect::<Vec<_>>().join(", ")
@@ -147,32 +160,11 @@ impl Found {
 }
 
 impl Status {
-    fn run(self, data_dir: &Path) -> Result<ExitCode, CliError> {
-        // What a file system can do is tried on it.
+    fn run(self, data_dir: &Path) -> Result<(), CliError> {
+        // It tries out what the file system can do.
         require_root()?;
-        let found = Found::at(data_dir)?;
-        if self.json {
-            ui::print_json(&found);
-            return Ok(ExitCode::SUCCESS);
-        }
-        let line = |name: &str, value: &str| ui::print(&format!("{name:<15} {value}"));
-        line("data directory", &found.data_dir.display().to_string());
-        line("file system", &format!("{}, {} free", found.file_system, ByteSize(found.free_bytes)));
-        line(
-            "pool",
-            &match &found.pool {
-                None => "none".to_owned(),
-                Some(pool) => format!(
-                    "{}, {}, takes {} of at most {}",
-                    pool.file.display(),
-                    if pool.mounted { "mounted" } else { "not mounted" },
-                    ByteSize(pool.used_bytes),
-                    ByteSize(pool.size_bytes)
-                ),
-            },
-        );
-        line("drivers", &found.driver_words());
-        Ok(ExitCode::SUCCESS)
+        ui::show(self.json, &Found::at(data_dir)?, Found::print);
+        Ok(())
     }
 }
 
@@ -181,7 +173,7 @@ fn free_bytes(place: &Path) -> Option<u64> {
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// The file system's name, as the table of mounts has it. Of several on one directory the last is seen.
+/// The file system's name in the table of mounts, whose last line for a directory counts.
 fn file_system(place: &Path) -> String {
     let Ok(place) = place.canonicalize() else { return "unknown".to_owned() };
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

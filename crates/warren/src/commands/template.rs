@@ -3,15 +3,14 @@ mod build;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use warren_core::{ByteSize, TemplateName};
 use warren_store::{ImportLimits, ImportRequest, ImportSource, Imported, Progress, Replace, Skipped};
 use warren_wire::api::MakeTemplate;
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::local::Local;
 use crate::ui;
 
@@ -29,8 +28,9 @@ pub(crate) enum Template {
 
 /// Make a template of a root file system or an image.
 ///
-/// The source is a directory, a tar archive of a root file system (plain, gzip or zstd), an OCI image archive, or what
-/// `docker save` writes. It is told by its content. `-` reads an archive from standard input.
+/// The source is a directory, a tar archive of a root file system (plain, gzip or zstd), an OCI
+/// image archive, or what `docker save` writes. It is told by its content. `-` reads an archive
+/// from standard input.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The template's name
@@ -47,8 +47,8 @@ pub(crate) struct Import {
 
 /// Make a template of a snapshot.
 ///
-/// Sandboxes that start from it have the snapshot's files. It stands on the snapshot's own template and needs no more room than
-/// the snapshot. Needs a server.
+/// Sandboxes that start from it have the snapshot's files. It stands on the snapshot's own template
+/// and needs no more room than the snapshot. Needs a server.
 #[derive(Debug, Args)]
 pub(crate) struct Make {
     /// The template's name
@@ -76,7 +76,7 @@ pub(crate) struct Remove {
 }
 
 impl Template {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         match self {
             Self::Build(args) => args.run(global),
             Self::Import(args) => args.run(&Local::open(global)?),
@@ -93,31 +93,49 @@ fn in_use(local: &Local, name: &TemplateName) -> bool {
 }
 
 impl Import {
-    fn run(self, local: &Local) -> Result<ExitCode, CliError> {
-        let busy = |name: &TemplateName| in_use(local, name);
-        let mut bar = Bar::default();
-        let mut progress = |progress: Progress| bar.show(progress);
-        let from_stdin = self.source.as_os_str() == "-";
-        let request = ImportRequest {
-            name: self.name.clone(),
-            source: if from_stdin {
-                ImportSource::Stream(Box::new(std::io::stdin()))
-            } else {
-                ImportSource::Path(self.source)
-            },
-            replace: if self.replace { Replace::Unless(&busy) } else { Replace::Never },
-            limits: ImportLimits::default(),
-            progress: &mut progress,
+    fn run(self, local: &Local) -> Result<(), CliError> {
+        let source = if self.source.as_os_str() == "-" {
+            ImportSource::Stream(Box::new(std::io::stdin()))
+        } else {
+            ImportSource::Path(self.source)
         };
-        let imported = local.templates.import(request);
-        bar.clear();
-        let imported = imported.map_err(CliError::new)?;
+        let imported = import(local, &self.name, source, self.replace)?;
         told("imported", &self.name, &imported, self.json);
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
-/// Says what there is now.
+/// Imports a template, and shows on a terminal how far it is.
+fn import(
+    local: &Local,
+    name: &TemplateName,
+    source: ImportSource<'_>,
+    replace: bool,
+) -> Result<Imported, CliError> {
+    let busy = |name: &TemplateName| in_use(local, name);
+    let on_terminal = std::io::stderr().is_terminal();
+    let mut progress = |progress: Progress| {
+        if on_terminal {
+            let percent = |total| format!(" ({}%)", progress.read_bytes * 100 / total);
+            let share = progress.total_bytes.filter(|total| *total > 0).map(percent).unwrap_or_default();
+            let read = ByteSize(progress.read_bytes);
+            ui::status(&format!("{read}{share}, {} entries", progress.entries));
+        }
+    };
+    let imported = local.templates.import(ImportRequest {
+        name: name.clone(),
+        source,
+        replace: if replace { Replace::Unless(&busy) } else { Replace::Never },
+        limits: ImportLimits::default(),
+        progress: &mut progress,
+    });
+    if on_terminal {
+        ui::status("");
+    }
+    imported.map_err(CliError::new)
+}
+
+/// Prints what there is now.
 fn told(done: &str, name: &TemplateName, imported: &Imported, json: bool) {
     let manifest = &imported.template.manifest;
     if json {
@@ -136,36 +154,33 @@ fn told(done: &str, name: &TemplateName, imported: &Imported, json: bool) {
 }
 
 impl Make {
-    fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let snapshot = super::snapshot::one(&client, &self.snapshot)?;
         let body = MakeTemplate { name: self.name.to_string() };
         let made = client.make_template(snapshot.as_str(), &body)?;
-        if self.json {
-            ui::print_json(&made);
-        } else {
+        ui::show(self.json, &made, |made| {
             ui::print(&format!("made {}: {}", made.name, ByteSize(made.size_bytes)));
             ui::print(&format!("try it: warren create --template {}", made.name));
-        }
-        Ok(ExitCode::SUCCESS)
+        });
+        Ok(())
     }
 }
 
 impl List {
-    fn run(self, local: &Local) -> Result<ExitCode, CliError> {
+    fn run(self, local: &Local) -> Result<(), CliError> {
         let listing = local.templates.list().map_err(CliError::new)?;
         let mut templates = vec![local.templates.host().map_err(CliError::new)?];
         templates.extend(listing.templates);
         for error in &listing.damaged {
             ui::complain(&format!("{error}"));
         }
-        if self.json {
-            ui::print_json(&templates.iter().map(|template| &template.manifest).collect::<Vec<_>>());
-            return Ok(ExitCode::SUCCESS);
-        }
-        let rows: Vec<[String; 4]> = templates.iter().map(row).collect();
-        ui::print_table(["TEMPLATE", "SIZE", "USER", "COMMAND"], &rows);
-        Ok(ExitCode::SUCCESS)
+        let manifests: Vec<_> = templates.iter().map(|template| &template.manifest).collect();
+        ui::show(self.json, &manifests, |_| {
+            let rows: Vec<_> = templates.iter().map(row).collect();
+            ui::print_table(["TEMPLATE", "SIZE", "USER", "COMMAND"], &rows);
+        });
+        Ok(())
     }
 }
 
@@ -176,34 +191,8 @@ fn row(template: &warren_store::Template) -> [String; 4] {
 }
 
 impl Remove {
-    fn run(self, local: &Local) -> Result<ExitCode, CliError> {
+    fn run(self, local: &Local) -> Result<(), CliError> {
         local.templates.remove(&self.name, &|name| in_use(local, name)).map_err(CliError::new)?;
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// How far an import is, on a terminal.
-#[derive(Debug, Default)]
-struct Bar {
-    shown: bool,
-}
-
-impl Bar {
-    fn show(&mut self, progress: Progress) {
-        if !std::io::stderr().is_terminal() {
-            return;
-        }
-        self.shown = true;
-        let read = ByteSize(progress.read_bytes);
-        let share =
-            progress.total_bytes.filter(|total| *total > 0).map(|total| progress.read_bytes * 100 / total);
-        let share = share.map_or(String::new(), |share| format!(" ({share}%)"));
-        ui::status(&format!("{read}{share}, {} entries", progress.entries));
-    }
-
-    fn clear(&self) {
-        if self.shown {
-            ui::status("");
-        }
+        Ok(())
     }
 }

@@ -1,14 +1,13 @@
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use warren_core::HostName;
 use warren_server::assembly::claim_data_dir;
 
-use super::serve::SettingFlags;
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::local::require_root;
+use crate::settings::SettingFlags;
 use crate::ui;
 
 /// Look after certificates.
@@ -19,8 +18,8 @@ pub(crate) enum Tls {
 
 /// Make a local authority that signs for addresses of ports, and say how to trust it.
 ///
-/// It may sign for names below `localhost` and the domain only, so that trusting it endangers no other site. `warren serve` uses
-/// it where ports.tls_listen is set and no other certificate is.
+/// It may sign for names below `localhost` and the domain only, so that trusting it endangers no
+/// other site. `warren serve` uses it where ports.tls_listen is set and no other certificate is.
 #[derive(Debug, Args)]
 pub(crate) struct Init {
     #[command(flatten)]
@@ -28,13 +27,13 @@ pub(crate) struct Init {
     /// Sign for names below this domain [default: the settings' ports.domain]
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<HostName>,
-    /// Replace one that is there: whoever trusts it has to trust the new one
+    /// Replace the present one: all who trust it have to trust the new one
     #[arg(long)]
     renew: bool,
 }
 
 impl Tls {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         match self {
             Self::Init(args) => args.run(global),
         }
@@ -42,7 +41,7 @@ impl Tls {
 }
 
 impl Init {
-    fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    fn run(self, global: &Global) -> Result<(), CliError> {
         require_root()?;
         let config = self.settings.load(global)?.config;
         claim_data_dir(&config.server.data_dir)?;
@@ -54,7 +53,7 @@ impl Init {
         let names = if domain.as_str() == "localhost" { String::new() } else { format!("{domain} and ") };
         ui::say(&format!("The local authority {made}. It signs for names below {names}localhost.\n"));
         ui::say(&advice(&files.authority));
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 

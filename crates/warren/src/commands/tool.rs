@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use warren_wire::api::{ToolCall, ToolContent, ToolOutput, ToolResult};
 use warren_wire::client::Client;
 
 use super::exec::exit_code;
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::time::milliseconds;
 use crate::travel::present::one_line;
 use crate::ui;
 
@@ -24,8 +25,9 @@ Examples:
 
 /// Call a tool in a sandbox, as an agent would; without a sandbox, list the tools.
 ///
-/// Its text goes to standard output, and its exit code is warren's; 1 for a tool that runs no program and failed. `--json` prints the
-/// whole answer, and with a list the schema of each tool's parameters.
+/// Its text goes to standard output, and its exit code is warren's; a tool that runs no program
+/// exits with 1 if it failed. `--json` prints the whole answer, and with a list the schema of each
+/// tool's parameters.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Tool {
@@ -38,13 +40,13 @@ pub(crate) struct Tool {
     /// Its parameters, as a JSON object; `-` reads them from standard input
     #[arg(value_name = "PARAMS", default_value = "{}", hide_default_value = true)]
     params: String,
-    /// Your own word for the call: with the same word, the first answer is given again
+    /// A word of your own for the call: the same one gets the first answer again
     #[arg(long, value_name = "WORD")]
     call_id: Option<String>,
     /// End it after this long, such as 90s or 10m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     timeout: Option<Duration>,
-    /// Most of its output that is told, such as 64k
+    /// The most output that is returned, such as 64k
     #[arg(long, value_name = "SIZE")]
     max_output: Option<ByteSize>,
     /// Keep the state after it as a snapshot
@@ -77,33 +79,18 @@ impl Tool {
 
     fn list(&self, client: &Client) -> Result<ExitCode, CliError> {
         let tools = client.tools()?.items;
-        if self.json {
-            ui::print_json(&tools);
-        } else {
-            let rows: Vec<_> = tools
-                .iter()
-                .map(|tool| {
-                    let first = tool.description.split_inclusive(". ").next().unwrap_or_default();
-                    [tool.name.clone(), tool.tier.to_string(), one_line(first.trim_end(), 100)]
-                })
-                .collect();
-            ui::print_table(["TOOL", "TIER", "WHAT IT DOES"], &rows);
-        }
+        ui::show_table(self.json, ["TOOL", "TIER", "WHAT IT DOES"], &tools, |tool| {
+            let first = tool.description.split_inclusive(". ").next().unwrap_or_default();
+            [tool.name.clone(), tool.tier.to_string(), one_line(first.trim_end(), 100)]
+        });
         Ok(ExitCode::SUCCESS)
     }
 
     fn call(&self) -> Result<ToolCall, CliError> {
-        let text = if self.params == "-" {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map_err(CliError::new)?;
-            text
-        } else {
-            self.params.clone()
-        };
         Ok(ToolCall {
             call_id: self.call_id.clone(),
-            params: parse_params(&text)?,
-            timeout_ms: self.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+            params: parse_params(&ui::text_or_stdin(&self.params)?)?,
+            timeout_ms: self.timeout.map(milliseconds),
             max_output_bytes: self.max_output.map(|size| size.0),
             snapshot: self.snapshot,
             ..ToolCall::default()
@@ -118,7 +105,7 @@ fn parse_params(text: &str) -> Result<BTreeMap<String, Value>, CliError> {
     })
 }
 
-/// Passes output on as it comes. What was not told on the way is told at the end.
+/// Passes output on as it comes, and prints the result's text if there was none.
 fn follow(client: &Client, id: &str, tool: &str, call: &ToolCall) -> Result<ToolResult, CliError> {
     let mut events = client.follow_tool(id, tool, call)?;
     let mut told = false;
@@ -139,12 +126,8 @@ fn follow(client: &Client, id: &str, tool: &str, call: &ToolCall) -> Result<Tool
 
 fn pass(stream: &mut impl Write, data: &str) -> Result<bool, CliError> {
     let output: ToolOutput = serde_json::from_str(data).map_err(CliError::new)?;
-    write(stream, &output.text)?;
+    ui::write(stream, output.text.as_bytes())?;
     Ok(true)
-}
-
-fn write(stream: &mut impl Write, text: &str) -> Result<(), CliError> {
-    stream.write_all(text.as_bytes()).and_then(|()| stream.flush()).map_err(CliError::output)
 }
 
 fn show(result: &ToolResult, told: bool) -> Result<(), CliError> {
@@ -154,10 +137,10 @@ fn show(result: &ToolResult, told: bool) -> Result<(), CliError> {
                 let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
                 let whole = format!("{text}{end}");
                 if result.is_error {
-                    write(&mut io::stderr(), &whole)
+                    ui::write(&mut io::stderr(), whole.as_bytes())?;
                 } else {
-                    write(&mut io::stdout(), &whole)
-                }?;
+                    ui::write(&mut io::stdout(), whole.as_bytes())?;
+                }
             }
             ToolContent::Text { .. } => {}
             ToolContent::Image { media_type, data } => {

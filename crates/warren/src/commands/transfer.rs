@@ -1,20 +1,21 @@
-//! States as files: out of a server, and into one.
+//! Writes states to files, and reads them again.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use warren_core::TemplateName;
 use warren_wire::api::TakeSnapshot;
 use warren_wire::client::{Client, ExportQuery, ImportQuery};
 
-use crate::cli::Global;
 use crate::error::CliError;
+use crate::global::Global;
 use crate::travel::point::{self, Point};
 use crate::travel::present::short;
 use crate::ui::{self, Progress};
+use crate::word::word;
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
@@ -25,19 +26,19 @@ Examples:
 
 /// Write the files of a state, or a whole history, to a file.
 ///
-/// `tar` has all files, with owners, times, links and attributes. `patch` has what changed since another state, as `git apply` takes
-/// it. `history` has the snapshot with all that it comes from, for `warren import` on any machine. A sandbox that is named is
-/// captured first.
+/// `tar` has all files, with owners, times, links and attributes. `patch` has what changed since
+/// another state, as `git apply` takes it. `history` has the snapshot with all that it comes from,
+/// for `warren import` on any machine. A sandbox that is named is captured first.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXPORT_EXAMPLES)]
 pub(crate) struct Export {
     /// A snapshot (its id, its name or SBX:NAME), or a sandbox as it is now
     #[arg(value_name = "SNAP|SBX")]
     what: String,
-    /// Where to; `-` is standard output
+    /// The file to write; `-` is standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// What is written [default: patch for *.patch and *.diff, history for *.history, else tar]
+    /// The format [default: patch for *.patch and *.diff, history for *.history, else tar]
     #[arg(long, short, value_name = "FORMAT")]
     format: Option<Format>,
     /// Of a patch: the state it starts from [default: the snapshot's parent]
@@ -48,8 +49,9 @@ pub(crate) struct Export {
     path: Option<String>,
 }
 
-/// What a state is written as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// The form in which a state is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
 enum Format {
     Tar,
     Patch,
@@ -57,15 +59,6 @@ enum Format {
 }
 
 impl Format {
-    fn word(self) -> String {
-        match self {
-            Self::Tar => "tar",
-            Self::Patch => "patch",
-            Self::History => "history",
-        }
-        .to_owned()
-    }
-
     fn of_name(name: &Path) -> Self {
         match name.extension().and_then(|extension| extension.to_str()) {
             Some("patch" | "diff") => Self::Patch,
@@ -76,7 +69,7 @@ impl Format {
 }
 
 impl Export {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let to_stdout = self.output.as_os_str() == "-";
         if to_stdout && io::stdout().is_terminal() {
             return Err(CliError::new("an archive is not written to a terminal")
@@ -93,14 +86,14 @@ impl Export {
             None => None,
         };
         let snapshot = captured(&client, &self.what)?;
-        let wanted = ExportQuery { format: Some(format.word()), path: self.path.clone(), since };
+        let wanted = ExportQuery { format: Some(word(&format)), path: self.path.clone(), since };
         let mut content = client.export(&snapshot, &wanted)?;
         if to_stdout {
             io::copy(&mut content, &mut io::stdout()).map_err(CliError::output)?;
         } else {
             keep(&mut content, &self.output)?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
@@ -125,7 +118,7 @@ fn keep(content: &mut dyn Read, target: &Path) -> Result<(), CliError> {
     name.push(format!(".part-{}", std::process::id()));
     let part = target.with_file_name(name);
     let written = fill(content, &part, target)
-        .and_then(|()| fs::rename(&part, target).map_err(|error| named(target, &error)));
+        .and_then(|()| fs::rename(&part, target).map_err(|error| CliError::at(target, error)));
     if written.is_err() {
         drop(fs::remove_file(&part));
     }
@@ -134,18 +127,14 @@ fn keep(content: &mut dyn Read, target: &Path) -> Result<(), CliError> {
 
 fn fill(content: &mut dyn Read, part: &Path, target: &Path) -> Result<(), CliError> {
     let mut file =
-        File::options().write(true).create_new(true).open(part).map_err(|error| named(part, &error))?;
+        File::options().write(true).create_new(true).open(part).map_err(|error| CliError::at(part, error))?;
     let progress = Progress::new();
     let name = target.to_string_lossy();
     let mut watched = progress.watch(content, &name);
     io::copy(&mut watched, &mut file)
         .and_then(|_| file.flush())
         .and_then(|()| file.sync_all())
-        .map_err(|error| named(target, &error))
-}
-
-fn named(path: &Path, error: &io::Error) -> CliError {
-    CliError::new(format!("{}: {error}", path.display()))
+        .map_err(|error| CliError::at(target, error))
 }
 
 const IMPORT_EXAMPLES: &str = "\
@@ -156,15 +145,16 @@ Examples:
 
 /// Make snapshots of an archive, and print their ids.
 ///
-/// The archive is what `warren export` wrote as `history`, or a tar file, whose files are put on top of a template. It is told by
-/// its content. `warren create --from` and `warren fork` start from what was imported; the last id is that of the newest.
+/// The archive is what `warren export` wrote as `history`, or a tar file, whose files are put on
+/// top of a template. It is told by its content. `warren create --from` and `warren fork` start
+/// from what was imported; the last id is that of the newest.
 #[derive(Debug, Args)]
 #[command(after_long_help = IMPORT_EXAMPLES)]
 pub(crate) struct Import {
     /// The archive; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What it is [default: told by its content]
+    /// Its format [default: told by its content]
     #[arg(long, short, value_name = "FORMAT")]
     format: Option<ArchiveFormat>,
     /// Of a tar file: the template below it [default: host]
@@ -178,7 +168,7 @@ pub(crate) struct Import {
     json: bool,
 }
 
-/// What an archive is.
+/// The form of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ArchiveFormat {
     Tar,
@@ -186,23 +176,23 @@ enum ArchiveFormat {
 }
 
 impl Import {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         let (mut content, size): (Box<dyn Read>, Option<u64>) = if self.file.as_os_str() == "-" {
             (Box::new(io::stdin()), None)
         } else {
-            let file = File::open(&self.file).map_err(|error| named(&self.file, &error))?;
-            let metadata = file.metadata().map_err(|error| named(&self.file, &error))?;
+            let file = File::open(&self.file).map_err(|error| CliError::at(&self.file, error))?;
+            let metadata = file.metadata().map_err(|error| CliError::at(&self.file, error))?;
             (Box::new(file), metadata.is_file().then_some(metadata.len()))
         };
-        let first = beginning(&mut content).map_err(|error| named(&self.file, &error))?;
+        let first = beginning(&mut content).map_err(|error| CliError::at(&self.file, error))?;
         let format = match self.format.unwrap_or_else(|| told_by(&first)) {
             ArchiveFormat::Tar => Format::Tar,
             ArchiveFormat::History => Format::History,
         };
         let template = self.template.or_else(|| (format == Format::Tar).then(TemplateName::host));
         let wanted = ImportQuery {
-            format: Some(format.word()),
+            format: Some(word(&format)),
             template: template.map(|name| name.to_string()),
             name: self.name,
             size,
@@ -211,19 +201,17 @@ impl Import {
         let mut whole = first.as_slice().chain(content);
         let imported = client.import(&wanted, &mut progress.watch(&mut whole, "sent"))?;
         drop(progress);
-        if self.json {
-            ui::print_json(&imported.items);
-        } else {
-            imported.items.iter().for_each(|snapshot| ui::print(&snapshot.snapshot_id));
-        }
-        Ok(ExitCode::SUCCESS)
+        ui::show(self.json, &imported.items, |snapshots| {
+            snapshots.iter().for_each(|snapshot| ui::print(&snapshot.snapshot_id));
+        });
+        Ok(())
     }
 }
 
 /// Tar files are made of blocks.
 const BLOCK: usize = 512;
 
-/// As much as tells what an archive is.
+/// The first blocks, which tell what an archive is.
 fn beginning(content: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     content.take(2 * BLOCK as u64).read_to_end(&mut first)?;

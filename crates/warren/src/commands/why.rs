@@ -1,14 +1,13 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use warren_core::{ByteSize, ErrorCode, SandboxId};
 use warren_wire::api::Death;
 
-use crate::cli::Global;
 use crate::error::{CliError, is};
+use crate::global::Global;
 use crate::ui;
+use crate::word::word;
 
-/// Say why a sandbox ended, with the last that was seen of it.
+/// Show why a sandbox ended, with its last processes and output.
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     /// The sandbox, as `warren ls --all` lists them
@@ -19,7 +18,7 @@ pub(crate) struct Why {
 }
 
 impl Why {
-    pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
         match client.death(self.id.as_str()) {
             Ok(death) if self.json => ui::print_json(&death),
@@ -29,18 +28,18 @@ impl Why {
                 return Err(CliError::new(format!(
                     "{} has not ended: it is {}",
                     self.id,
-                    super::word(&sandbox.status)
+                    word(&sandbox.status)
                 )));
             }
             Err(error) => return Err(error.into()),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
 fn print(id: &SandboxId, death: &Death) {
     let by = death.killed_by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default();
-    ui::print(&format!("{id} ended: {}{by}", super::word(&death.cause)));
+    ui::print(&format!("{id} ended: {}{by}", word(&death.cause)));
     ui::print_plain(&format!("  {}", death.detail));
     ui::print(&format!("  at       {}", death.at));
     let files = if death.files_kept {

@@ -17,30 +17,30 @@ use crate::local::Local;
 use crate::network::destination;
 use crate::ui;
 
-/// What of a sandbox's doings is remembered.
+/// The number of destinations that are remembered.
 const MOST_REMEMBERED: usize = 1000;
 
-/// What a sandbox did is told in batches, a moment later.
+/// The network reports in batches, this long after the fact at most.
 const REPORTS: Duration = Duration::from_millis(300);
 
-/// A way out, or none.
+/// The network of one sandbox, or none.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     link: Option<Arc<dyn Networks>>,
     policy: NetworkPolicy,
     watcher: Arc<Watcher>,
-    /// Why there is none, where nobody asked for that.
+    /// The reason why there is no network, unless that was asked for.
     pub(crate) missing: Option<String>,
 }
 
-/// Whether standard error is told what network there is, and what of it is refused.
+/// Says on standard error which network there is and what it refuses, or does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aloud {
     Yes,
     No,
 }
 
-/// Hears what the sandbox does.
+/// Hears of the sandbox's connections.
 #[derive(Debug, Default)]
 struct Watcher {
     aloud: bool,
@@ -48,7 +48,8 @@ struct Watcher {
 }
 
 impl Outlet {
-    /// The way out that was asked for; without a wish, the one that the settings say, as far as this machine can.
+    /// Opens the network that was asked for, or else the one of the settings if the machine can
+    /// have it.
     pub(crate) fn open(local: &Local, wish: Option<NetworkPolicy>, aloud: Aloud) -> Result<Self, CliError> {
         if wish.as_ref().is_some_and(NetworkPolicy::is_none) {
             return Ok(Self::closed());
@@ -70,7 +71,7 @@ impl Outlet {
                 if aloud == Aloud::Yes {
                     ui::say(&format!("warren: the sandbox has no network: {reason}"));
                 }
-                Ok(Self::missing(reason))
+                Ok(Self { missing: Some(reason), ..Self::closed() })
             }
             Some(reason) => Err(CliError::new(format!("no sandbox can have a network here: {reason}"))
                 .hint("`warren doctor` checks what networks need; --net none does without")),
@@ -80,11 +81,6 @@ impl Outlet {
     /// No network.
     pub(crate) fn closed() -> Self {
         Self { link: None, policy: NetworkPolicy::none(), watcher: Arc::default(), missing: None }
-    }
-
-    /// No network, for a reason that nobody had in mind.
-    fn missing(reason: String) -> Self {
-        Self { missing: Some(reason), ..Self::closed() }
     }
 
     fn over(networks: Arc<dyn Networks>, policy: NetworkPolicy, aloud: Aloud) -> Self {
@@ -101,7 +97,7 @@ impl Outlet {
         &self.policy
     }
 
-    /// Links a sandbox that is about to start.
+    /// Gives a sandbox that is about to start its link.
     pub(super) fn attach(&self, request: &mut CreateRequest) -> Result<(), CliError> {
         let Some(link) = &self.link else { return Ok(()) };
         let attachment = link.attach(&request.id, &Owner::first(), &self.policy).map_err(explain)?;
@@ -119,14 +115,14 @@ impl Outlet {
         }
     }
 
-    /// Waits until what the sandbox did last has been told, if anybody listens.
+    /// Waits for the last report on the sandbox's connections, if anybody listens.
     pub(crate) fn settle(&self) {
         if self.link.is_some() && (self.watcher.aloud || self.mode() == NetworkMode::Learn) {
             std::thread::sleep(REPORTS);
         }
     }
 
-    /// The smallest policy for what was reached, if that was asked for.
+    /// The flags of the smallest policy for what was reached, in mode learn.
     pub(crate) fn learned(&self) -> Option<String> {
         let reached = self.watcher.reached.lock();
         if self.mode() != NetworkMode::Learn || reached.is_empty() {
@@ -137,7 +133,7 @@ impl Outlet {
     }
 }
 
-/// What only a server can give is refused before anything is made.
+/// Refuses a policy that needs a server, before anything is made.
 fn check(policy: &NetworkPolicy, config: &Config) -> Result<(), CliError> {
     let with_server = "`warren serve` keeps secrets and asks people; `warren create` takes the same flags";
     if !policy.secrets.is_empty() {
@@ -172,7 +168,7 @@ impl NetworkObserver for Watcher {
 }
 
 impl Watcher {
-    /// What was connected to; a question about a name goes nowhere by itself.
+    /// Remembers a connection. A question about a name goes nowhere by itself.
     fn remember(&self, entry: &NetworkEntry) {
         let address = entry.address.map(|address| address.to_string());
         if entry.protocol == Protocol::Dns || (entry.host.is_none() && address.is_none()) {

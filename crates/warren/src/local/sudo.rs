@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-/// What sudo leaves out of the environment unless told not to, and the command would miss.
+/// Variables that the command reads and sudo drops unless told not to.
 const VARIABLES: [&str; 3] = ["WARREN_DATA_DIR", "WARREN_URL", "WARREN_API_KEY"];
 
-/// Longer ones are not repeated.
+/// Longer commands are cut short.
 const MOST_CHARACTERS: usize = 200;
 
 pub(crate) fn this_command() -> String {
@@ -13,7 +13,7 @@ pub(crate) fn this_command() -> String {
     command(std::env::args_os(), &set)
 }
 
-/// This program, as it was called here, as root would call it with these words.
+/// Another command of this program, as root would type it.
 pub(crate) fn command_of(words: &str) -> String {
     let program = std::env::args_os().next().map_or_else(|| "warren".to_owned(), |name| quoted(&name));
     format!("sudo {program} {words}")
@@ -35,7 +35,7 @@ fn command(arguments: impl Iterator<Item = OsString>, variables: &[&str]) -> Str
     words.join(" ")
 }
 
-/// As a shell takes it for one word.
+/// Quotes a word for the shell where it needs that.
 fn quoted(word: &OsString) -> String {
     let text = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);

@@ -11,19 +11,20 @@ use warren_wire::guest::{
 use super::terminal::terminal_size;
 use super::{Inbound, Outbound, Outcome, Seen, Streams, has_terminal, relay};
 use crate::error::CliError;
+use crate::time::milliseconds;
 
-/// A start of this command with standard input open, not yet fitted to the terminal.
+/// A start of this command with standard input open. [`follow`] adds the terminal.
 pub(crate) fn start_of(command: &[String], timeout: Option<Duration>) -> Start {
     Start {
         argv: command.iter().map(|word| word.as_str().into()).collect(),
         stdin: Stdin::Piped,
-        timeout_ms: timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+        timeout_ms: timeout.map(milliseconds),
         follow: Some(Reader::Holds),
         ..Start::default()
     }
 }
 
-/// Starts the command on a freshly dialled stream and relays until it ends.
+/// Starts the command on a new connection to the agent and relays until it ends.
 pub(crate) fn follow(stream: UnixStream, start: &mut Start, streams: Streams) -> Result<Outcome, CliError> {
     let on_terminal = has_terminal(streams);
     if on_terminal {

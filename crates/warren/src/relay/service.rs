@@ -14,12 +14,12 @@ use super::{Inbound, Outbound, Outcome, Seen, Streams, has_terminal, relay};
 use crate::error::CliError;
 use crate::ui;
 
-/// How long a lost server is waited for. Its sandboxes and their processes run on meanwhile.
+/// The wait for a lost server. Its sandboxes and their processes run on meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 
-/// Starts the command through the server and relays until it ends. A connection that breaks is made again, and goes on where it
-/// was.
+/// Starts the command through the server and relays until it ends. A broken connection is made
+/// again and goes on where it was.
 pub(crate) fn follow_service(
     client: &Client,
     sandbox: &str,
@@ -33,11 +33,9 @@ pub(crate) fn follow_service(
         start.env.extend(std::env::var("TERM").ok().map(|term| ("TERM".to_owned(), term)));
     }
     start.stdin_open = true;
-    let (reader, writer) = client.stream(sandbox, &StreamOpening::Start(start))?.split();
-    let line = Arc::new(Line { writer: Mutex::new(Some(writer)), changed: Condvar::new() });
-    let mut follower =
-        Follower { client, sandbox, reader, line: Arc::clone(&line), process: None, position: 0 };
-    relay(Some(Arc::new(Mutex::new(Keyboard { line }))), &mut follower, streams, on_terminal)
+    let mut follower = Follower::start(client, sandbox, start)?;
+    let input = Input { line: Arc::clone(&follower.line) };
+    relay(Some(Arc::new(Mutex::new(input))), &mut follower, streams, on_terminal)
 }
 
 /// As [`follow_service`] with output passed through, for a command that is only watched.
@@ -46,11 +44,9 @@ pub(crate) fn watch_service(
     sandbox: &str,
     start: StartProcess,
 ) -> Result<Outcome, CliError> {
-    let (reader, writer) = client.stream(sandbox, &StreamOpening::Start(start))?.split();
+    let mut follower = Follower::start(client, sandbox, start)?;
     // Over a stream a command's input is open, whatever was asked for.
-    writer.send_command(&StreamCommand::StdinClose)?;
-    let line = Arc::new(Line { writer: Mutex::new(Some(writer)), changed: Condvar::new() });
-    let mut follower = Follower { client, sandbox, reader, line, process: None, position: 0 };
+    follower.line.send(|writer| writer.send_command(&StreamCommand::StdinClose))?;
     relay(None, &mut follower, Streams::PassThrough, false)
 }
 
@@ -66,7 +62,7 @@ impl Line {
         self.changed.notify_all();
     }
 
-    /// Does it on the connection of the moment, and once more on the next one if this one is lost.
+    /// Sends on the present connection, and on the next one if this one is lost.
     fn send(&self, send: impl Fn(&ProcessWriter) -> Result<(), ClientError>) -> Result<(), CliError> {
         let until = Instant::now() + PATIENCE;
         let mut writer = self.writer.lock();
@@ -86,12 +82,12 @@ impl Line {
     }
 }
 
-/// What this process's user does.
-struct Keyboard {
+/// The input of this process's user.
+struct Input {
     line: Arc<Line>,
 }
 
-impl Outbound for Keyboard {
+impl Outbound for Input {
     fn data(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         self.line.send(|writer| writer.send_data(bytes))
     }
@@ -111,7 +107,7 @@ impl Outbound for Keyboard {
     }
 }
 
-/// What is seen of the process, over as many connections as it takes.
+/// Receives from the process, over as many connections as it takes.
 struct Follower<'a> {
     client: &'a Client,
     sandbox: &'a str,
@@ -119,7 +115,7 @@ struct Follower<'a> {
     line: Arc<Line>,
     /// Known once the server has said that it started.
     process: Option<u64>,
-    /// After the last byte that was seen.
+    /// The position after the last byte that was received.
     position: u64,
 }
 
@@ -153,8 +149,14 @@ impl Inbound for Follower<'_> {
     }
 }
 
-impl Follower<'_> {
-    /// `Some(None)` is the end of the sandbox.
+impl<'a> Follower<'a> {
+    fn start(client: &'a Client, sandbox: &'a str, start: StartProcess) -> Result<Self, CliError> {
+        let (reader, writer) = client.stream(sandbox, &StreamOpening::Start(start))?.split();
+        let line = Arc::new(Line { writer: Mutex::new(Some(writer)), changed: Condvar::new() });
+        Ok(Self { client, sandbox, reader, line, process: None, position: 0 })
+    }
+
+    /// Reads a notice. `Some(None)` is the end of the sandbox.
     fn noticed(&mut self, notice: StreamNotice) -> Result<Option<Option<Seen>>, CliError> {
         match notice {
             StreamNotice::Started { process_id, position, .. } => {
@@ -179,7 +181,7 @@ impl Follower<'_> {
                 ui::complain(&detail);
                 Ok(Some(None))
             }
-            // The server says good-bye; its successor is asked.
+            // The server is ending: the next one is asked.
             StreamNotice::Error { code, .. }
                 if code == ErrorCode::ShuttingDown.as_str() && self.process.is_some() =>
             {
@@ -212,7 +214,7 @@ impl Follower<'_> {
     }
 }
 
-/// A server that starts or ends refuses for a moment.
+/// Tells whether a refusal may pass: a server that starts or ends refuses for a moment.
 fn is_passing(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(problem) if problem.status >= 500)
 }

@@ -1,4 +1,4 @@
-//! The states between two snapshots, and what led from each to the next.
+//! The states between two snapshots, and the journal's entries that led from each to the next.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,18 +6,20 @@ use warren_wire::api::{JournalEntry, Snapshot, SnapshotMethod};
 
 use crate::error::CliError;
 
-/// A state on the way, and what led to it from the one before.
+/// A state on the way, and the entries that led to it from the one before.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) state: Snapshot,
-    /// Several, where commands overlapped or nothing was captured between them. None, where files were changed otherwise.
+    /// Several if commands overlapped or nothing was captured between them; none if files were
+    /// changed without a command.
     pub(crate) entries: Vec<JournalEntry>,
 }
 
 /// Gets a snapshot by its id.
 pub(crate) type Look<'a> = &'a mut dyn FnMut(&str) -> Result<Snapshot, CliError>;
 
-/// The different states from `good` to `bad`, both included, the oldest first. A history may lead through several sandboxes.
+/// The different states from `good` to `bad`, both included, the oldest first. A history may lead
+/// through several sandboxes.
 pub(crate) fn states(good: &str, bad: &str, look: Look<'_>) -> Result<Vec<Snapshot>, CliError> {
     let mut states = Vec::new();
     let mut seen = HashSet::new();
@@ -42,12 +44,12 @@ pub(crate) fn states(good: &str, bad: &str, look: Look<'_>) -> Result<Vec<Snapsh
 /// Joins states with the entries of the journals of their sandboxes.
 pub(crate) fn steps(states: Vec<Snapshot>, journal: &[JournalEntry], known: &HashSet<String>) -> Vec<Step> {
     let mut by_state: HashMap<&str, Vec<&JournalEntry>> = HashMap::new();
-    let mut homeless = Vec::new();
+    let mut thinned = Vec::new();
     for entry in journal {
         match entry.after_id.as_deref() {
             Some(after) if known.contains(after) => by_state.entry(after).or_default().push(entry),
             // The snapshot after it was thinned out: it belongs to the one that covers its time.
-            Some(_) => homeless.push(entry),
+            Some(_) => thinned.push(entry),
             None => {}
         }
     }
@@ -59,7 +61,7 @@ pub(crate) fn steps(states: Vec<Snapshot>, journal: &[JournalEntry], known: &Has
             let during = |entry: &&&JournalEntry| {
                 entry.began_at >= before.state.created_at && entry.began_at <= state.created_at
             };
-            entries.extend(homeless.iter().filter(during).map(|entry| (*entry).clone()));
+            entries.extend(thinned.iter().filter(during).map(|entry| (*entry).clone()));
         }
         entries.sort_by_key(|entry| entry.number);
         steps.push(Step { state, entries });

@@ -1,4 +1,4 @@
-//! Which state a word on the command line means.
+//! The states that words of the command line mean.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use warren_wire::client::{Client, JournalQuery, SnapshotQuery};
 
 use super::present::short;
 use crate::error::CliError;
+use crate::server::all_pages;
 
 /// A state that commands look at: a snapshot, or a sandbox as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,22 +26,17 @@ impl Point {
     }
 }
 
-/// Beginnings of ids that are shorter are more likely something else.
+/// The shortest text that is taken for the beginning of an id.
 const SHORTEST_BEGINNING: usize = 6;
 
 /// Every snapshot of a sandbox, or of the caller if none is named, the oldest first.
 pub(crate) fn snapshots(client: &Client, sandbox: Option<&str>) -> Result<Vec<Snapshot>, CliError> {
-    let mut wanted = SnapshotQuery { sandbox: sandbox.map(str::to_owned), ..SnapshotQuery::default() };
-    let mut snapshots = Vec::new();
-    loop {
-        let page = client.snapshots(&wanted)?;
-        snapshots.extend(page.items);
-        wanted.cursor = page.next_cursor;
-        if wanted.cursor.is_none() {
-            snapshots.reverse();
-            return Ok(snapshots);
-        }
-    }
+    let sandbox = sandbox.map(str::to_owned);
+    let mut snapshots = all_pages(|cursor| {
+        client.snapshots(&SnapshotQuery { sandbox: sandbox.clone(), cursor, ..SnapshotQuery::default() })
+    })?;
+    snapshots.reverse();
+    Ok(snapshots)
 }
 
 /// The snapshot that a word means within a sandbox: an id or its beginning, or a name.
@@ -68,7 +64,7 @@ pub(crate) fn state_of(client: &Client, sandbox: &SandboxId, word: &str) -> Resu
     }
 }
 
-/// How long a state that is just being captured is waited for.
+/// The wait for a state that is just being captured.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn after_entry(client: &Client, sandbox: &SandboxId, number: u64) -> Result<SnapshotId, CliError> {
@@ -104,8 +100,8 @@ fn entry(client: &Client, sandbox: &SandboxId, number: u64) -> Result<JournalEnt
     })
 }
 
-/// What a word means wherever a sandbox or a snapshot can be given: an id, `SBX:SNAP`, or a name that only one snapshot has.
-/// A word without a sandbox is looked up in `context`, if there is one.
+/// The sandbox or snapshot that a word means: an id, `SBX:SNAP`, or a name that only one snapshot
+/// has. A word without a sandbox is looked up in `context`, if there is one.
 pub(crate) fn point(client: &Client, word: &str, context: Option<&SandboxId>) -> Result<Point, CliError> {
     match parse(word) {
         Word::Sandbox(id) => Ok(Point::Sandbox(id)),
@@ -118,7 +114,7 @@ pub(crate) fn point(client: &Client, word: &str, context: Option<&SandboxId>) ->
     }
 }
 
-/// The sandbox that a word speaks of.
+/// The sandbox that a word names, alone or with a snapshot.
 pub(crate) fn sandbox_in(word: &str) -> Option<SandboxId> {
     match parse(word) {
         Word::Sandbox(id) | Word::Within(id, _) => Some(id),
@@ -151,10 +147,10 @@ fn in_sandbox(sandbox: &SandboxId) -> String {
     format!(" of {sandbox}")
 }
 
-/// What a sandbox began with, unless a snapshot has this name.
+/// Means the first snapshot of a sandbox, unless another one has this name.
 const START: &str = "start";
 
-/// The one snapshot that has this name, or else whose id begins so.
+/// The one snapshot that has this name, or else an id that begins so.
 fn choose(word: &str, snapshots: &[Snapshot], of: &str) -> Result<SnapshotId, CliError> {
     let named: Vec<&Snapshot> =
         snapshots.iter().filter(|snapshot| snapshot.name.as_deref() == Some(word)).collect();

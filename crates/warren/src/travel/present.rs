@@ -7,8 +7,9 @@ use warren_wire::api::{
 
 use crate::time::took;
 use crate::ui;
+use crate::word::word;
 
-/// As much of a snapshot's id as tells it from others.
+/// The beginning of a snapshot's id, long enough to tell it from others.
 pub(crate) fn short(id: &str) -> String {
     id.strip_prefix("snap-").unwrap_or(id).chars().take(8).collect()
 }
@@ -17,8 +18,8 @@ pub(crate) fn size(bytes: Option<u64>) -> String {
     bytes.map(|bytes| ByteSize(bytes).to_string()).unwrap_or_default()
 }
 
-/// What was done, in a line.
-pub(crate) fn deed(entry: &JournalEntry) -> String {
+/// An entry's action, in a line.
+pub(crate) fn action(entry: &JournalEntry) -> String {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     match entry.action {
         JournalAction::Exec => text(&entry.command),
@@ -28,7 +29,7 @@ pub(crate) fn deed(entry: &JournalEntry) -> String {
             format!("terminal: {}{took}", text(&entry.command))
         }
         JournalAction::Tool => format!("{} {}", text(&entry.tool), text(&entry.params)),
-        JournalAction::Files => file_deed(entry),
+        JournalAction::Files => file_action(entry),
         JournalAction::Turn => format!("(turn {} complete)", entry.turn),
         JournalAction::Rollback => {
             format!("(rollback to {})", entry.snapshot_id.as_deref().map(short).unwrap_or_default())
@@ -42,8 +43,8 @@ pub(crate) fn deed(entry: &JournalEntry) -> String {
 }
 
 /// `write /a/b (3 files, 12 KiB)`, with the words of the commands that do the same.
-fn file_deed(entry: &JournalEntry) -> String {
-    let word = match entry.operation {
+fn file_action(entry: &JournalEntry) -> String {
+    let verb = match entry.operation {
         Some(FileDeed::Write) => "write",
         Some(FileDeed::Unpack) => "unpack",
         Some(FileDeed::MakeDirectory) => "mkdir",
@@ -55,7 +56,7 @@ fn file_deed(entry: &JournalEntry) -> String {
         Some(FileDeed::SetAttributes) => "setattr",
         Some(FileDeed::Unknown) | None => "files",
     };
-    let mut text = format!("{word} {}", entry.path.as_deref().unwrap_or_default());
+    let mut text = format!("{verb} {}", entry.path.as_deref().unwrap_or_default());
     if let Some(to) = &entry.to {
         text.push_str(&format!(" → {to}"));
     }
@@ -68,7 +69,7 @@ fn file_deed(entry: &JournalEntry) -> String {
     text
 }
 
-/// How it ended, in a word.
+/// An entry's end, in a word.
 pub(crate) fn ending(entry: &JournalEntry) -> String {
     match (entry.exit_code, &entry.detail, &entry.ended_at) {
         (Some(code), _, _) => code.to_string(),
@@ -97,7 +98,7 @@ pub(crate) fn sign(kind: DiffKind) -> char {
     }
 }
 
-/// A list of changed paths with what changed of them, and a line that counts them.
+/// Prints changed paths with their changes, and a line that counts them.
 pub(crate) fn print_changes(changes: &[FileDiff], truncated: bool) {
     let width = changes.iter().map(|change| change.path.chars().count()).max().unwrap_or(0).min(60);
     for change in changes {
@@ -140,7 +141,7 @@ pub(crate) fn summary(changes: &[FileDiff], truncated: bool) -> String {
     format!("{} {paths}: {}{more}", changes.len(), parts.join(", "))
 }
 
-/// What changed of a path: its size, its kind, its permissions, its owner.
+/// The changes of a path: its size, its kind, its permissions, its owner.
 fn difference(change: &FileDiff) -> String {
     match (&change.before, &change.after) {
         (Some(before), Some(after)) => {
@@ -165,7 +166,7 @@ fn difference(change: &FileDiff) -> String {
 fn described(state: &FileState) -> String {
     match state.kind {
         FileType::File => ByteSize(state.size_bytes).to_string(),
-        kind => crate::commands::word(&kind).replace('_', " "),
+        kind => word(&kind).replace('_', " "),
     }
 }
 

@@ -61,23 +61,23 @@ fn ids_and_commands_are_cut_to_what_a_line_holds() {
 #[test]
 fn an_entry_says_how_it_ended() {
     let mut one = entry(1, None);
-    assert_eq!((deed(&one).as_str(), ending(&one).as_str()), ("make", "running"));
+    assert_eq!((action(&one).as_str(), ending(&one).as_str()), ("make", "running"));
     one.exit_code = Some(3);
     assert_eq!(ending(&one), "3");
     one =
         JournalEntry { action: JournalAction::Rollback, snapshot_id: Some("snap-01234567-x".into()), ..one };
-    assert_eq!(deed(&one), "(rollback to 01234567)");
+    assert_eq!(action(&one), "(rollback to 01234567)");
 }
 
 #[test]
 fn an_entry_says_what_was_done() {
     let plain = || JournalEntry { ended_at: Some("2026-01-01T00:12:30.000Z".to_owned()), ..entry(1, None) };
     let session = JournalEntry { action: JournalAction::Terminal, command: Some("bash".into()), ..plain() };
-    assert_eq!(deed(&session), "terminal: bash (12m)");
-    assert_eq!(deed(&JournalEntry { ended_at: None, ..session }), "terminal: bash");
+    assert_eq!(action(&session), "terminal: bash (12m)");
+    assert_eq!(action(&JournalEntry { ended_at: None, ..session }), "terminal: bash");
     let promote = JournalEntry { action: JournalAction::Promote, from_id: Some("sbx1".into()), ..plain() };
-    assert_eq!(deed(&promote), "(promote of sbx1) make");
-    assert_eq!(deed(&JournalEntry { command: None, ..promote }), "(promote of sbx1)");
+    assert_eq!(action(&promote), "(promote of sbx1) make");
+    assert_eq!(action(&JournalEntry { command: None, ..promote }), "(promote of sbx1)");
     let files = JournalEntry {
         action: JournalAction::Files,
         operation: Some(FileDeed::Unpack),
@@ -86,7 +86,7 @@ fn an_entry_says_what_was_done() {
         bytes: Some(2048),
         ..plain()
     };
-    assert_eq!(deed(&files), "unpack /srv (3 files, 2 KiB)");
+    assert_eq!(action(&files), "unpack /srv (3 files, 2 KiB)");
     let moved = JournalEntry {
         operation: Some(FileDeed::Rename),
         to: Some("/b".into()),
@@ -94,7 +94,7 @@ fn an_entry_says_what_was_done() {
         bytes: None,
         ..files
     };
-    assert_eq!(deed(&moved), "mv /srv → /b");
+    assert_eq!(action(&moved), "mv /srv → /b");
     let newer: JournalAction = serde_json::from_str("\"dance\"").unwrap();
-    assert!(deed(&JournalEntry { action: newer, ..moved }).contains("too old"));
+    assert!(action(&JournalEntry { action: newer, ..moved }).contains("too old"));
 }

@@ -1,16 +1,16 @@
 //! The search for the first bad state.
 
-/// What a test says of a state.
+/// The result of testing a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Good,
     Bad,
-    /// It cannot be told.
+    /// The state cannot be tested.
     Skip,
 }
 
 impl Verdict {
-    /// As a command's exit code says it.
+    /// The verdict of a command that ended with this code.
     pub(crate) fn of_exit(code: i32) -> Self {
         match code {
             0 => Self::Good,
@@ -20,17 +20,16 @@ impl Verdict {
     }
 }
 
-/// Where the first bad state is.
+/// The states of which one is the first bad one: several if those between could not be tested.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Culprits {
-    /// The first bad state is one of these: several if those between could not be tested.
     pub(crate) first: usize,
     pub(crate) last: usize,
     pub(crate) runs: u32,
 }
 
-/// Searches states 0 to `last`, of which 0 is good and `last` is bad. Tests at most ⌈log2 `last`⌉ of them, and one more for each
-/// that cannot be tested.
+/// Searches states 0 to `last`, of which 0 is good and `last` is bad. Tests at most ⌈log2 `last`⌉
+/// of them, and one more for each that cannot be tested.
 pub(crate) fn search<E>(
     last: usize,
     mut test: impl FnMut(usize) -> Result<Verdict, E>,

@@ -1,16 +1,17 @@
-//! Forks that this command made for itself, and removes whatever becomes of it.
+//! Forks that a command makes for its own use, and removes however it ends.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use warren_wire::api;
 
 use crate::error::CliError;
 
-/// How long work that was told to end may take to notice.
+/// The time that work may take to end after it was interrupted.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The forks that exist now. Clones share them.
@@ -28,7 +29,7 @@ struct State {
 
 /// A fork. Dropping it removes it.
 pub(crate) struct Fork {
-    id: String,
+    pub(crate) id: String,
     forks: Forks,
 }
 
@@ -37,9 +38,15 @@ impl Forks {
         Self { state: Arc::default(), remove: Arc::new(remove) }
     }
 
-    /// Answers for a fork from now on. After an interruption it is removed at once.
-    pub(crate) fn keep(&self, id: String) -> Result<Fork, CliError> {
-        let mut state = self.lock();
+    /// Takes charge of the one fork that was made.
+    pub(crate) fn first_of(&self, made: api::Forks) -> Result<Fork, CliError> {
+        let fork = made.sandboxes.into_iter().next();
+        self.keep(fork.ok_or_else(|| CliError::new("the server answered with no fork"))?.sandbox_id)
+    }
+
+    /// Takes charge of a fork. After an interruption it is removed at once.
+    fn keep(&self, id: String) -> Result<Fork, CliError> {
+        let mut state = self.state.lock();
         let interrupted = state.interrupted;
         state.ids.push(id.clone());
         drop(state);
@@ -48,31 +55,17 @@ impl Forks {
     }
 
     fn interrupt(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.interrupted = true;
         let ids = std::mem::take(&mut state.ids);
         drop(state);
         ids.iter().for_each(|id| (self.remove)(id));
     }
-
-    fn is_interrupted(&self) -> bool {
-        self.lock().interrupted
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-}
-
-impl Fork {
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
 }
 
 impl Drop for Fork {
     fn drop(&mut self) {
-        let mut state = self.forks.lock();
+        let mut state = self.forks.state.lock();
         let here = state.ids.iter().position(|id| *id == self.id);
         if let Some(here) = here {
             state.ids.swap_remove(here);
@@ -104,20 +97,14 @@ pub(crate) fn with_forks<T: Send + 'static>(
         Some(result) => result,
         None => {
             forks.interrupt();
-            wait_for_end(&told);
+            // The work puts the terminal back as it was. A second signal ends the wait.
+            drop(told.recv_timeout(PATIENCE));
             Err(CliError::interrupted())
         }
     };
     handle.close();
-    // What failed because its fork was taken away was interrupted.
-    if forks.is_interrupted() { Err(CliError::interrupted()) } else { result }
-}
-
-/// Lets the work come to its end, so that it puts the terminal back as it was. A second signal is patience enough.
-fn wait_for_end<T>(told: &mpsc::Receiver<Option<Result<T, CliError>>>) {
-    match told.recv_timeout(PATIENCE) {
-        Ok(_) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-    }
+    // Work whose fork was taken away fails in many ways; the reason is the interruption.
+    if forks.state.lock().interrupted { Err(CliError::interrupted()) } else { result }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A history of snapshots as lines. What goes straight on stays in its column; what branches off is moved to the right, before
-//! the column goes on.
+//! A history of snapshots as lines. The main line stays in its column; branches stand to the right,
+//! before the column goes on.
 
 use std::collections::HashMap;
 
@@ -7,20 +7,21 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'a> {
     pub(crate) id: &'a str,
-    /// One that is not among the nodes is as good as none.
+    /// A parent that is not among the nodes counts as none.
     pub(crate) parent: Option<&'a str>,
 }
 
 /// A line of the picture.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Which node it shows.
+    /// The index of the node that it shows.
     pub(crate) node: usize,
-    /// What is drawn before it.
+    /// The drawing before it.
     pub(crate) lead: String,
 }
 
-/// Draws nodes, given the oldest first. The column goes on towards `here`; elsewhere towards the newest.
+/// Draws nodes, given the oldest first. The column goes on towards `here`; elsewhere towards the
+/// newest.
 pub(crate) fn draw(nodes: &[Node<'_>], here: Option<&str>) -> Vec<Line> {
     let at: HashMap<&str, usize> = nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
     let parent_of = |index: usize| nodes.get(index)?.parent.and_then(|parent| at.get(parent)).copied();

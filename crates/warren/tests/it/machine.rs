@@ -30,7 +30,8 @@ impl TestEnv {
         Self { data: ScratchData::new().expect("a directory for the test can be made") }
     }
 
-    /// Runs `warren` with these words. Returns what it wrote to standard output, without the final line break.
+    /// Runs `warren` with these words. Returns what it wrote to standard output, without the final
+    /// line break.
     #[track_caller]
     fn warren(&self, words: &[&str]) -> String {
         let output = self.output(words);

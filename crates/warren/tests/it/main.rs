@@ -1,4 +1,4 @@
-//! What users see of the built `warren`, in sandboxes on this machine. Needs root.
+//! The built `warren` as users see it, in sandboxes on this machine. Needs root.
 
 mod machine;
 mod serve;

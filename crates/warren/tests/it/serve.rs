@@ -28,7 +28,7 @@ fn output(data: &Path, words: &[&str]) -> Output {
     warren(data, words).output().expect("warren can be started")
 }
 
-/// What a command that must fail says.
+/// The standard error of a command that must fail.
 #[track_caller]
 fn refusal(data: &Path, words: &[&str]) -> String {
     let output = output(data, words);

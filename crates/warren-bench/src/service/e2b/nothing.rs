@@ -2,7 +2,7 @@ use std::io::{BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-/// Says what the package wants to hear, and does nothing: what a program needs here, it needs everywhere.
+/// Answers as the package expects, and does nothing: a program's time here is its own.
 #[derive(Debug)]
 pub(super) struct Nothing {
     address: SocketAddr,

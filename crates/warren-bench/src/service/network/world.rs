@@ -1,13 +1,14 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::errand::output_of;
 use crate::ground::Ground;
 
 /// A name that the world's resolver knows.
 pub(super) const NAME: &str = "web.test";
-/// Where the resolver is, for the server's settings.
+/// The resolver's address, for the server's settings.
 pub(crate) const RESOLVER: &str = "198.51.100.53";
-/// What is sent in one go.
+/// The amount that is sent in one go.
 pub(super) const SENT_MB: f64 = 512.0;
 
 /// Sends and waits until all has arrived.
@@ -71,7 +72,7 @@ for work in ((resolver,), (listen, 9, sink), (listen, 80, web)):
 print('ready', flush=True)
 ";
 
-/// A namespace with somebody to talk to, and another one beside the sandboxes. Both go when this is dropped.
+/// A namespace with servers, and another one beside the sandboxes. Dropping this removes both.
 #[derive(Debug)]
 pub(super) struct World {
     server: Child,
@@ -102,15 +103,8 @@ impl World {
 
     /// Runs a program in the namespace beside the sandboxes.
     pub(super) fn beside(&self, script: &str) -> anyhow::Result<String> {
-        let output = Command::new("nsenter")
-            .args(["--net=/run/netns/wbench-peer", "python3", "-c", script])
-            .stdin(Stdio::null())
-            .output()?;
-        if output.status.success() {
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        } else {
-            Err(anyhow::anyhow!("{}", String::from_utf8_lossy(&output.stderr).trim()))
-        }
+        let words = ["--net=/run/netns/wbench-peer", "python3", "-c", script];
+        output_of(Command::new("nsenter").args(words))
     }
 }
 
@@ -140,10 +134,5 @@ nft add rule ip wbench out ip saddr 203.0.113.6 masquerade";
 const REMOVE: &str = "ip netns del wbench-world; ip netns del wbench-peer; ip link del wbench0; ip link del wbench1; nft delete table ip wbench; true";
 
 fn shell(script: &str) -> anyhow::Result<()> {
-    let output = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(anyhow::anyhow!("{}", String::from_utf8_lossy(&output.stderr).trim()))
-    }
+    output_of(Command::new("sh").args(["-c", script])).map(drop)
 }

@@ -3,16 +3,17 @@ use std::time::{Duration, Instant};
 use warren_wire::api::{Fork, HistoryMode, TakeSnapshot};
 use warren_wire::client::Client;
 
+use super::super::OWN;
 use super::{create, shell};
 use crate::session::Session;
 use crate::statistics::Samples;
 
 const DEPTHS: [usize; 3] = [1, 50, 200];
-/// How long a squash may take to catch up.
+/// The time that a squash may take to catch up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A thousand files in a directory that every snapshot changes: the time to fork from the last of so many snapshots, and then
-/// to look at all files for the first time.
+/// Measures a fork from the last of many snapshots, each with a change in a directory of a thousand
+/// files, and then the first look at all files.
 pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
     for depth in DEPTHS {
         let id = create(client, HistoryMode::Off)?;
@@ -37,8 +38,8 @@ pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Res
                 client.delete_sandbox(&fork.sandbox_id)?;
             }
         }
-        session.enter_times(&format!("depth_{depth}_fork"), &mounts);
-        session.enter_times(&format!("depth_{depth}_stat_1000"), &stats);
+        session.enter_times(&format!("depth_{depth}_fork"), OWN, &mounts);
+        session.enter_times(&format!("depth_{depth}_stat_1000"), OWN, &stats);
         client.delete_sandbox(&id)?;
     }
     Ok(())

@@ -3,15 +3,17 @@ use std::time::{Duration, Instant};
 use warren_wire::api::{Fork, HistoryMode, TakeSnapshot};
 use warren_wire::client::Client;
 
-use super::super::run_true;
+use super::super::{OWN, remove, run_true};
 use super::{create, shell};
 use crate::crowd::{memory_row, used_memory};
+use crate::errand::joined;
 use crate::session::Session;
 use crate::statistics::Samples;
 
 const COUNTS: [u32; 3] = [1, 10, 100];
 
-/// From one snapshot with ten megabytes in it: the time until every fork has answered a command, and what each costs.
+/// Measures the time until every fork of a snapshot with ten megabytes has answered a command, and
+/// the memory of each.
 pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
     let id = create(client, HistoryMode::Off)?;
     shell(client, &id, "head -c 10M /dev/urandom > /home/user/file")?;
@@ -31,7 +33,7 @@ pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Res
             }
             session.go_on()?;
         }
-        session.enter_times(&case, &samples);
+        session.enter_times(&case, OWN, &samples);
     }
     memory(session, client, &snapshot)?;
     client.delete_sandbox(&id)?;
@@ -43,7 +45,7 @@ fn fork(client: &Client, snapshot: &str, count: u32) -> anyhow::Result<(Duration
     let forks = client.fork_snapshot(snapshot, &Fork { count, ..Fork::default() })?;
     let ids: Vec<String> = forks.sandboxes.into_iter().map(|sandbox| sandbox.sandbox_id).collect();
     std::thread::scope(|scope| {
-        let hands: Vec<_> = ids
+        let threads: Vec<_> = ids
             .chunks(ids.len().div_ceil(8).max(1))
             .map(|ids| {
                 scope.spawn(move || {
@@ -52,14 +54,12 @@ fn fork(client: &Client, snapshot: &str, count: u32) -> anyhow::Result<(Duration
                 })
             })
             .collect();
-        hands
-            .into_iter()
-            .try_for_each(|hand| hand.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        threads.into_iter().try_for_each(joined)
     })?;
     Ok((begun.elapsed(), ids))
 }
 
-/// What the whole machine needs for each of a hundred forks that have written nothing.
+/// Measures the machine's memory for each of a hundred forks that have written nothing.
 fn memory(session: &mut Session<'_>, client: &Client, snapshot: &str) -> anyhow::Result<()> {
     session.progress("fork: memory");
     let (_, warm) = fork(client, snapshot, 100)?;
@@ -73,12 +73,5 @@ fn memory(session: &mut Session<'_>, client: &Client, snapshot: &str) -> anyhow:
     let mut row = memory_row(100, [before, used_memory()], with);
     row.case = "fork_memory".to_owned();
     session.report.rows.push(row);
-    Ok(())
-}
-
-fn remove(client: &Client, forks: &[String]) -> anyhow::Result<()> {
-    for id in forks {
-        client.delete_sandbox(id)?;
-    }
     Ok(())
 }

@@ -1,13 +1,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use warren_core::RootTree;
-
 use super::sizes::Load;
+use crate::errand::output_of;
 use crate::plan::Subject;
-use crate::report::{Figures, Row, Skipped};
 use crate::session::Session;
 use crate::statistics::Samples;
 
@@ -16,11 +14,10 @@ pub(super) struct Peers {
     folder: PathBuf,
     script: String,
     prefix: String,
-    /// What the image lacks, as docker takes it.
+    /// The directories that the image lacks, as docker takes them.
     volumes: Vec<String>,
     docker: bool,
     rounds: usize,
-    failures: Vec<(&'static str, String)>,
 }
 
 impl Peers {
@@ -30,52 +27,28 @@ impl Peers {
         Ok(Self {
             script: load.script("$PLACE"),
             prefix: session.ground.prefix.clone(),
-            volumes: volumes(&session.ground.binds),
+            volumes: session.ground.volumes().collect(),
             docker: session.takes(Subject::Docker),
             rounds: load.peer_rounds,
             folder,
-            failures: Vec::new(),
         })
     }
 
-    pub(super) fn measure(mut self, session: &mut Session<'_>, case: &str) -> anyhow::Result<()> {
-        session.progress(&format!("{case}: cp -a"));
-        let copied = self.copy();
-        self.enter(session, case, "cp_a", copied);
-        session.progress(&format!("{case}: btrfs"));
-        let snapped = self.btrfs();
-        self.enter(session, case, "btrfs", snapped);
-        if self.docker {
-            session.progress(&format!("{case}: docker commit"));
-            let committed = self.commit();
-            self.enter(session, case, "docker_commit", committed);
-        }
-        for (subject, reason) in &self.failures {
-            let skipped = Skipped { subject: (*subject).to_owned(), reason: format!("{case}: {reason}") };
-            session.report.skipped.push(skipped);
+    pub(super) fn measure(self, session: &mut Session<'_>, case: &str) -> anyhow::Result<()> {
+        type Measure = fn(&Peers) -> anyhow::Result<Samples>;
+        let ways: [(&str, Measure); 3] =
+            [("cp_a", Self::copy), ("btrfs", Self::btrfs), ("docker_commit", Self::commit)];
+        for (subject, measure) in &ways[..if self.docker { 3 } else { 2 }] {
+            session.progress(&format!("{case}: {subject}"));
+            match measure(&self) {
+                Ok(samples) => session.enter_times(case, subject, &samples),
+                Err(error) => session.skip(subject, format!("{case}: {error:#}")),
+            }
         }
         session.go_on()
     }
 
-    fn enter(
-        &mut self,
-        session: &mut Session<'_>,
-        case: &str,
-        subject: &'static str,
-        done: Result<Samples, String>,
-    ) {
-        match done {
-            Ok(samples) => session.report.rows.push(Row {
-                case: case.to_owned(),
-                subject: subject.to_owned(),
-                n: samples.len(),
-                figures: Figures::Time { median_ms: samples.median_ms(), p99_ms: samples.p99_ms() },
-            }),
-            Err(reason) => self.failures.push((subject, reason)),
-        }
-    }
-
-    fn copy(&self) -> Result<Samples, String> {
+    fn copy(&self) -> anyhow::Result<Samples> {
         let (tree, copy) = (self.folder.join("tree"), self.folder.join("copy"));
         let mut samples = Samples::default();
         self.fill(&tree)?;
@@ -86,20 +59,21 @@ impl Peers {
         run("rm", |command| command.arg("-r").arg(&tree)).map(|()| samples)
     }
 
-    /// On a file system of its own, with what was just written still in memory, as it is at the end of a turn.
-    fn btrfs(&self) -> Result<Samples, String> {
+    /// On a file system of its own, with what was just written still in memory, as it is at the end
+    /// of a turn.
+    fn btrfs(&self) -> anyhow::Result<Samples> {
         let (image, place) = (self.folder.join("btrfs.img"), self.folder.join("btrfs"));
-        fs::create_dir_all(&place).map_err(|error| error.to_string())?;
+        fs::create_dir_all(&place)?;
         run("truncate", |command| command.args(["-s", "8G"]).arg(&image))?;
         run("mkfs.btrfs", |command| command.args(["-q", "-f"]).arg(&image))?;
         run("mount", |command| command.args(["-o", "loop"]).arg(&image).arg(&place))?;
         let measured = self.btrfs_rounds(&place);
         run("umount", |command| command.arg(&place))?;
-        fs::remove_file(&image).map_err(|error| error.to_string())?;
+        fs::remove_file(&image)?;
         measured
     }
 
-    fn btrfs_rounds(&self, place: &Path) -> Result<Samples, String> {
+    fn btrfs_rounds(&self, place: &Path) -> anyhow::Result<Samples> {
         let mut samples = Samples::default();
         for round in 0..self.rounds {
             let (tree, snapshot) = (place.join(format!("t{round}")), place.join(format!("s{round}")));
@@ -115,7 +89,7 @@ impl Peers {
         Ok(samples)
     }
 
-    fn commit(&self) -> Result<Samples, String> {
+    fn commit(&self) -> anyhow::Result<Samples> {
         let (tree, name) = (self.folder.join("tree"), format!("{}-travel", self.prefix));
         let image = format!("{name}-image");
         self.fill(&tree)?;
@@ -140,7 +114,7 @@ impl Peers {
         measured
     }
 
-    fn fill(&self, place: &Path) -> Result<(), String> {
+    fn fill(&self, place: &Path) -> anyhow::Result<()> {
         run("sh", |command| {
             command.arg("-ec").arg(self.script.replace("$PLACE", &place.display().to_string()))
         })
@@ -153,23 +127,11 @@ impl Drop for Peers {
     }
 }
 
-fn volumes(binds: &[RootTree]) -> Vec<String> {
-    let volume =
-        |tree: &RootTree| Some(format!("{}:{}:ro", tree.lowers.last()?.display(), tree.at.display()));
-    binds.iter().filter_map(volume).collect()
-}
-
-fn timed(program: &str, change: impl FnOnce(&mut Command) -> &mut Command) -> Result<Duration, String> {
+fn timed(program: &str, change: impl FnOnce(&mut Command) -> &mut Command) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     run(program, change).map(|()| begun.elapsed())
 }
 
-fn run(program: &str, change: impl FnOnce(&mut Command) -> &mut Command) -> Result<(), String> {
-    let mut command = Command::new(program);
-    let output = change(&mut command).stdin(Stdio::null()).output();
-    match output {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
-        Err(error) => Err(format!("{program}: {error}")),
-    }
+fn run(program: &str, change: impl FnOnce(&mut Command) -> &mut Command) -> anyhow::Result<()> {
+    output_of(change(&mut Command::new(program))).map(drop)
 }

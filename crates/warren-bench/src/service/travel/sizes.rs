@@ -3,12 +3,13 @@ use std::time::Instant;
 use warren_wire::api::{HistoryMode, TakeSnapshot};
 use warren_wire::client::Client;
 
+use super::super::OWN;
 use super::peers::Peers;
 use super::{create, shell};
 use crate::session::Session;
 use crate::statistics::Samples;
 
-/// What is written before a snapshot is taken.
+/// The files that are written before a snapshot is taken.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) name: &'static str,
@@ -38,7 +39,8 @@ impl Load {
     }
 }
 
-/// For each load: Warren's snapshot of a sandbox that has just written it, and what others take to copy as much.
+/// Measures Warren's snapshot of a sandbox that has just written each load, and the time in which
+/// others copy as much.
 pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
     let loads = if session.plan.sizes.crowds.len() > 1 { LOADS.as_slice() } else { &LOADS[..2] };
     for load in loads {
@@ -55,7 +57,7 @@ pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Res
             client.delete_sandbox(&id)?;
             session.go_on()?;
         }
-        session.enter_times(&case, &samples);
+        session.enter_times(&case, OWN, &samples);
         peers.measure(session, &case)?;
     }
     Ok(())

@@ -7,6 +7,8 @@
 //! | a directory's own attributes changed | the directory; the last copy's entries show through |
 //! | another directory has its name | all of it, opaque |
 //! | a directory that lies below was renamed | everything is copied |
+//!
+//! A file that is copied comes with all of its names: two layers cannot share one file.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -88,6 +90,7 @@ impl Plan {
             };
             plan.add(path, what, stamp);
         }
+        plan.add_other_names(now);
         for path in last.entries.keys().filter(|path| !now.entries.contains_key(path)) {
             // With its directory, it went or was replaced.
             let remains = path.parent().is_some_and(|parent| {
@@ -99,6 +102,19 @@ impl Plan {
             }
         }
         Some(plan)
+    }
+
+    /// Adds the names of files that are copied under another name. They look unchanged if only the
+    /// other name's directory was moved.
+    fn add_other_names(&mut self, now: &Stamps) {
+        let is_file = |stamp: &Stamp| stamp.kind == Kind::Other;
+        let copied = self.items.values().filter_map(|item| item.stamp).filter(is_file);
+        let inodes: HashSet<u64> = copied.map(|stamp| stamp.inode).collect();
+        for (path, stamp) in now.entries.iter().filter(|(_, stamp)| is_file(stamp)) {
+            if inodes.contains(&stamp.inode) && !self.items.contains_key(path) {
+                self.add(path, What::Entry, stamp);
+            }
+        }
     }
 
     fn add(&mut self, path: &Path, what: What, stamp: &Stamp) {
@@ -189,6 +205,16 @@ mod tests {
         ];
         let (over, new) = (What::Fresh { hide: true }, What::Fresh { hide: false });
         let expected = [("d", over), ("d.x", What::Entry), ("d/sub", new), ("d/sub/x", What::Entry)];
+        assert_eq!(planned(&last, &now), items(&expected));
+    }
+
+    #[test]
+    fn a_file_is_copied_with_all_of_its_names() {
+        let last = [("d", directory(4, 1)), ("d/x", file(5, 1)), ("e", file(5, 1)), ("f", file(6, 1))];
+        // The directory was moved, which its files do not show.
+        let now = [("e", file(5, 1)), ("f", file(6, 1)), ("g", directory(4, 1)), ("g/x", file(5, 1))];
+        let fresh = What::Fresh { hide: false };
+        let expected = [("d", What::Vanished), ("e", What::Entry), ("g", fresh), ("g/x", What::Entry)];
         assert_eq!(planned(&last, &now), items(&expected));
     }
 

@@ -9,15 +9,14 @@ use std::thread;
 
 use tar::{Builder, EntryType, Header};
 
-use super::named;
 use crate::error::CliError;
 use crate::ui;
 
-/// Files of the kernel claim to be empty; no more than this is taken of one.
+/// The bytes that are taken of a file that claims to be empty, as files of the kernel do.
 const MOST_UNSIZED: u64 = 64 << 20;
 
-/// Packs a directory and gives the archive to `send` at the pace at which that reads. If the directory cannot be packed to its
-/// end, the archive has none either: `send` meets an error instead.
+/// Packs a directory while `send` reads the archive. If packing fails, the archive has no end:
+/// `send` reads an error instead.
 pub(super) fn sending(
     source: &Path,
     deepest: u32,
@@ -27,8 +26,8 @@ pub(super) fn sending(
     let (told, ended) = channel();
     thread::scope(|scope| {
         let packing = scope.spawn(move || {
-            let packed = Packer { archive: Builder::new(Outlet(Some(writer))), deepest }.all(source);
-            // Whoever reads may have left.
+            let packed = Packer { archive: Builder::new(ArchivePipe(Some(writer))), deepest }.all(source);
+            // The reader may have left.
             told.send(packed.is_ok()).ok();
             packed
         });
@@ -49,7 +48,7 @@ pub(super) fn sending(
 /// The archive as it is read.
 struct Packed {
     reader: PipeReader,
-    /// Whether it was packed to its end, once that is known.
+    /// Gives true if the directory was packed to its end.
     ended: Receiver<bool>,
 }
 
@@ -64,10 +63,10 @@ impl Read for Packed {
     }
 }
 
-/// Where the archive is written to. Shut, it takes no more: an archive that is given up must not be ended by its writer.
-struct Outlet(Option<PipeWriter>);
+/// Takes the archive. Once shut it takes no more, so that an archive that failed gets no end.
+struct ArchivePipe(Option<PipeWriter>);
 
-impl Write for Outlet {
+impl Write for ArchivePipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
             Some(writer) => writer.write(bytes),
@@ -80,7 +79,7 @@ impl Write for Outlet {
     }
 }
 
-/// Why a directory is not packed.
+/// The reason why a directory is not packed.
 enum Failure {
     /// Nobody reads the archive any more.
     Unread,
@@ -88,7 +87,7 @@ enum Failure {
 }
 
 struct Packer {
-    archive: Builder<Outlet>,
+    archive: Builder<ArchivePipe>,
     deepest: u32,
 }
 
@@ -153,7 +152,7 @@ impl Packer {
     }
 }
 
-/// As many bytes of a file as it was said to have: one that grows is cut, one that shrinks is an error.
+/// A file of the size that the archive names: one that grows is cut, one that shrinks is an error.
 struct Exactly {
     file: File,
     left: u64,
@@ -174,7 +173,7 @@ impl Read for Exactly {
 fn failure(path: &Path, error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::Unread,
-        _ => Failure::Other(named(path, error)),
+        _ => Failure::Other(CliError::at(path, error)),
     }
 }
 

@@ -1,8 +1,10 @@
-//! Where files of a sandbox are put on this machine.
+//! Puts files of a sandbox on this machine.
 //!
-//! The sandbox chose the names, and somebody else may have put links where they lead. So a directory is opened once, every name below it is
-//! looked up by itself in the directory above it, and no link is followed: one that is in the way is replaced. A file is
-//! written beside its place and takes it when it is whole, so that neither a symbolic nor a hard link carries what is written elsewhere.
+//! The sandbox chose the names, and somebody else may have put links where they lead. So a
+//! directory is opened once, every name below it is looked up by itself in the directory above it,
+//! and no link is followed: one that is in the way is replaced. A file is written beside its place
+//! and takes it when it is whole, so that neither a symbolic nor a hard link carries what is
+//! written elsewhere.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,7 +22,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The directory that the user named, by whichever way the user named it.
+    /// Opens the directory that the user named, links and all.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
         Ok(Self { directory: rustix::fs::openat(CWD, directory, flags() - OFlags::NOFOLLOW, Mode::empty())? })
@@ -35,7 +37,7 @@ impl Place {
         Ok(Self { directory: here })
     }
 
-    /// Puts a file here. It has no more rights than the mode's nine bits.
+    /// Puts a file here, with the nine permission bits of its mode.
     pub(super) fn put(&self, name: &Path, mode: u32, content: &mut dyn Read) -> io::Result<()> {
         let (above, name) = (name.parent().unwrap_or_else(|| Path::new("")), name.components().next_back());
         let name = plain(name.ok_or(io::ErrorKind::InvalidInput)?)?;
@@ -56,7 +58,7 @@ impl Place {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let create = || rustix::fs::openat(&self.directory, part, flags, Mode::from_raw_mode(mode & 0o777));
         let file = match create() {
-            // What a copy left that was killed.
+            // A copy that was killed left it.
             Err(Errno::EXIST) => {
                 rustix::fs::unlinkat(&self.directory, part, AtFlags::empty())?;
                 create()?
@@ -68,7 +70,7 @@ impl Place {
         file.flush()
     }
 
-    /// Files and links make way; a device, a socket or a directory was not put there to be replaced.
+    /// Refuses to replace anything but a file or a link.
     fn may_replace(&self, name: &OsStr) -> io::Result<()> {
         match kind(&self.directory, name) {
             Err(Errno::NOENT) => Ok(()),

@@ -1,5 +1,5 @@
-//! Bringing sandboxes to rest that no server looks after, before the machine sends signals to everybody and waits: one that is frozen takes
-//! none.
+//! Ends the processes of sandboxes that no server looks after, before the machine goes down: it
+//! would wait for a frozen one, which takes no signals.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -8,23 +8,23 @@ use warren_core::SandboxId;
 use warren_server::config::Config;
 
 use super::systemd::machine_goes_down;
-use crate::cli::Global;
-use crate::commands::serve::SettingFlags;
 use crate::error::CliError;
-use crate::local::{Local, data_dir, require_root};
+use crate::global::Global;
+use crate::local::{Local, require_root};
+use crate::settings::SettingFlags;
 use crate::ui;
 
 const AT_ONCE: usize = 8;
 
 /// Ends every process of every sandbox in the data directory. Their files stay.
 pub(super) fn rest(global: &Global, now: bool) -> Result<(), CliError> {
-    let place = data_dir(global)?;
-    // The unit's stop may have been asked for by somebody, with no machine going down.
+    let place = global.data_dir()?;
+    // Somebody may have stopped the unit while the machine stays up.
     if !(now || machine_goes_down()) || !place.join("sandboxes").is_dir() {
         return Ok(());
     }
     require_root()?;
-    // What is wrong with the settings must not keep the machine from going down.
+    // Wrong settings must not keep the machine from going down.
     let config =
         SettingFlags::default().load(global).map_or_else(|_| Config::default(), |loaded| loaded.config);
     let local = Local::with(global, config)?;
@@ -37,7 +37,7 @@ pub(super) fn rest(global: &Global, now: bool) -> Result<(), CliError> {
     if failed == 0 { Ok(()) } else { Err(CliError::new(format!("{failed} sandboxes did not end"))) }
 }
 
-/// Answers how many did not end.
+/// Halts sandboxes, several at once, and counts those that did not end.
 fn halt(local: &Local, ids: &[SandboxId]) -> usize {
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {

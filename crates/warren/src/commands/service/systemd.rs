@@ -1,11 +1,11 @@
-//! What is asked of systemd, by its own command.
+//! Talks to systemd through its own commands.
 
 use std::fmt;
 use std::process::Command;
 
 use crate::error::CliError;
 
-/// How the unit is, in systemd's words.
+/// The state of the unit, in systemd's words.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     active: String,
@@ -18,7 +18,7 @@ impl State {
         ["active", "reloading", "activating"].contains(&self.active.as_str())
     }
 
-    /// Whether it will not start any more by itself.
+    /// Tells that it will not start any more by itself.
     pub(super) fn has_failed(&self) -> bool {
         ["failed", "inactive"].contains(&self.active.as_str())
     }
@@ -39,7 +39,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Has systemd do something, and answers what it printed.
+/// Runs `systemctl`, and answers its output.
 pub(super) fn systemctl(words: &[&str]) -> Result<String, CliError> {
     let failed = |why: String| CliError::new(format!("systemctl {}: {why}", words.join(" ")));
     let output = Command::new("systemctl").args(words).output().map_err(|error| failed(error.to_string()))?;
@@ -54,13 +54,13 @@ pub(super) fn state() -> Result<State, CliError> {
     systemctl(&properties).map(|text| State::read(&text))
 }
 
-/// Whether systemd is about to end everything.
+/// Tells whether systemd is about to end everything.
 pub(super) fn machine_goes_down() -> bool {
     let asked = Command::new("systemctl").arg("is-system-running").output();
     asked.is_ok_and(|answer| answer.stdout.trim_ascii() == b"stopping")
 }
 
-/// The last that the service said. Nothing where that cannot be read.
+/// The last lines of the service's log, or nothing if that cannot be read.
 pub(super) fn journal(lines: usize) -> String {
     let lines = format!("--lines={lines}");
     let words = ["--unit=warren.service", "--no-pager", "--output=cat", &lines];

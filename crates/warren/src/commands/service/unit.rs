@@ -1,14 +1,14 @@
-//! The text of the unit. What its lines are for is tested on a machine with systemd: `scripts/real-machine`.
+//! The text of the units. `scripts/real-machine` tests them on a machine with systemd.
 
 use std::path::{Path, PathBuf};
 
-/// Where it is written: a place for what an operator adds, before those of packages.
+/// The place of the unit, where files of an operator go before those of packages.
 pub(super) const UNIT: &str = "/etc/systemd/system/warren.service";
 
-/// A unit that does nothing until the machine goes down. The server sees to its sandboxes by itself then; this is for when it does not run.
+/// The place of a unit that ends sandboxes when the machine goes down and no server runs.
 pub(super) const REST_UNIT: &str = "/etc/systemd/system/warren-rest.service";
 
-/// What a unit depends on.
+/// The values that the units name.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) program: PathBuf,
@@ -92,7 +92,7 @@ WantedBy=multi-user.target
     }
 }
 
-/// One word of a command line, as systemd reads it: no specifier, no variable and no blank has a meaning in it.
+/// Quotes a word for systemd, so that specifiers, variables and blanks mean nothing in it.
 fn word(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
     if escaped.contains([' ', '\t', '"', '\'', '\\', ';']) { format!("\"{escaped}\"") } else { escaped }

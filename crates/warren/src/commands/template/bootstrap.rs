@@ -10,14 +10,14 @@ use crate::ui;
 
 const PROGRAM: &str = "mmdebstrap";
 
-/// Lines of complaint that are told.
+/// The number of lines that are kept of the program's complaints.
 const MOST_COMPLAINTS: usize = 12;
 
-/// What packages bring and nobody reads in a sandbox; licences stay.
+/// Files of packages that nobody reads in a sandbox; licences stay.
 const LEFT_OUT: [&str; 4] =
     ["/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*/[!c]*"];
 
-/// What to make.
+/// The root file system to make.
 #[derive(Debug)]
 pub(super) struct Bootstrap {
     pub(super) suite: String,
@@ -74,17 +74,17 @@ impl Bootstrap {
 }
 
 impl Made {
-    /// What it makes, to be read once.
+    /// The archive, to be read once.
     pub(super) fn root(&self) -> Root<'_> {
         Root { made: self, archive: self.root.borrow_mut().take() }
     }
 
-    /// Whether it has ended without having made anything.
+    /// Tells whether the program has failed.
     pub(super) fn has_failed(&self) -> bool {
         matches!(self.child.borrow_mut().try_wait(), Ok(Some(status)) if !status.success())
     }
 
-    /// Whether the program has made what it was to make.
+    /// Waits for the end of the program, and fails with its complaints if it failed.
     pub(super) fn finish(&self) -> Result<(), CliError> {
         let status = self.child.borrow_mut().wait().map_err(CliError::new)?;
         let complaints = self.told.borrow_mut().take().and_then(|told| told.join().ok()).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Made {
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // It has ended before, unless what it makes could not be used.
+        // It has ended before, unless its archive could not be used.
         self.child.borrow_mut().kill().ok();
         self.child.borrow_mut().wait().ok();
     }
@@ -120,7 +120,7 @@ impl Read for Root<'_> {
     }
 }
 
-/// Shows how far it is, and keeps the last of what is wrong.
+/// Shows how far it is, and keeps the last complaints.
 fn follow(stream: ChildStderr) -> Vec<String> {
     let terminal = io::stderr().is_terminal();
     let mut complaints: Vec<String> = Vec::new();

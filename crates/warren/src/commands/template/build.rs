@@ -1,30 +1,30 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use warren_core::{ByteSize, TemplateName};
-use warren_store::{ImportLimits, ImportRequest, ImportSource, Progress, Replace, TemplateConfig};
+use warren_store::{ImportSource, TemplateConfig};
 use warren_wire::client::Client;
 
 use super::bootstrap::Bootstrap;
-use super::{Bar, in_use, told};
-use crate::cli::Global;
+use super::{import, told};
 use crate::error::CliError;
+use crate::global::Global;
 use crate::local::{Local, require_root};
-use crate::service::Place;
+use crate::server::Place;
 use crate::ui;
 
 /// Build a template of Debian packages.
 ///
-/// `base` is a small Debian with what programs for sandboxes expect: a user `user` who may use sudo, Python, Node.js, git and curl.
-/// `code-interpreter` has a Python kernel with numpy, pandas, matplotlib and their kind as well, and runs R and Java. Needs root and
-/// `mmdebstrap` on this machine; packages come from where it has its own, unless you name a mirror. The template is then on the server
-/// that was named or runs here, and in the data directory if there is none.
+/// `base` is a small Debian with what programs for sandboxes expect: a user `user` who may use
+/// sudo, Python, Node.js, git and curl. `code-interpreter` has a Python kernel with numpy, pandas,
+/// matplotlib and their kind as well, and runs R and Java. Needs root and `mmdebstrap` on this
+/// machine; packages come from where it has its own, unless you name a mirror. The template is then
+/// on the server that was named or runs here, and in the data directory if there is none.
 #[derive(Debug, Args)]
 pub(crate) struct Build {
-    /// What to build
+    /// The recipe
     #[arg(value_enum)]
     recipe: Recipe,
     /// The template's name, if it is not the recipe's
@@ -33,7 +33,8 @@ pub(crate) struct Build {
     /// The release of Debian, such as bookworm; this machine's own if it runs Debian
     #[arg(long)]
     suite: Option<String>,
-    /// Where packages come from: an address, a line of sources.list or a file of them; may be given more than once
+    /// Where packages come from: an address, a line of sources.list or a file of them; may be given
+    /// more than once
     #[arg(long, value_name = "MIRROR")]
     mirror: Vec<String>,
     /// A package to install as well; may be given more than once
@@ -53,7 +54,7 @@ enum Recipe {
     CodeInterpreter,
 }
 
-/// What every recipe has.
+/// The packages of every recipe.
 const BASE: &[&str] = &[
     "bash",
     "ca-certificates",
@@ -80,7 +81,7 @@ const BASE: &[&str] = &[
     "xz-utils",
 ];
 
-/// What runs code, and what most code wants.
+/// The packages that run code, and those that most code uses.
 const INTERPRETER: &[&str] = &[
     "default-jdk-headless",
     "fonts-dejavu-core",
@@ -98,7 +99,8 @@ const INTERPRETER: &[&str] = &[
     "r-cran-irkernel",
 ];
 
-/// What makes a Debian a template; `$1` is its root. Passwords are asked of nobody, and no program greets whoever logs in.
+/// Makes a template of a Debian; `$1` is its root. `sudo` asks for no password, and a login shell
+/// prints no greeting.
 const FURNISH: &str = r#"set -e
 chroot "$1" useradd --uid 1000 --user-group --create-home --shell /bin/bash --groups sudo user
 ln -s /run/warren/sudo "$1/usr/local/bin/sudo"
@@ -140,7 +142,7 @@ impl Recipe {
 }
 
 impl Build {
-    pub(super) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
+    pub(super) fn run(self, global: &Global) -> Result<(), CliError> {
         require_root()?;
         let name = self.name.clone().map_or_else(|| self.recipe.name(), Ok)?;
         match global.place()? {
@@ -152,8 +154,8 @@ impl Build {
         }
     }
 
-    /// Packages are put together on this machine, and the server gets what comes of it.
-    fn build_for(&self, client: &Client, place: &str, name: &TemplateName) -> Result<ExitCode, CliError> {
+    /// Builds on this machine, and sends the result to the server.
+    fn build_for(&self, client: &Client, place: &str, name: &TemplateName) -> Result<(), CliError> {
         let known = client.templates()?;
         if !self.replace && known.items.iter().any(|template| template.name == name.as_str()) {
             return Err(exists(&format!("{place} has a template `{name}`")));
@@ -168,44 +170,31 @@ impl Build {
             Ok(client.import_template(name.as_str(), Some(config), &mut first.as_slice().chain(&mut root))?)
         });
         if sent.is_ok() || made.has_failed() {
-            // What the builder says explains more than an archive that is none.
+            // The builder's message explains more than an archive that is none.
             made.finish()?;
         }
         let built = sent?;
-        if self.json {
-            ui::print_json(&built);
-        } else {
+        ui::show(self.json, &built, |built| {
             ui::print(&format!("built {name} on {place}: {}", ByteSize(built.size_bytes)));
             ui::print(&format!("try it: warren create --template {name}"));
-        }
-        Ok(ExitCode::SUCCESS)
+        });
+        Ok(())
     }
 
-    /// No server was named and none runs here: the template is this data directory's.
-    fn build_here(&self, local: &Local, name: &TemplateName) -> Result<ExitCode, CliError> {
+    /// Builds into the data directory, since no server was named and none runs here.
+    fn build_here(&self, local: &Local, name: &TemplateName) -> Result<(), CliError> {
         if !self.replace && local.templates.get(name).is_ok() {
             return Err(exists(&format!("there is a template `{name}`")));
         }
         let bootstrap = self.bootstrap()?;
         ui::say(&format!("building {name} of Debian {}: this takes a few minutes", bootstrap.suite));
         let made = bootstrap.begin()?;
-        let busy = |name: &TemplateName| in_use(local, name);
-        let mut bar = Bar::default();
-        let mut progress = |progress: Progress| bar.show(progress);
-        let request = ImportRequest {
-            name: name.clone(),
-            source: ImportSource::Root(Box::new(made.root()), config()),
-            replace: if self.replace { Replace::Unless(&busy) } else { Replace::Never },
-            limits: ImportLimits::default(),
-            progress: &mut progress,
-        };
-        let imported = local.templates.import(request);
-        bar.clear();
-        // What the builder says explains more than an archive that is none.
+        let source = ImportSource::Root(Box::new(made.root()), config());
+        let imported = import(local, name, source, self.replace);
+        // The builder's message explains more than an archive that is none.
         made.finish()?;
-        let imported = imported.map_err(CliError::new)?;
-        told("built", name, &imported, self.json);
-        Ok(ExitCode::SUCCESS)
+        told("built", name, &imported?, self.json);
+        Ok(())
     }
 
     fn bootstrap(&self) -> Result<Bootstrap, CliError> {
@@ -248,7 +237,7 @@ fn own_suite(release: &str) -> Option<String> {
     value("VERSION_CODENAME").filter(|_| value("ID").as_deref() == Some("debian"))
 }
 
-/// Where this machine has its packages from. Empty: wherever the builder thinks.
+/// The file with this machine's package sources, or nothing: then the builder chooses.
 fn own_sources() -> Vec<String> {
     let places = ["/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list"].map(PathBuf::from);
     let found = places.iter().find(|place| is_in_use(place));
@@ -260,7 +249,7 @@ fn is_in_use(sources: &Path) -> bool {
     text.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
 }
 
-/// How processes start in a template that was built.
+/// The environment of processes in a template that was built.
 fn config() -> TemplateConfig {
     let env = [
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -1,11 +1,12 @@
 use std::io;
-use std::process::ExitCode;
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use super::Cli;
 use crate::error::CliError;
+use crate::global::Global;
+use crate::ui;
 
 /// Print a script that completes warren's words in a shell.
 ///
@@ -17,10 +18,9 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(self) -> Result<ExitCode, CliError> {
+    pub(super) fn run(self, _: &Global) -> Result<(), CliError> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "warren", &mut script);
-        io::Write::write_all(&mut io::stdout(), &script).map_err(CliError::output)?;
-        Ok(ExitCode::SUCCESS)
+        ui::write(&mut io::stdout(), &script)
     }
 }

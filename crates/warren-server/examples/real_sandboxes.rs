@@ -1,7 +1,7 @@
 //! The engine in a program of one's own, on this machine's real sandboxes and without HTTP: a
 //! sandbox is made, used, stopped with its files kept, and used again. Needs root.
 //!
-//! `cargo run -p warren-server --example embed -- /var/tmp/embedded`
+//! `cargo run -p warren-server --example real_sandboxes -- /var/tmp/sandboxes`
 
 use std::error::Error;
 use std::io::Write;
