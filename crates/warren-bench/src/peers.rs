@@ -69,12 +69,12 @@ impl Peer {
         subject: Subject,
         ground: &Ground,
         layout: &CgroupLayout,
-        inhabited: &Inhabited<'_>,
+        live: &LiveSandbox<'_>,
     ) -> Result<Self, PeerError> {
         let peer = match subject {
             Subject::Warren => return Err(PeerError::NotInstalled),
             Subject::Host => own::host(),
-            Subject::WarrenCli => own::command_line(inhabited),
+            Subject::WarrenCli => own::command_line(live),
             Subject::Bwrap => bubblewrap::peer(ground, &installed("bwrap")?),
             Subject::Crun => runtime::crun(ground, &installed("crun")?, layout)?,
             Subject::Runc => runtime::runc(ground, &installed("runc")?)?,
@@ -128,7 +128,7 @@ impl Drop for Peer {
 
 /// A sandbox of Warren's own that is alive, for the command line to use.
 #[derive(Debug, Clone)]
-pub(crate) struct Inhabited<'a> {
+pub(crate) struct LiveSandbox<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) id: SandboxId,
 }
