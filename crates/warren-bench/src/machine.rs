@@ -15,7 +15,7 @@ pub(crate) struct Machine {
     pub(crate) load_average: String,
     pub(crate) warren: &'static str,
     pub(crate) build: &'static str,
-    /// Of the others, by name.
+    /// The versions of the other subjects, by name.
     pub(crate) versions: BTreeMap<&'static str, String>,
 }
 
