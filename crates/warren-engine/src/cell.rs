@@ -8,14 +8,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 use warren_core::{
     Activity, Busy, DenyReason, Owner, PausedBy, Request, SandboxId, SandboxRecord, Status, Verdict, decide,
 };
 
-use crate::backend::Backend;
 use crate::certificate::Tail;
+use crate::ports::Backend;
 
 pub(crate) use self::door::Door;
 pub(crate) use self::letters::{
@@ -24,7 +24,7 @@ pub(crate) use self::letters::{
 pub use self::letters::{EndedProcess, Patch, RolledBack, Taken, WayBack};
 pub(crate) use self::network::NetworkChange;
 
-/// Letters to a driver that has not read the last ones yet; whoever writes more waits.
+/// Letters that a driver has not read yet; the next writer waits.
 const MAILBOX: usize = 16;
 
 /// A sandbox that has a driver.
@@ -34,7 +34,7 @@ pub(crate) struct Cell {
     pub(crate) backend: Arc<Backend>,
     pub(crate) mail: mpsc::Sender<Mail>,
     pub(crate) tail: Mutex<Tail>,
-    /// Held by whoever counts what it uses, which may take as long as it has files.
+    /// Held while its usage is counted, which may take as long as it has files.
     pub(crate) counting: Arc<tokio::sync::Mutex<()>>,
     /// When the driver has something to look at, on the clock of the boot.
     pub(crate) due_ms: AtomicU64,
@@ -42,7 +42,7 @@ pub(crate) struct Cell {
     changes: AtomicU64,
     /// How many of those the state has that it was last captured in.
     captured: AtomicU64,
-    /// Moves on whenever those who wait at the gate should ask again.
+    /// Changes whenever callers that wait at the gate should ask again.
     moved: watch::Sender<()>,
     record: watch::Sender<Arc<SandboxRecord>>,
     gate: Mutex<Gate>,
@@ -76,16 +76,16 @@ pub(crate) struct Exclusive {
 /// The time between one start of a sandbox and its end.
 pub(crate) struct Life {
     inside: AtomicU32,
-    /// Those of them who only look on: followers of processes that run anyway.
+    /// Callers inside that only look on: followers of processes that run anyway.
     onlookers: AtomicU32,
     left: Notify,
-    /// When somebody last came in or went out.
+    /// When a caller last came in or went out.
     used_ms: AtomicU64,
-    /// What open streams are told at the end.
+    /// How the life ended, for open streams.
     end: watch::Sender<Option<Arc<str>>>,
 }
 
-/// The answer to one who wants to come in.
+/// The answer to a caller that wants to come in.
 #[derive(Debug)]
 pub(crate) enum Leave {
     Granted(Arc<Life>),
@@ -135,33 +135,33 @@ impl Cell {
         self.record.subscribe()
     }
 
-    /// Takes over a record that is written: the gate follows it, and whoever watches sees it.
+    /// Takes over a written record: the gate follows it, and watchers see it.
     pub(crate) fn publish(&self, record: &SandboxRecord) {
-        self.gate().follow(record);
+        self.gate.lock().follow(record);
         self.moved.send_replace(());
         self.record.send_replace(Arc::new(record.clone()));
     }
 
     /// Keeps calls out before the record says so, until the next record or [`Cell::reopen`].
     pub(crate) fn close(&self, closing: Closing) {
-        self.gate().close(closing);
+        self.gate.lock().close(closing);
         self.moved.send_replace(());
     }
 
     /// Has the gate follow the last record again.
     pub(crate) fn reopen(&self) {
         let record = self.record();
-        self.gate().follow(&record);
+        self.gate.lock().follow(&record);
         self.moved.send_replace(());
     }
 
     pub(crate) fn status(&self) -> Status {
-        self.gate().status
+        self.gate.lock().status
     }
 
-    /// Lets somebody in, if that may be now.
+    /// Lets a caller in, if that may be now.
     pub(crate) fn ask_leave(&self, request: Request, now_ms: u64) -> Leave {
-        let gate = self.gate();
+        let gate = self.gate.lock();
         match gate.decide(request) {
             Verdict::Proceed(_) if gate.busy.is_some() => Leave::Wait(self.moved.subscribe()),
             Verdict::Proceed(_) | Verdict::AlreadySo => {
@@ -177,7 +177,7 @@ impl Cell {
 
     /// Why a request to the driver is denied at once: the sandbox is copied, or goes back.
     pub(crate) fn occupied(&self, request: Request) -> Option<DenyReason> {
-        let gate = self.gate();
+        let gate = self.gate.lock();
         match gate.decide(request) {
             Verdict::Denied(reason @ (DenyReason::RollbackInProgress | DenyReason::SnapshotInProgress)) => {
                 Some(reason)
@@ -190,7 +190,7 @@ impl Cell {
     /// that calls are inside.
     pub(crate) fn occupy(self: &Arc<Self>, force: bool) -> Result<Exclusive, (Status, DenyReason)> {
         let files_kept = self.record().files_kept();
-        let mut gate = self.gate();
+        let mut gate = self.gate.lock();
         let mut activity = Activity { files_kept, ..gate.activity() };
         if force {
             activity.tools_in_flight = 0;
@@ -206,18 +206,18 @@ impl Cell {
 
     /// True if it paused for want of work.
     pub(crate) fn rests(&self) -> bool {
-        let gate = self.gate();
+        let gate = self.gate.lock();
         gate.status == Status::Paused && gate.paused_by == Some(PausedBy::Idleness)
     }
 
     /// Has calls wait while the sandbox stands still to be copied. A rollback that waits for its
     /// turn keeps them out already.
     pub(crate) fn begin_copy(&self) {
-        self.gate().busy.get_or_insert(Busy::Snapshot);
+        self.gate.lock().busy.get_or_insert(Busy::Snapshot);
     }
 
     pub(crate) fn end_copy(&self) {
-        self.gate().busy.take_if(|busy| *busy == Busy::Snapshot);
+        self.gate.lock().busy.take_if(|busy| *busy == Busy::Snapshot);
         self.moved.send_replace(());
     }
 
@@ -244,7 +244,7 @@ impl Cell {
     /// Closes the gate for want of work. Says no if a call is inside or came by since
     /// `idle_since_ms`, or if the sandbox may not pause now.
     pub(crate) fn close_if_unused(&self, idle_since_ms: u64) -> bool {
-        let mut gate = self.gate();
+        let mut gate = self.gate.lock();
         let unused = gate.life.inside() == 0 && gate.life.used_ms() <= idle_since_ms;
         let may_pause = !matches!(gate.decide(Request::Pause), Verdict::Denied(_));
         if unused && may_pause {
@@ -254,20 +254,12 @@ impl Cell {
     }
 
     pub(crate) fn life(&self) -> Arc<Life> {
-        Arc::clone(&self.gate().life)
+        Arc::clone(&self.gate.lock().life)
     }
 
-    /// Another life begins: whoever was inside the last one has nothing to do with it.
+    /// Begins another life. Callers inside the last one do not belong to it.
     pub(crate) fn begin_life(&self, now_ms: u64) {
-        self.gate().life = Arc::new(Life::begin(now_ms));
-    }
-
-    pub(crate) fn tail(&self) -> MutexGuard<'_, Tail> {
-        self.tail.lock()
-    }
-
-    fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock()
+        self.gate.lock().life = Arc::new(Life::begin(now_ms));
     }
 }
 
@@ -315,18 +307,18 @@ impl Life {
         self.left.notify_waiters();
     }
 
-    /// One of those inside does nothing but look on from now on.
+    /// One of the callers inside only looks on from now on.
     pub(crate) fn step_aside(&self) {
         self.onlookers.fetch_add(1, Ordering::Release);
         self.left.notify_waiters();
     }
 
-    /// One who looked on is about to go out.
+    /// A caller that looked on is about to leave.
     pub(crate) fn step_back(&self) {
         self.onlookers.fetch_sub(1, Ordering::Release);
     }
 
-    /// How many are inside who do something.
+    /// The number of callers inside that do more than look on.
     pub(crate) fn at_work(&self) -> u32 {
         self.inside().saturating_sub(self.onlookers.load(Ordering::Acquire))
     }
@@ -385,7 +377,7 @@ impl Exclusive {
 
 impl Drop for Exclusive {
     fn drop(&mut self) {
-        self.cell.gate().busy = None;
+        self.cell.gate.lock().busy = None;
         self.cell.moved.send_replace(());
     }
 }

@@ -1,28 +1,19 @@
-//! What can be seen of a sandbox at its end.
+//! Death certificates: how and why sandboxes end.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
-use tokio::time::timeout;
 use warren_core::{DeathCause, DeathCertificate, Pulse, Usage};
-use warren_wire::guest::{Frame, FrameDecoder, FrameKind, ProcessInfo, Reply, Request, parse_reply};
 
 /// How much of the last output is kept.
 const TAIL_BYTES: usize = 4096;
-/// A sandbox that does not say what it runs is ended all the same.
-const PATIENCE: Duration = Duration::from_millis(200);
-const MOST_PROCESSES: usize = 64;
-const MOST_COMMAND_CHARS: usize = 256;
 
-/// The last bytes that somebody read of what the sandbox's processes wrote.
+/// The last bytes that were read of the output of a sandbox's processes.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     bytes: VecDeque<u8>,
 }
 
-/// What was seen just before the end.
+/// The state of a sandbox just before its end.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) last_output: String,
@@ -70,8 +61,8 @@ impl Ending {
     }
 }
 
-/// Why the first process of a sandbox ended that nobody asked to end.
-/// A life begins with a count of zero.
+/// Why the first process of a sandbox ended without a request. The kernel's counts begin at zero
+/// with each life.
 pub(crate) fn cause_of_exit(usage: Option<&Usage>) -> (DeathCause, String) {
     match usage {
         Some(usage) if usage.disk_exceeded => {
@@ -88,62 +79,22 @@ pub(crate) fn cause_of_exit(usage: Option<&Usage>) -> (DeathCause, String) {
     }
 }
 
-/// Whether a sandbox did something between two looks: more than one hundredth of a processor, or any input or output.
+/// True if a sandbox did something between two looks: more than one hundredth of a processor, or
+/// any input or output.
 pub(crate) fn did_something(
     before: Option<(Pulse, u64)>,
     now: Pulse,
     now_ms: u64,
     life_began_ms: u64,
 ) -> bool {
-    // Starting up is no work: without an earlier look only the processor's time is judged, over the whole life.
+    // Starting up is no work: without an earlier look only the processor's time is judged, over the
+    // whole life.
     let (then, then_ms) = before.unwrap_or((Pulse { cpu_ns: 0, ..now }, life_began_ms));
     let elapsed_ms = now_ms.saturating_sub(then_ms);
     let hundredth_ns = elapsed_ms.saturating_mul(10_000);
     now.connections > 0
         || now.io_bytes > then.io_bytes
         || now.cpu_ns.saturating_sub(then.cpu_ns) > hundredth_ns
-}
-
-/// Asks the agent what runs. Empty when it does not say in time.
-pub(crate) async fn processes(stream: UnixStream) -> Vec<String> {
-    let mut rows = Vec::new();
-    // What came in time counts, whether or not there was more to come.
-    drop(timeout(PATIENCE, list(stream, &mut rows)).await);
-    rows
-}
-
-/// Collects rows until the agent has no more, something is wrong with what it sends, or there are enough.
-async fn list(mut stream: UnixStream, rows: &mut Vec<String>) -> Option<()> {
-    let request = minicbor::to_vec(Request::List).ok()?;
-    let mut message = Frame::header(FrameKind::Message, request.len()).to_vec();
-    message.extend_from_slice(&request);
-    stream.write_all(&message).await.ok()?;
-    let mut decoder = FrameDecoder::default();
-    let mut buffer = [0; 4096];
-    loop {
-        while let Some(frame) = decoder.next_frame().ok()? {
-            let Ok(Reply::Processes(more)) = parse_reply(&frame.payload) else { return None };
-            rows.extend(more.iter().filter(|process| process.exit.is_none()).map(row));
-            if rows.len() >= MOST_PROCESSES {
-                rows.drain(..rows.len() - MOST_PROCESSES);
-                return Some(());
-            }
-        }
-        let wanted = decoder.wanted().min(buffer.len());
-        match stream.read(&mut buffer[..wanted]).await.ok()? {
-            0 => return Some(()),
-            count => decoder.push(&buffer[..count]),
-        }
-    }
-}
-
-fn row(process: &ProcessInfo) -> String {
-    let mut row = process.pid.to_string();
-    for word in &process.argv {
-        row.push(' ');
-        row.push_str(&word.to_text());
-    }
-    row.chars().take(MOST_COMMAND_CHARS).collect()
 }
 
 #[cfg(test)]

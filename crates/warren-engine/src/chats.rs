@@ -1,7 +1,9 @@
-//! The chat service's sandboxes: one for each chat, which lives for a fixed time and has the chat's volume at `/workspace`.
+//! The chat service's sandboxes: one for each chat, which lives for a fixed time and has the chat's
+//! volume at `/workspace`.
 //!
-//! A chat's sandbox is an ordinary one. Its session's client is `chat:` and the chat's id, and the session's metadata say which
-//! agent it was made for, so that nothing beside the catalog has to be remembered over a restart.
+//! A chat's sandbox is an ordinary one. Its session's client is `chat:` and the chat's id, and the
+//! session's metadata say which agent it was made for, so that nothing beside the catalog has to be
+//! remembered over a restart.
 
 mod volume;
 
@@ -10,13 +12,15 @@ use std::path::{Path, PathBuf};
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    ErrorCode, Limits, Mount, MountAccess, OnExpiry, PageRequest, SandboxId, SandboxKind, SandboxRecord,
-    SandboxSpec, SessionId, SessionRecord, Status,
+    ErrorCode, Limits, Mount, MountAccess, OnExpiry, Owner, PageRequest, SandboxId, SandboxKind,
+    SandboxRecord, SandboxSpec, SessionId, SessionRecord, Status,
 };
 
-use crate::blocking::finished;
-use crate::error::{Field, Wording};
-use crate::{Access, Acquire, EngineError, NewSandbox, Requirements, StoppedFiles};
+use crate::admit::check_visible;
+use crate::error::Field;
+use crate::ports::finished;
+use crate::state::Held;
+use crate::{Access, Acquire, EngineError, NewSandbox, StoppedFiles};
 
 /// Where the volume is in the sandbox.
 const WORKSPACE: &str = "/workspace";
@@ -29,7 +33,8 @@ pub struct ChatRequest {
     /// A lower-case uuid.
     pub chat: String,
     pub agent: String,
-    /// Absolute; canonicalised and checked against the allowed mounts by the engine. Readable and writable at `/workspace`.
+    /// Absolute; canonicalised and checked against the allowed mounts by the engine. Readable and
+    /// writable at `/workspace`.
     pub volume: PathBuf,
 }
 
@@ -48,7 +53,7 @@ pub struct ChatSandbox {
     pub expires_unix_ms: u64,
 }
 
-/// What a delete found.
+/// The result of deleting a chat's sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatEnded {
     pub session: SessionId,
@@ -92,24 +97,23 @@ impl Access {
 }
 
 impl Chats {
-    /// The chat's sandbox: the one it has, if agent and volume are the same and its time is not over, else a fresh one.
-    /// Calls for one chat are served one after the other, and one that was begun is finished whether or not the caller waits.
+    /// The chat's sandbox: the one it has, if agent and volume are the same and its time is not
+    /// over, else a fresh one. Calls for one chat are served one after the other, and one that was
+    /// begun is finished whether or not the caller waits.
     pub async fn serve(&self, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
         self.access.engine.may_change()?;
         check_chat(&request.chat)?;
-        check_agent(&request.agent)?;
+        check_visible(Field::Agent, &request.agent, 200, "visible")?;
         let volume = self.access.engine.chat_volume(request.volume).await?;
         let request = ChatRequest { volume, ..request };
-        let chats = self.clone();
-        finished(async move { chats.serve_now(request).await }).await
+        finished(self.clone().serve_now(request)).await
     }
 
     /// Ends the chat's sandbox; `None` when it has none.
     pub async fn end(&self, chat: &str) -> Result<Option<ChatEnded>, ChatError> {
         self.access.engine.may_change()?;
         check_chat(chat)?;
-        let _turn =
-            self.access.engine.shared.leases.chats.hold((self.access.owner().clone(), chat.to_owned())).await;
+        let _turn = self.turn(chat).await;
         let mut ended = None;
         for session in self.chat_sessions(chat).await? {
             let alive = self.destroy_chat(&session, &self.access.caller.name).await?;
@@ -120,15 +124,8 @@ impl Chats {
         Ok(ended)
     }
 
-    async fn serve_now(&self, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
-        let _turn = self
-            .access
-            .engine
-            .shared
-            .leases
-            .chats
-            .hold((self.access.owner().clone(), request.chat.clone()))
-            .await;
+    async fn serve_now(self, request: ChatRequest) -> Result<ChatSandbox, ChatError> {
+        let _turn = self.turn(&request.chat).await;
         for session in self.chat_sessions(&request.chat).await? {
             match self.current(&session).await? {
                 Some(sandbox) if is_same(&session, &sandbox, &request) => {
@@ -147,6 +144,11 @@ impl Chats {
             .await
             .map_err(ChatError::StartFailed)?;
         Ok(self.chat(&acquired.session, &acquired.sandbox, request))
+    }
+
+    /// Calls for one chat take turns.
+    async fn turn(&self, chat: &str) -> Held<(Owner, String)> {
+        self.access.engine.shared.leases.chats.hold((self.access.owner().clone(), chat.to_owned())).await
     }
 
     /// The session's sandbox while it lives and its time is not over.
@@ -180,31 +182,20 @@ impl Chats {
         }
     }
 
-    /// The chat's open sessions, the newest first. There is one at most, unless the server ended at a bad moment.
+    /// The chat's open sessions, the newest first. There is one at most, unless the server ended at
+    /// a bad moment.
     async fn chat_sessions(&self, chat: &str) -> Result<Vec<SessionRecord>, EngineError> {
         let filter = SessionFilter { client: Some(client(chat)), ..SessionFilter::default() };
         Ok(self.access.sessions().list(&filter, &PageRequest::default()).await?.items)
     }
 
     fn chat_acquire(&self, request: &ChatRequest) -> Acquire {
-        Acquire {
-            client: client(&request.chat),
-            sandbox: self.chat_spec(request),
-            preferred: None,
-            fresh: true,
-            required: Requirements::default(),
-            backend: None,
-            timeouts: None,
-            limits: None,
-            tier: None,
-            labels: BTreeMap::new(),
-            metadata: BTreeMap::from([
-                (AGENT.to_owned(), request.agent.clone()),
-                (VOLUME.to_owned(), request.volume.display().to_string().chars().take(250).collect()),
-            ]),
-            background: false,
-            idempotency: None,
-        }
+        let metadata = BTreeMap::from([
+            (AGENT.to_owned(), request.agent.clone()),
+            (VOLUME.to_owned(), request.volume.display().to_string().chars().take(250).collect()),
+        ]);
+        let acquire = Acquire::new(client(&request.chat), self.chat_spec(request));
+        Acquire { fresh: true, metadata, ..acquire }
     }
 
     fn chat_spec(&self, request: &ChatRequest) -> NewSandbox {
@@ -236,7 +227,7 @@ impl Chats {
     }
 }
 
-/// What the sandbox was made of decides; the session's metadata are for people to read.
+/// Compares what the sandbox was made of; the session's metadata are for people to read.
 fn is_same(session: &SessionRecord, sandbox: &SandboxRecord, request: &ChatRequest) -> bool {
     let volume = sandbox.spec.mounts.iter().find(|mount| mount.target == Path::new(WORKSPACE));
     session.metadata.get(AGENT) == Some(&request.agent)
@@ -251,21 +242,8 @@ fn check_chat(chat: &str) -> Result<(), EngineError> {
     // A session's id is a uuid behind a prefix, and knows what a uuid is.
     match format!("sess-{chat}").parse::<SessionId>() {
         Ok(_) => Ok(()),
-        Err(_) => {
-            Err(EngineError::invalid(Field::Chat, Wording::Predicate("is not a lower-case uuid".to_owned())))
-        }
+        Err(_) => Err(EngineError::predicate(Field::Chat, "is not a lower-case uuid")),
     }
-}
-
-fn check_agent(agent: &str) -> Result<(), EngineError> {
-    let visible = !agent.trim().is_empty() && !agent.chars().any(char::is_control);
-    if visible && agent.chars().count() <= 200 {
-        return Ok(());
-    }
-    Err(EngineError::invalid(
-        Field::Agent,
-        Wording::Predicate("takes 1 to 200 visible characters".to_owned()),
-    ))
 }
 
 #[cfg(test)]

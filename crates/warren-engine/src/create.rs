@@ -1,21 +1,22 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
 use warren_core::{
-    Automatic, BuildId, Deadline, History, OnExpiry, Owner, PauseKeeps, SandboxId, SandboxKind,
-    SandboxRecord, SandboxSpec, SessionRecord, SnapshotId, StartCommands, Status, Timeouts, Traffic,
+    Automatic, BuildId, Deadline, History, Limits, Need, NetworkPolicy, OnExpiry, Owner, PauseKeeps,
+    RootKind, SandboxKind, SandboxRecord, SandboxSpec, SessionRecord, SnapshotId, StartCommands, Status,
+    Traffic,
 };
 
 use crate::admit::check_words;
-use crate::backend::Backend;
-use crate::blocking::blocking;
 use crate::driver::{Driver, First, MakeError, Making};
-use crate::error::Field;
+use crate::error::{Field, PolicyField, Wording};
+use crate::ports::{Backend, blocking};
 use crate::state::Pin;
 use crate::{Engine, EngineError};
 
-/// What a fresh sandbox is to be.
+/// A request for a fresh sandbox.
 #[derive(Debug, Clone)]
 pub struct NewSandbox {
     /// Validated by the engine. The time to live is `limits.lifetime_s`.
@@ -26,13 +27,13 @@ pub struct NewSandbox {
     pub on_expiry: OnExpiry,
     /// How traffic from outside meets it.
     pub traffic: Traffic,
-    /// What a pause keeps that is asked for when its time is over.
+    /// Kept by the pause at the end of its time.
     pub pause_keeps: PauseKeeps,
     /// The commands that run in it from its beginning.
     pub start: Option<StartCommands>,
     /// The build of an image that is done in it.
     pub build: Option<BuildId>,
-    /// What a face of the service wants to find again in the record.
+    /// Notes of a face of the service.
     pub annotations: BTreeMap<String, String>,
     /// The state it begins with; absent: the template as it is.
     pub from: Option<SnapshotId>,
@@ -43,16 +44,14 @@ pub struct NewSandbox {
 /// A sandbox that is to be made, with the first session that holds it.
 #[derive(Debug, Clone)]
 pub(crate) struct MakeSandbox {
-    pub(crate) owner: Owner,
-    /// Drawn by the caller, who has it in the session already.
-    pub(crate) id: SandboxId,
     pub(crate) new: NewSandbox,
-    pub(crate) timeouts: Timeouts,
+    /// It has the sandbox's owner, id and timeouts already.
     pub(crate) session: SessionRecord,
     /// A named backend serves, or it is an error; without a name the first that can.
     pub(crate) backend: Option<String>,
     pub(crate) idempotency: Option<Idempotency>,
-    /// Answer as soon as it is written down; [`Engine::sandbox_ready`] or [`Engine::sandbox_ended`] tells the rest.
+    /// Answer as soon as it is written down; [`Engine::sandbox_ready`] or [`Engine::sandbox_ended`]
+    /// tells the rest.
     pub(crate) background: bool,
 }
 
@@ -77,15 +76,17 @@ impl NewSandbox {
 }
 
 impl Engine {
-    /// Makes a sandbox. Everything that can be known beforehand is checked before anything is written; the rest ends in a
-    /// record that says why it failed. What has begun goes on when the caller goes away.
+    /// Makes a sandbox. Everything that can be known beforehand is checked before anything is
+    /// written; the rest ends in a record that says why it failed. What has begun goes on when the
+    /// caller goes away.
     pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
         self.may_change()?;
         check_words(Field::Metadata, &make.new.metadata)?;
         let NewSandbox { spec, disk_limit_required, .. } = &make.new;
-        let backend = self.admit(&make.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;
+        let backend =
+            self.admit(&make.session.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;
         let (history, pin) = self.first_history(&make).await?;
-        let seat = self.shared.seats.take(&make.owner)?;
+        let seat = self.shared.seats.take(&make.session.owner)?;
         let record = self.first_record(&make, backend.as_ref(), history);
         let (reply, answer) = oneshot::channel();
         let MakeSandbox { session, idempotency, background, .. } = make;
@@ -98,12 +99,71 @@ impl Engine {
         answer.await.unwrap_or(Err(MakeError::Engine(EngineError::ShuttingDown)))
     }
 
-    /// Where it begins, and what keeps that there until it is written down.
+    /// The backend for a sandbox that is to be made, once all that can be known beforehand is
+    /// checked.
+    async fn admit(
+        &self,
+        owner: &Owner,
+        spec: &SandboxSpec,
+        disk_limit_required: bool,
+        named: Option<&str>,
+    ) -> Result<Arc<Backend>, EngineError> {
+        self.check_spec(spec)?;
+        self.check_first_policy(&spec.network)?;
+        self.check_secrets(owner, &spec.network).await?;
+        self.choose_backend(spec, disk_limit_required, named)
+    }
+
+    /// The backend for a spec: the named one, or the first that can.
+    fn choose_backend(
+        &self,
+        spec: &SandboxSpec,
+        disk_limit_required: bool,
+        named: Option<&str>,
+    ) -> Result<Arc<Backend>, EngineError> {
+        // All that templates and snapshots are made of are layers.
+        let needs = Need::of(spec, RootKind::Layers, disk_limit_required);
+        let mut reasons = Vec::new();
+        for backend in &self.shared.backends {
+            if named.is_some_and(|named| named != backend.name()) {
+                continue;
+            }
+            let refused = backend.port.capabilities().refuse(&needs).map(|refusal| refusal.to_string());
+            match refused.or_else(|| self.why_no_link(&spec.network)) {
+                None => return Ok(Arc::clone(backend)),
+                Some(why) => reasons.push((backend.name().to_owned(), why)),
+            }
+        }
+        if let (Some(named), true) = (named, reasons.is_empty()) {
+            reasons.push((named.to_owned(), "there is no backend of that name here".to_owned()));
+        }
+        Err(EngineError::NothingFits(reasons))
+    }
+
+    /// Everything about a spec that can be judged without asking the host.
+    fn check_spec(&self, spec: &SandboxSpec) -> Result<(), EngineError> {
+        spec.validate()
+            .map_err(|error| EngineError::invalid(error.field(), Wording::Named(error.to_string())))?;
+        within(&spec.limits, &self.shared.settings.most_limits)
+    }
+
+    /// As [`Engine::check_policy`], for a sandbox that is to be made: nobody has granted it
+    /// anything yet.
+    fn check_first_policy(&self, policy: &NetworkPolicy) -> Result<(), EngineError> {
+        if !policy.grants.is_empty() {
+            let message = "a sandbox is made with rules; grants are given while it exists";
+            return Err(EngineError::reason(Field::Network(PolicyField::Grants), message));
+        }
+        self.check_policy(policy)
+    }
+
+    /// The history that it begins with, and a pin that keeps its layers until the record is
+    /// written.
     async fn first_history(&self, make: &MakeSandbox) -> Result<(History, Option<Pin>), EngineError> {
         let automatic = make.new.automatic.unwrap_or(self.shared.settings.automatic_snapshots);
         let history = History { automatic, ..History::default() };
         let Some(from) = make.new.from.clone() else { return Ok((history, None)) };
-        let (engine, owner) = (self.inner(), make.owner.clone());
+        let (engine, owner) = (self.inner(), make.session.owner.clone());
         let (snapshot, pin) = blocking(move || engine.usable_snapshot(&owner, &from)).await?;
         if snapshot.spec.template != make.new.spec.template {
             let message = format!(
@@ -126,8 +186,8 @@ impl Engine {
         let clock = self.shared.parts.clock.as_ref();
         let lifetime_ms = make.new.spec.limits.lifetime_s.saturating_mul(1000);
         SandboxRecord {
-            id: make.id.clone(),
-            owner: make.owner.clone(),
+            id: make.session.sandbox.clone(),
+            owner: make.session.owner.clone(),
             node: self.node().clone(),
             generation: 1,
             status: Status::Creating,
@@ -141,7 +201,7 @@ impl Engine {
             made_in_ms: 0,
             deadline: Deadline::after(clock, lifetime_ms),
             on_expiry: make.new.on_expiry,
-            timeouts: make.timeouts,
+            timeouts: make.session.timeouts,
             death: None,
             history,
             addresses: Vec::new(),
@@ -151,5 +211,48 @@ impl Engine {
             build: make.new.build.clone(),
             annotations: make.new.annotations.clone(),
         }
+    }
+}
+
+/// Every limit is within what the server allows.
+fn within(limits: &Limits, most: &Limits) -> Result<(), EngineError> {
+    let checks = [
+        (Field::Memory, limits.memory > most.memory, most.memory.to_string()),
+        (Field::Cpus, limits.cpus > most.cpus, most.cpus.to_string()),
+        (Field::Pids, limits.pids > most.pids, most.pids.to_string()),
+        (Field::Disk, limits.disk > most.disk, most.disk.to_string()),
+        (Field::Inodes, limits.inodes > most.inodes, most.inodes.to_string()),
+        (Field::OpenFiles, limits.open_files > most.open_files, most.open_files.to_string()),
+        (Field::Lifetime, limits.lifetime_s > most.lifetime_s, most.lifetime_s.to_string()),
+    ];
+    match checks.into_iter().find(|(_, exceeded, _)| *exceeded) {
+        Some((field, _, most)) => {
+            Err(EngineError::predicate(field, format!("is more than the {most} allowed here")))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warren_core::ByteSize;
+
+    use super::*;
+
+    fn field(result: Result<(), EngineError>) -> Field {
+        match result {
+            Err(EngineError::Invalid { field, .. }) => field,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn limits_over_the_servers_are_refused_by_name() {
+        let most = Limits::default();
+        assert!(within(&Limits::default(), &most).is_ok());
+        let memory = Limits { memory: ByteSize(most.memory.0 + 1), ..Limits::default() };
+        assert_eq!(field(within(&memory, &most)), Field::Memory);
+        let long = Limits { lifetime_s: most.lifetime_s + 1, ..Limits::default() };
+        assert_eq!(field(within(&long, &most)), Field::Lifetime);
     }
 }

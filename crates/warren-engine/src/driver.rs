@@ -28,7 +28,6 @@ mod capture;
 mod end;
 mod history;
 mod look;
-mod mounts;
 mod network;
 mod operations;
 mod pause;
@@ -48,15 +47,18 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use warren_core::{Isolation, Pulse, SandboxId, SandboxRecord, SnapshotId};
+use warren_core::{Isolation, Pulse, SandboxId, SandboxRecord, SnapshotId, Status};
+use warren_wire::guest::ProcessInfo;
 
-use crate::backend::Backend;
 use crate::bounds::Seat;
-use crate::cell::{Cell, Mail, Task};
+use crate::cell::{Cell, Door, Mail, Task};
 use crate::engine::closed;
 use crate::error::sentence;
+use crate::guest::Guest;
+use crate::ports::Backend;
 use crate::{Engine, EngineError, EngineStep};
 
+pub(crate) use self::capture::plain_row;
 pub(crate) use self::network::Adopted;
 use self::network::Link;
 pub(crate) use self::settle::Remains;
@@ -66,7 +68,7 @@ use self::unfinished::Unfinished;
 /// How long a driver waits for the letter it was started for.
 const LETTER_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a driver begins with.
+/// A driver's first task.
 #[derive(Debug)]
 pub(crate) enum First {
     /// Somebody is about to write: its life is over, but something is to be done with what it left.
@@ -97,7 +99,8 @@ pub(crate) struct Driver {
     /// When it was last seen at work.
     busy_ms: u64,
     unfinished: Unfinished,
-    /// A state that is known to have just the layers that the sandbox stands on, so that no copy has to be looked for.
+    /// A state that is known to have just the layers that the sandbox stands on, so that no copy
+    /// has to be looked for.
     plain: Option<SnapshotId>,
     link: Link,
 }
@@ -193,7 +196,7 @@ impl Driver {
 
     async fn answer(&mut self, mail: Mail) {
         let ready = self.catch_up().await;
-        // Whoever asked may have gone away; what was asked for is done all the same.
+        // The caller may have left; the request is carried out all the same.
         match mail {
             Mail::Do(task, reply) => {
                 let done = match ready {
@@ -248,6 +251,18 @@ impl Driver {
         backend.work(move || work(port.as_ref(), &id)).await
     }
 
+    /// The processes that run in it, as far as it can be asked: a frozen sandbox cannot.
+    async fn running(&self) -> Vec<ProcessInfo> {
+        if self.record.status != Status::Ready {
+            return Vec::new();
+        }
+        let (id, life) = (self.record.id.clone(), self.cell.life());
+        let guest = Guest::unobserved(Door { id, cell: Arc::clone(&self.cell), life });
+        let mut processes = guest.processes().await.unwrap_or_default();
+        processes.retain(|process| process.exit.is_none());
+        processes
+    }
+
     fn watch_over(&mut self, watch: OwnedFd) {
         #[expect(
             deprecated,
@@ -284,7 +299,7 @@ async fn first_process_ended(watch: Option<&AsyncFd<OwnedFd>>) {
 }
 
 /// Takes the sandbox out of the registry when its driver ends, however that happens. The mailbox is
-/// closed after that, so whoever finds it closed finds the next driver, or none.
+/// closed after that, so a caller that finds it closed finds the next driver, or none.
 struct Registration {
     engine: Engine,
     cell: Arc<Cell>,

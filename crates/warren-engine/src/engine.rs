@@ -12,15 +12,16 @@ use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Event, IsolationError, NodeId, Owner, SandboxId, SandboxRecord, SessionId};
 
 use crate::EngineError;
-use crate::backend::Backend;
-use crate::blocking::blocking;
 use crate::bounds::Place;
+use crate::ports::Backend;
+use crate::ports::blocking;
 use crate::state::{Mode, State};
-use crate::trade::Trade;
+use crate::work_kind::WorkKind;
 
 pub use self::access::{Access, Sandbox, Session};
 
-/// The engine. A clone is the same engine; when the last one is dropped its tasks end, and sandboxes run on.
+/// The engine. A clone is the same engine; when the last one is dropped its tasks end, and
+/// sandboxes run on.
 #[derive(Debug, Clone)]
 pub struct Engine {
     pub(crate) shared: Arc<State>,
@@ -28,7 +29,7 @@ pub struct Engine {
     _handle: Option<Arc<Handle>>,
 }
 
-/// Ends the engine's tasks when nobody can ask for anything any more.
+/// Ends the engine's tasks when the last engine handle is gone.
 struct Handle {
     closing: watch::Sender<bool>,
 }
@@ -64,7 +65,7 @@ impl Engine {
         *self.shared.mode.lock() = mode;
     }
 
-    /// Whether anything may be changed now: not while only answering questions, not while shutting down.
+    /// Refuses changes while the engine only answers questions or shuts down.
     pub(crate) fn may_change(&self) -> Result<(), EngineError> {
         if self.shared.refusing.load(Ordering::Acquire) || self.is_closed() {
             return Err(EngineError::ShuttingDown);
@@ -94,7 +95,7 @@ impl Engine {
         self.shared.parts.catalog.node()
     }
 
-    /// What another node holds is shown and not touched.
+    /// Refuses to touch what another node holds.
     pub(crate) fn check_node(&self, id: impl ToString, node: &NodeId) -> Result<(), EngineError> {
         if node == self.node() {
             Ok(())
@@ -134,9 +135,9 @@ impl Engine {
         self.shared.events.emit(self.shared.parts.clock.unix_ms(), owner, (sandbox, session), event);
     }
 
-    /// A place for heavy work in an owner's name. To be asked for before anything is read or prepared.
-    pub(crate) async fn place_for(&self, owner: &Owner, trade: Trade) -> Result<Place, EngineError> {
-        self.shared.labour.place_for(owner, trade).await
+    /// A place for heavy work of an owner. To be taken before anything is read or prepared.
+    pub(crate) async fn place_for(&self, owner: &Owner, kind: WorkKind) -> Result<Place, EngineError> {
+        self.shared.heavy_work.place_for(owner, kind).await
     }
 }
 

@@ -2,23 +2,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
-use parking_lot::{Mutex, MutexGuard};
-use tokio::net::UnixStream;
+use parking_lot::Mutex;
 use warren_core::{
-    Action, Activity, Caller, Event, Flush, IsolationErrorKind, Outcome, Request, SandboxId, SandboxRecord,
-    SessionId, Verdict, decide,
+    Action, Activity, Caller, Event, Flush, IsolationErrorKind, Outcome, Request, SandboxRecord, SessionId,
+    Verdict, decide,
 };
 use warren_wire::guest::{Exit, ProcessId};
 
 use crate::bounds::InFlight;
 use crate::bounds::in_flight::Place;
 use crate::cell::{Door, Leave, Task, head_or_start};
-use crate::guest::{Gate, Guest};
+use crate::guest::{Guest, Observer};
 use crate::journal::OpenEntry;
 use crate::{Engine, EngineError, Sandbox};
 
-/// Leave to work in a sandbox. While it exists the sandbox counts as busy: it is not frozen for idleness, and what must
-/// not overlap with work is denied.
+/// Permission to work in a sandbox. While it exists the sandbox counts as busy: it is not frozen
+/// for idleness, and what must not overlap with work is denied.
 #[derive(Debug)]
 pub(crate) struct Entry {
     engine: Engine,
@@ -28,12 +27,12 @@ pub(crate) struct Entry {
     onlooker: AtomicBool,
     /// It may change files as long as it exists.
     changes: AtomicBool,
-    /// What the journal says of it.
+    /// Its entry in the journal.
     journal: Mutex<Option<OpenEntry>>,
 }
 
 impl Sandbox {
-    /// Asks for leave at the sandbox's gate, thawing a sandbox that paused for want of work.
+    /// Asks for permission at the sandbox's gate, thawing a sandbox that paused for want of work.
     pub(crate) async fn enter(&self, request: Request) -> Result<Entry, EngineError> {
         self.enter_among(&self.engine.shared.in_flight, request).await
     }
@@ -58,7 +57,7 @@ impl Sandbox {
                 }
                 return Err(denied_at_the_end(&record, request));
             };
-            // Also while it waits: whoever is kept waiting costs as much as whoever is inside.
+            // Also while it waits: a call that waits costs as much as one that is inside.
             let place = others.take(self.owner(), &self.id)?;
             self.engine.shared.presence.note(self.owner());
             match cell.ask_leave(request, self.engine.shared.parts.clock.boot_ms()) {
@@ -89,7 +88,8 @@ impl Engine {
     }
 }
 
-fn denied_at_the_end(record: &SandboxRecord, request: Request) -> EngineError {
+/// Why a sandbox that does not live denies a request.
+pub(crate) fn denied_at_the_end(record: &SandboxRecord, request: Request) -> EngineError {
     match decide(record.status, Activity::default(), request) {
         Verdict::Denied(reason) => {
             EngineError::Denied { id: record.id.clone(), status: record.status, reason }
@@ -103,17 +103,22 @@ impl Entry {
         &self.engine
     }
 
+    /// The sandbox's agent, for the work that this is the leave for.
+    pub(crate) fn guest(self: &Arc<Self>) -> Guest {
+        Guest::new(self.door.clone(), Arc::<Self>::clone(self))
+    }
+
     pub(crate) fn door(&self) -> &Door {
         &self.door
     }
 
-    /// Writes down what is about to be done, with the state before it. It is closed by [`Entry::close`], or by the end of
-    /// the process that is started here.
+    /// Writes down what is about to be done, with the state before it. It is closed by
+    /// [`Entry::close`], or by the end of the process that is started here.
     pub(crate) async fn begin(&self, action: Action, session: Option<SessionId>) {
         let before = self.engine.state_before(&self.door).await;
         self.mark_changed();
         let open = self.engine.begin_entry(&self.caller, &self.door, action, session, before).await;
-        *self.journal() = open;
+        *self.journal.lock() = open;
     }
 
     /// As [`Entry::begin`], of what changes nothing.
@@ -124,84 +129,45 @@ impl Entry {
         if let Some(open) = &mut open {
             open.only_looks();
         }
-        *self.journal() = open;
+        *self.journal.lock() = open;
     }
 
     pub(crate) fn close(&self, outcome: Outcome) {
-        if let Some(open) = self.journal().as_mut() {
+        if let Some(open) = self.journal.lock().as_mut() {
             open.close(outcome);
         }
     }
 
     /// So many files were written, and so many bytes.
     pub(crate) fn wrote(&self, files: u64, bytes: u64) {
-        if let Some(open) = self.journal().as_mut() {
+        if let Some(open) = self.journal.lock().as_mut() {
             open.wrote(files, bytes);
         }
     }
 
-    /// What was begun failed, and why.
+    /// Closes the journal entry with a failure.
     pub(crate) fn fail(&self, error: &EngineError) {
-        if let Some(open) = self.journal().as_mut() {
+        if let Some(open) = self.journal.lock().as_mut() {
             open.fail(error);
         }
     }
 
-    /// What is done from now on may change the sandbox's files.
+    /// Marks the sandbox's files as changed from now on.
     pub(crate) fn mark_changed(&self) {
         self.changes.store(true, Ordering::Release);
         self.door.cell.mark_changed();
     }
 
-    /// From now on it only looks on: nobody has to wait for it before the sandbox is paused or goes back to an earlier state.
+    /// From now on it only looks on: pauses and rollbacks no longer wait for it.
     pub(crate) fn step_aside(&self) {
         if !self.onlooker.swap(true, Ordering::AcqRel) {
             self.door.life.step_aside();
         }
     }
 
-    /// Keeps the tail of what the sandbox wrote, for its death certificate.
-    pub(crate) fn saw_output(&self, bytes: &[u8]) {
-        self.door.cell.tail().push(bytes);
-    }
-
-    /// Waits until what was written through this is on disk, where that is promised to those who are told of an end.
-    pub(crate) async fn flush(&self) -> Result<(), EngineError> {
-        if self.engine.shared.settings.flush != Flush::Commands {
-            return Ok(());
-        }
-        let (backend, id) = (&self.door.cell.backend, self.door.id.clone());
-        let port = Arc::clone(&backend.port);
-        match backend.ask(move || port.flush(&id)).await {
-            // It was removed meanwhile, and all it wrote with it.
-            Err(error) if error.kind == IsolationErrorKind::NotFound => Ok(()),
-            done => done.map_err(EngineError::Backend),
-        }
-    }
-
-    pub(crate) fn started(&self, process: ProcessId, command: String) {
-        self.engine.shared.figures.exec();
-        self.emit(Event::ExecStarted { process: process.0, command });
-        if let Some(open) = self.journal().as_mut() {
-            open.started(process.0);
-        }
-    }
-
-    pub(crate) fn ended(&self, process: ProcessId, exit: &Exit) {
-        let Exit { code: exit_code, duration_ms, .. } = *exit;
-        self.emit(Event::ExecEnded { process: process.0, exit_code, duration_ms });
-        if let Some(open) = self.journal().as_mut() {
-            open.exited(exit);
-        }
-    }
-
     /// Tells followers of the owner's events.
     fn emit(&self, event: Event) {
         self.engine.emit(&self.door.cell.owner, Some(&self.door.id), None, event);
-    }
-
-    fn journal(&self) -> MutexGuard<'_, Option<OpenEntry>> {
-        self.journal.lock()
     }
 }
 
@@ -217,38 +183,47 @@ impl Drop for Entry {
     }
 }
 
-impl Gate for Arc<Entry> {
-    fn sandbox(&self) -> &SandboxId {
-        &self.door().id
-    }
-
-    fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
-        Box::pin(self.door().dial())
-    }
-
-    fn end(&self) -> BoxFuture<'_, EngineError> {
-        Box::pin(self.door().end())
-    }
-
+impl Observer for Entry {
+    /// Keeps the tail of the sandbox's output, for its death certificate.
     fn saw_output(&self, bytes: &[u8]) {
-        Entry::saw_output(self, bytes);
+        self.door.cell.tail.lock().push(bytes);
     }
 
     fn started(&self, process: ProcessId, command: String) {
-        Entry::started(self, process, command);
+        self.engine.shared.figures.exec();
+        self.emit(Event::ExecStarted { process: process.0, command });
+        if let Some(open) = self.journal.lock().as_mut() {
+            open.started(process.0);
+        }
     }
 
     fn ended(&self, process: ProcessId, exit: &Exit) {
-        Entry::ended(self, process, exit);
+        let Exit { code: exit_code, duration_ms, .. } = *exit;
+        self.emit(Event::ExecEnded { process: process.0, exit_code, duration_ms });
+        if let Some(open) = self.journal.lock().as_mut() {
+            open.exited(exit);
+        }
     }
 
+    /// Waits until the files are on disk, if the settings promise that for the end of a command.
     fn flush(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        Box::pin(Entry::flush(self))
+        Box::pin(async {
+            if self.engine.shared.settings.flush != Flush::Commands {
+                return Ok(());
+            }
+            let (backend, id) = (&self.door.cell.backend, self.door.id.clone());
+            let port = Arc::clone(&backend.port);
+            match backend.ask(move || port.flush(&id)).await {
+                // It was removed meanwhile, and all it wrote with it.
+                Err(error) if error.kind == IsolationErrorKind::NotFound => Ok(()),
+                done => done.map_err(EngineError::Backend),
+            }
+        })
     }
 }
 
 impl Sandbox {
     pub(crate) async fn guest(&self, request: Request) -> Result<Guest, EngineError> {
-        Ok(Guest::new(Arc::new(self.enter(request).await?)))
+        Ok(Arc::new(self.enter(request).await?).guest())
     }
 }

@@ -14,7 +14,7 @@ pub use wording::Wording;
 
 pub(crate) use warren_core::{Field, PolicyField, error_chain as sentence};
 
-use crate::trade::Trade;
+use crate::work_kind::WorkKind;
 
 /// Why the engine did not do what was asked. Nothing is half done when one of these comes back.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +40,8 @@ pub enum EngineError {
     #[error("{whose} may have {most} calls under way ({setting}), and as many are: wait for one to end")]
     TooManyCalls { whose: String, most: usize, setting: &'static str },
     /// The owner's line is full, or nobody in it got a place in time.
-    #[error("{}: wait for one to end, and try again", .trade.limit(*.each_owner, *.all))]
-    MaxHeavyWork { trade: Trade, each_owner: usize, all: usize },
+    #[error("{}: wait for one to end, and try again", .kind.limit(*.each_owner, *.all))]
+    MaxHeavyWork { kind: WorkKind, each_owner: usize, all: usize },
     #[error(
         "answers of one owner that are kept in memory come to {each_owner_mib} MiB at most: ask for less output, or wait for others to end"
     )]
@@ -108,7 +108,8 @@ pub enum EngineError {
     /// `what` is `undo` or `redo`.
     #[error("{id} has nothing to {what}")]
     NothingToUndo { id: SandboxId, what: &'static str },
-    /// An undo would take back more than was asked for, because the states in between were not kept.
+    /// An undo would take back more than was asked for, because the states in between were not
+    /// kept.
     #[error(
         "that would also take back {}, whose states were not kept: force it to take back all of that, or ask for more steps",
         .entries.iter().map(LostEntry::sentence).collect::<Vec<_>>().join(", ")
@@ -131,7 +132,7 @@ pub enum EngineError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostEntry {
     pub number: u64,
-    /// What was done, for people.
+    /// The operation, in words for people.
     pub what: String,
     /// Why it was not kept.
     pub reason: String,
@@ -143,7 +144,7 @@ impl LostEntry {
     }
 }
 
-/// What was looked for and not found.
+/// The kind of thing that was not found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Missing {
     Sandbox,
@@ -188,7 +189,17 @@ impl EngineError {
         Self::Invalid { field, wording: wording.into() }
     }
 
-    /// Whether it says that the sandbox's life is over.
+    /// A wrong value, with a text that follows the field's name: `must be between 1 and 5`.
+    pub(crate) fn predicate(field: Field, text: impl Into<String>) -> Self {
+        Self::invalid(field, Wording::Predicate(text.into()))
+    }
+
+    /// A wrong value, with a text that follows the field's name and a colon.
+    pub(crate) fn reason(field: Field, text: impl Into<String>) -> Self {
+        Self::invalid(field, Wording::Reason(text.into()))
+    }
+
+    /// True if it says that the sandbox's life is over.
     pub(crate) fn is_end(&self) -> bool {
         match self {
             Self::SandboxEnded { .. } => true,

@@ -14,9 +14,9 @@ use futures_util::{Stream, stream};
 use tokio::sync::watch;
 use warren_core::{Event, EventRecord, Owner};
 
-use crate::blocking::blocking;
 use crate::engine::closed;
 use crate::error::sentence;
+use crate::ports::blocking;
 use crate::state::After;
 use crate::{Access, Engine, EngineError};
 
@@ -32,7 +32,7 @@ const LOG_PAGE: u32 = 500;
 /// catalog and misses nothing that it still has.
 pub type EventStream = std::pin::Pin<Box<dyn Stream<Item = EventRecord> + Send>>;
 
-/// What happened to the things of the caller's owner.
+/// The events of the caller's owner.
 #[derive(Debug, Clone)]
 pub struct EventLog {
     pub(crate) access: Access,
@@ -135,7 +135,7 @@ impl Engine {
     }
 }
 
-/// One who reads an owner's events.
+/// A reader of an owner's events.
 struct Follower {
     engine: Engine,
     owner: Owner,

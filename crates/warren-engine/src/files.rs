@@ -8,9 +8,9 @@ mod work;
 use warren_core::Request;
 use warren_wire::guest::{FileCall, FileEntry};
 
-use crate::blocking::finished;
 use crate::guest::Guest;
-use crate::trade::Trade;
+use crate::ports::finished;
+use crate::work_kind::WorkKind;
 use crate::{EngineError, Sandbox};
 
 pub use listing::{Listing, Matches, Watch};
@@ -30,8 +30,8 @@ impl Sandbox {
 }
 
 impl Files {
-    /// A call without a result of its own: make, move, remove, change rights. It goes on to its end if the caller does not wait
-    /// for it.
+    /// A call without a result of its own: make, move, remove, change rights. It goes on to its end
+    /// if the caller does not wait for it.
     pub async fn call(&self, call: FileCall) -> Result<(), EngineError> {
         let work = self.begin_change(&call).await?;
         finished(async move {
@@ -57,13 +57,13 @@ impl Files {
 
     /// For `List` and `Glob`.
     pub async fn entries(&self, call: FileCall) -> Result<Listing, EngineError> {
-        let place = self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Telling).await?;
+        let place = self.sandbox.engine.place_for(self.sandbox.owner(), WorkKind::Listing).await?;
         Ok(self.guest().await?.entries(call).await?.at(place))
     }
 
     /// All matches, as far as the query and the size of an answer allow.
     pub async fn grep(&self, call: FileCall) -> Result<Matches, EngineError> {
-        let place = self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Telling).await?;
+        let place = self.sandbox.engine.place_for(self.sandbox.owner(), WorkKind::Listing).await?;
         let found = self.guest().await?.grep(call).await?;
         Ok(Matches { place: Some(place), ..found })
     }

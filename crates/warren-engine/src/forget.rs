@@ -1,5 +1,5 @@
-//! How far back records go. Ages are told by the wall clock, which somebody may set; what was written down is not forgotten for
-//! that.
+//! Forgets old records. Their age is measured by the wall clock; if somebody sets that clock
+//! forward, nothing is forgotten early.
 
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Clock, Deadline};
@@ -7,7 +7,7 @@ use warren_core::{Clock, Deadline};
 use crate::Engine;
 use crate::error::sentence;
 
-/// What both clocks said at the first start since the machine was switched on.
+/// The time on both clocks at the first start since the machine was switched on.
 pub(crate) fn anchor(catalog: &dyn Catalog, clock: &dyn Clock) -> Result<Deadline, CatalogError> {
     let known = catalog.node_record()?.clock_anchor;
     if let Some(anchor) = known.filter(|anchor| anchor.boot_id == clock.boot_id()) {

@@ -1,7 +1,8 @@
 //! The host's side of the guest protocol, for callers that must not block.
 //!
-//! The agent runs inside the sandbox and may have been taken over: every frame is bounded, what does not fit the call is an
-//! error, and an answer that is due is waited for only so long. Only what a process does may take for ever.
+//! The agent runs inside the sandbox and may have been taken over: every frame is bounded, what
+//! does not fit the call is an error, and an answer that is due is waited for only so long. Only
+//! what a process does may take for ever.
 
 mod call;
 mod receive;
@@ -35,8 +36,8 @@ const LAST_BREATH: Duration = Duration::from_millis(200);
 /// How long an answer may take that needs a walk through all files.
 pub(crate) const WORK: Duration = Duration::from_secs(300);
 
-/// The way to a sandbox's agent. The sandbox counts as busy while it is held.
-pub(crate) trait Gate: Send + Sync {
+/// The way to a sandbox's agent.
+pub(crate) trait Dial: Send + Sync {
     fn sandbox(&self) -> &SandboxId;
 
     /// A new connection. An error says how the sandbox ended, if it did.
@@ -44,34 +45,43 @@ pub(crate) trait Gate: Send + Sync {
 
     /// Waits for the end of the sandbox's life, and says how it ended.
     fn end(&self) -> BoxFuture<'_, EngineError>;
+}
 
-    fn saw_output(&self, bytes: &[u8]);
+/// Hears of the processes that are started through a [`Guest`]. By default it ignores them.
+pub(crate) trait Observer: Send + Sync {
+    fn saw_output(&self, _bytes: &[u8]) {}
 
-    /// A process was started on behalf of whoever holds this.
-    fn started(&self, process: ProcessId, command: String);
+    fn started(&self, _process: ProcessId, _command: String) {}
 
-    /// That process has ended.
-    fn ended(&self, process: ProcessId, exit: &Exit);
+    fn ended(&self, _process: ProcessId, _exit: &Exit) {}
 
-    /// Waits until what a process wrote is as safe as it is to be before somebody is told of its end.
+    /// Waits until the files that a process wrote are as safe as they must be before its end is
+    /// told.
     fn flush(&self) -> BoxFuture<'_, Result<(), EngineError>> {
         Box::pin(async { Ok(()) })
     }
 }
 
-/// A sandbox's agent, for as long as somebody has business with it. A clone is the same agent.
+/// A caller that is not told of processes.
+struct Unobserved;
+
+impl Observer for Unobserved {}
+
+/// A sandbox's agent. A clone is the same agent.
 #[derive(Clone)]
 pub(crate) struct Guest {
-    gate: Arc<dyn Gate>,
+    door: Arc<dyn Dial>,
+    pub(crate) observer: Arc<dyn Observer>,
 }
 
 impl Guest {
-    pub(crate) fn new(gate: impl Gate + 'static) -> Self {
-        Self { gate: Arc::new(gate) }
+    pub(crate) fn new(door: impl Dial + 'static, observer: Arc<dyn Observer>) -> Self {
+        Self { door: Arc::new(door), observer }
     }
 
-    pub(crate) fn gate(&self) -> &dyn Gate {
-        &*self.gate
+    /// The agent, for a caller that does not count as being in the sandbox.
+    pub(crate) fn unobserved(door: impl Dial + 'static) -> Self {
+        Self::new(door, Arc::new(Unobserved))
     }
 
     /// Opens a call and takes its first answer.
@@ -107,7 +117,7 @@ impl Guest {
     /// Opens a call whose first answer is not due at once.
     pub(crate) async fn open(&self, request: &Request) -> Result<Call, EngineError> {
         within(ANSWER, async {
-            let mut call = Call::new(self.clone(), self.gate.dial().await?);
+            let mut call = Call::new(self.clone(), self.door.dial().await?);
             match call.sender.message(request).await {
                 Ok(()) => Ok(call),
                 Err(error) => Err(self.explain(error).await),
@@ -116,15 +126,16 @@ impl Guest {
         .await
     }
 
-    /// What a call's failure means. A connection that broke may be the first that is seen of a sandbox's end.
+    /// The error that a call's failure means. A broken connection may be the first sign of a
+    /// sandbox's end.
     pub(crate) async fn explain(&self, error: CallError) -> EngineError {
         match error {
             CallError::Failed(failure) => EngineError::Refused(failure),
-            CallError::Closed | CallError::Stream(_) => match timeout(ANSWER, self.gate.dial()).await {
+            CallError::Closed | CallError::Stream(_) => match timeout(ANSWER, self.door.dial()).await {
                 Ok(Err(ended)) if ended.is_end() => ended,
                 // An agent that is dying closes its connections before it stops listening.
                 Ok(Ok(_)) => {
-                    timeout(LAST_BREATH, self.gate.end()).await.unwrap_or_else(|_| self.failed(error))
+                    timeout(LAST_BREATH, self.door.end()).await.unwrap_or_else(|_| self.failed(error))
                 }
                 _ => self.failed(error),
             },
@@ -137,13 +148,13 @@ impl Guest {
     }
 
     pub(crate) fn failed(&self, source: CallError) -> EngineError {
-        EngineError::Agent { id: self.gate.sandbox().clone(), source }
+        EngineError::Agent { id: self.door.sandbox().clone(), source }
     }
 }
 
 impl fmt::Debug for Guest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Guest").field(self.gate.sandbox()).finish()
+        f.debug_tuple("Guest").field(self.door.sandbox()).finish()
     }
 }
 

@@ -10,16 +10,16 @@ use warren_core::{Check, CheckStatus, DiskSpace, IsolationError};
 use crate::state::Probe;
 use crate::{Engine, Mode};
 
-/// How long what a backend said of the machine is believed: asking takes it some milliseconds.
+/// How long the answer of a backend is reused: asking takes it some milliseconds.
 const BELIEVED_MS: u64 = 30_000;
 /// How long a backend may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether work can be done here.
+/// The engine's health.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Health {
     pub status: HealthStatus,
-    /// What is wrong, in sentences. Empty when all is well.
+    /// Problems, in sentences. Empty when all is well.
     pub problems: Vec<String>,
     /// Each backend, and whether it can make sandboxes.
     pub backends: BTreeMap<String, bool>,
@@ -81,7 +81,7 @@ impl Engine {
 
     async fn probe_backends(&self) -> Vec<Probe> {
         let now_ms = self.shared.parts.clock.boot_ms();
-        if let Some((at_ms, probes)) = self.shared.probes.last().as_ref()
+        if let Some((at_ms, probes)) = self.shared.probes.lock().as_ref()
             && now_ms.saturating_sub(*at_ms) < BELIEVED_MS
         {
             return probes.clone();
@@ -92,12 +92,12 @@ impl Engine {
             (backend.name().to_owned(), probed.unwrap_or_else(|_| vec!["it does not answer".to_owned()]))
         }))
         .await;
-        *self.shared.probes.last() = Some((now_ms, probes.clone()));
+        *self.shared.probes.lock() = Some((now_ms, probes.clone()));
         probes
     }
 
-    /// The disk with the least room among those of the backends. An error says that one cannot be seen; a backend that does not
-    /// answer is a problem of its own.
+    /// The disk with the least room among those of the backends. An error says that one cannot be
+    /// seen; a backend that does not answer is a problem of its own.
     async fn tightest_disk(&self) -> Result<Option<DiskSpace>, IsolationError> {
         let spaces = join_all(self.shared.backends.iter().map(|backend| {
             let port = Arc::clone(&backend.port);

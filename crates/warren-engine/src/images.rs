@@ -1,8 +1,8 @@
 //! Images of owners: built of steps, or kept from sandboxes, and what sandboxes begin with.
 //!
 //! ```text
-//! announce ──► begin ──► waits for room ──► the base, or the state after the last step that was done
-//!                                           before ──► steps ──► start command ──► snapshot ──► tags
+//! announce ──► begin ──► waits for room ──► the base, or the state after the last known step
+//!                                                ──► steps ──► start command ──► snapshot ──► tags
 //! ```
 //!
 //! A build (`build`) does its steps in a sandbox of its own (`work`), and a snapshot of that is the
@@ -37,9 +37,9 @@ pub use crate::error::{ImageError, Unbuilt};
 pub use crate::state::{BuildLog, LogLevel, LogLine, WantedLines};
 
 use self::change::Fate;
-use crate::blocking::blocking;
+use crate::ports::blocking;
 use crate::state::Builds;
-use crate::trade::Trade;
+use crate::work_kind::WorkKind;
 use crate::{Access, Engine, EngineError, Parts};
 
 /// The images of the caller's owner.
@@ -100,8 +100,8 @@ impl Images {
         Ok(self.engine().catalog(move |catalog| catalog.image(&owner, &name)).await?)
     }
 
-    /// The image of a reference, for a sandbox that is to begin with it; `None` if the owner has none
-    /// of that name. Another owner's is one that does not exist.
+    /// The image of a reference, for a sandbox that is to begin with it; `None` if the owner has
+    /// none of that name. Another owner's is one that does not exist.
     pub async fn find(&self, reference: &ImageRef) -> Result<Option<FoundImage>, ImageError> {
         let missing = || ImageError::NotFound { name: reference.name.clone() };
         if !reference.may_be_of(self.owner()) {
@@ -158,7 +158,7 @@ impl Images {
         self.change(&reference.name, remove).await
     }
 
-    /// Whether files for a build were sent already.
+    /// True if the files for a build were sent already.
     pub async fn has_files(&self, hash: &FilesHash) -> bool {
         let (files, owner, hash) = self.files(hash);
         blocking(move || files.has(&owner, &hash)).await
@@ -171,7 +171,7 @@ impl Images {
         mut source: impl Read + Send + 'static,
     ) -> Result<(), ImageError> {
         self.engine().may_change()?;
-        let place = self.access.place_for(Trade::Carrying).await?;
+        let place = self.access.place_for(WorkKind::Transfer).await?;
         let (files, owner, hash) = self.files(hash);
         let kept = place.work(move || files.keep(&owner, &hash, &mut source)).await;
         kept.map_err(EngineError::NoThread)?.map_err(ImageError::Files)

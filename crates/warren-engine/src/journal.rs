@@ -1,8 +1,9 @@
 //! The journal: what was done in a sandbox, bound to the states before and after.
 //!
-//! An entry is appended before its process starts. What becomes of it later is kept in memory for a moment and written with
-//! other entries: [`mod@write`]. A process that nobody follows is watched until it ends: [`ends`]. The state after an entry is
-//! known with the next snapshot: [`crate::state::Journal::captured`].
+//! An entry is appended before its process starts. What becomes of it later is kept in memory for a
+//! moment and written with other entries: [`mod@write`]. A process that nobody follows is watched
+//! until it ends: [`ends`]. The state after an entry is known with the next snapshot:
+//! [`crate::state::Journal::captured`].
 
 mod around;
 mod blame;
@@ -16,13 +17,12 @@ use std::path::Path;
 
 use warren_core::{JournalEntry, SandboxRecord, SnapshotId};
 
-use self::blame::Knowledge;
-use self::states::States;
-use crate::blocking::blocking;
-use crate::bounds::labour;
+use self::states::{AtPath, States};
+use crate::bounds::heavy;
 use crate::cell::{Capture, CaptureOrder, start_of};
 use crate::error::{Field, sentence};
-use crate::trade::Trade;
+use crate::ports::blocking;
+use crate::work_kind::WorkKind;
 use crate::{Engine, EngineError, Sandbox};
 
 pub(crate) use self::open::OpenEntry;
@@ -36,19 +36,20 @@ const MOST_BLAMED: usize = 20_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
     pub entry: JournalEntry,
-    /// Paths that differ between the states before and after; absent where one of them is not known any more.
+    /// Paths that differ between the states before and after; absent where one of them is not known
+    /// any more.
     pub changed: Option<u64>,
 }
 
-/// Who last changed a path.
+/// The last change of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blame {
-    /// The newest first; several where commands overlapped. Empty: nobody did, or nobody who is known.
+    /// The newest first; several where commands overlapped. Empty: no known entry did.
     pub entries: Vec<JournalEntry>,
     pub state: PathState,
 }
 
-/// What became of a path since the sandbox began.
+/// The state of a path, compared with the sandbox's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathState {
     /// It is there, and not as it was.
@@ -60,7 +61,7 @@ pub enum PathState {
     NeverThere,
 }
 
-/// What was done in a sandbox, and the states that it had.
+/// The history of a sandbox: its journal, and the states that it had.
 #[derive(Debug, Clone)]
 pub struct SandboxHistory {
     pub(crate) sandbox: Sandbox,
@@ -73,8 +74,8 @@ impl Sandbox {
 }
 
 impl SandboxHistory {
-    /// The newest first, from the entry before `before` on. `count` tells for each how many paths it changed. Also of a
-    /// sandbox that has ended, as long as it is remembered.
+    /// The newest first, from the entry before `before` on. `count` tells for each how many paths
+    /// it changed. Also of a sandbox that has ended, as long as it is remembered.
     pub async fn log(
         &self,
         before: Option<u64>,
@@ -102,29 +103,29 @@ impl SandboxHistory {
         };
         // Counting compares states; the entries alone are a page of the catalog.
         if count {
-            labour::at(self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Reading).await?, tell).await
+            heavy::at(self.sandbox.engine.place_for(self.sandbox.owner(), WorkKind::Comparison).await?, tell)
+                .await
         } else {
             blocking(tell).await
         }
     }
 
-    /// Who last wrote a path.
+    /// The entries that last changed a path.
     pub async fn blame(&self, path: &Path) -> Result<Blame, EngineError> {
         if !path.is_absolute() {
             return Err(EngineError::invalid(Field::Path, "the path begins with a slash"));
         }
-        let place = self.sandbox.engine.place_for(self.sandbox.owner(), Trade::Reading).await?;
+        let place = self.sandbox.engine.place_for(self.sandbox.owner(), WorkKind::Comparison).await?;
         let record = self.sandbox.record().await?;
         let now = self.sandbox.engine.state_now(&record).await;
         // What it stands on may have changed with that.
         let record = self.sandbox.record().await?;
         let (engine, path) = (self.sandbox.engine.inner(), path.to_owned());
-        labour::at(place, move || {
+        heavy::at(place, move || {
             engine.settle_entries(&record);
             let entries = engine.all_entries(&record)?;
             let mut known = AtPath { states: States::new(&engine, &record), path: &path };
-            let found = blame::blame(&entries, &start_of(&record.id), now.as_ref(), &mut known)?;
-            Ok(Blame { entries: found.entries, state: found.state })
+            blame::blame(&entries, &start_of(&record.id), now.as_ref(), &mut known)
         })
         .await
     }
@@ -143,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// Brings the catalog up to date. What nobody here will ever close is closed. Blocks.
+    /// Brings the catalog up to date. Entries that this engine will not close are closed. Blocks.
     fn settle_entries(&self, record: &SandboxRecord) {
         let (journal, catalog) = (&self.shared.journal, self.shared.parts.catalog.as_ref());
         let settled = if self.shared.registry.holds(&record.id) {
@@ -177,34 +178,6 @@ impl Engine {
             entries.extend(page);
         }
         Ok(entries)
-    }
-}
-
-/// What is known of one path.
-struct AtPath<'a> {
-    states: States<'a>,
-    path: &'a Path,
-}
-
-impl Knowledge for AtPath<'_> {
-    fn has(&mut self, id: &SnapshotId) -> Result<bool, EngineError> {
-        self.states.has(id)
-    }
-
-    fn same(&mut self, one: &SnapshotId, other: &SnapshotId) -> Result<bool, EngineError> {
-        self.states.same(one, other)
-    }
-
-    fn moment(&mut self, id: &SnapshotId) -> Result<Option<u64>, EngineError> {
-        self.states.moment(id)
-    }
-
-    fn differs(&mut self, from: &SnapshotId, to: &SnapshotId) -> Result<bool, EngineError> {
-        self.states.differs(from, to, self.path)
-    }
-
-    fn exists(&mut self, id: &SnapshotId) -> Result<bool, EngineError> {
-        self.states.exists(id, self.path)
     }
 }
 

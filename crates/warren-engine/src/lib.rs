@@ -1,12 +1,12 @@
-//! Warren's engine: everything that decides, over ports alone. Give it backends, a catalog, templates, a clock and randomness
-//! ([`Parts`]), and it needs no server.
+//! Warren's engine: everything that decides, over ports alone. Give it backends, a catalog,
+//! templates, a clock and randomness ([`Parts`]), and it needs no server.
 //!
-//! A call takes the same road whoever makes it: [`Engine::as_`] says who asks, and its handles find the sandbox's driver. The
-//! driver asks [`warren_core::decide`] and is the only writer of the sandbox's status and record, and the work itself is done by
-//! the backend or by the agent inside the sandbox.
+//! Every call takes the same way: [`Engine::as_`] says who asks, and its handles find the sandbox's
+//! driver. The driver asks [`warren_core::decide`] and is the only writer of the sandbox's status
+//! and record, and the work itself is done by the backend or by the agent inside the sandbox.
 //!
 //! ```text
-//! Engine::as_(caller) ──► sandbox(id) ──► driver (one task per sandbox) ──► Isolation (a thread) ──► the machine
+//! Engine::as_(caller) ──► sandbox(id) ──► driver (one task per sandbox) ──► Isolation (a thread)
 //!                              │              │ record
 //!                              │              └──► catalog
 //!                              └──► entry ──► agent (frames) ──► processes, files
@@ -17,20 +17,18 @@
 //! ```text
 //! open                                            the beginning and the end
 //! reconcile sweep health stats forget             the engine's own work
-//! chats tools snapshots runs                      what is done with sandboxes
+//! chats tools images snapshots runs               what is done with sandboxes
 //! sessions files processes network secrets events
 //! create sandboxes entry admit journal
 //! driver                                          one sandbox each
 //! engine                                          the engine, and handles for a caller
 //! state                                           what it holds in memory
 //! cell guest                                      one sandbox, as everybody sees it; its agent
-//! backend settings bounds                         ports with threads, limits on owners
-//! error trade step certificate shown blocking     words and leaves
+//! ports settings bounds                           threads for ports, limits on owners
+//! error work_kind step certificate shown          words and leaves
 //! ```
 
 mod admit;
-mod backend;
-mod blocking;
 mod bounds;
 mod cell;
 mod certificate;
@@ -49,6 +47,7 @@ mod images;
 mod journal;
 mod network;
 mod open;
+mod ports;
 mod processes;
 mod reconcile;
 mod runs;
@@ -63,9 +62,9 @@ mod stats;
 mod step;
 mod sweep;
 mod tools;
-mod trade;
+mod work_kind;
 
-pub use bounds::{LabourLimits, Place, Room, Share};
+pub use bounds::{HeavyWorkLimits, Place, Room, Share};
 pub use cell::{EndedProcess, Patch, RolledBack, Taken, WayBack};
 pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox, Chats};
 pub use create::NewSandbox;
@@ -98,4 +97,4 @@ pub use state::{Mode, NetworkAsk, NetworkSighting, Parts};
 pub use stats::Stats;
 pub use step::EngineStep;
 pub use tools::{ContentBlock, ToolCall, ToolInfo, ToolProgress, ToolResources, ToolResult};
-pub use trade::Trade;
+pub use work_kind::WorkKind;

@@ -1,4 +1,5 @@
-//! Where sandboxes may go: what is allowed, how that is changed while they run, and what they did with it.
+//! Where sandboxes may go: what is allowed, how that is changed while they run, and what they did
+//! with it.
 //!
 //! ```text
 //! callers ──► change ──► driver ──► Networks::set, record, Networks::set
@@ -8,8 +9,8 @@
 //!                         └─► news (events, few of them) ──► events
 //! ```
 //!
-//! The record says what holds. Before it is written the link obeys both policies, the old and the new one, so that a crash at any
-//! moment leaves a link that is never looser than the record.
+//! The record says what holds. Before it is written the link obeys both policies, the old and the
+//! new one, so that a crash at any moment leaves a link that is never looser than the record.
 
 mod asks;
 mod census;
@@ -33,7 +34,7 @@ pub struct NetworkView {
     pub policy: NetworkPolicy,
     /// Its own addresses. Empty without a link.
     pub addresses: Vec<IpAddr>,
-    /// What went over its link. Absent without one.
+    /// The traffic of its link. Absent without one.
     pub usage: Option<NetworkUsage>,
     /// How much waits for somebody's answer.
     pub pending: usize,

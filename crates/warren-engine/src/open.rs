@@ -10,16 +10,16 @@ use tokio::sync::watch;
 use warren_core::DeathCause;
 use warren_core::catalog::CatalogError;
 
-use crate::backend::Backend;
-use crate::blocking::blocking;
-use crate::bounds::labour::Labour;
+use crate::bounds::heavy::HeavyWork;
 use crate::bounds::{Presence, Seats};
 use crate::cell::Task;
 use crate::certificate::Ending;
 use crate::engine::OpenError;
 use crate::error::sentence;
+use crate::ports::Backend;
+use crate::ports::blocking;
 use crate::state::{
-    Builds, Events, Figures, Journal, Keep, Keyed, Leases, Probes, Registry, Sightings, State, Woken,
+    Builds, Events, Figures, Journal, Keep, Keyed, Leases, Registry, Sightings, State, Woken,
 };
 use crate::{Engine, EngineError, Mode, Parts, Settings, forget, reconcile, sweep};
 
@@ -28,7 +28,7 @@ const STOPS_AT_ONCE: usize = 16;
 /// How long drivers may take to finish what they are doing when the engine ends.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What becomes of sandboxes when the engine ends.
+/// How sandboxes are left when the engine ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShutdownPolicy {
     /// They run on, and the next start adopts them.
@@ -54,8 +54,9 @@ impl ShutdownPolicy {
 }
 
 impl Engine {
-    /// Starts the engine: joins the catalog with what really runs, then answers. Returns as soon as requests can be served;
-    /// what takes longer (removing remains) goes on in the background, see [`Engine::reconciled`].
+    /// Starts the engine: joins the catalog with what really runs, then answers. Returns as soon as
+    /// requests can be served; what takes longer (removing remains) goes on in the background, see
+    /// [`Engine::reconciled`].
     pub async fn open(parts: Parts, settings: Settings) -> Result<Self, OpenError> {
         if parts.backends.is_empty() {
             return Err(OpenError::NoBackend);
@@ -69,7 +70,7 @@ impl Engine {
         .await?;
         let (journal, journal_jobs) = Journal::new();
         let presence = Arc::new(Presence::default());
-        let (count, limits) = (parts.backends.len(), settings.labour);
+        let (count, limits) = (parts.backends.len(), settings.heavy_work);
         let backends = parts.backends.iter().cloned();
         let backends = backends.map(|port| Backend::new(port, count, &limits, &presence)).collect();
         let state = State {
@@ -78,7 +79,7 @@ impl Engine {
             seats: Seats::new(settings.max_sandboxes, settings.max_sandboxes_per_owner),
             events: Events::after(last_event),
             figures: Figures::default(),
-            probes: Probes::default(),
+            probes: Mutex::default(),
             leases: Leases::default(),
             builds: Builds::default(),
             woken: Woken::default(),
@@ -88,7 +89,7 @@ impl Engine {
             in_flight: settings.calls_in_flight(),
             visits: settings.visits_in_flight(),
             journal,
-            labour: Labour::new(&settings.labour),
+            heavy_work: HeavyWork::new(&settings.heavy_work),
             backends,
             presence,
             started_ms: parts.clock.boot_ms(),

@@ -2,7 +2,6 @@
 
 mod calls;
 mod collect;
-mod exec;
 mod follow;
 mod input;
 mod launch;
@@ -11,15 +10,19 @@ mod visit;
 mod wake;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use warren_core::{Action, Request};
 use warren_wire::guest::{
-    ByteString, Exit, LOGIN_SHELL, ProcessInfo, ProcessSelector, Reader, Start, Started, TerminalSize,
+    ByteString, Exit, LOGIN_SHELL, ProcessInfo, ProcessSelector, Reader, Reply, Request as Call, Start,
+    Started, Stdin, TerminalSize,
 };
 
+use self::calls::shortened;
+use self::follow::Part;
 use crate::entry::Entry;
-use crate::guest::Guest;
+use crate::guest::{self, ANSWER, Guest};
 use crate::shown::as_typed;
 use crate::{EngineError, Sandbox};
 
@@ -30,13 +33,14 @@ pub use launch::{give_port, port_of};
 pub use port::PortStream;
 pub use visit::{LifeMark, Visit};
 
-/// What is to be run. The agent's own message, so that nothing is lost on the way.
+/// The process to run. It is the agent's own message, so nothing is lost on the way.
 pub type ProcessSpec = Start;
 
 /// A row of the process list.
 pub type Process = ProcessInfo;
 
-/// How much of an exec's output is kept, per stream. The process runs to its end whatever it writes.
+/// How much of an exec's output is kept, per stream. The process runs to its end whatever it
+/// writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputCaps {
     pub stdout: usize,
@@ -63,11 +67,11 @@ pub struct ExecResult {
     pub stderr: Output,
 }
 
-/// What a follower of a process sees, in order.
+/// An event of a followed process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessEvent {
-    /// `position` is that of the first byte, in both streams counted together: the cursor to come back with is
-    /// `position + bytes.len()`.
+    /// `position` is that of the first byte, in both streams counted together: the cursor to come
+    /// back with is `position + bytes.len()`.
     Stdout {
         position: u64,
         bytes: Bytes,
@@ -85,7 +89,7 @@ pub enum ProcessEvent {
     Exited(Exit),
 }
 
-/// What [`Sandbox::launch`] says of a process with a port.
+/// A process with a port, as [`Sandbox::launch`] answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
     pub process: Process,
@@ -103,8 +107,8 @@ pub enum LaunchStatus {
 }
 
 impl Sandbox {
-    /// Runs a process to its end and collects what it wrote. `stdin` is written and closed. If the caller gives up, the
-    /// process runs on.
+    /// Runs a process to its end and collects what it wrote. `stdin` is written and closed. If the
+    /// caller gives up, the process runs on.
     pub async fn exec(
         &self,
         spec: ProcessSpec,
@@ -115,7 +119,8 @@ impl Sandbox {
         entry.failing(guest.exec(spec, stdin, caps).await)
     }
 
-    /// Starts a process and follows it, as [`Start::follow`] asks; without that the process waits for its reader.
+    /// Starts a process and follows it, as [`Start::follow`] asks; without that the process waits
+    /// for its reader.
     pub async fn start(&self, spec: ProcessSpec) -> Result<ProcessHandle, EngineError> {
         let (entry, guest) = self.at_work(&spec).await?;
         entry.failing(guest.start(spec).await)
@@ -127,7 +132,8 @@ impl Sandbox {
         entry.failing(guest.spawn(spec).await)
     }
 
-    /// Starts a process that will listen on a port, which it finds in `PORT`. Does not wait for the port.
+    /// Starts a process that will listen on a port, which it finds in `PORT`. Does not wait for the
+    /// port.
     pub async fn launch(&self, spec: ProcessSpec, port: u16) -> Result<Launched, EngineError> {
         let (entry, guest) = self.at_work(&spec).await?;
         entry.failing(guest.launch_on(spec, port).await)
@@ -145,15 +151,99 @@ impl Sandbox {
             None => Action::Exec { command, process },
         };
         entry.begin(action, None).await;
-        let guest = Guest::new(Arc::clone(&entry));
+        let guest = entry.guest();
         Ok((entry, guest))
     }
 
-    /// Comes in to look on, which is no work that anybody has to wait for.
+    /// Comes in only to look on: pauses and rollbacks do not wait for it.
     pub(crate) async fn onlooker(&self, request: Request) -> Result<Guest, EngineError> {
         let entry = self.enter(request).await?;
         entry.step_aside();
-        Ok(Guest::new(Arc::new(entry)))
+        Ok(Arc::new(entry).guest())
+    }
+}
+
+impl Guest {
+    async fn exec(&self, spec: Start, stdin: Bytes, caps: OutputCaps) -> Result<ExecResult, EngineError> {
+        let (mut stdout, mut stderr) = (Collector::new(caps.stdout), Collector::new(caps.stderr));
+        let see = |event: ProcessEvent| match event {
+            ProcessEvent::Stdout { bytes, .. } => stdout.push(&bytes),
+            ProcessEvent::Stderr { bytes, .. } => stderr.push(&bytes),
+            // Nobody knows which of the two it was.
+            ProcessEvent::Missed { .. } => {
+                stdout.skip();
+                stderr.skip();
+            }
+            ProcessEvent::Exited(_) => {}
+        };
+        let (started, exit) = self.run(spec, stdin, see).await?;
+        Ok(ExecResult { started, exit, stdout: stdout.finish(), stderr: stderr.finish() })
+    }
+
+    /// Runs a process to its end, and shows what it writes.
+    pub(crate) async fn run(
+        &self,
+        mut spec: Start,
+        stdin: Bytes,
+        see: impl FnMut(ProcessEvent),
+    ) -> Result<(Started, Exit), EngineError> {
+        spec.stdin = if stdin.is_empty() { Stdin::Null } else { Stdin::Piped };
+        let limit = spec.timeout_ms.map(Duration::from_millis);
+        let handle = self.start(spec).await?;
+        let started = handle.started;
+        let (mut reader, mut writer) = handle.split();
+        let feed = async {
+            // A process that reads none of its input, or not all, is no failure.
+            if writer.write(stdin).await.is_ok() {
+                writer.close_stdin().await.ok();
+            }
+            std::future::pending().await
+        };
+        let exit = tokio::select! {
+            exit = in_time(limit, show(&mut reader, see)) => exit?,
+            exit = feed => exit,
+        };
+        Ok((started, exit))
+    }
+
+    pub(crate) async fn start(&self, mut spec: Start) -> Result<ProcessHandle, EngineError> {
+        let pace = *spec.follow.get_or_insert(Reader::Holds);
+        let (started, call) = self.start_process(spec).await?;
+        Ok(ProcessHandle::new(call, started, pace, Part::Starter))
+    }
+
+    /// Starts a process, and tells the sandbox's history of it.
+    async fn start_process(&self, spec: Start) -> Result<(Started, guest::Call), EngineError> {
+        let command = shortened(&spec.argv);
+        match self.begin(&Call::Start(spec), ANSWER).await? {
+            (Reply::Started(started), call) => {
+                self.observer.started(started.process, command);
+                Ok((started, call))
+            }
+            _ => Err(self.unexpected("no word of a start")),
+        }
+    }
+}
+
+async fn show(reader: &mut ProcessReader, mut see: impl FnMut(ProcessEvent)) -> Result<Exit, EngineError> {
+    loop {
+        match reader.next().await? {
+            Some(ProcessEvent::Exited(exit)) => return Ok(exit),
+            Some(event) => see(event),
+            None => return Err(reader.cut_short()),
+        }
+    }
+}
+
+/// The agent ends a process at its time limit. One that does not is not waited for much longer.
+async fn in_time(
+    limit: Option<Duration>,
+    work: impl Future<Output = Result<Exit, EngineError>>,
+) -> Result<Exit, EngineError> {
+    let Some(limit) = limit else { return work.await };
+    match tokio::time::timeout(limit.saturating_add(ANSWER), work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(EngineError::TimedOut { what: "the command".to_owned(), seconds: limit.as_secs() }),
     }
 }
 
@@ -202,7 +292,8 @@ impl Processes {
         self.sandbox.guest(Request::Execute).await?.signal(process, signal, group).await
     }
 
-    /// Writes to a process's standard input, and closes it if asked. Waits when the process does not read.
+    /// Writes to a process's standard input, and closes it if asked. Waits when the process does
+    /// not read.
     pub async fn input(
         &self,
         process: ProcessSelector,
@@ -228,7 +319,7 @@ impl Processes {
     pub async fn wait(&self, process: ProcessSelector) -> Result<Exit, EngineError> {
         let guest = self.sandbox.onlooker(Request::Execute).await?;
         let exit = guest.wait(process).await?;
-        guest.gate().flush().await?;
+        guest.observer.flush().await?;
         Ok(exit)
     }
 }

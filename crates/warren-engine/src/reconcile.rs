@@ -2,18 +2,21 @@
 //!
 //! | record        | found alive        | found dead              | not found |
 //! |---------------|--------------------|-------------------------|-----------|
-//! | ready, paused | adopted            | stopped, files kept     | stopped, nothing kept; most of them: ask first |
+//! | ready, paused | adopted            | stopped, files kept     | stopped, nothing kept (1) |
 //! | creating      | undone: failed     | undone: failed          | failed    |
 //! | creating, again (a resume) | undone: stopped, files kept | the same | the same |
 //! | stopping      | finished           | finished                | finished  |
 //! | stopped, files kept | halted       | left alone              | left alone |
 //! | none, or over | removed            | removed                 |           |
 //!
-//! One that is found frozen against its record was being copied, sealed or paused, and goes on. A layer that a sandbox stands on
-//! and its record does not know of is written down; snapshots that were not on disk when the machine stopped are marked as damaged.
+//! (1) If that is so for most of them, somebody is asked first.
 //!
-//! The links of those that are adopted are taken over first, and all others are taken away. One whose link cannot be taken over runs
-//! on without it.
+//! One that is found frozen against its record was being copied, sealed or paused, and goes on. A
+//! layer that a sandbox stands on and its record does not know of is written down; snapshots that
+//! were not on disk when the machine stopped are marked as damaged.
+//!
+//! The links of those that are adopted are taken over first, and all others are taken away. One
+//! whose link cannot be taken over runs on without it.
 //!
 //! Only what carries this node's mark is removed: sandboxes that others made on the same machine
 //! are left alone. Records of what other nodes hold are not looked at. When most of what should be
@@ -28,24 +31,29 @@ mod plan;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, stream};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use warren_core::catalog::CatalogError;
 use warren_core::{Found, IsolationError, IsolationErrorKind, SandboxId, SandboxRecord, Status};
 
 use self::plan::{Decision, Plan};
-use crate::backend::Backend;
-use crate::blocking::blocking;
 use crate::cell::Task;
 use crate::driver::{Adopted, Driver, First, Remains};
 use crate::engine::OpenError;
 use crate::error::sentence;
 use crate::images::Leftovers;
+use crate::ports::{Backend, blocking};
 use crate::{Engine, EngineError, Mode};
 
 /// Orphans that are removed at the same time.
 const REMOVALS_AT_ONCE: usize = 4;
+/// How long a backend may take to say which sandboxes it has.
+const LIST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Adopts what runs, and sees to the rest in the background.
 pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
@@ -88,12 +96,12 @@ pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError>
     let shared = engine.inner();
     let (world, plan) =
         blocking(move || (World { links: links::take_over(&shared, &plan), ..world }, plan)).await;
-    // Whoever accepted them asks next what was lost.
+    // The next question will be what was lost.
     drop(carry_out(engine, world, plan, leftovers, true).await);
     Ok(())
 }
 
-/// What the catalog and the machine say.
+/// The state of the catalog and of the machine.
 struct World {
     records: Vec<SandboxRecord>,
     /// By id, with the backend that found it.
@@ -112,14 +120,16 @@ enum LookError {
 impl World {
     async fn look(engine: &Engine) -> Result<Self, LookError> {
         let engine = engine.inner();
+        let listed = try_join_all(engine.shared.backends.iter().map(list)).await;
+        let listed = listed.map_err(LookError::Backend)?;
         blocking(move || {
             let parts = &engine.shared.parts;
             layers::check_durability(&engine).map_err(LookError::Catalog)?;
             let mut records =
                 parts.catalog.unfinished_sandboxes(engine.node()).map_err(LookError::Catalog)?;
             let mut found = HashMap::new();
-            for backend in &engine.shared.backends {
-                for sandbox in backend.port.list().map_err(LookError::Backend)? {
+            for (backend, sandboxes) in engine.shared.backends.iter().zip(listed) {
+                for sandbox in sandboxes {
                     found.insert(sandbox.id.clone(), (Arc::clone(backend), sandbox));
                 }
             }
@@ -142,7 +152,7 @@ impl World {
 }
 
 impl World {
-    /// What a sandbox's driver begins with; `None` if it is not to have one now.
+    /// The first task of a sandbox's driver; `None` if it is not to have a driver now.
     fn first(&mut self, id: &SandboxId, decision: Decision, all: bool) -> Option<First> {
         let link = self.links.remove(id).unwrap_or(Adopted::NoLink);
         match (decision, self.watches.remove(id)) {
@@ -165,6 +175,22 @@ impl World {
     }
 }
 
+/// The sandboxes of a backend. One that does not answer in time fails the start as one that fails
+/// does: it must not hold it up for ever.
+async fn list(backend: &Arc<Backend>) -> Result<Vec<Found>, IsolationError> {
+    let (tell, told) = oneshot::channel();
+    let (port, name) = (Arc::clone(&backend.port), backend.name());
+    // Not one of the runtime's threads, which a runtime waits for when it ends.
+    std::thread::spawn(move || drop(tell.send(port.list())));
+    match timeout(LIST_PATIENCE, told).await {
+        Ok(Ok(listed)) => listed,
+        Ok(Err(_)) | Err(_) => {
+            let action = format!("hear within {} s which sandboxes `{name}` has", LIST_PATIENCE.as_secs());
+            Err(IsolationError::new(IsolationErrorKind::Host, action))
+        }
+    }
+}
+
 fn watch_all(
     records: &[SandboxRecord],
     found: &HashMap<SandboxId, (Arc<Backend>, Found)>,
@@ -181,8 +207,8 @@ fn watch_all(
         .collect()
 }
 
-/// Starts drivers for all that is to be done; with `all` false only for what needs no change. The task that is answered ends when
-/// all of it is done.
+/// Starts drivers for all that is to be done; with `all` false only for what needs no change. The
+/// task that is answered ends when all of it is done.
 fn carry_out(
     engine: &Engine,
     mut world: World,
@@ -217,7 +243,7 @@ fn carry_out(
         }
         if all {
             engine.clear_leftovers(leftovers).await;
-            // Those whose sandbox ended and who were not told, and leases that are still held.
+            // Sessions that were not told of their sandbox's end, and leases that are still held.
             engine.sweep_sessions().await;
             engine.collect_layers().await;
         }

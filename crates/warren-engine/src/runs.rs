@@ -1,4 +1,5 @@
-//! Runs that clients record with their sessions, and the limits that decide whether there may be another.
+//! Runs that clients record with their sessions, and the limits that decide whether there may be
+//! another.
 
 use warren_core::catalog::{Durability, UpdateSessionError};
 use warren_core::{
@@ -6,7 +7,7 @@ use warren_core::{
     record_run,
 };
 
-use crate::error::{Field, Wording};
+use crate::error::Field;
 use crate::sessions::not_found_or;
 use crate::{EngineError, Session, SessionView};
 
@@ -17,7 +18,7 @@ const MOST_SCREENSHOT_BYTES: usize = 2048;
 const MOST_PROVIDER_BYTES: usize = 200;
 const MOST_REASON_BYTES: usize = 4096;
 
-/// Whether a session may have another run.
+/// The runs that a session may still have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowance {
     pub denied: Option<RunDenied>,
@@ -35,7 +36,8 @@ pub struct SessionDetails {
 }
 
 impl Session {
-    /// Appends a run; sums are exact however many do so at once. What is returned survives a power cut.
+    /// Appends a run; sums are exact however many do so at once. What is returned survives a power
+    /// cut.
     pub async fn record_run(&self, run: NewRun) -> Result<RunRecord, EngineError> {
         self.engine.may_change()?;
         check_run(&run)?;
@@ -89,7 +91,8 @@ impl Session {
         Ok(SessionDetails { view, runs })
     }
 
-    /// What the session needs is there, at this address. Denied while its sandbox is being made, and once it failed.
+    /// Marks what the session needs as ready, at this address. Denied while its sandbox is being
+    /// made, and once it failed.
     pub async fn mark_ready(
         &self,
         url: Option<String>,
@@ -107,17 +110,18 @@ impl Session {
         self.provision(Provision::Ready { url, job }).await
     }
 
-    /// What the session needs cannot be had, and why. The first reason stays.
+    /// Marks what the session needs as failed. The first reason stays.
     pub async fn mark_failed(&self, reason: String) -> Result<SessionRecord, EngineError> {
         self.engine.may_change()?;
         if reason.trim().is_empty() || reason.len() > MOST_REASON_BYTES {
             let message = format!("takes 1 to {MOST_REASON_BYTES} bytes of text");
-            return Err(EngineError::invalid(Field::FailureReason, Wording::Predicate(message)));
+            return Err(EngineError::predicate(Field::FailureReason, message));
         }
         self.provision(Provision::Failed { reason }).await
     }
 
-    /// Marks the session expired; its sandbox is stopped in the background, files kept as the sandbox was told.
+    /// Marks the session expired; its sandbox is stopped in the background, files kept as the
+    /// sandbox was told.
     pub async fn expire(&self) -> Result<SessionRecord, EngineError> {
         self.engine.may_change()?;
         let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Expire).await?;
@@ -164,14 +168,14 @@ impl Session {
 fn check_run(run: &NewRun) -> Result<(), EngineError> {
     if run.task.trim().is_empty() {
         let message = "says what was to be done, and must not be empty".to_owned();
-        return Err(EngineError::invalid(Field::Task, Wording::Predicate(message)));
+        return Err(EngineError::predicate(Field::Task, message));
     }
     check_text(Field::Task, Some(&run.task), MOST_TASK_BYTES)?;
     check_text(Field::RunResult, run.result.as_deref(), MOST_RESULT_BYTES)?;
     check_text(Field::Provider, run.provider.as_deref(), MOST_PROVIDER_BYTES)?;
     if run.screenshots.len() > MOST_SCREENSHOTS {
         let message = format!("takes {MOST_SCREENSHOTS} at most");
-        return Err(EngineError::invalid(Field::Screenshots, Wording::Predicate(message)));
+        return Err(EngineError::predicate(Field::Screenshots, message));
     }
     run.screenshots
         .iter()
@@ -180,10 +184,7 @@ fn check_run(run: &NewRun) -> Result<(), EngineError> {
 
 fn check_text(field: Field, text: Option<&str>, most: usize) -> Result<(), EngineError> {
     if text.is_some_and(|text| text.len() > most) {
-        return Err(EngineError::invalid(
-            field,
-            Wording::Predicate(format!("takes at most {most} bytes of text")),
-        ));
+        return Err(EngineError::predicate(field, format!("takes at most {most} bytes of text")));
     }
     Ok(())
 }

@@ -4,25 +4,26 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use warren_core::catalog::SandboxFilter;
 use warren_core::{
-    Activity, DeathCause, DeathCertificate, Isolation, IsolationError, Owner, Page, PageRequest, Request,
-    SandboxId, SandboxRecord, Status, TemplateInfo, TemplateName, Usage, Verdict, decide,
+    DeathCause, DeathCertificate, Isolation, IsolationError, Owner, Page, PageRequest, Request, SandboxId,
+    SandboxRecord, Status, TemplateInfo, TemplateName, Usage,
 };
 
 use crate::admit::check_words;
-use crate::blocking::{blocking, finished};
-use crate::bounds::labour;
+use crate::bounds::heavy;
 use crate::cell::{Patch, Task};
 use crate::certificate::Ending;
 use crate::engine::closed;
+use crate::entry::denied_at_the_end;
 use crate::error::Field;
+use crate::ports::{blocking, finished};
 use crate::{Access, Engine, EngineError, Sandbox};
 
-/// How often somebody who waits for a sandbox without a driver looks whether it has one.
+/// How often a caller that waits for a sandbox without a driver looks for one.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The longest that anybody waits for a change at a time.
 const MOST_PATIENCE_MS: u64 = 3_600_000;
 
-/// Whether the files of a sandbox that is ended stay.
+/// The fate of the files of a sandbox that is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoppedFiles {
     Keep,
@@ -56,19 +57,21 @@ impl Sandbox {
         self.engine.ask(self.owner(), &self.id, Task::Patch(patch)).await
     }
 
-    /// Has its time be over now: what is to become of it then becomes of it. Idempotent.
+    /// Ends its time to live now: it pauses or ends, as it was told to. Idempotent.
     pub async fn end_time(&self) -> Result<SandboxRecord, EngineError> {
         self.engine.may_change()?;
         self.engine.ask(self.owner(), &self.id, Task::Expire).await
     }
 
-    /// Freezes every process, once those who work in the sandbox are done or the settings' time for that is over. Idempotent.
+    /// Freezes every process, once the calls in the sandbox are done or the settings' time for that
+    /// is over. Idempotent.
     pub async fn pause(&self) -> Result<SandboxRecord, EngineError> {
         let drain = Duration::from_millis(self.engine.shared.settings.pause_drain_ms);
         self.pause_after(drain).await
     }
 
-    /// As [`Sandbox::pause`], waiting so long for those who work in it. Followers of processes that run anyway are not waited for.
+    /// As [`Sandbox::pause`], waiting so long for the calls in it. Followers of processes that run
+    /// anyway are not waited for.
     pub async fn pause_after(&self, drain: Duration) -> Result<SandboxRecord, EngineError> {
         self.engine.may_change()?;
         if let Some(cell) = self.engine.shared.registry.find(self.owner(), &self.id)
@@ -82,14 +85,14 @@ impl Sandbox {
                     _ = life.until_end() => {}
                 }
             };
-            // Whoever is not done by then is frozen at work.
+            // Calls that are not done by then are frozen.
             drop(timeout(drain, drained).await);
         }
         self.engine.ask(self.owner(), &self.id, Task::Pause).await
     }
 
-    /// Thaws a paused sandbox, or starts again one that was stopped with its files kept. Idempotent.
-    /// The session that its end took away goes on with it, if no other holds it.
+    /// Thaws a paused sandbox, or starts again one that was stopped with its files kept.
+    /// Idempotent. The session that its end took away goes on with it, if no other holds it.
     pub async fn resume(&self) -> Result<SandboxRecord, EngineError> {
         let (engine, owner, id) = (self.engine.clone(), self.owner().clone(), self.id.clone());
         finished(async move {
@@ -101,7 +104,8 @@ impl Sandbox {
         .await
     }
 
-    /// Ends a sandbox and its sessions. With [`StoppedFiles::Delete`] also one that was stopped before. Idempotent.
+    /// Ends a sandbox and its sessions. With [`StoppedFiles::Delete`] also one that was stopped
+    /// before. Idempotent.
     pub async fn stop(&self, files: StoppedFiles) -> Result<SandboxRecord, EngineError> {
         self.engine.stop_by(&self.caller.name, self.owner(), &self.id, files).await
     }
@@ -112,11 +116,12 @@ impl Sandbox {
         Ok(record.death.filter(|_| record.status.is_terminal()))
     }
 
-    /// What it uses; of one that has ended, what it had used.
+    /// Its usage; for one that has ended, its last usage.
     pub async fn usage(&self) -> Result<Usage, EngineError> {
         let record = self.record().await?;
         if record.is_live() && record.status != Status::Creating {
-            // Where the disk has no quotas every file is looked at: one count at a time, and those who wait have no thread.
+            // Where the disk has no quotas every file is looked at: one count at a time, and those
+            // who wait have no thread.
             let call = self.engine.shared.in_flight.take(self.owner(), &self.id)?;
             let turn = match self.engine.shared.registry.find(self.owner(), &self.id) {
                 Some(cell) => Some(Arc::clone(&cell.counting).lock_owned().await),
@@ -124,21 +129,16 @@ impl Sandbox {
             };
             let (engine, backend, id) =
                 (self.engine.inner(), self.engine.backend_of(&record)?, self.id.clone());
-            let place = backend.labour.to_count(self.owner()).await?;
+            let place = backend.turns.to_count(self.owner()).await?;
             let usage = move || {
                 let _held = (turn, call);
                 engine.usage_of(backend.port.as_ref(), &id).map_err(EngineError::Backend)
             };
-            return labour::at(place, usage).await;
+            return heavy::at(place, usage).await;
         }
-        match record.death.and_then(|death| death.usage) {
+        match record.death.as_ref().and_then(|death| death.usage) {
             Some(usage) => Ok(usage),
-            None => Err(match decide(record.status, Activity::default(), Request::Execute) {
-                Verdict::Denied(reason) => {
-                    EngineError::Denied { id: record.id, status: record.status, reason }
-                }
-                Verdict::AlreadySo | Verdict::Proceed(_) => EngineError::sandbox_not_found(&self.id),
-            }),
+            None => Err(denied_at_the_end(&record, Request::Execute)),
         }
     }
 
@@ -183,7 +183,7 @@ impl Engine {
         self.ask(owner, id, Task::Resume).await
     }
 
-    /// As [`Sandbox::stop`], in somebody's name.
+    /// As [`Sandbox::stop`], with this name in the certificate.
     pub(crate) async fn stop_by(
         &self,
         by: &str,

@@ -1,4 +1,4 @@
-//! Owners' secrets: kept here by name, told to nobody, and put into requests by whoever links sandboxes to the world.
+//! Owners' secrets: kept by name, shown to nobody, and put into requests by the network.
 
 mod nameless;
 
@@ -11,7 +11,7 @@ use crate::{Access, EngineError, Missing};
 /// How many an owner may have.
 const MOST: usize = 256;
 
-/// What names begin with that nobody has chosen.
+/// The beginning of names that the engine has chosen.
 const NAMELESS: &str = "nameless-";
 
 /// The secrets of the caller's owner.
@@ -27,8 +27,8 @@ impl Access {
 }
 
 impl Secrets {
-    /// Makes or replaces a secret. Sandboxes whose policies name it use the new value from their next request on. The times in its
-    /// record are the engine's to say.
+    /// Makes or replaces a secret. Sandboxes whose policies name it use the new value from their
+    /// next request on. The times in its record are the engine's to say.
     pub async fn put(&self, mut secret: Secret) -> Result<SecretRecord, EngineError> {
         self.access.engine.may_change()?;
         secret

@@ -1,21 +1,24 @@
 //! Sessions: a client's lease on a sandbox, from [`Sessions::acquire`] to its end.
 //!
-//! What may be asked of a session in which state is [`warren_core::decide_session`]'s table. What that means for the sandbox:
+//! [`warren_core::decide_session`] is the table of what may be asked of a session in which state.
+//! For the sandbox that means:
 //!
 //! | request   | the session's sandbox |
 //! |-----------|-----------------------|
 //! | acquire   | is the preferred one if it fits, made to run if it does not; else a fresh one |
 //! | attach    | is made to run |
-//! | detach    | is left alone; once the session's `detached` time is over and nobody else holds it, it is stopped and its files stay |
+//! | detach    | is left alone; stopped with its files kept after the session's `detached` time |
 //! | suspend   | is frozen; denied while another active session holds it |
 //! | resume    | is made to run, from its kept files if it had ended |
 //! | think     | does not count as idle for a while |
-//! | release   | is stopped with its files kept, or destroyed, unless another open session holds it |
-//! | expire    | is stopped as it was told to be when its time is over, unless another open session holds it |
+//! | release   | is stopped with its files kept, or destroyed |
+//! | expire    | is stopped as it was told to be when its time is over |
 //! | terminate | is destroyed with its files, and all its sessions end |
 //!
-//! The other way round, a sandbox that ends takes its sessions along: they expire if its files stay, and can be resumed; else they
-//! are terminated.
+//! A sandbox that another open session holds is not stopped by a detach, release or expiry.
+//!
+//! The other way round, a sandbox that ends takes its sessions along: they expire if its files
+//! stay, and can be resumed; else they are terminated.
 
 mod acquire;
 mod attach;
@@ -47,13 +50,14 @@ pub struct Acquire {
     /// A named backend serves, or it is an error.
     pub backend: Option<String>,
     pub timeouts: Option<Timeouts>,
-    /// Present: the session is one of an agent with limited runs, and ends after `limits.duration_s`.
+    /// Present: the session is one of an agent with limited runs, and ends after
+    /// `limits.duration_s`.
     pub limits: Option<RunLimits>,
     /// Take the limits of this class of customers; an unknown one is an error.
     pub tier: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
-    /// Whether the session is answered at once and its sandbox made in the background.
+    /// Answer the session at once, and make its sandbox in the background.
     pub background: bool,
     pub idempotency: Option<Expected>,
 }
@@ -87,7 +91,7 @@ pub struct Expected {
     pub fingerprint: String,
 }
 
-/// What the sandbox must be able to do.
+/// Requirements on the sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requirements {
     pub network: bool,
@@ -120,7 +124,7 @@ pub struct Attach {
     pub timeouts: Option<Timeouts>,
 }
 
-/// What becomes of the sandbox of a released session that no other session holds.
+/// How the sandbox of a released session ends, if no other session holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     /// It is stopped and its files stay.
@@ -174,7 +178,8 @@ impl Sessions {
 }
 
 impl Sandboxes {
-    /// The sandbox that the owner uses when none is named. One that ended for good is nobody's default any more.
+    /// The sandbox that the owner uses when none is named. One that ended for good is nobody's
+    /// default any more.
     pub async fn default(&self) -> Result<SandboxRecord, EngineError> {
         let missing =
             || EngineError::NotFound { what: Missing::DefaultSandbox, id: self.access.owner().to_string() };

@@ -6,8 +6,8 @@ use warren_core::{
     RunLimits, SandboxKind, TemplateName, Timeouts,
 };
 
+use crate::bounds::HeavyWorkLimits;
 use crate::bounds::InFlight;
-use crate::bounds::LabourLimits;
 use crate::bounds::in_flight::Most;
 
 /// How the engine behaves. The server fills it from its configuration.
@@ -15,7 +15,8 @@ use crate::bounds::in_flight::Most;
 pub struct Settings {
     /// Most sandboxes that may be alive at once, all owners together.
     pub max_sandboxes: usize,
-    /// Most of them that may be one owner's. Absent: all while there is one owner, three quarters as soon as there are more.
+    /// Most of them that may be one owner's. Absent: all while there is one owner, three quarters
+    /// as soon as there are more.
     pub max_sandboxes_per_owner: Option<usize>,
     /// Most calls under way in one sandbox: commands that are followed, file calls, watches.
     pub calls_per_sandbox: usize,
@@ -50,9 +51,10 @@ pub struct Settings {
     pub most_thinking_s: u64,
     /// Which snapshots are taken without being asked for, of a sandbox that does not say.
     pub automatic_snapshots: Automatic,
-    /// How many of those are kept for each sandbox. The newest stay dense, older ones become sparse.
+    /// How many of those are kept for each sandbox. The newest stay dense, older ones become
+    /// sparse.
     pub automatic_snapshots_kept: usize,
-    /// What one of those may cost while programs run in the sandbox.
+    /// How much an automatic snapshot may cost while programs run in the sandbox.
     pub copy_bound: CopyBound,
     /// When what commands write is put on disk.
     pub flush: Flush,
@@ -60,7 +62,7 @@ pub struct Settings {
     pub pause_drain_ms: u64,
     pub network: NetworkSettings,
     /// How much heavy work is done at once.
-    pub labour: LabourLimits,
+    pub heavy_work: HeavyWorkLimits,
 }
 
 /// Where sandboxes may go.
@@ -68,7 +70,7 @@ pub struct Settings {
 pub struct NetworkSettings {
     /// The policy of a sandbox that does not say.
     pub default: NetworkPolicy,
-    /// What the operator opens of what is closed to every sandbox.
+    /// Rules by which the operator opens what is otherwise closed to every sandbox.
     pub exceptions: Vec<NetworkRule>,
     /// The most that a sandbox may ask for.
     pub most: NetworkLimits,
@@ -122,7 +124,7 @@ impl Default for Settings {
             flush: Flush::default(),
             pause_drain_ms: 5000,
             network: NetworkSettings::default(),
-            labour: LabourLimits::default(),
+            heavy_work: HeavyWorkLimits::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use warren_wire::guest::ByteString;
 /// Bytes of a command or of parameters that the journal shows.
 const SHOWN_BYTES: usize = 4096;
 
-/// What an entry did, if that is anybody's work.
+/// An action in a line; `None` for one that is nobody's work.
 pub(crate) fn in_a_line(action: &Action) -> Option<String> {
     let line = match action {
         Action::Exec { command, .. } | Action::Terminal { command, .. } => command.clone(),

@@ -1,8 +1,9 @@
 //! Snapshots of sandboxes, and what they make possible: going back, forking, comparing, merging.
 //!
-//! A snapshot is a stack of layers on top of a template, and a record of it. What a sandbox stands on is in its own record, so a
-//! snapshot can go without taking anything from it. A layer stays as long as a record, a sandbox on the machine or somebody at work
-//! names it; the sweep removes the rest.
+//! A snapshot is a stack of layers on top of a template, and a record of it. What a sandbox stands
+//! on is in its own record, so a snapshot can go without taking anything from it. A layer stays as
+//! long as a record, a sandbox on the machine or work under way names it; the sweep removes the
+//! rest.
 
 mod collect;
 mod compare;
@@ -53,7 +54,7 @@ pub struct TakeSnapshot {
 pub struct TurnDone {
     pub turn: u32,
     pub taken: Taken,
-    /// What the sandbox alone holds; absent while that is being counted.
+    /// The space that the sandbox alone takes; absent while it is being counted.
     pub space_used: Option<Space>,
 }
 
@@ -64,12 +65,12 @@ pub enum Point {
     Sandbox(SandboxId),
 }
 
-/// What forks are to be.
+/// A request for forks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForkOrder {
     /// 1 to 100.
     pub count: u32,
-    /// Who uses them, in the words of the client.
+    /// The client's name for who uses them.
     pub client: String,
     /// Absent: what the original has.
     pub lifetime_s: Option<u64>,
@@ -84,14 +85,14 @@ pub struct ForkOrder {
 pub struct PromoteOrder {
     /// Absent: the sandbox that it is a fork of.
     pub into: Option<SandboxId>,
-    /// Without it the merge is only told.
+    /// Without it the merge is only described.
     pub apply: bool,
     pub conflicts: Conflicts,
     /// Also if work is going on in the other sandbox; it is ended.
     pub force: bool,
 }
 
-/// What a merge comes to.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promoted {
     pub into: SandboxId,
@@ -107,12 +108,12 @@ pub struct EndedSession {
     pub taken: Taken,
 }
 
-/// What is exported of a state.
+/// The form in which a state is exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExportOrder {
     /// The files below a directory, as a tar file.
     Tar { below: PathBuf },
-    /// What changed since an earlier state, as a patch for git.
+    /// The changes since an earlier state, as a patch for git.
     Patch { since: Point, below: PathBuf },
     /// The snapshot with all that came before it, for another Warren.
     History,

@@ -1,5 +1,5 @@
-//! What the engine holds in memory: the ports it stands on, its settings, the sandboxes that have a driver, and what it remembers
-//! beside the catalog. All of the last can be lost.
+//! The engine's memory: its ports and settings, the sandboxes that have a driver, and what it
+//! remembers beside the catalog. All of the last can be lost.
 
 mod builds;
 mod counts;
@@ -9,7 +9,6 @@ mod journal;
 mod keyed;
 mod layers;
 mod leases;
-mod probes;
 mod registry;
 mod sightings;
 mod thinking;
@@ -26,9 +25,9 @@ use warren_core::{
     BuildFiles, Clock, Deadline, Isolation, LayerStore, Networks, Random, SandboxId, Templates,
 };
 
-use crate::backend::Backend;
-use crate::bounds::labour::Labour;
+use crate::bounds::heavy::HeavyWork;
 use crate::bounds::{InFlight, Presence, Seats};
+use crate::ports::Backend;
 use crate::settings::Settings;
 use crate::step::EngineStep;
 
@@ -37,19 +36,21 @@ pub use self::builds::{BuildLog, LogLevel, LogLine, WantedLines};
 pub(crate) use self::events::{After, Events};
 pub(crate) use self::figures::Figures;
 pub(crate) use self::journal::{Job, Journal, Unwatched, lost};
-pub(crate) use self::keyed::Keyed;
+pub(crate) use self::keyed::{Held, Keyed};
 pub(crate) use self::layers::{Keep, Pin, all_snapshots, restacked, stands_on};
 pub(crate) use self::leases::Leases;
-pub(crate) use self::probes::{Probe, Probes};
 pub(crate) use self::registry::Registry;
 pub(crate) use self::sightings::{KEPT, Known, MOST_REACHED, Moment, Sightings, is_open};
 pub use self::sightings::{NetworkAsk, NetworkSighting};
 pub(crate) use self::woken::Woken;
 
+/// A backend, and the checks that failed.
+pub(crate) type Probe = (String, Vec<String>);
+
 /// See the module's documentation.
 pub(crate) struct State {
     pub(crate) parts: Parts,
-    /// Those of the parts, in the same order.
+    /// The backends of the parts, in the same order.
     pub(crate) backends: Vec<Arc<Backend>>,
     pub(crate) settings: Settings,
     pub(crate) registry: Registry,
@@ -57,23 +58,24 @@ pub(crate) struct State {
     pub(crate) presence: Arc<Presence>,
     pub(crate) events: Events,
     pub(crate) figures: Figures,
-    pub(crate) probes: Probes,
+    /// The last probe of each backend, and its time.
+    pub(crate) probes: Mutex<Option<(u64, Vec<Probe>)>>,
     pub(crate) leases: Leases,
     /// Tool calls with an id that are going on.
     pub(crate) calls: Keyed<(SandboxId, String)>,
     pub(crate) in_flight: Arc<InFlight>,
-    /// Those who bring traffic to ports.
+    /// Calls that bring traffic to ports.
     pub(crate) visits: Arc<InFlight>,
     pub(crate) woken: Woken,
     pub(crate) journal: Journal,
-    pub(crate) labour: Labour,
+    pub(crate) heavy_work: HeavyWork,
     /// Builds of images that go on in this process.
     pub(crate) builds: Builds,
     pub(crate) keep: Keep,
     pub(crate) sightings: Sightings,
     pub(crate) started_ms: u64,
     pub(crate) started_unix_ms: u64,
-    /// What both clocks said when the machine was switched on.
+    /// The time on both clocks when the machine was switched on.
     pub(crate) anchor: Deadline,
     /// Tasks end when this says so.
     pub(crate) closing: watch::Sender<bool>,
@@ -83,7 +85,7 @@ pub(crate) struct State {
     pub(crate) refusing: AtomicBool,
 }
 
-/// What the engine stands on.
+/// The ports that the engine uses.
 pub struct Parts {
     /// By preference; the first that can serve a request does. Never empty.
     pub backends: Vec<Arc<dyn Isolation>>,
@@ -96,16 +98,17 @@ pub struct Parts {
     pub networks: Arc<dyn Networks>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
-    /// Called after each step of a change that has several, so that tests can end the process there.
+    /// Called after each step of a change that has several, so that tests can end the process
+    /// there.
     pub passed: Arc<dyn Fn(EngineStep) + Send + Sync>,
 }
 
-/// Whether the engine changes anything.
+/// The engine's mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
     Normal,
-    /// Most records looked dead at the start, which is more likely a wrong mount or an old backup than the truth. Nothing is
-    /// removed and nothing is made until somebody has looked.
+    /// Most records looked dead at the start, which is more likely a wrong mount or an old backup
+    /// than the truth. Nothing is removed and nothing is made until somebody has looked.
     ReadOnly {
         reason: String,
     },

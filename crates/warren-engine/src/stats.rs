@@ -45,7 +45,8 @@ impl Engine {
         }
     }
 
-    /// Sessions whose client is there, and those whose client went away. Zero when the catalog does not answer.
+    /// Sessions whose client is there, and those whose client went away. Zero when the catalog does
+    /// not answer.
     pub(crate) async fn count_sessions(&self) -> (u64, u64) {
         let open = self.catalog(|catalog| catalog.open_sessions(catalog.node())).await.unwrap_or_default();
         let count = |state| open.iter().filter(|session| session.state == state).count() as u64;

@@ -1,4 +1,5 @@
-//! What happens because time passes. All of it is decided by the clock port; the runtime's clock only says how often to look.
+//! Changes that happen because time passes. The clock port decides about all of them; the runtime's
+//! clock only says how often to look.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use crate::{Engine, Mode};
 
 /// How often it is seen whether something is due.
 const TICK: Duration = Duration::from_secs(1);
-/// How often it is seen who gets the processors: one who takes them all is noticed before others wait for long.
+/// How often the processors are shared anew: often enough that an owner who takes them all is
+/// noticed before others wait for long.
 const BALANCE_TICK: Duration = Duration::from_millis(250);
 /// How many sandboxes are looked at at the same time.
 const LOOKS_AT_ONCE: usize = 16;
@@ -45,7 +47,8 @@ pub(crate) async fn keep_time(engine: Engine) {
     }
 }
 
-/// Sees to it that no owner has more of the processors than another, until the engine ends. It waits for nothing else that is due.
+/// Sees to it that no owner has more of the processors than another, until the engine ends. It
+/// waits for nothing else that is due.
 pub(crate) async fn keep_balance(engine: Engine) {
     let mut closing = engine.shared.closing.subscribe();
     let mut are_several = false;
@@ -79,8 +82,9 @@ impl Engine {
         self.forget().await;
     }
 
-    /// Gives each owner as much of the processors as another, as soon as there are several. Says whether there are or were: who is
-    /// the only one left has sandboxes that weigh less than others.
+    /// Gives each owner as much of the processors as another, as soon as there are several. Returns
+    /// true if there are or were several: the sandboxes of the last owner left still have a lower
+    /// weight.
     async fn balance(&self, were_several: bool) -> bool {
         let cells = self.shared.registry.all();
         // Mostly there is one owner, and nothing to do.

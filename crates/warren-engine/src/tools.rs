@@ -1,4 +1,5 @@
-//! Tools: what an agent calls, in a fixed form. Tier 1 only touches files; tier 2 runs programs under the sandbox's limits.
+//! Tools: what an agent calls, in a fixed form. Tier 1 only touches files; tier 2 runs programs
+//! under the sandbox's limits.
 
 mod answer;
 mod edit;
@@ -25,9 +26,9 @@ use warren_wire::guest::{ByteString, FileCall, FileOperation};
 
 use self::answer::{Answer, ToolError};
 use self::offer::{Order, Tool};
-use crate::blocking::{blocking, finished};
 use crate::error::{Field, Wording, sentence};
 use crate::guest::Guest;
+use crate::ports::{blocking, finished};
 use crate::shown::cut;
 use crate::{Engine, EngineError, Sandbox};
 
@@ -65,17 +66,18 @@ pub struct ToolCall {
     pub session: Option<SessionId>,
 }
 
-/// What one call may use, within what the sandbox may.
+/// The resources of one call, within those of the sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolResources {
     pub timeout_ms: Option<u64>,
-    /// Of the answer's text; what is beyond is cut out of the middle, and a line in its place says so.
+    /// Of the answer's text; what is beyond is cut out of the middle, and a line in its place says
+    /// so.
     pub most_output_bytes: Option<u64>,
     /// Most memory of each process, enforced by `RLIMIT_AS` inside the sandbox.
     pub memory_bytes: Option<u64>,
 }
 
-/// What a tool answers.
+/// The answer of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     pub content: Vec<ContentBlock>,
@@ -103,7 +105,7 @@ pub enum ContentBlock {
     },
 }
 
-/// What a tool that runs programs tells while it does.
+/// The progress of a tool that runs programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolProgress {
     Stdout(String),
@@ -111,8 +113,8 @@ pub enum ToolProgress {
 }
 
 impl Sandbox {
-    /// Calls a tool. Progress that nobody takes in time is dropped; the answer has it all, up to the limits. The call goes on
-    /// to its end if the caller does not wait for it.
+    /// Calls a tool. Progress that nobody takes in time is dropped; the answer has it all, up to
+    /// the limits. The call goes on to its end if the caller does not wait for it.
     pub async fn call_tool(
         &self,
         call: ToolCall,
@@ -150,7 +152,7 @@ impl Sandbox {
             _ => entry.begin(action, call.session.clone()).await,
         }
         let context = Context {
-            guest: Guest::new(Arc::clone(&entry)),
+            guest: entry.guest(),
             progress,
             timeout_ms: terms.timeout_ms,
             most_output: terms.most_output,
@@ -206,7 +208,7 @@ impl Engine {
     }
 }
 
-/// What one call may use, with what is usual where it says nothing.
+/// The resources of one call, with the defaults filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Terms {
     timeout_ms: u64,
@@ -234,14 +236,14 @@ impl Terms {
     }
 }
 
-/// What a tool works with.
+/// The surroundings of a tool call.
 struct Context {
     guest: Guest,
     progress: Option<mpsc::Sender<ToolProgress>>,
     timeout_ms: u64,
     most_output: usize,
     memory_bytes: Option<u64>,
-    /// Whose sandbox it is; absent: relative paths start at the user's home.
+    /// The engine and the sandbox's record; absent: relative paths start at the user's home.
     whose: Option<(Engine, Arc<SandboxRecord>)>,
 }
 
@@ -263,7 +265,7 @@ impl Context {
 
     fn progress(&self, progress: impl FnOnce() -> ToolProgress) {
         if let Some(sender) = &self.progress {
-            // One who does not keep up, or has left, has the answer.
+            // A reader that does not keep up, or has left, gets the answer only.
             sender.try_send(progress()).ok();
         }
     }

@@ -1,16 +1,16 @@
-//! Calls under way in sandboxes, counted so that none of them, and none of its owner's together, takes more than its share of
-//! the server: each call is a task, buffers, and a connection.
+//! Counts the calls under way in each sandbox and of each owner, so that none takes more than its
+//! share of the server: a call is a task, buffers and a connection.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use warren_core::{Owner, SandboxId};
 
 use crate::EngineError;
 
-/// How many there are, by whom and where.
+/// The calls under way, and their limits.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     per_sandbox: Most,
@@ -25,7 +25,7 @@ pub(crate) struct Most {
     pub(crate) setting: &'static str,
 }
 
-/// Who has none is not in here.
+/// Sandboxes and owners without calls are left out.
 #[derive(Debug, Default)]
 struct Counts {
     sandboxes: HashMap<SandboxId, usize>,
@@ -47,7 +47,7 @@ impl InFlight {
 
     /// A place for one more call; never waits for one.
     pub(crate) fn take(self: &Arc<Self>, owner: &Owner, sandbox: &SandboxId) -> Result<Place, EngineError> {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         let here = counts.sandboxes.get(sandbox).copied().unwrap_or(0);
         let all = counts.owners.get(owner).copied().unwrap_or(0);
         if here >= self.per_sandbox.count {
@@ -61,10 +61,6 @@ impl InFlight {
         drop(counts);
         Ok(Place { book: Arc::clone(self), owner: owner.clone(), sandbox: sandbox.clone() })
     }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock()
-    }
 }
 
 impl Most {
@@ -75,7 +71,7 @@ impl Most {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self.book.counts();
+        let mut counts = self.book.counts.lock();
         count_down(&mut counts.sandboxes, &self.sandbox);
         count_down(&mut counts.owners, &self.owner);
     }
@@ -120,7 +116,7 @@ mod tests {
         places.remove(0);
         places.push(book.take(&one, &sandbox(1)).unwrap());
         drop((places, other));
-        let counts = book.counts();
+        let counts = book.counts.lock();
         assert!(counts.sandboxes.is_empty() && counts.owners.is_empty(), "{counts:?}");
     }
 }

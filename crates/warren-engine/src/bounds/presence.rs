@@ -1,12 +1,12 @@
-//! Who is at work. What one owner leaves unused is lent to another only while nobody else is there to want it.
+//! Which owners are at work. One owner may use the share of the others only while none of them is.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use warren_core::Owner;
 
-/// Whoever asked for something within this time is there.
+/// An owner counts as being at work for this long after a request.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// When each owner last asked for something.
@@ -16,23 +16,19 @@ pub(crate) struct Presence(Mutex<HashMap<Owner, Instant>>);
 impl Presence {
     pub(crate) fn note(&self, owner: &Owner) {
         let now = Instant::now();
-        let mut seen = self.seen();
+        let mut seen = self.0.lock();
         match seen.get_mut(owner) {
             Some(last) => *last = now,
             None => drop(seen.insert(owner.clone(), now)),
         }
     }
 
-    /// Whether nobody but this owner is at work.
+    /// True if no other owner is at work.
     pub(crate) fn is_alone(&self, owner: &Owner) -> bool {
         let now = Instant::now();
-        let mut seen = self.seen();
+        let mut seen = self.0.lock();
         seen.retain(|_, last| now.duration_since(*last) < LATELY);
         seen.keys().all(|other| other == owner)
-    }
-
-    fn seen(&self) -> MutexGuard<'_, HashMap<Owner, Instant>> {
-        self.0.lock()
     }
 }
 
@@ -49,8 +45,8 @@ mod tests {
         presence.note(&two);
         assert!(!presence.is_alone(&one) && !presence.is_alone(&two));
         let gone = Instant::now().checked_sub(LATELY).unwrap();
-        presence.seen().insert(two.clone(), gone);
+        presence.0.lock().insert(two.clone(), gone);
         assert!(presence.is_alone(&one));
-        assert_eq!(presence.seen().len(), 1, "who is gone is forgotten");
+        assert_eq!(presence.0.lock().len(), 1, "who is gone is forgotten");
     }
 }

@@ -1,9 +1,10 @@
-//! How many sandboxes may live at once, in all and of one owner. Exact, however many are asked for at the same time.
+//! How many sandboxes may live at once, in all and of one owner. Exact, however many are asked for
+//! at the same time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use warren_core::Owner;
 
 use crate::EngineError;
@@ -13,7 +14,7 @@ use crate::EngineError;
 pub(crate) struct Seats {
     taken: Arc<Mutex<Taken>>,
     most: usize,
-    /// What one owner may have. Absent: everything, until there is another owner to leave something to.
+    /// The share of one owner. Absent: everything, until there is another owner.
     share: Option<usize>,
 }
 
@@ -39,11 +40,11 @@ impl Seats {
 
     /// How many owners there are, whether or not they have a sandbox.
     pub(crate) fn expect_owners(&self, count: usize) {
-        self.taken().expected = count;
+        self.taken.lock().expected = count;
     }
 
     pub(crate) fn take(&self, owner: &Owner) -> Result<Seat, EngineError> {
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         if taken.all >= self.most {
             return Err(EngineError::MaxSandboxes { alive: taken.all, most: self.most });
         }
@@ -56,11 +57,11 @@ impl Seats {
 
     /// For a sandbox that lives already: it is counted, and not turned away.
     pub(crate) fn take_anyway(&self, owner: &Owner) -> Seat {
-        self.seat(&mut self.taken(), owner)
+        self.seat(&mut self.taken.lock(), owner)
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.taken().all
+        self.taken.lock().all
     }
 
     fn seat(&self, taken: &mut Taken, owner: &Owner) -> Seat {
@@ -76,10 +77,6 @@ impl Seats {
             None if alone => self.most,
             None => (self.most - self.most / 4).min(self.most.saturating_sub(1)).max(1),
         }
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock()
     }
 }
 
@@ -124,7 +121,7 @@ mod tests {
         assert!(matches!(seats.take(&one), Err(EngineError::MaxSandboxes { alive: 64, most: 64 })));
         drop(taken);
         assert_eq!(seats.count(), 0);
-        assert!(seats.taken().owners.is_empty());
+        assert!(seats.taken.lock().owners.is_empty());
     }
 
     #[test]

@@ -1,20 +1,24 @@
 //! The way into one life of a sandbox.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
-use tokio::time::timeout;
-use warren_core::{IsolationErrorKind, SandboxId};
-use warren_wire::guest::{Exit, ProcessId};
+use tokio::time::{Instant, sleep, timeout};
+use warren_core::{Isolation, IsolationError, IsolationErrorKind, SandboxId};
 
 use super::{Cell, Life};
 use crate::EngineError;
-use crate::backend::{PATIENCE, dial};
-use crate::guest::Gate;
+use crate::guest::Dial;
 
+/// How long a full queue of callers is waited for.
+const QUEUE_PATIENCE: Duration = Duration::from_secs(5);
+/// The first wait; each is twice as long as the one before, up to the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// How long a driver gets to say how its sandbox ended. It may be in the middle of other work.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -27,68 +31,71 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// A new connection to the agent. An error says how the sandbox ended, if it did: another life of it is not entered.
-    pub(crate) async fn dial(&self) -> Result<UnixStream, EngineError> {
-        if let Some(detail) = self.life.ended() {
-            return Err(self.ended(&detail));
-        }
-        match dial(&self.cell.backend, &self.id, PATIENCE).await {
-            Ok(stream) => Ok(stream),
-            Err(error) => match error.kind {
-                IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
-                    Err(self.end_or(EngineError::Backend(error)).await)
-                }
-                _ => Err(EngineError::Backend(error)),
-            },
-        }
-    }
-
     /// A socket in the sandbox's own network, if the backend makes them.
     pub(crate) async fn socket(&self, v6: bool) -> Result<Option<OwnedFd>, EngineError> {
-        let (port, id) = (Arc::clone(&self.cell.backend.port), self.id.clone());
-        match self.cell.backend.ask(move || port.socket(&id, v6)).await {
+        match self.ask(move |port, id| port.socket(id, v6)).await {
             Ok(socket) => Ok(socket),
-            Err(error) => match error.kind {
-                IsolationErrorKind::NotFound | IsolationErrorKind::Ended => {
-                    Err(self.end_or(EngineError::Backend(error)).await)
-                }
-                _ => Err(EngineError::Backend(error)),
-            },
+            Err(error) => Err(self.explain(error).await),
         }
-    }
-
-    /// A broken connection may be the first that is seen of the sandbox's end: what its driver says of it, else the error.
-    async fn end_or(&self, error: EngineError) -> EngineError {
-        timeout(END_PATIENCE, self.end()).await.unwrap_or(error)
-    }
-
-    /// Waits for the end of this life, and says how it ended.
-    pub(crate) async fn end(&self) -> EngineError {
-        self.ended(&self.life.until_end().await)
     }
 
     pub(crate) fn ended(&self, detail: &str) -> EngineError {
         EngineError::SandboxEnded { id: self.id.clone(), detail: detail.to_owned() }
     }
+
+    /// A backend promises to answer at once. No thread that serves requests relies on that.
+    async fn ask<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Isolation, &SandboxId) -> R + Send + 'static,
+    ) -> R {
+        let (port, id) = (Arc::clone(&self.cell.backend.port), self.id.clone());
+        self.cell.backend.ask(move || question(port.as_ref(), &id)).await
+    }
+
+    /// A failed connection may be the first sign of the sandbox's end: what its driver says of
+    /// that, else the error.
+    async fn explain(&self, error: IsolationError) -> EngineError {
+        let ended = matches!(error.kind, IsolationErrorKind::NotFound | IsolationErrorKind::Ended);
+        let error = EngineError::Backend(error);
+        if ended { timeout(END_PATIENCE, self.end()).await.unwrap_or(error) } else { error }
+    }
 }
 
-/// A way in that does not count as being there.
-impl Gate for Door {
+impl Dial for Door {
     fn sandbox(&self) -> &SandboxId {
         &self.id
     }
 
+    /// Another life of the sandbox is not entered. A backend tries once and never waits; a full
+    /// queue of callers is waited for here, without a thread.
     fn dial(&self) -> BoxFuture<'_, Result<UnixStream, EngineError>> {
-        Box::pin(Self::dial(self))
+        Box::pin(async {
+            if let Some(detail) = self.life.ended() {
+                return Err(self.ended(&detail));
+            }
+            let deadline = Instant::now() + QUEUE_PATIENCE;
+            let mut wait = FIRST_WAIT;
+            loop {
+                match self.ask(|port, id| port.dial(id)).await {
+                    Ok(stream) => return nonblocking(stream.into(), &self.id),
+                    Err(error) if error.kind == IsolationErrorKind::Busy && Instant::now() < deadline => {
+                        sleep(wait).await;
+                        wait = (wait * 2).min(LONGEST_WAIT);
+                    }
+                    Err(error) => return Err(self.explain(error).await),
+                }
+            }
+        })
     }
 
     fn end(&self) -> BoxFuture<'_, EngineError> {
-        Box::pin(Self::end(self))
+        Box::pin(async { self.ended(&self.life.until_end().await) })
     }
+}
 
-    fn saw_output(&self, _bytes: &[u8]) {}
-
-    fn started(&self, _process: ProcessId, _command: String) {}
-
-    fn ended(&self, _process: ProcessId, _exit: &Exit) {}
+fn nonblocking(stream: StdStream, id: &SandboxId) -> Result<UnixStream, EngineError> {
+    stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream)).map_err(|error| {
+        let action = format!("use a connection to the agent of {id}");
+        EngineError::Backend(IsolationError::caused(IsolationErrorKind::Host, action, error))
+    })
 }

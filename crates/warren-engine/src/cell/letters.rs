@@ -1,4 +1,4 @@
-//! What is asked of a driver, and what it answers.
+//! Letters to a driver, and its answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use super::{Cell, Exclusive};
 use crate::EngineError;
 use crate::certificate::Ending;
 
-/// A letter to a driver. The answer is dropped when the driver left before reading it, and the caller asks the next one.
+/// A letter to a driver. The answer is dropped when the driver left before reading it, and the
+/// caller asks the next one.
 #[derive(Debug)]
 pub(crate) enum Mail {
     Do(Task, Reply<Arc<SandboxRecord>>),
@@ -25,7 +26,7 @@ pub(crate) enum Mail {
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
 
-/// What is asked of a driver.
+/// A request to a driver.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
     Pause,
@@ -54,7 +55,7 @@ pub(crate) enum Task {
     },
 }
 
-/// What can be changed of a sandbox that exists. `None` leaves it as it is.
+/// Changes to an existing sandbox. `None` leaves a value as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
     pub labels: Option<BTreeMap<String, String>>,
@@ -64,11 +65,11 @@ pub struct Patch {
     /// Time to live, counted from now, unless it has more anyway.
     pub least_ttl_s: Option<u64>,
     pub on_expiry: Option<OnExpiry>,
-    /// What a face of the service remembers with it. Replaced as a whole.
+    /// Notes of a face of the service. Replaced as a whole.
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// What is to be captured, and at what price.
+/// An order to capture a sandbox's state.
 #[derive(Debug, Clone)]
 pub(crate) struct CaptureOrder {
     pub(crate) reason: SnapshotReason,
@@ -80,16 +81,18 @@ pub(crate) struct CaptureOrder {
     pub(crate) durable: bool,
     pub(crate) need: Need,
     pub(crate) copying: Copying,
-    /// The operations that led to the state, if that is known better than by looking which have ended.
+    /// The operations that led to the state, if that is known better than by looking which have
+    /// ended.
     pub(crate) operations: Option<Vec<JournalEntry>>,
 }
 
-/// What may be done about a sandbox that cannot be sealed.
+/// How much a copy may cost when a sandbox cannot be sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Copying {
     /// As long as it costs little.
     Bounded,
-    /// As that, but more may be copied while the sandbox goes on: nobody waits for it.
+    /// As [`Copying::Bounded`], but more may be copied while the sandbox goes on: nobody waits for
+    /// it.
     CatchUp,
     WhateverItCosts,
 }
@@ -100,17 +103,17 @@ pub(crate) enum Need {
     Always,
     /// If the files differ from those of the head.
     IfChanged,
-    /// As that, and only if something was done since that may have changed them.
+    /// As [`Need::IfChanged`], and only if something was done since that may have changed them.
     IfMarked,
 }
 
-/// What became of it.
+/// The result of a [`CaptureOrder`].
 #[derive(Debug, Clone)]
 pub(crate) enum Capture {
     Taken(Box<Taken>),
     /// The state is that of the head, or the one that the sandbox began with.
     Same(SnapshotId),
-    /// It could not be captured at the price that was to be paid, and this is why.
+    /// It would have cost more than allowed, for this reason.
     NotKept(String),
 }
 
@@ -137,19 +140,19 @@ pub(crate) enum Goal {
 #[derive(Debug)]
 pub(crate) struct RollbackOrder {
     pub(crate) goal: Goal,
-    /// Also if somebody is inside, and if more is taken back than was asked for.
+    /// Also if callers are inside, and if more is taken back than was asked for.
     pub(crate) force: bool,
     pub(crate) exclusive: Exclusive,
 }
 
-/// What a rollback did.
+/// The result of a rollback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolledBack {
     pub sandbox: SandboxRecord,
     pub to: SnapshotRecord,
-    /// What it replaced.
+    /// The state that it replaced.
     pub safety: SnapshotRecord,
-    /// What ran in it, and no longer does.
+    /// The processes that ended with that state.
     pub ended: Vec<EndedProcess>,
     /// How to come back to what it replaced; absent if neither an undo nor a redo leads there.
     pub back: Option<WayBack>,
@@ -171,7 +174,7 @@ pub enum WayBack {
 }
 
 impl Task {
-    /// What it asks for, if that may have to wait for a copy or a rollback.
+    /// The lifecycle request that it makes, if that may have to wait for a copy or a rollback.
     pub(crate) fn request(&self) -> Option<Request> {
         match self {
             Self::Pause => Some(Request::Pause),
@@ -204,7 +207,8 @@ impl Cell {
         answer.await.ok()
     }
 
-    /// An error while it is being copied or goes back to an earlier state, and the request has to wait for that.
+    /// An error while it is being copied or goes back to an earlier state, and the request has to
+    /// wait for that.
     pub(crate) fn check_unoccupied(&self, request: Request) -> Result<(), EngineError> {
         match self.occupied(request) {
             Some(reason) => Err(EngineError::Denied { id: self.id.clone(), status: self.status(), reason }),
@@ -232,13 +236,15 @@ impl CaptureOrder {
         Self { need: Need::IfMarked, copying: Copying::Bounded, ..Self::asked(SnapshotReason::Command) }
     }
 
-    /// As that, after one that cost too much: the next ones have to copy only what changes from now on.
+    /// As [`CaptureOrder::automatic`], after one that cost too much: the next ones then copy only
+    /// what changes from now on.
     pub(crate) fn catch_up() -> Self {
         Self { copying: Copying::CatchUp, ..Self::automatic() }
     }
 }
 
-/// The snapshot that a sandbox's state comes from. What it began with has an id before it is written down.
+/// The snapshot that a sandbox's state comes from. What it began with has an id before it is
+/// written down.
 pub(crate) fn head_or_start(record: &SandboxRecord) -> SnapshotId {
     record.history.head.clone().unwrap_or_else(|| start_of(&record.id))
 }

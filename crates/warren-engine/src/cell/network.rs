@@ -6,7 +6,7 @@ use warren_core::{NetworkPolicy, NetworkRule};
 use crate::EngineError;
 use crate::error::Field;
 
-/// What is asked of a sandbox's driver.
+/// A change of a sandbox's network policy.
 #[derive(Debug, Clone)]
 pub(crate) enum NetworkChange {
     /// This policy and no other. Grants are forgotten.

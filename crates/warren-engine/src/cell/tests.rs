@@ -1,11 +1,11 @@
 use warren_testkit::{FakeIsolation, sample_sandbox};
 
 use super::*;
-use crate::bounds::LabourLimits;
+use crate::bounds::HeavyWorkLimits;
 
 fn cell(status: Status) -> Arc<Cell> {
     let record = SandboxRecord { status, ..sample_sandbox(&Owner::first(), 1) };
-    let backend = Backend::new(FakeIsolation::new(), 1, &LabourLimits::default(), &Arc::default());
+    let backend = Backend::new(FakeIsolation::new(), 1, &HeavyWorkLimits::default(), &Arc::default());
     Cell::new(record, backend, 100).0
 }
 

@@ -3,11 +3,12 @@ use std::sync::Arc;
 
 use warren_core::{Isolation, MountRefusal};
 
-use crate::error::{Field, Wording};
+use crate::error::Field;
 use crate::{ChatError, Engine, EngineError};
 
 impl Engine {
-    /// Where a chat's volume really is, if the first backend that mounts directories of the host may mount it.
+    /// Where a chat's volume really is, if the first backend that mounts directories of the host
+    /// may mount it.
     pub(super) async fn chat_volume(&self, asked: PathBuf) -> Result<PathBuf, ChatError> {
         let mut backends = self.shared.backends.iter();
         let backend = backends.find(|backend| backend.port.capabilities().host_mounts);
@@ -33,7 +34,7 @@ fn allowed(backend: &dyn Isolation, asked: &Path) -> Result<PathBuf, ChatError> 
 }
 
 fn invalid(message: &str) -> ChatError {
-    EngineError::invalid(Field::Volume, Wording::Predicate(message.to_owned())).into()
+    EngineError::predicate(Field::Volume, message).into()
 }
 
 #[cfg(test)]

@@ -70,7 +70,8 @@ impl Engine {
         let record = self.recorded(owner, id).await?;
         let backend = self.backend_of(&record)?;
         let first = if record.is_live() {
-            // Its driver was lost, or the engine is only answering questions and has not started one.
+            // Its driver was lost, or the engine is only answering questions and has not started
+            // one.
             self.may_change()?;
             let (port, which) = (Arc::clone(&backend.port), id.clone());
             let (engine, of) = (self.inner(), record.clone());

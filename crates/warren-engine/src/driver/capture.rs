@@ -4,14 +4,17 @@
 //! as it was copied? ──► unchanged: no layer
 //! seal ──┬─► done: the layer is committed, sandbox and snapshot stand on it
 //!        ├─► unchanged: no layer
-//!        └─► busy, or not to be moved: copy ahead, freeze, copy the rest, thaw; only the snapshot stands on the copy
+//!        └─► busy, or not to be moved: copy ahead, freeze, copy the rest, thaw;
+//!            only the snapshot stands on the copy
 //! ```
 //!
-//! Copies of one writable layer stand on one another: each has what changed since the last. A sandbox whose head is a copy stands, with
-//! what is still in its writable layer, on fewer layers than the head does.
+//! Copies of one writable layer stand on one another: each has what changed since the last. A
+//! sandbox whose head is a copy stands, with what is still in its writable layer, on fewer layers
+//! than the head does.
 //!
-//! The record of the snapshot and that of the sandbox are written in one go. When that fails the sandbox stands on more than its
-//! record tells, and the record is brought up to date before anything else is done.
+//! The record of the snapshot and that of the sandbox are written in one go. When that fails the
+//! sandbox stands on more than its record tells, and the record is brought up to date before
+//! anything else is done.
 
 mod work;
 
@@ -52,7 +55,7 @@ impl Driver {
         self.capture_as(order, posture).await
     }
 
-    /// As [`Driver::capture`], for one who knows better how it stands.
+    /// As [`Driver::capture`], with a posture that the caller knows.
     pub(super) async fn capture_as(
         &mut self,
         order: CaptureOrder,
@@ -75,7 +78,7 @@ impl Driver {
             is_plain: self.plain.is_some() && self.plain == self.record.history.head,
         };
         let pin = self.engine.shared.keep.pin(std::slice::from_ref(&work.layer));
-        let turn = self.cell.backend.labour.to_capture(&self.record.owner).await;
+        let turn = self.cell.backend.turns.to_capture(&self.record.owner).await;
         let captured = self.cell.backend.work(move || work.run()).await;
         drop(turn);
         match captured {
@@ -97,7 +100,7 @@ impl Driver {
         }
     }
 
-    /// What a failed capture leaves is put right, now or later.
+    /// Puts right what a failed capture left, now or later.
     async fn bear(&mut self, failure: Failure, pin: Pin) -> EngineError {
         if failure.frozen {
             self.undo(Undo::Thaw).await;
@@ -120,14 +123,14 @@ impl Driver {
 }
 
 impl Engine {
-    /// What a sandbox stands on. Blocks.
+    /// The layers that a sandbox stands on, template included. Blocks.
     pub(crate) fn root_of(&self, record: &SandboxRecord) -> Result<Vec<RootTree>, EngineError> {
         let mut root = self.template_root(&record.id, &record.spec)?;
         self.shared.parts.layers.stand_on(&record.history.stack, &mut root)?;
         Ok(root)
     }
 
-    /// What a template's sandboxes stand on. Blocks.
+    /// The layers of a sandbox's template. Blocks.
     pub(crate) fn template_root(
         &self,
         id: &SandboxId,
@@ -138,8 +141,8 @@ impl Engine {
     }
 }
 
-/// A snapshot of this sandbox in its plainest form: what it began with.
-pub(super) fn plain_row(record: &SandboxRecord, stack: Stack) -> SnapshotRecord {
+/// The snapshot of what a sandbox began with.
+pub(crate) fn plain_row(record: &SandboxRecord, stack: Stack) -> SnapshotRecord {
     SnapshotRecord {
         id: start_of(&record.id),
         owner: record.owner.clone(),

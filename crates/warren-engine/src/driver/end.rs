@@ -1,5 +1,6 @@
 //! Ending a sandbox: the cause is written down, then its processes end, then the record says so.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -7,18 +8,21 @@ use warren_core::catalog::Durability;
 use warren_core::{
     Event, IsolationErrorKind, Request, RootState, SandboxRecord, Status, Step, Usage, Verdict,
 };
+use warren_wire::guest::ProcessInfo;
 
 use super::Driver;
 use super::unfinished::{Unfinished, Unwritten};
-use crate::backend::dial;
-use crate::blocking::blocking;
 use crate::cell::Closing;
-use crate::certificate::{Ending, Evidence, cause_of_exit, processes};
+use crate::certificate::{Ending, Evidence, cause_of_exit};
 use crate::error::sentence;
+use crate::ports::blocking;
 use crate::{EngineError, EngineStep};
 
 /// Counting a sandbox's files may take long; its end does not wait for that.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// As much of its processes as a certificate shows.
+const MOST_PROCESSES: usize = 64;
+const MOST_COMMAND_CHARS: usize = 256;
 
 impl Driver {
     pub(super) async fn stop(&mut self, ending: Ending) -> Result<(), EngineError> {
@@ -35,7 +39,7 @@ impl Driver {
         if delete && self.record.files_kept() { self.remove_files().await } else { Ok(()) }
     }
 
-    /// Its first process is gone, and nobody asked for that.
+    /// Its first process ended without a request.
     pub(super) async fn died(&mut self) {
         self.watch = None;
         if !self.record.is_live() || self.record.status == Status::Stopping {
@@ -43,7 +47,7 @@ impl Driver {
         }
         let usage = self.usage().await;
         let (cause, detail) = cause_of_exit(usage.as_ref());
-        let evidence = Evidence { usage, last_output: self.cell.tail().text(), ..Evidence::default() };
+        let evidence = Evidence { usage, last_output: self.cell.tail.lock().text(), ..Evidence::default() };
         let ending = Ending { cause, detail, files_kept: true };
         let ended = match self.catch_up().await {
             Ok(()) => self.end(ending, evidence).await,
@@ -79,11 +83,9 @@ impl Driver {
     pub(super) async fn finish(&mut self) -> Result<(), EngineError> {
         self.watch = None;
         let keep = self.record.files_kept();
-        let turn = self.cell.backend.labour.to_change(&self.record.owner).await;
-        let done =
-            self.isolate(move |backend, id| if keep { backend.halt(id) } else { backend.destroy(id) }).await;
-        drop(turn);
-        let kept = match done {
+        let (backend, id) = (Arc::clone(&self.cell.backend.port), self.record.id.clone());
+        let end = move || if keep { backend.halt(&id) } else { backend.destroy(&id) };
+        let kept = match self.cell.backend.change(&self.record.owner, end).await {
             Ok(()) => keep,
             Err(error) if error.kind == IsolationErrorKind::NotFound => false,
             Err(error) => {
@@ -111,7 +113,8 @@ impl Driver {
         self.conclude(last, written).await
     }
 
-    /// The sandbox goes for good, and its unnamed snapshots with it. What cannot be removed is no reason to keep the rest.
+    /// The sandbox goes for good, and its unnamed snapshots with it. What cannot be removed is no
+    /// reason to keep the rest.
     async fn forget_history(&self, last: &mut SandboxRecord) {
         if last.history.head.is_none() {
             return;
@@ -153,8 +156,8 @@ impl Driver {
         }
     }
 
-    /// Deletes what an ended sandbox left. The record gives the files up first: a crash in between leaves files without a
-    /// record, which the next start removes.
+    /// Deletes what an ended sandbox left. The record gives the files up first: a crash in between
+    /// leaves files without a record, which the next start removes.
     async fn remove_files(&mut self) -> Result<(), EngineError> {
         let mut last = self.record.clone();
         self.forget_history(&mut last).await;
@@ -184,19 +187,14 @@ impl Driver {
         Ok(())
     }
 
-    /// What can be seen of it before it ends. A frozen sandbox cannot be asked what it runs.
+    /// The state of the sandbox before it ends. A frozen one cannot be asked what it runs.
     async fn evidence(&self) -> Evidence {
         let asked = async {
-            if self.record.status != Status::Ready {
-                return Vec::new();
-            }
-            match dial(&self.cell.backend, &self.record.id, PATIENCE).await {
-                Ok(stream) => processes(stream).await,
-                Err(_) => Vec::new(),
-            }
+            let rows = timeout(PATIENCE, self.running()).await.unwrap_or_default();
+            rows[rows.len().saturating_sub(MOST_PROCESSES)..].iter().map(row).collect()
         };
         let (processes, usage) = tokio::join!(asked, self.usage());
-        Evidence { last_output: self.cell.tail().text(), processes, usage }
+        Evidence { last_output: self.cell.tail.lock().text(), processes, usage }
     }
 
     async fn usage(&self) -> Option<Usage> {
@@ -204,6 +202,16 @@ impl Driver {
         let asked = self.isolate(move |backend, id| engine.usage_of(backend, id));
         timeout(PATIENCE, asked).await.ok()?.ok()
     }
+}
+
+/// A process as a death certificate shows it.
+fn row(process: &ProcessInfo) -> String {
+    let mut row = process.pid.to_string();
+    for word in &process.argv {
+        row.push(' ');
+        row.push_str(&word.to_text());
+    }
+    row.chars().take(MOST_COMMAND_CHARS).collect()
 }
 
 fn set_files_kept(record: &mut SandboxRecord, kept: bool) {

@@ -32,7 +32,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Stands on one layer instead of several. On disk that takes effect with the next start or seal.
+    /// Stands on one layer instead of several. On disk that takes effect with the next start or
+    /// seal.
     pub(super) async fn restack(&mut self, run: &[LayerId], into: &LayerId) -> Result<(), EngineError> {
         if !stands_on(&self.record.history.stack, run) {
             return Ok(());

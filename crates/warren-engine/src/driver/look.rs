@@ -1,4 +1,4 @@
-//! What is due: the end of a life, the end of a pause, rest for want of work.
+//! Things that are due: the end of a life, the end of a pause, rest for want of work.
 
 use warren_core::{DeathCause, OnExpiry, PausedBy, Pulse, Request, Status};
 
@@ -7,7 +7,7 @@ use crate::EngineError;
 use crate::certificate::{Ending, did_something};
 use crate::error::sentence;
 
-/// What did not get through is tried again after this long.
+/// The wait before a failed change is tried again.
 const RETRY_MS: u64 = 5000;
 
 impl Driver {
@@ -26,11 +26,13 @@ impl Driver {
         if self.record.is_live() {
             self.expire_grants().await?;
         }
-        if self.record.status == Status::Ready {
-            self.watch_if_blind().await;
-            if self.is_idle(pulse) {
-                self.rest().await;
-            }
+        if self.is_blind()
+            && let Ok(watch) = self.isolate(|backend, id| backend.watch(id)).await
+        {
+            self.watch_over(watch);
+        }
+        if self.record.status == Status::Ready && self.is_idle(pulse) {
+            self.rest().await;
         }
         Ok(())
     }
@@ -65,10 +67,15 @@ impl Driver {
 
     /// True if something did not get through and is to be tried again.
     fn is_behind(&self) -> bool {
-        let blind = self.record.status == Status::Ready && self.watch.is_none();
         let unended = self.record.status == Status::Stopping;
         let unlinked = matches!(self.link, Link::Behind | Link::Doomed);
-        !self.unfinished.is_nothing() || unended || blind || unlinked
+        !self.unfinished.is_nothing() || unended || self.is_blind() || unlinked
+    }
+
+    /// True if it runs or is frozen and nothing tells when it ends: an attempt to watch it failed,
+    /// or it ended and that could not be written down.
+    fn is_blind(&self) -> bool {
+        matches!(self.record.status, Status::Ready | Status::Paused) && self.watch.is_none()
     }
 
     /// Its time to live is over: it pauses or ends, as it was told to.
@@ -117,7 +124,8 @@ impl Driver {
         Some(Ending { cause, detail, files_kept: true })
     }
 
-    /// Whether it has done nothing for long enough. Without a pulse nothing is known, and it goes on.
+    /// True if it has done nothing for long enough. Without a pulse nothing is known, and it goes
+    /// on.
     fn is_idle(&mut self, pulse: Option<Pulse>) -> bool {
         let now_ms = self.now_ms();
         let inside = self.cell.life().inside() > 0;
@@ -143,16 +151,6 @@ impl Driver {
         if let Err(error) = self.freeze(PausedBy::Idleness).await {
             self.busy_ms = self.now_ms();
             tracing::warn!(sandbox.id = %self.record.id, error = sentence(&error), "cannot freeze an idle sandbox");
-        }
-    }
-
-    /// An attempt to wait for its end failed earlier.
-    async fn watch_if_blind(&mut self) {
-        if self.watch.is_some() {
-            return;
-        }
-        if let Ok(watch) = self.isolate(|backend, id| backend.watch(id)).await {
-            self.watch_over(watch);
         }
     }
 

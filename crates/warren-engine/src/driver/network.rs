@@ -1,4 +1,5 @@
-//! A sandbox's link to the world: made before it starts, changed while it exists, taken away when its processes are gone.
+//! A sandbox's link to the world: made before it starts, changed while it exists, taken away when
+//! its processes are gone.
 //!
 //! ```text
 //! attach ─► create ─► … ─► set [old, new] ─► record ─► set [new] ─► … ─► halt ─► detach
@@ -8,30 +9,28 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use warren_core::catalog::Durability;
-use warren_core::{
-    CreateRequest, Event, Need, NetworkError, NetworkPolicy, Networks, Request, SandboxId, SandboxRecord,
-};
+use warren_core::{Event, Need, NetworkError, NetworkPolicy, Networks, Request, SandboxId, SandboxRecord};
 
 use super::Driver;
-use crate::blocking::blocking;
 use crate::cell::NetworkChange;
-use crate::error::{Field, PolicyField, Wording, sentence};
+use crate::error::{Field, PolicyField, sentence};
+use crate::ports::blocking;
 use crate::{Engine, EngineError, EngineStep};
 
-/// What its driver knows of a sandbox's link.
+/// The driver's knowledge of its sandbox's link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Link {
     /// There is none.
     None,
     /// It obeys the record.
     Held,
-    /// It is tighter than the record says, since it could not be told.
+    /// It is tighter than the record says, because a change failed.
     Behind,
     /// It is to go, and may be there yet.
     Doomed,
 }
 
-/// What became of the link of a sandbox that was found alive.
+/// The link of a sandbox that was found alive.
 #[derive(Debug)]
 pub(crate) enum Adopted {
     /// It has none, and should have none.
@@ -93,10 +92,7 @@ impl Driver {
         if self.record.is_live() {
             let message = "the sandbox was started without a network, and gets one only when it is started: \
                            stop it, set the mode, and resume it";
-            return Err(EngineError::invalid(
-                Field::Network(PolicyField::Mode),
-                Wording::Reason(message.to_owned()),
-            ));
+            return Err(EngineError::reason(Field::Network(PolicyField::Mode), message));
         }
         self.cell.backend.require(Need::Network)?;
         match self.engine.why_no_link(new) {
@@ -105,7 +101,8 @@ impl Driver {
         }
     }
 
-    /// Tightens, writes, relaxes. Whatever ends the process in between, the link is never looser than the record.
+    /// Tightens, writes, relaxes. If the process ends in between, the link is not looser than the
+    /// record.
     async fn change_link(&mut self, new: NetworkPolicy, durability: Durability) -> Result<(), EngineError> {
         let both = vec![self.record.spec.network.clone(), new.clone()];
         let tightened = self.link(move |networks, id| networks.set(id, &both)).await;
@@ -197,7 +194,8 @@ impl Driver {
         blocking(move || work(networks.as_ref(), &id)).await
     }
 
-    /// Says what was found of the link of a sandbox that is adopted. Says whether the record has to be corrected.
+    /// Takes over what was found of an adopted sandbox's link. Returns the addresses if the record
+    /// has to be corrected.
     pub(super) fn hear_of_link(&mut self, adopted: Adopted) -> Option<Vec<IpAddr>> {
         let addresses = match adopted {
             Adopted::NoLink => Vec::new(),
@@ -217,22 +215,6 @@ impl Driver {
 }
 
 impl Engine {
-    /// Gives a sandbox that is about to start its link, with all rules in place. Blocks.
-    pub(super) fn make_link(
-        &self,
-        record: &SandboxRecord,
-        request: &mut CreateRequest,
-    ) -> Result<Vec<IpAddr>, NetworkError> {
-        let (policy, networks) = (&record.spec.network, &self.shared.parts.networks);
-        if policy.is_none() {
-            return Ok(Vec::new());
-        }
-        let attachment = networks.attach(&record.id, &record.owner, policy)?;
-        request.network = attachment.namespace.map(Arc::new);
-        request.env.extend(attachment.env);
-        Ok(attachment.addresses)
-    }
-
     /// Takes a link away, and remembers what went over it. Blocks.
     pub(crate) fn remove_link(&self, id: &SandboxId) -> Result<(), NetworkError> {
         let networks = &self.shared.parts.networks;
@@ -244,7 +226,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes over the link of a sandbox that was found alive. One that cannot be taken over is cut. Blocks.
+    /// Takes over the link of a sandbox that was found alive. One that cannot be taken over is cut.
+    /// Blocks.
     pub(crate) fn adopt_link(&self, record: &SandboxRecord) -> Adopted {
         if record.spec.network.is_none() {
             return Adopted::NoLink;

@@ -6,8 +6,9 @@
 //!                                                └──────── undo ────────────┘
 //! ```
 //!
-//! Each state knows the one that the operation before it replaced. What programs in the background wrote by themselves is no operation:
-//! it goes with the one before. A state that only has the files of the one before is no step either.
+//! Each state knows the one that the operation before it replaced. What programs in the background
+//! wrote by themselves is no operation: it goes with the one before. A state that only has the
+//! files of the one before is no step either.
 
 use warren_core::{Action, JournalEntry, SnapshotId, SnapshotRecord};
 
@@ -33,7 +34,8 @@ impl Driver {
         let origin = here.stack.clone();
         let mut step: Option<StepBack> = None;
         let mut lost = Vec::new();
-        // Whether an operation is known to have led to the files of `here`. More than one snapshot may have them.
+        // Whether an operation is known to have led to the files of `here`. More than one snapshot
+        // may have them.
         let mut is_work = false;
         loop {
             let SnapshotRecord { before, parent, operations, stack, lost: with_it, .. } = here;
@@ -53,8 +55,8 @@ impl Driver {
         }
     }
 
-    /// Goes back over so many operations, or as many as there are. Answers where that leads, and the states that are left. More
-    /// than was asked for is taken back only if `force` says so.
+    /// Goes back over so many operations, or as many as there are. Answers where that leads, and
+    /// the states that are left. More than was asked for is taken back only if `force` says so.
     pub(super) async fn back_over(
         &self,
         from: SnapshotId,

@@ -10,7 +10,7 @@ use crate::error::sentence;
 use crate::{EngineError, EngineStep, Patch};
 
 impl Driver {
-    /// Somebody asked for it. A sandbox that rests for want of work now waits to be told.
+    /// Pauses it by request. A sandbox that rests for want of work now waits for a resume.
     pub(super) async fn pause(&mut self) -> Result<(), EngineError> {
         self.straighten().await?;
         match self.decide(Request::Pause) {
@@ -141,7 +141,7 @@ impl Driver {
         let more_ttl_s = patch
             .least_ttl_s
             .filter(|ttl_s| self.record.deadline.remaining_ms(clock.as_ref()) < ttl_s.saturating_mul(1000));
-        // Whoever keeps a sandbox alive asks again and again, mostly for what it has.
+        // Clients that keep a sandbox alive repeat this often, mostly without a change.
         if patch == (Patch { least_ttl_s: patch.least_ttl_s, ..Patch::default() }) && more_ttl_s.is_none() {
             return Ok(());
         }

@@ -4,14 +4,17 @@
 //! halt ─► save ─► the record names the other layers ─► start
 //! ```
 //!
-//! What lies still is saved by renames alone, so it is saved after the processes ended. Only where it takes a capture to know whether
-//! there is anything to undo or to redo is the sandbox captured first, while it runs.
+//! A halted sandbox is saved by renames alone, so it is saved after its processes ended. It is
+//! captured while it runs only where that is needed to know whether there is anything to undo or
+//! redo.
 //!
-//! A rollback writes a point of its own into the history, behind what it replaced. An undo and a redo write none: they go back and
-//! forth over the operations that led from point to point: [`super::operations`].
+//! A rollback writes a point of its own into the history, behind what it replaced. An undo and a
+//! redo write none: they go back and forth over the operations that led from point to point:
+//! [`super::operations`].
 //!
-//! Whatever ends the process in between, the sandbox has the files that its record names: those it had, until the record names the
-//! others. When it cannot be started with them it is stopped, and they are kept.
+//! If the process ends in between, the sandbox has the files that its record names: those it had,
+//! until the record names the others. When it cannot be started with them it is stopped, and they
+//! are kept.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,20 +23,19 @@ use tokio::time::timeout;
 use warren_core::catalog::Durability;
 use warren_core::{
     Activity, Busy, DeathCause, Event, JournalEntry, Request, RootState, SandboxRecord, SnapshotId,
-    SnapshotReason, SnapshotRecord, Status,
+    SnapshotReason, SnapshotRecord,
 };
 
 use super::Driver;
 use super::capture::{Posture, plain_row};
 use super::start::{Occasion, StartError};
 use super::status::advance;
-use crate::blocking::blocking;
 use crate::cell::{
-    Capture, CaptureOrder, Copying, Door, EndedProcess, Goal, Need, RollbackOrder, RolledBack, head_or_start,
+    Capture, CaptureOrder, Copying, EndedProcess, Goal, Need, RollbackOrder, RolledBack, head_or_start,
 };
 use crate::certificate::{Ending, Evidence};
 use crate::error::{Field, sentence};
-use crate::guest::Guest;
+use crate::ports::blocking;
 use crate::shown::as_typed;
 use crate::state::Pin;
 use crate::state::lost;
@@ -42,7 +44,7 @@ use crate::{EngineError, EngineStep};
 /// How long an agent may take to say what runs.
 const LISTING_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a sandbox that has come to rest is to do.
+/// The rest of a rollback, once the sandbox is halted.
 struct Plan {
     goal: Goal,
     redo: Vec<SnapshotId>,
@@ -55,12 +57,13 @@ struct Plan {
 struct Target {
     snapshot: SnapshotRecord,
     redo: Vec<SnapshotId>,
-    /// It is an operation of its own, which an undo takes back; otherwise it is an undo or a redo of others.
+    /// It is an operation of its own, which an undo takes back; otherwise it is an undo or a redo
+    /// of others.
     operation: bool,
     _pin: Pin,
 }
 
-/// What was replaced, and by what.
+/// The state that the sandbox has now, and the one that it replaced.
 struct Switched {
     to: SnapshotRecord,
     safety: SnapshotRecord,
@@ -95,7 +98,11 @@ impl Driver {
         self.check_uncaptured(&goal, force, &done).await?;
         let mut ended = Vec::new();
         let Switched { to, safety } = if self.record.is_live() {
-            ended = self.running().await;
+            let running = timeout(LISTING_PATIENCE, self.running()).await.unwrap_or_default();
+            ended = running
+                .into_iter()
+                .map(|process| EndedProcess { id: process.process.0, command: as_typed(&process.argv) })
+                .collect();
             self.roll_back_live(early.zip(target), Plan { goal: goal.clone(), redo, force, done }).await?
         } else {
             self.roll_back_halted(Plan { goal: goal.clone(), redo, force, done }).await?
@@ -106,20 +113,6 @@ impl Driver {
         self.engine.squash_if_deep(&self.record);
         let back = self.way_back(&goal, &safety).await?;
         Ok(RolledBack { sandbox: self.record.clone(), to, safety, ended, back, took: began.elapsed() })
-    }
-
-    /// The commands that are about to end. Whoever does not answer soon is not asked again.
-    async fn running(&self) -> Vec<EndedProcess> {
-        if self.record.status != Status::Ready {
-            return Vec::new();
-        }
-        let (id, life) = (self.record.id.clone(), self.cell.life());
-        let guest = Guest::new(Door { id, cell: Arc::clone(&self.cell), life });
-        let Ok(Ok(processes)) = timeout(LISTING_PATIENCE, guest.processes()).await else { return Vec::new() };
-        let running = processes.into_iter().filter(|process| process.exit.is_none());
-        running
-            .map(|process| EndedProcess { id: process.process.0, command: as_typed(&process.argv) })
-            .collect()
     }
 
     async fn roll_back_live(
@@ -162,7 +155,8 @@ impl Driver {
         };
         self.passed(EngineStep::RollbackSaved);
         let redo = match goal {
-            // Only now is it known that something was written meanwhile; what was asked for before that is still done.
+            // Only now is it known that something was written meanwhile; what was asked for before
+            // that is still done.
             Goal::Redo(_) => redo,
             Goal::To(_) | Goal::Undo(_) => self.record.history.redo.clone(),
         };
@@ -224,15 +218,16 @@ impl Driver {
             record.history.head = Some(snapshot.id.clone());
             record.history.redo = redo;
         } else if snapshot.stack != safety.stack {
-            // A point of its own: from here an undo leads to what was replaced, and not to what came before the target.
+            // A point of its own: from here an undo leads to what was replaced, and not to what
+            // came before the target.
             let row = self.row_of_rollback(&snapshot, &safety);
             record.history.head = Some(row.id.clone());
             record.history.redo = redo;
             rows.push(row);
         }
         let unsynced: Vec<_> = rows.iter().filter(|row| !row.durable).map(|row| row.id.clone()).collect();
-        // Not synced: that would wait for all that anybody has written lately. A power cut ends the sandbox, and what it then
-        // stands on is read from the backend's own record.
+        // Not synced: that would wait for all that anybody has written lately. A power cut ends the
+        // sandbox, and what it then stands on is read from the backend's own record.
         let written = self.engine.catalog(move |catalog| {
             catalog.record_snapshots(&record, &rows, Durability::Process).map(|()| record)
         });
@@ -258,7 +253,8 @@ impl Driver {
         }
     }
 
-    /// Starts a halted sandbox on what its record names. If that fails it is stopped, and its files are kept.
+    /// Starts a halted sandbox on what its record names. If that fails it is stopped, and its files
+    /// are kept.
     async fn go_on(&mut self) -> Result<(), EngineError> {
         let started = match self.catch_up().await {
             Ok(()) => self.start_as_recorded().await,
@@ -293,7 +289,7 @@ impl Driver {
         started.map_err(|error: StartError| self.start_failed(error))
     }
 
-    /// What can be said of a goal while it is not known whether the state has changed.
+    /// Refuses a goal that cannot be reached, whether or not the state has changed.
     async fn check_goal(&self, goal: &Goal) -> Result<(), EngineError> {
         match goal {
             Goal::To(id) => self.usable(id).await.map(drop),
@@ -303,7 +299,8 @@ impl Driver {
         }
     }
 
-    /// Whether it is known where this leads, however the present state differs from the last that was captured.
+    /// True if it is known where this leads, however the present state differs from the last
+    /// captured one.
     async fn is_known(&self, goal: &Goal, force: bool, done: &[JournalEntry]) -> Result<bool, EngineError> {
         match goal {
             Goal::To(_) => Ok(true),
@@ -311,7 +308,8 @@ impl Driver {
             Goal::Redo(_) => Ok(false),
             Goal::Undo(_) if self.step_back(&head_or_start(&self.record)).await?.is_none() => Ok(false),
             Goal::Undo(_) if force => Ok(true),
-            // Whether too much would be taken back depends on whether there is more to take back than was captured.
+            // Whether too much would be taken back depends on whether there is more to take back
+            // than was captured.
             Goal::Undo(steps) => {
                 let head = head_or_start(&self.record);
                 Ok(lost(done).is_empty() && self.back_over(head, *steps, false).await.is_ok())
@@ -319,7 +317,8 @@ impl Driver {
         }
     }
 
-    /// An undo of what cannot be captured as it is: whether it would take back more than was asked for.
+    /// An undo of what cannot be captured as it is: whether it would take back more than was asked
+    /// for.
     async fn check_uncaptured(
         &self,
         goal: &Goal,

@@ -1,4 +1,4 @@
-//! What a start of the engine finds: sandboxes to adopt, and changes to finish or undo.
+//! A sandbox that a start of the engine found: it is adopted, or a change is finished or undone.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use crate::cell::Closing;
 use crate::certificate::{Ending, Evidence, cause_of_exit};
 use crate::error::sentence;
 
-/// What is left of a sandbox that does not live.
+/// The remains of a sandbox that does not live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remains {
     /// It was being made.
@@ -32,8 +32,8 @@ pub(crate) enum Remains {
 }
 
 impl Driver {
-    /// Takes over a sandbox that runs. What the machine says counts: a thaw that was not written down has happened. One that is
-    /// frozen for no reason that is written down goes on.
+    /// Takes over a sandbox that runs. What the machine says counts: a thaw that was not written
+    /// down has happened. One that is frozen for no reason that is written down goes on.
     pub(super) async fn adopt(&mut self, watch: OwnedFd, frozen: bool, link: Adopted) {
         self.watch_over(watch);
         self.emit(Event::SandboxAdopted);

@@ -2,21 +2,21 @@
 
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, Durability, Idempotency, InsertError, NewRecords};
 use warren_core::{
     CreateRequest, Deadline, DeathCause, Event, Isolation, IsolationError, IsolationErrorKind, NetworkError,
-    OwnerBond, Request, RootState, SandboxId, SandboxRecord, SessionRecord,
+    OwnerBond, Request, RootState, SandboxId, SandboxRecord, SandboxSpec, SessionRecord,
 };
 
-use super::mounts::{check_mounts_unmoved, resolve_mounts};
 use super::unfinished::{Unfinished, Unwritten};
 use super::{Driver, Link};
-use crate::backend::Backend;
 use crate::certificate::{Ending, Evidence};
-use crate::error::sentence;
+use crate::error::{Field, sentence};
+use crate::ports::Backend;
 use crate::state::Pin;
 use crate::{Engine, EngineError, EngineStep};
 
@@ -33,7 +33,7 @@ pub(crate) enum MakeError {
     Engine(#[from] EngineError),
 }
 
-/// What is needed to make a sandbox, besides its record.
+/// Everything that making a sandbox needs, besides its record.
 #[derive(Debug)]
 pub(crate) struct Making {
     pub(crate) session: SessionRecord,
@@ -87,7 +87,7 @@ impl Occasion {
 }
 
 impl StartError {
-    /// What failed, without the causes: those speak of the host.
+    /// The failed step, without the causes: those speak of the host.
     fn for_its_owner(&self) -> String {
         match self {
             Self::Network(error) => format!("it could not be given its network: {}", error.action),
@@ -171,7 +171,7 @@ impl Driver {
         }
     }
 
-    /// Nothing of it is left but a record that says why.
+    /// Leaves nothing of it but a record that says why.
     pub(super) async fn give_up(&mut self, detail: String) {
         let ending = Ending { cause: DeathCause::BackendError, detail, files_kept: false };
         let death = ending.certificate(Evidence::default(), self.engine.shared.parts.clock.unix_ms());
@@ -212,7 +212,7 @@ impl Driver {
         }
     }
 
-    /// A start that failed left the files as they were; so does the record.
+    /// Writes down that it is stopped, as before: a failed start left its files as they were.
     pub(super) async fn back_to_rest(&mut self) {
         let stopped = match self.next(Request::BecomeStopped) {
             Ok(record) => self.must_write(Unwritten { record, end: None, layer: None }).await,
@@ -231,10 +231,8 @@ impl Driver {
     ) -> Result<(), StartError> {
         let start = Start::of(self).map_err(|error| StartError::Denied(Box::new(error)))?;
         let state = request.state;
-        let turn = self.cell.backend.labour.to_change(&self.record.owner).await;
-        let started = self.cell.backend.work(move || start.run(request, occasion)).await;
-        drop(turn);
-        match started {
+        let run = move || start.run(request, occasion);
+        match self.cell.backend.change(&self.record.owner, run).await {
             Ok((watch, record)) => {
                 self.link = if record.spec.network.is_none() { Link::None } else { Link::Held };
                 self.come_alive(watch, record);
@@ -265,7 +263,7 @@ impl Driver {
     fn come_alive(&mut self, watch: OwnedFd, record: SandboxRecord) {
         let now_ms = self.now_ms();
         self.cell.begin_life(now_ms);
-        self.cell.tail().clear();
+        self.cell.tail.lock().clear();
         (self.life_began_ms, self.busy_ms, self.pulse) = (now_ms, now_ms, None);
         self.watch_over(watch);
         self.show(record);
@@ -285,7 +283,7 @@ impl Driver {
     }
 }
 
-/// What a start needs of its driver, on a thread.
+/// The part of a start that runs on a thread.
 struct Start {
     engine: Engine,
     backend: Arc<Backend>,
@@ -313,9 +311,13 @@ impl Start {
             let cleared = self.backend.port.layered().map_or(Ok(()), |layered| layered.clear(&id));
             cleared.map_err(|error| self.unlinked(StartError::Backend(error), false))?;
         }
-        let attached = self.engine.make_link(&self.record, &mut request);
-        self.record.addresses = attached.map_err(|error| self.unlinked(StartError::Network(error), false))?;
         if !self.record.spec.network.is_none() {
+            let SandboxRecord { owner, spec, .. } = &self.record;
+            let attached = self.engine.shared.parts.networks.attach(&id, owner, &spec.network);
+            let attachment = attached.map_err(|error| self.unlinked(StartError::Network(error), false))?;
+            request.network = attachment.namespace.map(Arc::new);
+            request.env.extend(attachment.env);
+            self.record.addresses = attachment.addresses;
             self.passed(EngineStep::NetworkAttached);
         }
         // The namespace goes with the request: from here on only the sandbox itself keeps it.
@@ -332,7 +334,7 @@ impl Start {
         Ok(started)
     }
 
-    /// It failed: the link goes, whatever else is left.
+    /// Removes the link of a start that failed.
     fn unlinked(&self, error: StartError, leftover: bool) -> NotStarted {
         if self.record.spec.network.is_none() {
             return NotStarted { error, leftover, link: Link::None };
@@ -384,8 +386,41 @@ fn undo(backend: &dyn Isolation, id: &SandboxId, state: RootState) -> Result<(),
     }
 }
 
+/// Replaces each mount's source by its real path. Blocks.
+fn resolve_mounts(backend: &Backend, spec: &mut SandboxSpec) -> Result<(), EngineError> {
+    for mount in &mut spec.mounts {
+        mount.source = mount_source(backend, &mount.source)?;
+    }
+    Ok(())
+}
+
+/// The mounts of a sandbox that is started again must be what they were, and still allowed. Blocks.
+fn check_mounts_unmoved(backend: &Backend, spec: &SandboxSpec) -> Result<(), EngineError> {
+    for mount in &spec.mounts {
+        if mount_source(backend, &mount.source)? != mount.source {
+            let source = mount.source.display();
+            return Err(EngineError::invalid(
+                Field::Mounts,
+                format!("`{source}` is no longer the directory it was"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn mount_source(backend: &Backend, source: &Path) -> Result<PathBuf, EngineError> {
+    // One answer for what is not there and what is not allowed: a tenant does not explore the host
+    // with it.
+    let real = backend.port.mount_source(source).map_err(|_| {
+        let message = format!("`{}` is not a directory that may be mounted", source.display());
+        EngineError::invalid(Field::Mounts, message)
+    })?;
+    Ok(real.path)
+}
+
 impl Engine {
-    /// What the backend needs. Sandboxes carry this engine's mark, so that its next start knows them from others.
+    /// The request to the backend. Sandboxes carry this engine's mark, so that its next start knows
+    /// them from others.
     pub(super) fn request_for(
         &self,
         record: &SandboxRecord,

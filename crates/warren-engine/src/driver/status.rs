@@ -4,8 +4,8 @@
 //! decide ─► the next record ─► catalog ─► gate ─► watchers ─► event
 //! ```
 //!
-//! [`Driver::enter`] does all of that. Two changes write the record elsewhere, and do the rest here:
-//! a start, which writes it on the thread that can still undo the start, and an end, which is
+//! [`Driver::enter`] does all of that. Two changes write the record elsewhere, and do the rest
+//! here: a start, which writes it on the thread that can still undo the start, and an end, which is
 //! written until that succeeds ([`super::unfinished`]).
 
 use warren_core::catalog::Durability;

@@ -22,7 +22,7 @@ use warren_core::{NewLayer, RootState, SandboxRecord};
 
 use super::pause::Undo;
 use super::{Driver, Remains};
-use crate::blocking::blocking;
+use crate::ports::blocking;
 use crate::state::Pin;
 use crate::{EngineError, EngineStep};
 
@@ -87,7 +87,7 @@ impl Driver {
         self.straighten_link().await;
         match self.unfinished {
             Unfinished::Unsettled(remains) => self.settle(remains).await,
-            // Whoever needs the sandbox straight has it straightened: an end does not.
+            // Operations that need it call `straighten` themselves: an end does not need it.
             _ => Ok(()),
         }
     }

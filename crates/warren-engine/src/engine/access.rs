@@ -1,5 +1,6 @@
-//! The engine as one caller reaches it: [`Engine::as_`] gives an [`Access`], and that the handles of what the caller's owner has.
-//! A handle knows who asks, so nothing that it does can be put down to somebody else.
+//! The engine as one caller reaches it: [`Engine::as_`] gives an [`Access`], and that the handles
+//! of what the caller's owner has. A handle knows who asks, so nothing that it does can be put down
+//! to somebody else.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use warren_core::{Caller, Owner, SandboxId, SessionId};
 use super::Engine;
 use crate::EngineError;
 use crate::bounds::{Place, Room};
-use crate::trade::Trade;
+use crate::work_kind::WorkKind;
 
 /// The engine in the hands of one caller.
 #[derive(Debug, Clone)]
@@ -17,7 +18,7 @@ pub struct Access {
     pub(crate) caller: Arc<Caller>,
 }
 
-/// One sandbox of the caller's owner. Whether there is one is seen by whatever is asked of it.
+/// One sandbox of the caller's owner. It may not exist: every call checks.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     pub(crate) engine: Engine,
@@ -54,15 +55,15 @@ impl Access {
         &self.caller.owner
     }
 
-    /// A place for heavy work. To be asked for before anything is read or prepared.
-    pub async fn place_for(&self, trade: Trade) -> Result<Place, EngineError> {
-        self.engine.place_for(self.owner(), trade).await
+    /// A place for heavy work. To be taken before anything is read or prepared.
+    pub async fn place_for(&self, kind: WorkKind) -> Result<Place, EngineError> {
+        self.engine.place_for(self.owner(), kind).await
     }
 
-    /// Room in memory for what a program says, up to so many bytes, to be kept until it has been answered. `None`: so little needs
-    /// none.
+    /// Memory for program output up to so many bytes, to be held until it is answered. `None`: so
+    /// little needs no permission.
     pub fn room_for(&self, bytes: usize) -> Result<Option<Room>, EngineError> {
-        self.engine.shared.labour.room_for(self.owner(), bytes)
+        self.engine.shared.heavy_work.room_for(self.owner(), bytes)
     }
 
     pub fn sandbox(&self, id: &SandboxId) -> Sandbox {

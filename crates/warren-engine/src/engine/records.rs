@@ -52,8 +52,8 @@ impl Engine {
         Ok((snapshot, pin))
     }
 
-    /// Changes the record of a snapshot as it is now; the change says whether there is anything to be written. `None` if it is
-    /// gone. Blocks.
+    /// Changes the record of a snapshot as it is now; the change says whether there is anything to
+    /// be written. `None` if it is gone. Blocks.
     pub(crate) fn change_snapshot(
         &self,
         owner: &Owner,

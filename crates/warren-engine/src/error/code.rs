@@ -48,8 +48,8 @@ impl EngineError {
         }
     }
 
-    /// The error in words that callers may read. Of the machine and its directories they say nothing that the caller
-    /// did not name; the log has the causes.
+    /// The error in words that callers may read. Of the machine and its directories they say
+    /// nothing that the caller did not name; the log has the causes.
     pub fn told(&self) -> String {
         match self {
             Self::Denied { id, reason, .. } => format!("{id}: {reason}"),
@@ -69,13 +69,13 @@ impl EngineError {
 }
 
 impl EngineError {
-    /// Whether the sandbox is between two states, and will be out of the way in a moment.
+    /// True if the sandbox is between two states, which will be over in a moment.
     pub fn is_changing(&self) -> bool {
         let Self::Denied { reason, .. } = self else { return false };
         matches!(reason, DenyReason::RollbackInProgress | DenyReason::StillCreating)
     }
 
-    /// Whether there is no sandbox that could answer: it is not there, has ended, or stands still.
+    /// True if no sandbox can answer: it does not exist, has ended, or is paused.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::NotFound { .. } | Self::Denied { .. } | Self::SandboxEnded { .. })
     }

@@ -1,4 +1,4 @@
-/// What is wrong with a value, in words that leave it to each interface how the field is called.
+/// The fault of a value, without the field's name: each interface calls it differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wording {
     /// A sentence that does not name the field.

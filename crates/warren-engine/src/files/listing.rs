@@ -12,13 +12,14 @@ const MATCHES_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct Listing {
     call: Call,
-    /// The first part, which was waited for so that a refusal is known at once. `None` if there were no entries at all.
+    /// The first part, which was waited for so that a refusal is known at once. `None` if there
+    /// were no entries at all.
     first: Option<Vec<FileEntry>>,
     over: bool,
     place: Option<Place>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Matches {
     pub items: Vec<GrepMatch>,
@@ -28,7 +29,8 @@ pub struct Matches {
     pub place: Option<Place>,
 }
 
-/// Changes that one flush may answer with; far more than the sandbox's kernel holds back for a watch.
+/// Changes that one flush may answer with; far more than the sandbox's kernel holds back for a
+/// watch.
 const FLUSHED_EVENTS: usize = 1 << 17;
 
 /// Bytes of their paths.
@@ -40,7 +42,7 @@ pub struct Watch {
     call: Call,
     /// Answers due to flushes, some of which may have been given up.
     owed: u64,
-    /// What flushes have taken and not answered.
+    /// Events that flushes have taken and not answered.
     held: Vec<WatchEvent>,
     held_bytes: usize,
 }
@@ -84,8 +86,8 @@ impl Watch {
         }
     }
 
-    /// Everything that has happened until now and was not told yet. Cancel safe: what a flush that was given up has
-    /// taken is told by whatever is asked next.
+    /// Everything that has happened until now and was not told yet. Cancel safe: what a flush that
+    /// was given up has taken is told by whatever is asked next.
     pub async fn flush(&mut self) -> Result<Vec<WatchEvent>, EngineError> {
         self.owed += 1;
         let asked = within(ANSWER, async { Ok(self.call.sender.nudge().await) }).await?;

@@ -17,13 +17,14 @@ pub struct FileReader {
     over: bool,
 }
 
-/// A file that is being written. Dropped before [`FileWriter::finish`], a replaced file keeps its previous content.
+/// A file that is being written. Dropped before [`FileWriter::finish`], a replaced file keeps its
+/// previous content.
 #[derive(Debug)]
 pub struct FileWriter {
     call: Call,
-    /// What it is counted in, if it is a part of something.
+    /// The count that it belongs to, if it is part of a larger change.
     tally: Option<Arc<Tally>>,
-    /// What is done with it.
+    /// The change that it is, if it is not part of a larger one.
     whole: Option<FileWork>,
 }
 

@@ -1,9 +1,10 @@
-//! Changes to files as the journal knows them: a call, or several that are one thing to whoever asked.
+//! Changes to files as the journal knows them: one call, or several that belong together for the
+//! caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use warren_core::{Action, FileDeed, Outcome, Request};
 use warren_wire::guest::{FileCall, FileOperation};
 
@@ -14,8 +15,8 @@ use crate::error::{Field, sentence};
 use crate::guest::Guest;
 use crate::shown::cut;
 
-/// Calls that change files and are one entry of the journal. Dropped before [`FileWork::done`], the entry says what failed, or
-/// that it was broken off.
+/// Calls that change files and are one entry of the journal. Dropped before [`FileWork::done`], the
+/// entry says what failed, or that it was broken off.
 #[derive(Debug)]
 pub struct FileWork {
     guest: Guest,
@@ -24,7 +25,7 @@ pub struct FileWork {
     done: bool,
 }
 
-/// What has become of the calls so far.
+/// The results of the calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     files: AtomicU64,
@@ -51,7 +52,7 @@ impl Files {
     async fn begin_work(&self, action: Action) -> Result<FileWork, EngineError> {
         let entry = Arc::new(self.sandbox.enter(Request::WriteFiles).await?);
         entry.begin(action, None).await;
-        let guest = Guest::new(Arc::clone(&entry));
+        let guest = entry.guest();
         Ok(FileWork { guest, entry, tally: Arc::default(), done: false })
     }
 }
@@ -80,7 +81,7 @@ impl Drop for FileWork {
         if files > 0 {
             self.entry.wrote(files, bytes);
         }
-        let detail = match (self.done, self.tally.failure().take()) {
+        let detail = match (self.done, self.tally.failure.lock().take()) {
             (true, _) => None,
             (false, Some(failure)) => Some(cut(&failure)),
             (false, None) => Some("it was broken off before its end".to_owned()),
@@ -93,7 +94,7 @@ impl Tally {
     /// Remembers a failure.
     pub(super) fn noting<T>(&self, outcome: Result<T, EngineError>) -> Result<T, EngineError> {
         if let Err(error) = &outcome {
-            *self.failure() = Some(sentence(error));
+            *self.failure.lock() = Some(sentence(error));
         }
         outcome
     }
@@ -103,13 +104,9 @@ impl Tally {
         self.files.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
-
-    fn failure(&self) -> MutexGuard<'_, Option<String>> {
-        self.failure.lock()
-    }
 }
 
-/// What the journal says of an operation; `None` of one that only looks.
+/// The journal's action for an operation; `None` for one that only reads.
 fn action_of(operation: &FileOperation) -> Option<Action> {
     let (deed, path, to) = match operation {
         FileOperation::Write { path, .. } => (FileDeed::Write, path, None),

@@ -15,7 +15,7 @@ pub(crate) struct Call {
     pub(crate) receiver: Receiver,
 }
 
-/// What comes next in a call that streams.
+/// The next part of a call that streams.
 #[derive(Debug)]
 pub(crate) enum Piece {
     Reply(Reply),
@@ -29,12 +29,12 @@ impl Call {
         Self { guest, sender: Sender::new(sender), receiver: Receiver::new(receiver) }
     }
 
-    /// What comes next, if it comes in time. Cancel safe.
+    /// The next part, if it comes in time. Cancel safe.
     pub(crate) async fn next(&mut self, patience: Duration) -> Result<Piece, EngineError> {
         within(patience, self.next_at_leisure()).await
     }
 
-    /// What comes next, whenever that is. Cancel safe.
+    /// The next part, however long it takes. Cancel safe.
     pub(crate) async fn next_at_leisure(&mut self) -> Result<Piece, EngineError> {
         let received = self.receiver.next().await.and_then(|frame| frame.ok_or(CallError::Closed));
         let piece = received.and_then(|(kind, payload)| match kind {

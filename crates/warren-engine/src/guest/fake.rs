@@ -1,4 +1,4 @@
-//! An agent whose every byte a test decides, and the gate that leads to it.
+//! An agent whose every byte a test decides, and the way to it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 use warren_core::{Event, SandboxId};
 use warren_wire::guest::{CHUNK, Exit, Frame, FrameDecoder, FrameKind, ProcessId, Reply, Request, Started};
 
-use super::{Gate, Guest};
+use super::{Dial, Guest, Observer};
 use crate::EngineError;
 
 type Script = Box<dyn FnOnce(FarEnd) -> BoxFuture<'static, ()> + Send>;
@@ -38,7 +38,7 @@ impl FakeGate {
     }
 
     pub(crate) fn guest(&self) -> Guest {
-        Guest::new(self.clone())
+        Guest::new(self.clone(), Arc::new(self.clone()))
     }
 
     pub(crate) fn events(&self) -> Vec<Event> {
@@ -54,7 +54,7 @@ impl FakeGate {
     }
 }
 
-impl Gate for FakeGate {
+impl Dial for FakeGate {
     fn sandbox(&self) -> &SandboxId {
         static ID: std::sync::OnceLock<SandboxId> = std::sync::OnceLock::new();
         ID.get_or_init(|| SandboxId::from_random([7; 16]))
@@ -75,7 +75,9 @@ impl Gate for FakeGate {
     fn end(&self) -> BoxFuture<'_, EngineError> {
         Box::pin(std::future::pending())
     }
+}
 
+impl Observer for FakeGate {
     fn saw_output(&self, bytes: &[u8]) {
         self.shared.output.lock().extend_from_slice(bytes);
     }

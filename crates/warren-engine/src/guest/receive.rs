@@ -7,8 +7,9 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::OwnedReadHalf;
 use warren_wire::guest::{CallError, Frame, FrameKind, HEADER_BYTES, Reply, parse_reply};
 
-/// Read beyond the frame in progress, so that small frames arrive many at a time. A large frame is read to its end and
-/// no further but for the next header, so that hardly anything is moved when the next buffer is begun.
+/// Read beyond the frame in progress, so that small frames arrive many at a time. A large frame is
+/// read to its end and no further but for the next header, so that hardly anything is moved when
+/// the next buffer is begun.
 const AHEAD: usize = 16 * 1024;
 
 /// Cuts what the agent sends into frames, without copying their payloads.

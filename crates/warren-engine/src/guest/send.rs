@@ -8,8 +8,8 @@ use tokio::io::AsyncWrite;
 use tokio::net::unix::OwnedWriteHalf;
 use warren_wire::guest::{CHUNK, CallError, Control, Frame, FrameKind, HEADER_BYTES, MAX_PAYLOAD, Request};
 
-/// Sends frames to the agent, without copying their payloads. A send that is given up half-way is finished by the next
-/// one, so the stream is never cut in the middle of a frame.
+/// Sends frames to the agent, without copying their payloads. A send that is given up half-way is
+/// finished by the next one, so the stream is never cut in the middle of a frame.
 #[derive(Debug)]
 pub(crate) struct Sender {
     stream: OwnedWriteHalf,

@@ -11,7 +11,7 @@ use super::fake::FakeGate;
 use super::{ANSWER, Piece};
 use crate::EngineError;
 
-/// What a call comes to whose agent answers with these bytes and closes.
+/// The result of a call whose agent answers with these bytes and closes.
 async fn answered_with(bytes: Vec<u8>) -> Result<Reply, EngineError> {
     let gate = FakeGate::default()
         .serve(|mut end| async move {

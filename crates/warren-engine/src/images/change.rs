@@ -1,4 +1,5 @@
-//! Changing the record of an image: read, change, write, and again if somebody else wrote meanwhile.
+//! Changing the record of an image: read, change, write, and again if somebody else wrote
+//! meanwhile.
 
 use warren_core::catalog::{Catalog, CatalogError, CatalogErrorKind};
 use warren_core::{ImageDenied, ImageRecord, Owner, SnapshotId};
@@ -14,7 +15,7 @@ const MOST_BYTES: u64 = 16 << 20;
 /// How often a change is made again because somebody else wrote first.
 const MOST_ATTEMPTS: usize = 100;
 
-/// Whether an image is still there after a change.
+/// The effect of a change on the image itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
@@ -90,7 +91,7 @@ fn attempts<T>(mut once: impl FnMut() -> Result<T, ImageError>) -> Result<T, Ima
     once()
 }
 
-/// Whether somebody else changed or made the image meanwhile.
+/// True if somebody else changed or made the image meanwhile.
 fn is_overtaken(error: &CatalogError) -> bool {
     let kinds = [CatalogErrorKind::Stale, CatalogErrorKind::AlreadyExists, CatalogErrorKind::NotFound];
     kinds.contains(&error.kind)

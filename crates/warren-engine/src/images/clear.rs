@@ -1,13 +1,13 @@
-//! What an earlier process left of its builds: snapshots that no record names, sandboxes, and builds
-//! that had begun.
+//! Removes what an earlier process left of its builds: snapshots that no record names, sandboxes,
+//! and builds that had begun.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Owner, SandboxId, SandboxRecord, SnapshotId};
 
-use crate::blocking::blocking;
 use crate::error::sentence;
+use crate::ports::blocking;
 use crate::{Engine, EngineError, StoppedFiles};
 
 const ABANDONED: &str = "the server stopped while it was built: build it again";
@@ -57,8 +57,8 @@ impl Engine {
     }
 }
 
-/// Snapshots that were taken for images and that none names. Of an owner whose images cannot be read
-/// there are none: all that they name would be lost.
+/// Snapshots that were taken for images and that none names. Of an owner whose images cannot be
+/// read there are none: all that they name would be lost.
 fn loose_snapshots(
     engine: &Engine,
     catalog: &dyn Catalog,

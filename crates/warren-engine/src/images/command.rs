@@ -7,7 +7,7 @@ use warren_core::{BuildFailure, UnknownUser};
 use warren_wire::guest::{ByteString, ExitCause, FileCall, FileOperation, Reader, WriteMode};
 
 use super::start::{Environment, Place, in_shell};
-use crate::blocking::blocking;
+use crate::ports::blocking;
 use crate::state::{BuildLog, LogLevel};
 use crate::{EngineError, OutputCaps, ProcessEvent, ProcessSpec};
 
@@ -17,7 +17,7 @@ const LONGEST_LINE: usize = 16 << 10;
 /// The most that variables may take, listed.
 const MOST_ENV: usize = 1 << 20;
 
-/// What is read of an archive at a time.
+/// Bytes of an archive that are read at a time.
 const PIECE: usize = 256 << 10;
 
 /// Where the output of a command goes.

@@ -13,7 +13,7 @@ use warren_wire::guest::{Failure, FailureCode};
 use super::*;
 use crate::state::{Builds, WantedLines};
 
-/// What a client sent, and where it is to go.
+/// A client's files, and the sandbox that they go to.
 struct Bench {
     directory: TempDir,
 }

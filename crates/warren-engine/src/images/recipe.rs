@@ -1,4 +1,4 @@
-//! What a build is made of, and how its steps are found again.
+//! The recipe of a build, and the keys by which its steps are found again.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -15,7 +15,7 @@ const MOST_STEPS: usize = 500;
 /// How an image is to be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
-    /// What the first step is done on top of.
+    /// The state that the first step starts from.
     pub base: Beginning,
     /// A user who is made before the first step, and who does the steps if the base names nobody.
     pub user: Option<String>,

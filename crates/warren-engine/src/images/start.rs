@@ -1,4 +1,5 @@
-//! Commands that run in a sandbox of an image from its beginning, and are waited for as the image says.
+//! Commands that run in a sandbox of an image from its beginning, and are waited for as the image
+//! says.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,7 +54,7 @@ impl Place<'_> {
         self.sandbox.spawn(in_shell(command, with)).await.map(drop)
     }
 
-    /// Whether it became ready in time.
+    /// Waits until it is ready. Returns false if that takes too long.
     pub(super) async fn until_ready(
         &self,
         start: &StartCommands,

@@ -11,7 +11,7 @@ use super::command::{Output, SendError};
 use super::recipe::{KeyedStep, expand, from_directory};
 use super::start::{Environment, Place};
 use super::{ImageError, Images};
-use crate::blocking::blocking;
+use crate::ports::blocking;
 use crate::state::{BuildLog, LogLevel};
 use crate::{EngineError, EngineStep};
 
@@ -123,7 +123,8 @@ impl Work<'_> {
         })?;
         let target = self.path(&copy.target);
         let owner = copy.owner.as_ref().or(self.context.user.as_ref()).map(String::as_str).unwrap_or("root");
-        // The group of a user who is named alone is the user's own. Of a number nobody knows whose that is.
+        // The group of a user who is named alone is the user's own. Of a number nobody knows whose
+        // that is.
         let alone = !owner.contains(':') && !owner.bytes().all(|byte| byte.is_ascii_digit());
         let owner = if alone { format!("{owner}:") } else { owner.to_owned() };
         let mode = copy.mode.as_deref().unwrap_or_default();

@@ -12,8 +12,8 @@ use crate::cell::{Capture, CaptureOrder, head_or_start};
 use crate::error::sentence;
 use crate::{Engine, EngineError};
 
-/// With more than this many at work at the same time, theirs is one change: capturing the state between any two of them would
-/// keep all the others waiting.
+/// If more operations than this overlap, they count as one change: capturing the state between any
+/// two of them would make all the others wait.
 const FEW: u32 = 3;
 /// A sandbox in which nothing was begun for so long is given the time that a large copy takes.
 const QUIET: Duration = Duration::from_secs(1);
@@ -21,11 +21,13 @@ const QUIET: Duration = Duration::from_secs(1);
 const CROWD_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// The state that an operation begins with, captured if need be; free where nothing was done since it was. `None` if nobody
-    /// knows it: many are at work, it was not kept, or nothing is captured between turns.
+    /// The state that an operation begins with, captured if need be; free where nothing was done
+    /// since it was. `None` if nobody knows it: many are at work, it was not kept, or nothing is
+    /// captured between turns.
     pub(crate) async fn state_before(&self, door: &Door) -> Option<SnapshotId> {
         let at_work = door.life.at_work();
-        // What others are just doing has no end yet; what has ended is not to be taken for the next one's doing.
+        // What others are just doing has no end yet; what has ended is not to be taken for the next
+        // one's doing.
         let left_open = at_work > 1 && (at_work > FEW || !self.shared.journal.expects_capture(&door.id));
         if door.cell.is_changed() && left_open {
             return None;
@@ -36,9 +38,9 @@ impl Engine {
     /// Captures what an operation left, so that the next one finds it captured.
     pub(super) async fn state_after(&self, cell: Arc<Cell>) {
         let life = cell.life();
-        // Whoever stays longer is no crowd, but keeps programs running, which is no reason to keep nothing.
+        // Calls that last longer only keep programs running, which is no reason to capture nothing.
         timeout(CROWD_PATIENCE, life.until_at_most(FEW)).await.ok();
-        // Whoever came next has had it captured already, and may be at work.
+        // The next operation had it captured already, and may be under way.
         if !self.shared.journal.expects_capture(&cell.id) {
             return;
         }
@@ -47,8 +49,8 @@ impl Engine {
         }
     }
 
-    /// Copies what was too much to be copied between two commands, as soon as there is a pause: else all that comes after it would be
-    /// too much as well.
+    /// Copies what was too much to be copied between two commands, as soon as there is a pause:
+    /// else all that comes after it would be too much as well.
     async fn catch_up(&self, cell: &Cell) {
         let changes = cell.changes();
         tokio::time::sleep(QUIET).await;

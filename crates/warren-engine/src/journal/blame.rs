@@ -1,51 +1,44 @@
 //! Which entries last changed a path.
 //!
-//! The states that were captured since the sandbox last went back to an earlier one are put in order, and the newest two
-//! neighbours between which the path differs are found. Whatever was at work between these two may have changed it: the
-//! command whose states they are, and all that ran beside it. If there are none, it goes on with what led to the state that the
-//! sandbox went back to; what was undone is passed over.
+//! The states that were captured since the sandbox last went back to an earlier one are put in
+//! order, and the newest two neighbours between which the path differs are found. Whatever was at
+//! work between these two may have changed it: the command whose states they are, and all that ran
+//! beside it. If there are none, it goes on with what led to the state that the sandbox went back
+//! to; what was undone is passed over.
 
 use std::collections::{HashMap, HashSet};
 
 use warren_core::{Action, JournalEntry, SnapshotId};
 
-use super::PathState;
+use super::{Blame, PathState};
 use crate::EngineError;
 
-/// What is known of captured states.
+/// Knowledge of captured states.
 pub(super) trait Knowledge {
-    /// Whether a state can still be looked at.
+    /// True if a state can still be looked at.
     fn has(&mut self, id: &SnapshotId) -> Result<bool, EngineError>;
 
-    /// Whether two states are the same.
+    /// True if two states are the same.
     fn same(&mut self, one: &SnapshotId, other: &SnapshotId) -> Result<bool, EngineError>;
 
     /// When the sandbox was in a state; `None` if that is not known, or it never was.
     fn moment(&mut self, id: &SnapshotId) -> Result<Option<u64>, EngineError>;
 
-    /// Whether the path in question differs between two states.
+    /// True if the path differs between two states.
     fn differs(&mut self, from: &SnapshotId, to: &SnapshotId) -> Result<bool, EngineError>;
 
-    /// Whether the path in question is there in a state.
+    /// True if the path exists in a state.
     fn exists(&mut self, id: &SnapshotId) -> Result<bool, EngineError>;
 }
 
-/// What became of a path, and through whom.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    /// The newest first.
-    pub(super) entries: Vec<JournalEntry>,
-    pub(super) state: PathState,
-}
-
-/// The entries that may have changed the path last. `entries` has the newest first; `start` is what the sandbox began with,
-/// `now` the state it is in, if that is captured.
+/// The entries that may have changed the path last. `entries` has the newest first; `start` is what
+/// the sandbox began with, `now` the state it is in, if that is captured.
 pub(super) fn blame(
     entries: &[JournalEntry],
     start: &SnapshotId,
     now: Option<&SnapshotId>,
     known: &mut dyn Knowledge,
-) -> Result<Found, EngineError> {
+) -> Result<Blame, EngineError> {
     let mut end = now.map(|now| (now.clone(), u64::MAX));
     let (mut from, mut here) = (0, None);
     loop {
@@ -83,7 +76,7 @@ fn found(
     start: &SnapshotId,
     here: Option<&SnapshotId>,
     known: &mut dyn Knowledge,
-) -> Result<Found, EngineError> {
+) -> Result<Blame, EngineError> {
     let here = here.unwrap_or(start);
     let changed = !entries.is_empty() || known.differs(start, here)?;
     let state = match (changed, known.exists(here)?) {
@@ -92,7 +85,7 @@ fn found(
         (false, true) => PathState::AsItBegan,
         (false, false) => PathState::NeverThere,
     };
-    Ok(Found { entries, state })
+    Ok(Blame { entries, state })
 }
 
 /// A state that can be looked at.
@@ -138,7 +131,7 @@ fn in_order(
     Ok(states)
 }
 
-/// Who was at work where the path changed last; `None` if it did not.
+/// The entries under way when the path last changed; `None` if it did not.
 fn culprits(
     stretch: &[JournalEntry],
     states: &[State],
@@ -164,8 +157,8 @@ fn culprits(
     Ok(None)
 }
 
-/// The places of the last state before an entry and of the first one after it. One that goes on, or ended after every state
-/// that is known, has none after it.
+/// The places of the last state before an entry and of the first one after it. One that goes on, or
+/// ended after every state that is known, has none after it.
 fn span(entry: &JournalEntry, states: &[State], places: &HashMap<&SnapshotId, usize>) -> (usize, usize) {
     let place = |id: &Option<SnapshotId>| places.get(id.as_ref()?).copied();
     let (before, after) = (place(&entry.before), place(&entry.after));

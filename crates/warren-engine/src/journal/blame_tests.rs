@@ -2,7 +2,8 @@ use warren_core::{Owner, SandboxId};
 
 use super::*;
 
-/// States by number; the value of the path in each. A number that is not there is a state that is gone.
+/// States by number; the value of the path in each. A number that is not there is a state that is
+/// gone.
 struct World(Vec<(u8, &'static str)>);
 
 fn state(number: u8) -> SnapshotId {

@@ -1,5 +1,6 @@
-//! Seeing processes end that nobody follows. One task watches them all, so that a process costs a connection and no more; and
-//! only so many of a sandbox have one, the others are looked at now and then.
+//! Watches processes that nobody follows until they end. One task watches them all, so that a
+//! process costs a connection and no more; and only so many of a sandbox have one, the others are
+//! looked at now and then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::{Engine, EngineError};
 const CONNECTIONS: usize = 128;
 /// How often a process without a connection of its own is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// The longest rest between two calls that break: an agent that does not answer now may do so later.
+/// The longest rest between two calls that break: an agent that does not answer now may do so
+/// later.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
 impl Engine {
@@ -81,7 +83,7 @@ impl Engine {
     }
 }
 
-/// How an entry ended of which nobody knows.
+/// The outcome of an entry whose end nobody saw.
 pub(super) fn not_seen() -> Outcome {
     Outcome { exit_code: None, detail: Some("its end was not seen".to_owned()) }
 }
@@ -104,7 +106,7 @@ async fn keep(engine: Engine, unwatched: Unwatched, lines: Arc<Semaphore>) {
 }
 
 async fn see(unwatched: &Unwatched, lines: &Semaphore) -> Result<Exit, EngineError> {
-    let guest = Guest::new(unwatched.door.clone());
+    let guest = Guest::unobserved(unwatched.door.clone());
     let process = ProcessSelector::Id(ProcessId(unwatched.process));
     let mut rest = LOOK_EVERY;
     loop {

@@ -1,4 +1,4 @@
-//! What is done at once, as far as the journal goes.
+//! Journal entries that are complete when they are written: turns, rollbacks and merges.
 
 use warren_core::catalog::CatalogError;
 use warren_core::{Action, Caller, Outcome, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotRecord};
@@ -34,14 +34,15 @@ impl Engine {
         self.note(by, &rolled.sandbox, None, Action::Rollback { to }, None, states_around(rolled)).await;
     }
 
-    /// What a fork changed is now in this sandbox, too.
+    /// Notes that a fork's changes are now in this sandbox, too.
     pub(crate) async fn note_promote(&self, by: &Caller, rolled: &RolledBack, fork: &SandboxId) {
         let command = self.done_in(&rolled.sandbox, fork).await;
         let action = Action::Promote { from: fork.clone(), command };
         self.note(by, &rolled.sandbox, None, action, None, states_around(rolled)).await;
     }
 
-    /// What was done in a fork since its changes last came to a sandbox, in a line. The newest of it, where it is much.
+    /// The commands of a fork since its changes last came to a sandbox, in a line. Only the newest
+    /// if there are many.
     async fn done_in(&self, into: &SandboxRecord, fork: &SandboxId) -> Option<String> {
         let (into, fork) = (into.clone(), fork.clone());
         let found = self.catalog(move |catalog| {

@@ -6,14 +6,14 @@ use warren_core::catalog::Durability;
 use warren_core::{Action, Caller, FileDeed, JournalEntry, Outcome, SandboxRecord, SessionId, SnapshotId};
 use warren_wire::guest::{Exit, ExitCause};
 
-use crate::blocking::finished;
 use crate::cell::Door;
 use crate::error::sentence;
+use crate::ports::finished;
 use crate::shown::cut;
 use crate::state::{Job, Unwatched};
 use crate::{Engine, EngineError};
 
-/// An entry that goes on. Dropped before its end, it is left to whoever can see that.
+/// An entry that goes on. If it is dropped before its end, the watcher of processes closes it.
 #[derive(Debug)]
 pub(crate) struct OpenEntry {
     engine: Engine,
@@ -25,7 +25,8 @@ pub(crate) struct OpenEntry {
 }
 
 impl Engine {
-    /// Writes down that something begins. The journal is not worth a failure: without it there is `None`.
+    /// Writes down that something begins. A failure of the journal is no failure of the call: the
+    /// answer is `None` then.
     pub(crate) async fn begin_entry(
         &self,
         by: &Caller,
@@ -38,7 +39,7 @@ impl Engine {
         let mut entry = self.new_entry(by, &record, action, session);
         entry.before = before;
         let (engine, door) = (self.inner(), door.clone());
-        // One who leaves meanwhile leaves an entry that is closed, not one that nobody knows of.
+        // If the caller leaves meanwhile, the entry is closed and not lost.
         finished(async move {
             let entry = engine.append(entry).await?;
             engine.shared.journal.begin(&entry);
@@ -86,7 +87,8 @@ impl Engine {
             .ok()
     }
 
-    /// Writes down how an entry ended. What it did may have changed the sandbox's files, which are captured in time.
+    /// Writes down how an entry ended. What it did may have changed the sandbox's files, which are
+    /// captured in time.
     pub(super) fn close_entry(&self, door: &Door, entry: JournalEntry, outcome: Outcome) {
         self.end_entry(entry, outcome);
         door.cell.mark_changed();
@@ -123,7 +125,7 @@ impl OpenEntry {
         }
     }
 
-    /// What was written in all.
+    /// Sets how much was written in all.
     pub(crate) fn wrote(&mut self, count: u64, total: u64) {
         if let Some(JournalEntry { action: Action::Files { operation, bytes, files, .. }, .. }) =
             &mut self.entry

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use warren_core::{DiffOptions, RootTree, SandboxRecord, SnapshotId, Stack};
 
+use super::blame::Knowledge;
 use crate::cell::start_of;
 use crate::state::Pin;
 use crate::{Engine, EngineError};
 
-/// The captured states that a sandbox's journal names, looked up as they are needed. Everything here blocks.
+/// The captured states that a sandbox's journal names, looked up as they are needed. Everything
+/// here blocks.
 pub(super) struct States<'a> {
     engine: &'a Engine,
     record: &'a SandboxRecord,
@@ -29,8 +31,8 @@ impl<'a> States<'a> {
         Self { engine, record, root: None, known: HashMap::new() }
     }
 
-    /// Whether a state can be looked at.
-    pub(super) fn has(&mut self, id: &SnapshotId) -> Result<bool, EngineError> {
+    /// True if a state can be looked at.
+    fn has(&mut self, id: &SnapshotId) -> Result<bool, EngineError> {
         if !self.known.contains_key(id) {
             let found = match self.engine.usable_snapshot(&self.record.owner, id) {
                 Ok((snapshot, pin)) => {
@@ -67,39 +69,6 @@ impl<'a> States<'a> {
         Ok(Some(count))
     }
 
-    /// Whether a path differs between two states that can be looked at.
-    pub(super) fn differs(
-        &mut self,
-        from: &SnapshotId,
-        to: &SnapshotId,
-        path: &Path,
-    ) -> Result<bool, EngineError> {
-        let Some((from, to)) = self.pair(from, to)? else { return Ok(false) };
-        if from == to {
-            return Ok(false);
-        }
-        let layers = Arc::clone(&self.engine.shared.parts.layers);
-        Ok(layers.differs(self.root()?, &from, &to, path)?)
-    }
-
-    /// Whether there is anything at a path in a state that can be looked at.
-    pub(super) fn exists(&mut self, id: &SnapshotId, path: &Path) -> Result<bool, EngineError> {
-        let Some((stack, _)) = self.pair(id, id)? else { return Ok(false) };
-        let layers = Arc::clone(&self.engine.shared.parts.layers);
-        Ok(layers.exists(self.root()?, &stack, path)?)
-    }
-
-    /// Whether two states that can be looked at are made of the same layers.
-    pub(super) fn same(&mut self, one: &SnapshotId, other: &SnapshotId) -> Result<bool, EngineError> {
-        Ok(self.pair(one, other)?.is_some_and(|(one, other)| one == other))
-    }
-
-    /// When the sandbox was in a state.
-    pub(super) fn moment(&mut self, id: &SnapshotId) -> Result<Option<u64>, EngineError> {
-        self.has(id)?;
-        Ok(self.known.get(id).and_then(|known| known.as_ref()?.moment))
-    }
-
     fn pair(&mut self, from: &SnapshotId, to: &SnapshotId) -> Result<Option<(Stack, Stack)>, EngineError> {
         if !self.has(from)? || !self.has(to)? {
             return Ok(None);
@@ -114,5 +83,38 @@ impl<'a> States<'a> {
             self.root = Some(self.engine.template_root(&self.record.id, &self.record.spec)?);
         }
         Ok(self.root.as_deref().unwrap_or_default())
+    }
+}
+
+/// The states of a sandbox, seen at one path.
+pub(super) struct AtPath<'a> {
+    pub(super) states: States<'a>,
+    pub(super) path: &'a Path,
+}
+
+impl Knowledge for AtPath<'_> {
+    fn has(&mut self, id: &SnapshotId) -> Result<bool, EngineError> {
+        self.states.has(id)
+    }
+
+    fn same(&mut self, one: &SnapshotId, other: &SnapshotId) -> Result<bool, EngineError> {
+        Ok(self.states.pair(one, other)?.is_some_and(|(one, other)| one == other))
+    }
+
+    fn moment(&mut self, id: &SnapshotId) -> Result<Option<u64>, EngineError> {
+        self.states.has(id)?;
+        Ok(self.states.known.get(id).and_then(|known| known.as_ref()?.moment))
+    }
+
+    fn differs(&mut self, from: &SnapshotId, to: &SnapshotId) -> Result<bool, EngineError> {
+        let Some((from, to)) = self.states.pair(from, to)? else { return Ok(false) };
+        let layers = Arc::clone(&self.states.engine.shared.parts.layers);
+        Ok(from != to && layers.differs(self.states.root()?, &from, &to, self.path)?)
+    }
+
+    fn exists(&mut self, id: &SnapshotId) -> Result<bool, EngineError> {
+        let Some((stack, _)) = self.states.pair(id, id)? else { return Ok(false) };
+        let layers = Arc::clone(&self.states.engine.shared.parts.layers);
+        Ok(layers.exists(self.states.root()?, &stack, self.path)?)
     }
 }

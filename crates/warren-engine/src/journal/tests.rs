@@ -16,7 +16,7 @@ use crate::{
 
 const CAPS: OutputCaps = OutputCaps { stdout: 1000, stderr: 1000 };
 
-/// What outlives an engine.
+/// Everything that outlives an engine.
 pub(crate) struct World {
     pub(crate) isolation: Arc<FakeIsolation>,
     catalog: Arc<MemoryCatalog>,
@@ -241,7 +241,7 @@ async fn commands_that_overlap_are_blamed_together() {
     let (engine, id) = world.begin().await;
     let mut long = engine.of(&owner()).sandbox(&id).start(program("sleep 1000")).await.unwrap();
     world.exec(&engine, &id, "write /tmp/a one").await;
-    long.signal(15).await.unwrap();
+    long.writer.signal(15).await.unwrap();
     while long.next().await.unwrap().is_some() {}
     drop(long);
     world.clock.advance_ms(10);
@@ -330,7 +330,7 @@ async fn a_snapshot_that_somebody_asks_for_tells_the_state_after() {
     let after = engine.of(&owner()).snapshots().get(entries[0].after.as_ref().unwrap()).await.unwrap();
     assert_eq!(after.stack, taken.snapshot.stack);
     assert_eq!(entries[1].after, None, "it goes on");
-    busy.signal(15).await.unwrap();
+    busy.writer.signal(15).await.unwrap();
     while busy.next().await.unwrap().is_some() {}
 }
 

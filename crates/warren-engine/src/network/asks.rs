@@ -1,4 +1,4 @@
-//! What a sandbox in mode `ask` waits for, until somebody answers.
+//! Connections that a sandbox in mode `ask` waits for, until somebody answers.
 
 use warren_core::network::{Grant, GrantEffect};
 
@@ -9,7 +9,7 @@ use crate::state::{Moment, NetworkAsk};
 use crate::{EngineError, SandboxNetwork};
 
 impl SandboxNetwork {
-    /// What waits for somebody's answer, the oldest first.
+    /// The connections that wait for an answer, the oldest first.
     pub async fn asks(&self) -> Result<Vec<NetworkAsk>, EngineError> {
         self.sandbox.record().await?;
         let now = Moment::now(self.sandbox.engine.shared.parts.clock.as_ref());
@@ -20,8 +20,9 @@ impl SandboxNetwork {
         Ok(asks.unwrap_or_default())
     }
 
-    /// Answers what a sandbox waits for: from now on, and for so long, the very same is allowed or denied. Of several answers to one
-    /// ask only the first counts; the others are told that there is no such ask.
+    /// Answers what a sandbox waits for: from now on, and for so long, the very same is allowed or
+    /// denied. Of several answers to one ask only the first counts; the others are told that there
+    /// is no such ask.
     pub async fn answer(
         &self,
         number: u64,

@@ -4,9 +4,9 @@ use warren_core::network::{Grant, GrantEffect};
 use warren_core::{NetworkPolicy, NetworkRule, NetworkUsage, SandboxId, SandboxRecord};
 
 use super::NetworkView;
-use crate::blocking::blocking;
 use crate::cell::{NetworkChange, Task};
-use crate::error::{Field, Wording};
+use crate::error::Field;
+use crate::ports::blocking;
 use crate::{Engine, EngineError, Sandbox};
 
 /// Longest that a grant for a while lasts.
@@ -31,8 +31,8 @@ impl SandboxNetwork {
         Ok(self.sandbox.engine.view_network(record).await)
     }
 
-    /// Replaces the policy; what was granted is forgotten. What stays allowed goes on, what does not is cut. A sandbox that does not
-    /// run has it from its next start.
+    /// Replaces the policy; what was granted is forgotten. What stays allowed goes on, what does
+    /// not is cut. A sandbox that does not run has it from its next start.
     pub async fn set(&self, policy: NetworkPolicy) -> Result<NetworkView, EngineError> {
         self.sandbox.engine.may_change()?;
         self.sandbox.engine.check_policy(&policy)?;
@@ -66,10 +66,7 @@ impl SandboxNetwork {
     ) -> Result<NetworkView, EngineError> {
         self.sandbox.engine.may_change()?;
         if rules.is_empty() {
-            return Err(EngineError::invalid(
-                Field::NetworkRules,
-                Wording::Reason("name at least one host or network".to_owned()),
-            ));
+            return Err(EngineError::reason(Field::NetworkRules, "name at least one host or network"));
         }
         let (until_unix_ms, by) = (self.sandbox.engine.until(for_ms), self.sandbox.caller.name.clone());
         let grants =
@@ -104,13 +101,13 @@ impl Engine {
         NetworkView { policy: record.spec.network, addresses: record.addresses, usage, pending }
     }
 
-    /// What went over a sandbox's link; `None` when it has none.
+    /// The traffic of a sandbox's link; `None` when it has none.
     pub(crate) async fn link_usage(&self, id: &SandboxId) -> Option<NetworkUsage> {
         let (networks, id) = (self.shared.parts.networks.clone(), id.clone());
         blocking(move || networks.usage(&id)).await
     }
 
-    /// What went over all links since the engine started, those that are gone included.
+    /// The traffic of all links since the engine started, removed ones included.
     pub async fn network_totals(&self) -> NetworkUsage {
         let mut total = self.shared.figures.ended_links();
         let (networks, cells) = (self.shared.parts.networks.clone(), self.shared.registry.all());

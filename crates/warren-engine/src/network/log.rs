@@ -10,12 +10,13 @@ use crate::engine::closed;
 use crate::state::{KEPT, Known, NetworkSighting};
 use crate::{Engine, EngineError, SandboxNetwork};
 
-/// Entries of a sandbox's log as they come. Ends when the engine does, or the sandbox is gone for good; a reader that falls far
-/// behind misses some, which it sees by their numbers.
+/// Entries of a sandbox's log as they come. Ends when the engine does, or the sandbox is gone for
+/// good; a reader that falls far behind misses some, which it sees by their numbers.
 pub type NetworkStream = std::pin::Pin<Box<dyn Stream<Item = NetworkSighting> + Send>>;
 
 impl SandboxNetwork {
-    /// What a sandbox did and tried after an entry of this number, the oldest first.
+    /// The connections of a sandbox after the entry of this number, refused ones too, the oldest
+    /// first.
     pub async fn log(&self, after: u64, limit: u32) -> Result<Vec<NetworkSighting>, EngineError> {
         self.sandbox.record().await?;
         let most = usize::try_from(limit.max(1)).unwrap_or(usize::MAX);
@@ -56,7 +57,7 @@ impl SandboxNetwork {
     }
 }
 
-/// One who reads a sandbox's log.
+/// A reader of a sandbox's log.
 struct Follower {
     engine: Engine,
     id: SandboxId,

@@ -1,4 +1,5 @@
-//! What a sandbox has reached, for the smallest policy that it could do with. Kept in the catalog, so that it outlives the engine.
+//! The addresses that a sandbox has reached, for the smallest policy that it could do with. Kept in
+//! the catalog, so that they outlive the engine.
 
 use warren_core::{NetworkPolicy, SandboxId};
 
@@ -8,7 +9,8 @@ use crate::state::MOST_REACHED;
 use crate::{Engine, EngineError, SandboxNetwork};
 
 impl SandboxNetwork {
-    /// The smallest policy for what a sandbox was seen to reach: names and ports, and addresses where no name is known.
+    /// The smallest policy for what a sandbox was seen to reach: names and ports, and addresses
+    /// where no name is known.
     pub async fn learned(&self) -> Result<NetworkPolicy, EngineError> {
         let record = self.sandbox.record().await?;
         let (whose, which) = (self.sandbox.owner().clone(), self.sandbox.id.clone());

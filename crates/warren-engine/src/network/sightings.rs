@@ -1,4 +1,4 @@
-//! What the networks tell of sandboxes, kept for those who ask.
+//! Keeps what the networks tell of sandboxes.
 
 use std::sync::{Arc, Weak};
 
@@ -38,7 +38,7 @@ impl Engine {
         }
     }
 
-    /// A sandbox can do nothing for now: what waited to be told of it is told, and what is kept of it takes little room.
+    /// A sandbox's life ended: waiting news of it are told, and its log is cut short.
     pub(crate) fn sightings_end(&self, owner: &Owner, id: &SandboxId) {
         let now = Moment::now(self.shared.parts.clock.as_ref());
         let last = self.shared.sightings.of(id, |known| {
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Whether a policy leaves it to somebody to answer this.
+    /// True if a policy leaves this for somebody to answer.
     pub(crate) fn still_asks(&self, policy: &NetworkPolicy, entry: &NetworkEntry) -> bool {
         let now_unix_ms = self.shared.parts.clock.unix_ms();
         is_open(policy, entry, &self.shared.settings.network.exceptions, now_unix_ms)

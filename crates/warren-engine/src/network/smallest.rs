@@ -9,8 +9,9 @@ use warren_core::{Host, HostName, NetworkMode, NetworkPolicy, NetworkRule};
 /// So many names below the same one are taken for all of them.
 const MANY: usize = 3;
 
-/// A policy that allows these and next to nothing else: names with their ports, addresses where no name is known, and a wildcard
-/// where at least three names below the same one were reached at the same ports.
+/// A policy that allows these and next to nothing else: names with their ports, addresses where no
+/// name is known, and a wildcard where at least three names below the same one were reached at the
+/// same ports.
 pub(super) fn smallest(reached: &BTreeSet<Destination>) -> NetworkPolicy {
     let mut names: BTreeMap<HostName, BTreeSet<u16>> = BTreeMap::new();
     let mut addresses: BTreeMap<IpAddr, BTreeSet<u16>> = BTreeMap::new();

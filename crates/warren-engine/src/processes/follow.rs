@@ -6,11 +6,11 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use warren_wire::guest::{
     Attach, CHUNK, CallError, Control, Exit, Failure, FailureCode, FrameKind, ProcessId, ProcessSelector,
-    Reader, Reply, Request, SignalCall, Start, Started, TerminalSize, parse_reply,
+    Reader, Reply, Request, SignalCall, Started, TerminalSize, parse_reply,
 };
 
 use super::ProcessEvent;
-use super::calls::{about, shortened};
+use super::calls::about;
 use crate::EngineError;
 use crate::guest::{ANSWER, Call, Guest, Receiver, Sender};
 
@@ -20,13 +20,13 @@ const ATTEMPTS: u32 = 4;
 /// The rest before the second attempt; doubled before each one after.
 const REST: Duration = Duration::from_millis(50);
 
-/// A process that is being followed. Dropping it lets the process run on. A connection to the agent that breaks while the
-/// sandbox lives is made anew, from the last byte that was seen.
+/// A process that is being followed. Dropping it lets the process run on. A connection to the agent
+/// that breaks while the sandbox lives is made anew, from the last byte that was seen.
 #[derive(Debug)]
 pub struct ProcessHandle {
     pub started: Started,
-    reader: ProcessReader,
-    writer: ProcessWriter,
+    pub reader: ProcessReader,
+    pub writer: ProcessWriter,
 }
 
 /// The reading half of a [`ProcessHandle`].
@@ -56,9 +56,9 @@ pub struct ProcessWriter {
     ended: Arc<AtomicBool>,
 }
 
-/// Whether a follower started the process, and so tells the sandbox's history of it.
+/// The part of a follower: only the one that started the process tells the sandbox's history of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Starter,
     Onlooker,
 }
@@ -77,7 +77,7 @@ enum Line {
     Over,
 }
 
-/// What kind of call a writer's connection is.
+/// The kind of call that a writer's connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Channel {
     /// The one the process is followed on.
@@ -87,7 +87,7 @@ enum Channel {
 }
 
 impl ProcessHandle {
-    fn new(call: Call, started: Started, pace: Reader, part: Part) -> Self {
+    pub(super) fn new(call: Call, started: Started, pace: Reader, part: Part) -> Self {
         let Call { guest, sender, receiver } = call;
         let ended = Arc::new(AtomicBool::new(false));
         let reader = ProcessReader {
@@ -111,27 +111,7 @@ impl ProcessHandle {
         self.reader.next().await
     }
 
-    /// See [`ProcessWriter::write`].
-    pub async fn write(&mut self, bytes: Bytes) -> Result<(), EngineError> {
-        self.writer.write(bytes).await
-    }
-
-    /// See [`ProcessWriter::close_stdin`].
-    pub async fn close_stdin(&mut self) -> Result<(), EngineError> {
-        self.writer.close_stdin().await
-    }
-
-    /// See [`ProcessWriter::resize`].
-    pub async fn resize(&mut self, size: TerminalSize) -> Result<(), EngineError> {
-        self.writer.resize(size).await
-    }
-
-    /// See [`ProcessWriter::signal`].
-    pub async fn signal(&mut self, signal: i32) -> Result<(), EngineError> {
-        self.writer.signal(signal).await
-    }
-
-    /// Two halves, for those who read and write at the same time.
+    /// Two halves, for reading and writing at the same time.
     pub fn split(self) -> (ProcessReader, ProcessWriter) {
         (self.reader, self.writer)
     }
@@ -145,7 +125,7 @@ impl ProcessReader {
                 return Ok(Some(event));
             }
             if let Some(exit) = self.exit {
-                self.guest.gate().flush().await?;
+                self.guest.observer.flush().await?;
                 self.exit = None;
                 return Ok(Some(ProcessEvent::Exited(exit)));
             }
@@ -219,7 +199,7 @@ impl ProcessReader {
     /// Moves the cursor behind these bytes, and answers where they stand.
     fn pass(&mut self, bytes: &Bytes) -> u64 {
         if self.part == Part::Starter {
-            self.guest.gate().saw_output(bytes);
+            self.guest.observer.saw_output(bytes);
         }
         let position = self.cursor;
         self.cursor = position.saturating_add(bytes.len() as u64);
@@ -230,7 +210,7 @@ impl ProcessReader {
         self.line = Line::Over;
         self.ended.store(true, Ordering::Release);
         if self.part == Part::Starter {
-            self.guest.gate().ended(self.process, exit);
+            self.guest.observer.ended(self.process, exit);
         }
     }
 
@@ -267,8 +247,8 @@ impl ProcessReader {
 }
 
 impl ProcessWriter {
-    /// Writes to the process's standard input. Waits when the process does not read. Given up half-way, an unknown part of
-    /// the bytes arrives.
+    /// Writes to the process's standard input. Waits when the process does not read. Given up
+    /// half-way, an unknown part of the bytes arrives.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), EngineError> {
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(CHUNK));
@@ -333,24 +313,6 @@ impl ProcessWriter {
 }
 
 impl Guest {
-    pub(crate) async fn start(&self, mut spec: Start) -> Result<ProcessHandle, EngineError> {
-        let pace = *spec.follow.get_or_insert(Reader::Holds);
-        let (started, call) = self.start_process(spec).await?;
-        Ok(ProcessHandle::new(call, started, pace, Part::Starter))
-    }
-
-    /// Starts a process, and tells the sandbox's history of it.
-    pub(super) async fn start_process(&self, spec: Start) -> Result<(Started, Call), EngineError> {
-        let command = shortened(&spec.argv);
-        match self.begin(&Request::Start(spec), ANSWER).await? {
-            (Reply::Started(started), call) => {
-                self.gate().started(started.process, command);
-                Ok((started, call))
-            }
-            _ => Err(self.unexpected("no word of a start")),
-        }
-    }
-
     pub(super) async fn follow(
         &self,
         process: ProcessSelector,
@@ -377,7 +339,7 @@ impl Guest {
     }
 }
 
-/// What a follower lost who wanted to begin earlier than it could.
+/// The output that a follower lost because it wanted to begin earlier than it could.
 fn gap(wanted: u64, position: u64) -> Option<ProcessEvent> {
     (position > wanted).then(|| ProcessEvent::Missed { bytes: position - wanted, position })
 }

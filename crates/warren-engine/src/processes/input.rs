@@ -5,7 +5,8 @@ use super::calls::about;
 use crate::EngineError;
 use crate::guest::{Call, Guest};
 
-/// What is being written to a process's standard input. Other writers have their turn before or after, never in between.
+/// A write to a process's standard input. Other writers have their turn before or after, never in
+/// between.
 #[derive(Debug)]
 pub struct ProcessInput {
     call: Call,
@@ -15,7 +16,8 @@ pub struct ProcessInput {
 impl ProcessInput {
     /// Sends bytes. Waits when the process does not read.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), EngineError> {
-        // The agent speaks before the end only to refuse. What it says explains more than the write that fails for it.
+        // The agent speaks before the end only to refuse. What it says explains more than the write
+        // that fails for it.
         let answer = tokio::select! {
             biased;
             answer = self.call.receiver.reply() => answer,

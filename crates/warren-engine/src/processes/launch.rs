@@ -32,7 +32,7 @@ impl Guest {
         Ok(Launched { process, port, status })
     }
 
-    /// Whether something listens.
+    /// True if something listens on the port.
     async fn answers(&self, port: u16) -> Result<bool, EngineError> {
         match self.ask(&Request::Connect { port }, ANSWER).await {
             Ok(Reply::Done) => Ok(true),

@@ -18,14 +18,15 @@ use crate::cell::Door;
 use crate::entry::Entry;
 use crate::guest::{ANSWER, Call, Guest};
 
-/// How long a connection may take. Whoever listens in a sandbox and does not take callers is as good as nobody.
+/// How long a connection may take. A service that listens and takes no callers is as good as
+/// nobody.
 const CONNECTING: Duration = Duration::from_secs(10);
 
-/// A connection to a port inside a sandbox, as a plain byte stream. Each direction ends on its own. It breaks off when the sandbox's
-/// life ends.
+/// A connection to a port inside a sandbox, as a plain byte stream. Each direction ends on its own.
+/// It breaks off when the sandbox's life ends.
 pub struct PortStream {
     way: Way,
-    /// What makes the sandbox busy while the connection exists, if that does.
+    /// Keeps the sandbox busy while the connection exists, if it counts as work.
     _leave: Option<Arc<Entry>>,
 }
 
@@ -83,14 +84,14 @@ impl Guest {
 }
 
 impl Door {
-    /// Connects to a port on the sandbox's loopback: over a socket in its network where the backend makes them, else through the
-    /// agent. Whoever calls this has leave to be inside.
+    /// Connects to a port on the sandbox's loopback: over a socket in its network where the backend
+    /// makes them, else through the agent. The caller must have an entry.
     pub(super) async fn reach(&self, port: u16) -> Result<PortStream, EngineError> {
         if let Some(detail) = self.life.ended() {
             return Err(self.ended(&detail));
         }
         let Some(socket) = self.socket(false).await? else {
-            return Guest::new(self.clone()).connect(port).await;
+            return Guest::unobserved(self.clone()).connect(port).await;
         };
         let first = connect(socket, (Ipv4Addr::LOCALHOST, port).into()).await;
         let stream = match first {
@@ -108,7 +109,7 @@ impl Door {
     }
 }
 
-/// Connects within a time in which whoever listens has long said so.
+/// Connects, with a limit that is far longer than a listening service needs.
 async fn connect(socket: OwnedFd, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::from_std_stream(socket.into());
     let connecting = tokio::time::timeout(CONNECTING, socket.connect(address));
@@ -196,7 +197,7 @@ impl AsyncRead for Tunnel {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Whoever waits for an answer may have forgotten to flush the question.
+        // A caller that waits for an answer may have forgotten to flush the question.
         if let Poll::Ready(Err(error)) = self.call.sender.poll_flush(context) {
             return Poll::Ready(Err(as_io(error)));
         }

@@ -16,8 +16,9 @@ use crate::{Engine, EngineError, Sandbox};
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATER_LOOKS: Duration = Duration::from_millis(500);
 
-/// Leave to bring traffic to a sandbox's ports. While it exists the sandbox is not frozen for idleness; nobody has to wait for it
-/// before the sandbox is paused or goes back to an earlier state.
+/// Leave to bring traffic to a sandbox's ports. While it exists the sandbox is not frozen for
+/// idleness; nobody has to wait for it before the sandbox is paused or goes back to an earlier
+/// state.
 #[derive(Debug)]
 pub struct Visit {
     entry: Arc<Entry>,
@@ -28,8 +29,8 @@ pub struct Visit {
 pub struct LifeMark(Weak<Life>);
 
 impl Sandbox {
-    /// Comes in with traffic for ports. A sandbox that paused for want of work is thawed, and one that
-    /// somebody paused goes on if it wakes for traffic.
+    /// Comes in with traffic for ports. A sandbox that paused for want of work is thawed, and one
+    /// that somebody paused goes on if it wakes for traffic.
     pub async fn visit(&self) -> Result<Visit, EngineError> {
         match self.come_in().await {
             Err(EngineError::Denied { reason: DenyReason::Paused, .. }) => {
@@ -46,7 +47,8 @@ impl Sandbox {
         Ok(Visit { entry: Arc::new(entry) })
     }
 
-    /// A connection to a TCP port on the sandbox's loopback. The sandbox counts as used while it exists.
+    /// A connection to a TCP port on the sandbox's loopback. The sandbox counts as used while it
+    /// exists.
     pub async fn connect(&self, port: u16) -> Result<PortStream, EngineError> {
         let visit = self.visit().await?;
         Ok(visit.connect(port).await?.held_by(Arc::clone(&visit.entry)))
@@ -54,12 +56,12 @@ impl Sandbox {
 }
 
 impl Engine {
-    /// A sandbox that lives, whosever it is: for those who come with something else than their owner's key.
+    /// A sandbox of any owner that lives: for callers that come without their owner's key.
     pub fn live(&self, id: &SandboxId) -> Option<Arc<SandboxRecord>> {
         self.shared.registry.get(id).map(|cell| cell.record()).filter(|record| record.is_live())
     }
 
-    /// All sandboxes that live, whosever they are: for whoever looks after the machine.
+    /// All sandboxes of all owners that live: for the machine's operator.
     pub fn living(&self) -> Vec<Arc<SandboxRecord>> {
         let records = self.shared.registry.all().into_iter().map(|cell| cell.record());
         records.filter(|record| record.is_live()).collect()
@@ -67,9 +69,9 @@ impl Engine {
 }
 
 impl Visit {
-    /// A connection to a TCP port on the sandbox's loopback. It may outlast the visit: a connection that
-    /// rests does not keep the sandbox from resting too. In a sandbox that traffic has just woken, a
-    /// port that nobody listens on yet is waited for.
+    /// A connection to a TCP port on the sandbox's loopback. It may outlast the visit: a connection
+    /// that rests does not keep the sandbox from resting too. In a sandbox that traffic has just
+    /// woken, a port that nobody listens on yet is waited for.
     pub async fn connect(&self, port: u16) -> Result<PortStream, EngineError> {
         let door = self.entry.door();
         let (woken, mut rest) = (&self.entry.engine().shared.woken, FIRST_LOOK);
@@ -90,7 +92,7 @@ impl Visit {
         self.entry.door().reach(port).await
     }
 
-    /// What comes over its connections is work that changes files: it is an entry of the journal, which ends with [`Visit::done`], or
+    /// Begins a journal entry, for traffic that changes files. It ends with [`Visit::done`], or
     /// with the visit.
     pub async fn begin(&self, tool: &str, summary: &str) {
         let action = Action::Tool { tool: tool.to_owned(), call: None, summary: cut(summary) };
@@ -115,7 +117,7 @@ impl Drop for Visit {
 }
 
 impl LifeMark {
-    /// Whether the life has ended.
+    /// True if the life has ended.
     pub fn is_over(&self) -> bool {
         self.0.upgrade().is_none_or(|life| life.ended().is_some())
     }

@@ -1,4 +1,4 @@
-//! Sandboxes that go on because traffic comes: those that somebody paused, and whose owner said so.
+//! Wakes paused sandboxes when traffic comes, if they were made so.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ const LEAST_LIFETIME_S: u64 = 300;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Sandbox {
-    /// Has a sandbox that somebody paused go on, if it wakes for traffic. One that does not is denied as
-    /// paused; one that goes on anyway stays as it is. Nothing says who may wake it: the caller has
-    /// checked that.
+    /// Has a sandbox that somebody paused go on, if it wakes for traffic. One that does not is
+    /// denied as paused; one that goes on anyway stays as it is. Nothing says who may wake it: the
+    /// caller has checked that.
     pub async fn wake(&self) -> Result<(), EngineError> {
         let record = self.record().await?;
         let Some(wake) = record.traffic.wake else {
@@ -24,7 +24,7 @@ impl Sandbox {
             return Err(EngineError::Denied { id: record.id, status: record.status, reason });
         };
         let not_woken = |source| EngineError::NotWoken { id: self.id.clone(), source: Box::new(source) };
-        // Whoever pauses it is waited for: it goes on after that.
+        // If it is being paused, that is waited for.
         match timeout(PATIENCE, self.resume_for(wake, record.spec.limits.lifetime_s)).await {
             Ok(resumed) => resumed.map_err(not_woken)?,
             Err(_) => {

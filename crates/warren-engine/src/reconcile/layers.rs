@@ -1,5 +1,5 @@
-//! What a crash left of snapshots: layers of which the record of their sandbox does not know, and snapshots that a power cut may
-//! have damaged.
+//! Repairs snapshots after a crash: layers that the record of their sandbox does not name, and
+//! snapshots that a power cut may have damaged.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,8 @@ use warren_core::{Clock, Found, LayerId, LayerStore, NewLayer, SandboxId, Sandbo
 use crate::Engine;
 use crate::error::sentence;
 
-/// Marks snapshots that were not on disk when the machine stopped, and sees to those that are not yet. Blocks.
+/// Marks snapshots that were not on disk when the machine stopped, and sees to those that are not
+/// yet. Blocks.
 pub(super) fn check_durability(engine: &Engine) -> Result<(), CatalogError> {
     let catalog = engine.shared.parts.catalog.as_ref();
     let boot = engine.shared.parts.clock.boot_id();
@@ -32,8 +33,8 @@ pub(super) fn check_durability(engine: &Engine) -> Result<(), CatalogError> {
     Ok(())
 }
 
-/// Brings records up to date that do not know of a layer which their sandbox stands on: the process ended between the seal and the
-/// word of it. `known` are those that have a driver already. Blocks.
+/// Brings records up to date that do not know of a layer which their sandbox stands on: the process
+/// ended between the seal and the word of it. `known` are those that have a driver already. Blocks.
 pub(super) fn correct_stacks<'a>(
     engine: &Engine,
     records: &mut [SandboxRecord],
@@ -63,9 +64,9 @@ pub(super) fn correct_stacks<'a>(
     Ok(())
 }
 
-/// The layer that is there beside all that the record knows of. Which is on top of which is for the record to say: layers that
-/// change different trees could stand either way round. One that was sent elsewhere stands where its record says as soon as it is
-/// started.
+/// The layer that is there beside all that the record knows of. Which is on top of which is for the
+/// record to say: layers that change different trees could stand either way round. One that was
+/// sent elsewhere stands where its record says as soon as it is started.
 fn unknown_layer<'a>(record: &SandboxRecord, stack: &'a Stack) -> Option<&'a LayerId> {
     let half_made = record.status == Status::Creating && record.death.is_none();
     if half_made || record.history.moved || stack.depth() != record.history.stack.depth() + 1 {

@@ -1,4 +1,5 @@
-//! The links of sandboxes that were there before the engine: taken over with those that live, taken away with the rest.
+//! The links of sandboxes that were there before the engine: taken over with those that live, taken
+//! away with the rest.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +17,8 @@ pub(super) fn take_over(engine: &Engine, plan: &Plan) -> HashMap<SandboxId, Adop
     alive.map(|(record, _)| (record.id.clone(), engine.adopt_link(record))).collect()
 }
 
-/// Takes away all others, but for those of sandboxes that stay as long as the plan is in doubt. Blocks.
+/// Takes away all others, but for those of sandboxes that stay as long as the plan is in doubt.
+/// Blocks.
 pub(super) fn take_away_others(
     engine: &Engine,
     adopted: &HashMap<SandboxId, Adopted>,

@@ -1,4 +1,4 @@
-//! What follows from what was found. Pure.
+//! Decides what a start does with what was found. Pure.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::driver::Remains;
 /// Fewer than this that are missing are believed.
 const FEW: usize = 5;
 
-/// What a start does.
+/// The work of a start.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) steps: Vec<(SandboxRecord, Decision)>,
@@ -22,7 +22,7 @@ pub(super) struct Plan {
     ours_found: usize,
 }
 
-/// What becomes of a sandbox.
+/// The next step for a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Adopt { frozen: bool },
@@ -97,7 +97,8 @@ fn conclude(record: &SandboxRecord, seen: Option<&Found>, boot_id: &str) -> Deci
     }
 }
 
-/// What dies with its maker belongs to somebody who is at work right now.
+/// True if this engine made it. A sandbox that dies with its maker belongs to a process that runs
+/// now.
 fn is_ours(found: &Found, node: &NodeId) -> bool {
     found.owner == OwnerBond::Outlives
         && found.spec.labels.get(MARK).is_some_and(|mark| mark == node.as_str())

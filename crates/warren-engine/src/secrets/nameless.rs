@@ -1,5 +1,6 @@
-//! Secrets that belong to policies. They are kept before the policy that names them is, and go when none does any more: with the sandbox that
-//! they were made for, unless another was forked from it. Whatever ends the process in between, the sweep finds what is left.
+//! Secrets that belong to policies. They are kept before the policy that names them is, and go when
+//! none does any more: with the sandbox that they were made for, unless another was forked from it.
+//! Whatever ends the process in between, the sweep finds what is left.
 
 use std::collections::HashSet;
 
@@ -22,7 +23,8 @@ const GRACE_MS: u64 = 15 * 60_000;
 const PAGE: u32 = 500;
 
 impl Secrets {
-    /// Keeps headers that are set in what is sent to these hosts, for a policy that is about to name them.
+    /// Keeps headers that are set in what is sent to these hosts, for a policy that is about to
+    /// name them.
     pub async fn keep_transform(
         &self,
         hosts: Vec<NetworkRule>,
@@ -58,7 +60,8 @@ impl Secrets {
         Ok(name)
     }
 
-    /// Removes those of these secrets that belong to policies and that none names any more. Costs nothing where there are none.
+    /// Removes those of these secrets that belong to policies and that none names any more. Costs
+    /// nothing where there are none.
     pub async fn drop_transforms(&self, names: &[SecretName]) -> Result<(), EngineError> {
         let mut candidates: HashSet<SecretName> = names.iter().cloned().collect();
         candidates.retain(|name| name.as_str().starts_with(NAMELESS));

@@ -1,5 +1,5 @@
-//! How a request for a session becomes one: the preferred sandbox if it fits, else a fresh one on the first backend that can
-//! serve it.
+//! How a request for a session becomes one: the preferred sandbox if it fits, else a fresh one on
+//! the first backend that can serve it.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use warren_core::{
 };
 
 use super::attach::Usable;
-use crate::admit::check_words;
-use crate::blocking::blocking;
+use crate::admit::{check_range, check_visible, check_words};
 use crate::create::MakeSandbox;
 use crate::driver::MakeError;
-use crate::error::{Field, Wording};
+use crate::error::Field;
+use crate::ports::blocking;
 use crate::{Acquire, Acquired, Engine, EngineError, Expected, NewSandbox, Requirements, Sessions, Settings};
 
 /// How long at a time a sandbox that is being made is watched.
 const PATIENCE_MS: u64 = 10_000;
 
-/// What a session is to be, before it has a sandbox.
+/// A session before it has a sandbox.
 pub(super) struct Terms {
     pub(super) client: String,
     pub(super) timeouts: Timeouts,
@@ -32,7 +32,7 @@ pub(super) struct Terms {
     pub(super) limited: bool,
 }
 
-/// What a fresh sandbox takes beside its spec.
+/// Options of a fresh sandbox beside its spec.
 #[derive(Default)]
 pub(super) struct Fresh {
     pub(super) backend: Option<String>,
@@ -41,45 +41,29 @@ pub(super) struct Fresh {
 }
 
 impl Sessions {
-    /// A session with a sandbox: the preferred one, else a fresh one. A preferred sandbox that is paused or was stopped with its
-    /// files kept is made to run again.
+    /// A session with a sandbox: the preferred one, else a fresh one. A preferred sandbox that is
+    /// paused or was stopped with its files kept is made to run again.
     pub async fn acquire(&self, request: Acquire) -> Result<Acquired, EngineError> {
-        self.access.engine.may_change()?;
-        let terms = Terms::of(&request, &self.access.engine.shared.settings)?;
+        let (engine, owner) = (&self.access.engine, self.access.owner());
+        engine.may_change()?;
+        let terms = Terms::of(&request, &engine.shared.settings)?;
         request.required.validate()?;
         if let Some(expected) = &request.idempotency
-            && let Some(earlier) = self.access.engine.earlier(self.access.owner(), expected).await?
+            && let Some(earlier) = engine.earlier(owner, expected).await?
         {
-            return self
-                .access
-                .engine
-                .repeat(self.access.owner(), earlier, expected, request.background)
-                .await;
+            return engine.repeat(owner, earlier, expected, request.background).await;
         }
         let mut against = Vec::new();
         if let Some(preferred) = request.preferred.clone().filter(|_| !request.fresh) {
-            match self.access.engine.fitting(self.access.owner(), &preferred, &request).await? {
-                Ok(sandbox) => {
-                    return self
-                        .access
-                        .engine
-                        .join(self.access.owner(), sandbox, terms, request.idempotency)
-                        .await;
-                }
+            match engine.fitting(owner, &preferred, &request).await? {
+                Ok(sandbox) => return engine.join(owner, sandbox, terms, request.idempotency).await,
                 Err(reason) => against.push((preferred.to_string(), reason)),
             }
         }
-        let new = self.access.engine.fitting_spec(request.sandbox, &request.required).await?;
-        let fresh = Fresh {
-            backend: request.backend,
-            idempotency: request.idempotency,
-            background: request.background,
-        };
-        self.access
-            .engine
-            .make_fresh(self.access.owner(), new, terms, fresh)
-            .await
-            .map_err(|error| with_reasons(error, against))
+        let new = engine.fitting_spec(request.sandbox, &request.required).await?;
+        let Acquire { backend, idempotency, background, .. } = request;
+        let made = engine.make_fresh(owner, new, terms, Fresh { backend, idempotency, background }).await;
+        made.map_err(|error| with_reasons(error, against))
     }
 }
 
@@ -93,14 +77,11 @@ impl Engine {
         fresh: Fresh,
     ) -> Result<Acquired, EngineError> {
         let id = SandboxId::from_random(self.shared.parts.random.bits());
-        let (client, timeouts) = (terms.client.clone(), terms.timeouts);
+        let client = terms.client.clone();
         let session = self.new_session(owner, &id, new.kind, Provision::Pending, terms);
         let session_id = session.id.clone();
         let make = MakeSandbox {
-            owner: owner.clone(),
-            id,
             new,
-            timeouts,
             idempotency: fresh.idempotency.as_ref().map(|expected| self.promise(owner, &session, expected)),
             session,
             backend: fresh.backend,
@@ -228,7 +209,7 @@ impl Engine {
         Ok(self.catalog(move |catalog| catalog.remembered(&owner, &key)).await?)
     }
 
-    /// What an earlier request with the same key made, once that is done.
+    /// The result of an earlier request with the same key, once that is done.
     pub(super) async fn repeat(
         &self,
         owner: &Owner,
@@ -258,7 +239,7 @@ impl Engine {
         Ok(Acquired { session, sandbox, fresh, repeated: true })
     }
 
-    /// Whoever sees first what became of a sandbox tells its sessions; its driver comes too late by a moment.
+    /// Tells the sessions of a sandbox what became of it: its driver does so a moment later.
     async fn tell_sessions(&self, sandbox: &SandboxRecord) {
         if sandbox.is_live() {
             self.sandbox_ready(sandbox).await;
@@ -320,7 +301,7 @@ impl Terms {
         timeouts: Option<Timeouts>,
         settings: &Settings,
     ) -> Result<Self, EngineError> {
-        check_client(&client)?;
+        check_visible(Field::Client, &client, 200, "visible")?;
         let timeouts = timeouts.unwrap_or(settings.timeouts);
         check_timeouts(timeouts)?;
         Ok(Self {
@@ -335,7 +316,7 @@ impl Terms {
     }
 }
 
-/// What was asked for, else what the tier has, else what everybody has.
+/// The limits of the request, else those of its tier, else the default.
 fn run_limits(request: &Acquire, settings: &Settings) -> Result<RunLimits, EngineError> {
     let tier = match &request.tier {
         Some(name) => Some(*settings.tiers.get(name).ok_or_else(|| {
@@ -345,10 +326,10 @@ fn run_limits(request: &Acquire, settings: &Settings) -> Result<RunLimits, Engin
         None => None,
     };
     let limits = request.limits.or(tier).unwrap_or(settings.run_limits);
-    within(Field::RunCount, limits.runs.into(), MOST_RUNS)?;
-    within(Field::RunTime, limits.run_s, MOST_SECONDS)?;
-    within(Field::RunTokens, limits.tokens, u64::MAX)?;
-    within(Field::RunDuration, limits.duration_s, MOST_SECONDS)?;
+    check_range(Field::RunCount, limits.runs.into(), MOST_RUNS)?;
+    check_range(Field::RunTime, limits.run_s, MOST_SECONDS)?;
+    check_range(Field::RunTokens, limits.tokens, u64::MAX)?;
+    check_range(Field::RunDuration, limits.duration_s, MOST_SECONDS)?;
     Ok(limits)
 }
 
@@ -357,25 +338,7 @@ const MOST_RUNS: u64 = 100_000;
 const MOST_SECONDS: u64 = 366 * 86_400;
 
 fn check_timeouts(timeouts: Timeouts) -> Result<(), EngineError> {
-    within(Field::ActiveTime, timeouts.active_s, MOST_SECONDS)?;
-    within(Field::DetachedTime, timeouts.detached_s, MOST_SECONDS)?;
-    within(Field::SuspendedTime, timeouts.suspended_s, MOST_SECONDS)
-}
-
-fn within(field: Field, got: u64, most: u64) -> Result<(), EngineError> {
-    if (1..=most).contains(&got) {
-        return Ok(());
-    }
-    Err(EngineError::invalid(field, Wording::Predicate(format!("must be between 1 and {most}, got {got}"))))
-}
-
-fn check_client(client: &str) -> Result<(), EngineError> {
-    let count = client.chars().count();
-    if (1..=200).contains(&count) && !client.trim().is_empty() && !client.chars().any(char::is_control) {
-        return Ok(());
-    }
-    Err(EngineError::invalid(
-        Field::Client,
-        Wording::Predicate("takes 1 to 200 visible characters".to_owned()),
-    ))
+    check_range(Field::ActiveTime, timeouts.active_s, MOST_SECONDS)?;
+    check_range(Field::DetachedTime, timeouts.detached_s, MOST_SECONDS)?;
+    check_range(Field::SuspendedTime, timeouts.suspended_s, MOST_SECONDS)
 }

@@ -2,10 +2,10 @@ use warren_core::catalog::InsertError;
 use warren_core::{Event, Owner, Provision, SandboxId, SandboxRecord, Status};
 
 use super::acquire::{Fresh, Terms};
-use crate::blocking::finished;
+use crate::ports::finished;
 use crate::{Acquired, Attach, Engine, EngineError, Expected, Sessions};
 
-/// Whether a sandbox can take another session.
+/// A sandbox that is to take another session.
 pub(super) enum Usable {
     /// It runs, or can be made to run again.
     Yes(Box<SandboxRecord>),
@@ -16,20 +16,17 @@ pub(super) enum Usable {
 }
 
 impl Sessions {
-    /// Another session on a sandbox that exists, which is made to run if it does not. Where there is none of that id any more,
-    /// whoever's it was, a fresh one is made if the caller wants that; it has an id of its own.
+    /// Another session on a sandbox that exists, which is made to run if it does not. If there is
+    /// none of that id any more, a fresh one is made if the caller wants that, with an id of its
+    /// own.
     pub async fn attach(&self, request: Attach) -> Result<Acquired, EngineError> {
-        self.access.engine.may_change()?;
-        let terms = Terms::plain(request.client, request.timeouts, &self.access.engine.shared.settings)?;
-        match (
-            self.access.engine.usable(self.access.owner(), &request.sandbox).await?,
-            request.create_if_missing,
-        ) {
-            (Usable::Yes(sandbox), _) => {
-                self.access.engine.join(self.access.owner(), *sandbox, terms, None).await
-            }
+        let (engine, owner) = (&self.access.engine, self.access.owner());
+        engine.may_change()?;
+        let terms = Terms::plain(request.client, request.timeouts, &engine.shared.settings)?;
+        match (engine.usable(owner, &request.sandbox).await?, request.create_if_missing) {
+            (Usable::Yes(sandbox), _) => engine.join(owner, *sandbox, terms, None).await,
             (Usable::Over(_) | Usable::Unknown, Some(new)) => {
-                self.access.engine.make_fresh(self.access.owner(), new, terms, Fresh::default()).await
+                engine.make_fresh(owner, new, terms, Fresh::default()).await
             }
             (Usable::Over(sandbox), None) => {
                 Err(EngineError::SandboxEnded { detail: super::ended(&sandbox), id: sandbox.id })
@@ -63,39 +60,38 @@ impl Engine {
         terms: Terms,
         idempotency: Option<Expected>,
     ) -> Result<Acquired, EngineError> {
-        let (engine, owner) = (self.clone(), owner.clone());
-        finished(async move { engine.join_now(&owner, sandbox, terms, idempotency.as_ref()).await }).await
+        finished(self.clone().join_now(owner.clone(), sandbox, terms, idempotency)).await
     }
 
     async fn join_now(
-        &self,
-        owner: &Owner,
+        self,
+        owner: Owner,
         sandbox: SandboxRecord,
         terms: Terms,
-        idempotency: Option<&Expected>,
+        idempotency: Option<Expected>,
     ) -> Result<Acquired, EngineError> {
         let _turn = self.shared.leases.turns.hold(sandbox.id.clone()).await;
-        self.set_going(owner, &sandbox.id).await?;
+        self.set_going(&owner, &sandbox.id).await?;
         let client = terms.client.clone();
         let ready = Provision::Ready { url: None, job: None };
-        let session = self.new_session(owner, &sandbox.id, sandbox.kind, ready, terms);
-        let promise = idempotency.map(|expected| self.promise(owner, &session, expected));
+        let session = self.new_session(&owner, &sandbox.id, sandbox.kind, ready, terms);
+        let promise = idempotency.as_ref().map(|expected| self.promise(&owner, &session, expected));
         let record = session.clone();
         match self.catalog(move |catalog| catalog.insert_session(&record, promise.as_ref())).await {
             Ok(()) => {}
             Err(InsertError::Catalog(error)) => return Err(error.into()),
             Err(InsertError::Repeated(earlier)) => {
                 let expected = idempotency.ok_or(EngineError::IdempotencyMismatch)?;
-                return self.repeat(owner, earlier, expected, false).await;
+                return self.repeat(&owner, earlier, &expected, false).await;
             }
         }
-        let sandbox = self.still_alive(owner, &sandbox.id).await?;
+        let sandbox = self.still_alive(&owner, &sandbox.id).await?;
         self.tell(&session, Event::SessionAttached { client });
         Ok(Acquired { session, sandbox, fresh: false, repeated: false })
     }
 
-    /// The sandbox of a session that was just written down. One that ended in the meantime had nobody to tell, so its sessions are
-    /// told now.
+    /// The sandbox of a session that was just written down. If the sandbox ended in the meantime,
+    /// its sessions are told now.
     pub(super) async fn still_alive(
         &self,
         owner: &Owner,

@@ -1,6 +1,6 @@
-//! Changes of sessions that exist. Those that look at the other sessions of a sandbox before they act on it take their turn at
-//! that sandbox, so that two who leave at once do not both leave it to the other; and they go on when their caller goes away, so that
-//! nothing is left half done.
+//! Changes of sessions that exist. Those that look at the other sessions of a sandbox before they
+//! act on it take their turn at that sandbox, so that two who leave at once do not both leave it to
+//! the other; and they go on when their caller goes away, so that nothing is left half done.
 
 use warren_core::catalog::{CatalogErrorKind, Durability, SessionFilter, UpdateSessionError};
 use warren_core::{
@@ -8,20 +8,21 @@ use warren_core::{
     SessionState, SessionVerdict, decide_session,
 };
 
-use crate::blocking::finished;
 use crate::error::Field;
+use crate::ports::finished;
 use crate::{Engine, EngineError, Release, Session, SessionView, StoppedFiles};
 
-/// What became of a session.
+/// The result of a change of a session.
 pub(crate) struct Changed {
     pub(crate) session: SessionRecord,
     pub(crate) before: SessionState,
-    /// Whether anything was written.
+    /// False if nothing had to be written.
     pub(crate) written: bool,
 }
 
 impl Session {
-    /// The client goes away. Its sandbox stays as it is until the session's `detached` time is over.
+    /// The client goes away. Its sandbox stays as it is until the session's `detached` time is
+    /// over.
     pub async fn detach(&self) -> Result<SessionRecord, EngineError> {
         self.engine.may_change()?;
         let changed = self.engine.step(self.owner(), &self.id, SessionRequest::Detach).await?;
@@ -31,13 +32,13 @@ impl Session {
         Ok(changed.session)
     }
 
-    /// Freezes the sandbox until the session is resumed. Refused while another client uses the sandbox.
+    /// Freezes the sandbox until the session is resumed. Refused while another client uses the
+    /// sandbox.
     pub async fn suspend(&self) -> Result<SessionView, EngineError> {
-        let session = self.clone();
-        finished(async move { session.suspend_now().await }).await
+        finished(self.clone().suspend_now()).await
     }
 
-    async fn suspend_now(&self) -> Result<SessionView, EngineError> {
+    async fn suspend_now(self) -> Result<SessionView, EngineError> {
         self.engine.may_change()?;
         let session = self.engine.asked(self.owner(), &self.id, SessionRequest::Suspend).await?;
         let _turn = self.engine.shared.leases.turns.hold(session.sandbox.clone()).await;
@@ -56,11 +57,10 @@ impl Session {
 
     /// Makes a detached, suspended or expired session active again, and its sandbox run.
     pub async fn resume(&self) -> Result<SessionView, EngineError> {
-        let session = self.clone();
-        finished(async move { session.resume_now().await }).await
+        finished(self.clone().resume_now()).await
     }
 
-    async fn resume_now(&self) -> Result<SessionView, EngineError> {
+    async fn resume_now(self) -> Result<SessionView, EngineError> {
         self.engine.may_change()?;
         let session = self.engine.asked(self.owner(), &self.id, SessionRequest::Resume).await?;
         if session
@@ -82,13 +82,13 @@ impl Session {
         Ok(SessionView { session: changed.session, sandbox: Some(sandbox) })
     }
 
-    /// The client gives the session back. A sandbox that no other session holds is stopped, or destroyed with its files.
+    /// The client gives the session back. A sandbox that no other session holds is stopped, or
+    /// destroyed with its files.
     pub async fn release(&self, release: Release) -> Result<SessionRecord, EngineError> {
-        let session = self.clone();
-        finished(async move { session.release_now(release).await }).await
+        finished(self.clone().release_now(release)).await
     }
 
-    async fn release_now(&self, release: Release) -> Result<SessionRecord, EngineError> {
+    async fn release_now(self, release: Release) -> Result<SessionRecord, EngineError> {
         self.engine.may_change()?;
         let session = self.engine.asked(self.owner(), &self.id, SessionRequest::Release).await?;
         let _turn = self.engine.shared.leases.turns.hold(session.sandbox.clone()).await;
@@ -104,13 +104,12 @@ impl Session {
         Ok(changed.session)
     }
 
-    /// Ends the session and, whoever else uses it, its sandbox with all files.
+    /// Ends the session, and its sandbox with all files even if others use it.
     pub async fn terminate(&self) -> Result<SessionRecord, EngineError> {
-        let session = self.clone();
-        finished(async move { session.terminate_now().await }).await
+        finished(self.clone().terminate_now()).await
     }
 
-    async fn terminate_now(&self) -> Result<SessionRecord, EngineError> {
+    async fn terminate_now(self) -> Result<SessionRecord, EngineError> {
         self.engine.may_change()?;
         let session = self.engine.asked(self.owner(), &self.id, SessionRequest::Terminate).await?;
         if session.state == SessionState::Terminated {
@@ -127,7 +126,8 @@ impl Session {
         Ok(changed.session)
     }
 
-    /// The client's model works for up to `seconds`: the sandbox does not count as idle. Zero ends the lease.
+    /// The client's model works for up to `seconds`: the sandbox does not count as idle. Zero ends
+    /// the lease.
     pub async fn think(&self, seconds: u64) -> Result<SessionRecord, EngineError> {
         self.engine.may_change()?;
         let most = self.engine.shared.settings.most_thinking_s;
@@ -181,7 +181,8 @@ impl Engine {
         .await
     }
 
-    /// Changes a session inside the catalog's transaction. The change says whether there is anything to be written.
+    /// Changes a session inside the catalog's transaction. The change says whether there is
+    /// anything to be written.
     pub(crate) async fn change(
         &self,
         owner: &Owner,
@@ -215,7 +216,7 @@ impl Engine {
     }
 
     /// The session, if the request is one it would not deny.
-    async fn asked(
+    pub(crate) async fn asked(
         &self,
         owner: &Owner,
         id: &SessionId,
@@ -224,15 +225,6 @@ impl Engine {
         let session = self.session_record(owner, id).await?;
         permit(&session, request)?;
         Ok(session)
-    }
-
-    /// The session, if it may be given back or was.
-    pub(crate) async fn session_to_end(
-        &self,
-        owner: &Owner,
-        id: &SessionId,
-    ) -> Result<SessionRecord, EngineError> {
-        self.asked(owner, id, SessionRequest::Release).await
     }
 
     /// The sessions that hold a sandbox.
@@ -247,7 +239,7 @@ impl Engine {
         Ok(self.catalog(move |catalog| catalog.sessions(&owner, &filter, &page)).await?.items)
     }
 
-    /// What becomes of the sandbox of a session that was given back.
+    /// Ends the sandbox of a released session, if no other session holds it.
     async fn let_go(&self, session: &SessionRecord, release: Release) -> Result<(), EngineError> {
         if !self.holders(&session.owner, &session.sandbox).await?.is_empty() {
             return Ok(());

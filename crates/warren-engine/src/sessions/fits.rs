@@ -11,7 +11,7 @@ use crate::{EngineError, Requirements};
 const SYSTEM: [&str; 2] = ["/proc", "/sys"];
 
 impl Requirements {
-    /// What is wrong with the requirements themselves.
+    /// Refuses requirements that no sandbox can meet.
     pub(crate) fn validate(&self) -> Result<(), EngineError> {
         for (field, paths) in
             [(Field::RequiredReadable, &self.readable), (Field::RequiredWritable, &self.writable)]
@@ -27,7 +27,7 @@ impl Requirements {
         check_words(Field::RequiredLabels, &self.labels)
     }
 
-    /// Whether the roots and mounts of a sandbox have to be known to judge it.
+    /// True if the roots and mounts of a sandbox have to be known to judge it.
     pub(crate) fn asks_for_paths(&self) -> bool {
         self.write_access || !self.writable.is_empty()
     }
@@ -98,7 +98,8 @@ fn somewhere_writable(root: &[RootTree], mounts: &[Mount]) -> bool {
             .any(|access| access == MountAccess::ReadWrite)
 }
 
-/// What decides about a path is the mount or part of the root that it lies deepest in; a root that says nothing is writable.
+/// The access to a path: that of the deepest mount or root tree it lies in. A root without trees is
+/// writable.
 fn access(path: &Path, root: &[RootTree], mounts: &[Mount]) -> MountAccess {
     let trees = root.iter().map(|tree| (tree.at.as_path(), tree.access));
     let mounts = mounts.iter().map(|mount| (mount.target.as_path(), mount.access));

@@ -1,4 +1,4 @@
-//! Ends that nobody asked for: of time, and of the sandbox under a session.
+//! Ends of sessions without a request: their time is over, or their sandbox ended.
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -13,7 +13,7 @@ use crate::{Engine, EngineError, StoppedFiles};
 /// How many sandboxes are stopped at once.
 const AT_ONCE: usize = 8;
 
-/// What a sweep does about a session.
+/// The end that is due for a session.
 enum Due {
     /// Its time is over: why, and whether its sandbox's files stay whatever the sandbox was told.
     Expired {
@@ -26,7 +26,8 @@ enum Due {
 }
 
 impl Engine {
-    /// The sandbox has ended or could not be made: its sessions no longer hold it. Called by its driver, once the record says so.
+    /// The sandbox has ended or could not be made: its sessions no longer hold it. Called by its
+    /// driver, once the record says so.
     pub(crate) async fn sandbox_ended(&self, sandbox: &SandboxRecord) {
         self.shared.leases.thinking.forget(&sandbox.id);
         let (owner, id) = (sandbox.owner.clone(), sandbox.id.clone());
@@ -42,7 +43,8 @@ impl Engine {
         }
     }
 
-    /// The sandbox was made or started again: what its sessions waited for is there. Called by its driver, once the record says so.
+    /// The sandbox was made or started again: what its sessions waited for is there. Called by its
+    /// driver, once the record says so.
     pub(crate) async fn sandbox_ready(&self, sandbox: &SandboxRecord) {
         let waiting = match self.holders(&sandbox.owner, &sandbox.id).await {
             Ok(sessions) => sessions.into_iter().filter(|session| session.provision == Provision::Pending),
@@ -71,7 +73,8 @@ impl Engine {
         }
     }
 
-    /// A sandbox goes on that nobody holds: the session that held it last goes on too, unless its own time is over.
+    /// Resumes the last session of a resumed sandbox that no session holds, unless its own time is
+    /// over.
     pub(crate) async fn reopen(&self, sandbox: &SandboxRecord) {
         let (owner, id) = (sandbox.owner.clone(), sandbox.id.clone());
         let clock = self.shared.parts.clock.clone();
@@ -126,7 +129,8 @@ impl Engine {
             .await;
     }
 
-    /// Whether a client's model works, so that the sandbox does not count as idle. Must not wait.
+    /// True while a client's model works, so that the sandbox does not count as idle. Must not
+    /// wait.
     pub(crate) fn is_thinking(&self, id: &SandboxId) -> bool {
         self.shared.leases.thinking.about(id, self.shared.parts.clock.as_ref())
     }
@@ -164,7 +168,8 @@ impl Engine {
         Ok(Some(changed.session))
     }
 
-    /// Stops the sandbox of a session that was told that its time is over, unless another session holds it.
+    /// Stops the sandbox of a session that was told that its time is over, unless another session
+    /// holds it.
     pub(crate) async fn stop_expired(&self, session: &SessionRecord, reason: String) {
         let _turn = self.shared.leases.turns.hold(session.sandbox.clone()).await;
         self.stop_unheld(session, reason, false).await;
@@ -295,8 +300,8 @@ fn due_sessions(catalog: &dyn Catalog, clock: &dyn Clock) -> Result<Swept, Catal
     Ok((open, due))
 }
 
-/// Whether a session's time is over, with the reason and whether that leaves its sandbox's files whatever the sandbox was told: a
-/// client that went away may come back for its work.
+/// The reason why a session's time is over, if it is, and whether its sandbox's files stay in any
+/// case: a client that went away may come back for its work.
 fn over(session: &SessionRecord, clock: &dyn Clock) -> Option<(String, bool)> {
     if warren_core::decide_session(session.state, SessionRequest::Expire)
         != warren_core::SessionVerdict::Enter(SessionState::Expired)

@@ -1,4 +1,5 @@
-//! What is no longer needed: snapshots beyond the number that is kept, those of sandboxes that are gone, layers that nobody names.
+//! Removes what is no longer needed: snapshots beyond the number that is kept, those of removed
+//! sandboxes, and layers that nothing names.
 
 use std::collections::HashSet;
 
@@ -6,8 +7,8 @@ use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{LayerId, Owner, SandboxId, SandboxRecord, SnapshotId, SnapshotReason, SnapshotRecord};
 
 use super::thin::{Moment, surplus};
-use crate::blocking::blocking;
 use crate::error::sentence;
+use crate::ports::blocking;
 use crate::state::all_snapshots;
 use crate::{Engine, EngineError};
 
@@ -25,7 +26,8 @@ impl Engine {
         }
     }
 
-    /// Thins snapshots where some were taken, and removes layers that nobody names. Part of every sweep.
+    /// Thins snapshots where some were taken, and removes layers that nobody names. Part of every
+    /// sweep.
     pub(crate) async fn sweep_snapshots(&self) {
         for id in self.shared.keep.taken() {
             let owner = self.shared.registry.all().into_iter().find(|cell| cell.id == id);
@@ -119,7 +121,8 @@ impl Engine {
         Ok(unused.len())
     }
 
-    /// A sandbox goes for good: so do its snapshots that have no name and that no other sandbox comes from. Blocks.
+    /// A sandbox goes for good: so do its snapshots that have no name and that no other sandbox
+    /// comes from. Blocks.
     pub(crate) fn forget_unnamed(&self, record: &SandboxRecord) -> Result<(), EngineError> {
         let catalog = self.shared.parts.catalog.as_ref();
         forget_unnamed(catalog, &record.owner, &record.id, &record.id)?;
@@ -151,7 +154,7 @@ fn forget_unnamed(
     if gone.is_empty() { Ok(()) } else { catalog.delete_snapshots(owner, &gone).map(drop) }
 }
 
-/// Whether it stays until somebody deletes it.
+/// True if it stays until somebody deletes it.
 fn is_lasting(row: &SnapshotRecord) -> bool {
     row.name.is_some() || matches!(row.reason, SnapshotReason::End | SnapshotReason::Import)
 }

@@ -8,12 +8,12 @@ use warren_core::{
 };
 
 use super::{Point, Snapshots};
-use crate::blocking::blocking;
-use crate::bounds::labour;
+use crate::bounds::heavy;
 use crate::cell::{Capture, CaptureOrder, Need, start_of};
 use crate::error::Field;
+use crate::ports::blocking;
 use crate::state::Pin;
-use crate::trade::Trade;
+use crate::work_kind::WorkKind;
 use crate::{Engine, EngineError};
 
 /// A state that somebody works with: its layers stay as long as this does.
@@ -40,7 +40,7 @@ impl From<(SnapshotRecord, Pin)> for State {
 }
 
 impl Snapshots {
-    /// What differs between two states.
+    /// The differences between two states.
     pub async fn diff(&self, from: &Point, to: &Point, options: DiffOptions) -> Result<Diff, EngineError> {
         let changes = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&changes);
@@ -53,8 +53,8 @@ impl Snapshots {
         Ok(Diff { changes, truncated: end == Differences::More })
     }
 
-    /// Tells what differs between two states as it is found, on the thread that looks for it. `told` may wait, and says whether
-    /// to go on.
+    /// Tells what differs between two states as it is found, on the thread that looks for it.
+    /// `told` may wait, and says whether to go on.
     pub async fn diff_each(
         &self,
         from: &Point,
@@ -62,12 +62,12 @@ impl Snapshots {
         options: DiffOptions,
         mut told: impl FnMut(Change) -> bool + Send + 'static,
     ) -> Result<Differences, EngineError> {
-        let place = self.access.engine.place_for(self.access.owner(), Trade::Reading).await?;
+        let place = self.access.engine.place_for(self.access.owner(), WorkKind::Comparison).await?;
         let from = self.access.engine.state(self.access.owner(), from).await?;
         let to = self.access.engine.state(self.access.owner(), to).await?;
         same_template(Field::ComparedTo, &from, &to)?;
         let engine = self.access.engine.inner();
-        labour::at(place, move || {
+        heavy::at(place, move || {
             let root = engine.root_below(&from)?;
             let layers = &engine.shared.parts.layers;
             Ok(layers.diff_each(&root, &from.stack, &to.stack, &options, &mut told)?)
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// What a sandbox began with.
+    /// The state that a sandbox began with.
     async fn beginning(&self, owner: &Owner, id: &SandboxId) -> Result<State, EngineError> {
         let record = self.record_of(owner, id).await?;
         let stack = record.history.began;
@@ -116,7 +116,7 @@ impl Engine {
         Ok(State { id: start_of(id), sandbox: record.id, stack, spec: record.spec, _pin: pin })
     }
 
-    /// What a state's layers lie on. Blocks.
+    /// The template's layers below those of a state. Blocks.
     pub(super) fn root_below(&self, state: &State) -> Result<Vec<RootTree>, EngineError> {
         self.template_root(&state.sandbox, &state.spec)
     }

@@ -1,24 +1,24 @@
 use std::time::Duration;
 
 use warren_core::catalog::SnapshotFilter;
-use warren_core::{PageRequest, SessionRecord, SnapshotReason};
+use warren_core::{PageRequest, SessionRecord, SessionRequest, SnapshotReason};
 
 use super::{EndedSession, Taken};
-use crate::blocking::finished;
 use crate::cell::CaptureOrder;
+use crate::ports::finished;
 use crate::{Engine, EngineError, Release, Session};
 
 impl Session {
-    /// Captures the state that a session leaves, then gives the session back: its sandbox is stopped with its files kept, unless
-    /// another session holds it. Another session can begin with the snapshot. Repeated, it answers with the same snapshot.
+    /// Captures the state that a session leaves, then gives the session back: its sandbox is
+    /// stopped with its files kept, unless another session holds it. Another session can begin with
+    /// the snapshot. Repeated, it answers with the same snapshot.
     pub async fn end(&self) -> Result<EndedSession, EngineError> {
-        let session = self.clone();
-        finished(async move { session.end_now().await }).await
+        finished(self.clone().end_now()).await
     }
 
-    async fn end_now(&self) -> Result<EndedSession, EngineError> {
+    async fn end_now(self) -> Result<EndedSession, EngineError> {
         self.engine.may_change()?;
-        let session = self.engine.session_to_end(self.owner(), &self.id).await?;
+        let session = self.engine.asked(self.owner(), &self.id, SessionRequest::Release).await?;
         if let Some(taken) = self.engine.last_of(&session).await? {
             let session = self.release(Release::KeepAlive).await?;
             return Ok(EndedSession { session, taken });
@@ -32,7 +32,7 @@ impl Session {
 }
 
 impl Engine {
-    /// What an earlier end of a session that no longer holds its sandbox captured.
+    /// The snapshot that an earlier end of the session took, if it no longer holds its sandbox.
     async fn last_of(&self, session: &SessionRecord) -> Result<Option<Taken>, EngineError> {
         if session.state.is_open() {
             return Ok(None);

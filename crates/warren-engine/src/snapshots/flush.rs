@@ -5,9 +5,9 @@ use std::time::Duration;
 use warren_core::catalog::Durability;
 use warren_core::{LayerError, LayerErrorKind, LayerId, Owner, SnapshotId, SnapshotMethod, SnapshotRecord};
 
-use crate::blocking::blocking;
 use crate::engine::closed;
 use crate::error::sentence;
+use crate::ports::blocking;
 use crate::{Engine, EngineError};
 
 /// How long a snapshot may wait for others to be put on disk with it.
@@ -104,7 +104,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a snapshot's own layer holds, if it has one and that is not too much to count.
+    /// The space of a snapshot's own layer, if it has one and that is not too much to count.
     fn count(&self, row: &SnapshotRecord) -> Option<warren_core::Space> {
         if row.method == SnapshotMethod::Unchanged {
             return None;
@@ -121,7 +121,7 @@ fn layers_of(rows: &[SnapshotRecord]) -> Vec<LayerId> {
     layers
 }
 
-/// Whether trying again is of no use.
+/// True if trying again is of no use.
 fn is_lost(error: &LayerError) -> bool {
     matches!(error.kind, LayerErrorKind::NotFound | LayerErrorKind::Damaged)
 }

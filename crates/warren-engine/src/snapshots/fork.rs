@@ -2,32 +2,29 @@ use futures_util::future::join_all;
 use warren_core::{Event, OnExpiry, SandboxRecord, SnapshotReason, SnapshotRecord};
 
 use super::{ForkOrder, Point, Snapshots};
-use crate::blocking::finished;
+use crate::admit::check_range;
 use crate::cell::CaptureOrder;
-use crate::error::{Field, Wording, sentence};
+use crate::error::{Field, sentence};
+use crate::ports::finished;
 use crate::{Acquired, EngineError, EngineStep, NewSandbox, StoppedFiles};
 
-const MOST_FORKS: u32 = 100;
+const MOST_FORKS: u64 = 100;
 
 impl Snapshots {
     /// Makes sandboxes that share everything with a state until they write. All of them, or none.
     pub async fn fork(&self, from: &Point, order: ForkOrder) -> Result<Vec<Acquired>, EngineError> {
         self.access.engine.may_change()?;
-        if !(1..=MOST_FORKS).contains(&order.count) {
-            let message = format!("must be between 1 and {MOST_FORKS}, got {}", order.count);
-            return Err(EngineError::invalid(Field::ForkCount, Wording::Predicate(message)));
-        }
-        let (snapshots, from) = (self.clone(), from.clone());
-        finished(async move { snapshots.fork_now(&from, order).await }).await
+        check_range(Field::ForkCount, order.count.into(), MOST_FORKS)?;
+        finished(self.clone().fork_now(from.clone(), order)).await
     }
 
-    async fn fork_now(&self, from: &Point, order: ForkOrder) -> Result<Vec<Acquired>, EngineError> {
+    async fn fork_now(self, from: Point, order: ForkOrder) -> Result<Vec<Acquired>, EngineError> {
         let snapshot = match from {
-            Point::Snapshot(id) => self.get(id).await?,
+            Point::Snapshot(id) => self.get(&id).await?,
             Point::Sandbox(id) => {
                 self.access
                     .engine
-                    .take(self.access.owner(), id, CaptureOrder::asked(SnapshotReason::Fork))
+                    .take(self.access.owner(), &id, CaptureOrder::asked(SnapshotReason::Fork))
                     .await?
                     .snapshot
             }
@@ -85,7 +82,8 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
         spec.limits.lifetime_s = lifetime_s;
     }
     spec.labels.extend(order.labels.clone());
-    // Where it may go is no part of a state: what was closed since is closed to forks of earlier states, too.
+    // Where it may go is no part of a state: what was closed since is closed to forks of earlier
+    // states, too.
     spec.network = original.map_or(&snapshot.spec, |original| &original.spec).network.inherited();
     NewSandbox {
         spec,

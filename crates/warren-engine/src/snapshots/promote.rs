@@ -6,14 +6,13 @@ use warren_core::{
 
 use super::compare::{State, ancestry, same_template};
 use super::{Point, PromoteOrder, Promoted};
-use crate::blocking::finished;
-use crate::bounds::{Place, labour};
-use crate::cell::Exclusive;
-use crate::cell::Goal;
-use crate::cell::RolledBack;
+use crate::bounds::{Place, heavy};
+use crate::cell::{Exclusive, Goal, RolledBack};
+use crate::driver::plain_row;
 use crate::error::Field;
+use crate::ports::finished;
 use crate::state::Pin;
-use crate::trade::Trade;
+use crate::work_kind::WorkKind;
 use crate::{Engine, EngineError, EngineStep, Sandbox, SandboxHistory};
 
 /// A merge, and the snapshot of what came out of it.
@@ -26,11 +25,10 @@ impl SandboxHistory {
     /// Merges what a sandbox changed since it and another had a common state into that other one.
     pub async fn promote(&self, order: PromoteOrder) -> Result<Promoted, EngineError> {
         self.sandbox.engine.may_change()?;
-        let fork = self.clone();
-        finished(async move { fork.promote_now(&order).await }).await
+        finished(self.clone().promote_now(order)).await
     }
 
-    async fn promote_now(&self, order: &PromoteOrder) -> Result<Promoted, EngineError> {
+    async fn promote_now(self, order: PromoteOrder) -> Result<Promoted, EngineError> {
         let record = self.sandbox.record().await?;
         let Some(into) = order.into.clone().or(record.history.forked_from) else {
             let message =
@@ -42,14 +40,14 @@ impl SandboxHistory {
             return Err(EngineError::invalid(Field::MergeTarget, message));
         }
         let (engine, owner) = (&self.sandbox.engine, self.sandbox.owner());
-        let place = engine.place_for(owner, Trade::Reading).await?;
+        let place = engine.place_for(owner, WorkKind::Comparison).await?;
         let theirs = engine.state(owner, &Point::Sandbox(self.sandbox.id.clone())).await?;
         // From here to the rollback nobody changes what the merge stands on.
         let exclusive =
             if order.apply { Some(engine.occupy(owner, &into, order.force).await?) } else { None };
         let ours = engine.state(owner, &Point::Sandbox(into.clone())).await?;
         same_template(Field::MergeTarget, &ours, &theirs)?;
-        let joined = engine.join_states(owner, &into, (ours, theirs), order, place).await?;
+        let joined = engine.join_states(owner, &into, (ours, theirs), &order, place).await?;
         if order.apply && order.conflicts == Conflicts::Refuse && !joined.merge.conflicts.is_empty() {
             return Err(EngineError::MergeConflict { into, conflicts: joined.merge.conflicts });
         }
@@ -94,7 +92,7 @@ impl Engine {
     ) -> Result<Joined, EngineError> {
         let (engine, owner, into) = (self.inner(), owner.clone(), into.clone());
         let (apply, conflicts) = (order.apply, order.conflicts);
-        labour::at(place, move || {
+        heavy::at(place, move || {
             let (base, _base_pin) = engine.common_ancestor(&owner, &ours, &theirs)?;
             let root = engine.root_below(&ours)?;
             let parts = &engine.shared.parts;
@@ -116,27 +114,12 @@ impl Engine {
             let known = parts.catalog.snapshot(&owner, &ours.id)?;
             let snapshot = SnapshotRecord {
                 id: engine.draw_snapshot(),
-                owner: owner.clone(),
-                node: record.node,
-                sandbox: into,
-                session: None,
                 parent: known.map(|ours| ours.id),
-                before: None,
                 operations: Some(1),
-                lost: Vec::new(),
-                name: None,
                 reason: SnapshotReason::Promote,
-                turn: None,
                 created_unix_ms: layer.created_unix_ms,
                 method: SnapshotMethod::Copied,
-                stack,
-                space: None,
-                durable: false,
-                damaged: false,
-                spec: record.spec,
-                kind: record.kind,
-                disk_limit_required: record.disk_limit_required,
-                backend: record.backend,
+                ..plain_row(&record, stack)
             };
             parts.catalog.insert_snapshots(std::slice::from_ref(&snapshot), Durability::Process)?;
             engine.shared.keep.sync_soon(&owner, &snapshot.id);

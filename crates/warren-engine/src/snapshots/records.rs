@@ -2,9 +2,10 @@ use warren_core::catalog::{CatalogErrorKind, Durability, SnapshotFilter};
 use warren_core::{Event, Page, PageRequest, SnapshotId, SnapshotRecord};
 
 use super::Snapshots;
-use crate::blocking::{blocking, finished};
+use crate::admit::check_visible;
 use crate::cell::Task;
-use crate::error::{Field, Wording};
+use crate::error::Field;
+use crate::ports::{blocking, finished};
 use crate::{Engine, EngineError, EngineStep};
 
 impl Snapshots {
@@ -48,18 +49,18 @@ impl Snapshots {
         }
     }
 
-    /// Deletes a snapshot. Sandboxes keep what they have; those that come after it in the tree go on with what came before it.
+    /// Deletes a snapshot. Sandboxes keep what they have; those that come after it in the tree go
+    /// on with what came before it.
     pub async fn delete(&self, id: &SnapshotId) -> Result<(), EngineError> {
         self.access.engine.may_change()?;
         let snapshot = self.get(id).await?;
         self.access.engine.check_node(id, &snapshot.node)?;
-        let engine = self.access.engine.clone();
-        finished(async move { engine.delete_now(snapshot).await }).await
+        finished(self.access.engine.clone().delete_now(snapshot)).await
     }
 }
 
 impl Engine {
-    async fn delete_now(&self, snapshot: SnapshotRecord) -> Result<(), EngineError> {
+    async fn delete_now(self, snapshot: SnapshotRecord) -> Result<(), EngineError> {
         let SnapshotRecord { id, owner, parent, sandbox, .. } = snapshot;
         let named_by = id.clone();
         let holders = self
@@ -87,14 +88,7 @@ impl Engine {
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), EngineError> {
-    let count = name.chars().count();
-    if (1..=128).contains(&count) && !name.trim().is_empty() && !name.chars().any(char::is_control) {
-        return Ok(());
-    }
-    Err(EngineError::invalid(
-        Field::SnapshotName,
-        Wording::Predicate("takes 1 to 128 printable characters".to_owned()),
-    ))
+    check_visible(Field::SnapshotName, name, 128, "printable")
 }
 
 #[cfg(test)]

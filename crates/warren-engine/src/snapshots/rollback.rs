@@ -1,31 +1,30 @@
 use warren_core::{Owner, SandboxId, SnapshotId};
 
-use crate::blocking::finished;
-use crate::cell::Exclusive;
-use crate::cell::RolledBack;
-use crate::cell::{Goal, Mail, RollbackOrder, Task};
-use crate::error::{Field, Wording};
+use crate::admit::check_range;
+use crate::cell::{Exclusive, Goal, Mail, RollbackOrder, RolledBack, Task};
+use crate::error::Field;
+use crate::ports::finished;
 use crate::{Engine, EngineError, Sandbox, SandboxHistory};
 
 /// More states than anybody goes back at a time.
-const MOST_STEPS: u32 = 10_000;
+const MOST_STEPS: u64 = 10_000;
 
 impl SandboxHistory {
-    /// Gives a sandbox the files of an earlier state, after capturing those it has. Its processes end. `force`: also those
-    /// that somebody waits for.
+    /// Gives a sandbox the files of an earlier state, after capturing those it has. Its processes
+    /// end. `force`: also those that a caller waits for.
     pub async fn rollback(&self, to: &SnapshotId, force: bool) -> Result<RolledBack, EngineError> {
         self.go(Goal::To(to.clone()), force).await
     }
 
     /// Goes back this many states, or as many as there are.
     pub async fn undo(&self, steps: u32, force: bool) -> Result<RolledBack, EngineError> {
-        check_steps(steps)?;
+        check_range(Field::Steps, steps.into(), MOST_STEPS)?;
         self.go(Goal::Undo(steps), force).await
     }
 
     /// Takes back an undo, or a rollback.
     pub async fn redo(&self, steps: u32, force: bool) -> Result<RolledBack, EngineError> {
-        check_steps(steps)?;
+        check_range(Field::Steps, steps.into(), MOST_STEPS)?;
         self.go(Goal::Redo(steps), force).await
     }
 
@@ -48,7 +47,7 @@ impl SandboxHistory {
 }
 
 impl Engine {
-    /// Sends a sandbox somewhere, for one who has it to himself; `None` when its driver has left.
+    /// Sends a sandbox to a state, for a caller that occupies it; `None` when its driver has left.
     pub(super) async fn go_alone(
         &self,
         exclusive: Exclusive,
@@ -76,14 +75,4 @@ impl Engine {
         }
         cell.occupy(force).map_err(|(status, reason)| EngineError::Denied { id: id.clone(), status, reason })
     }
-}
-
-fn check_steps(steps: u32) -> Result<(), EngineError> {
-    if (1..=MOST_STEPS).contains(&steps) {
-        return Ok(());
-    }
-    Err(EngineError::invalid(
-        Field::Steps,
-        Wording::Predicate(format!("must be between 1 and {MOST_STEPS}, got {steps}")),
-    ))
 }

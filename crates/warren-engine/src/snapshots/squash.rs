@@ -5,12 +5,12 @@ use std::sync::Arc;
 use warren_core::catalog::Durability;
 use warren_core::{LayerId, Owner, SQUASH_DEPTH, SandboxId, SandboxRecord};
 
-use crate::bounds::labour;
+use crate::bounds::heavy;
 use crate::cell::Task;
 use crate::error::sentence;
 use crate::state::Pin;
 use crate::state::{restacked, stands_on};
-use crate::trade::Trade;
+use crate::work_kind::WorkKind;
 use crate::{Engine, EngineError, EngineStep};
 
 /// Says that a sandbox's layers are no longer being squashed.
@@ -26,7 +26,7 @@ impl Drop for Squashing {
 }
 
 impl Engine {
-    /// Joins the layers of a sandbox that stands on many, unless somebody is at it.
+    /// Joins the layers of a sandbox that stands on many, unless they are being joined.
     pub(crate) fn squash_if_deep(&self, record: &SandboxRecord) {
         let deep = record.history.stack.depth() > SQUASH_DEPTH;
         if !deep || !self.shared.keep.squashing.lock().insert(record.id.clone()) {
@@ -46,11 +46,11 @@ impl Engine {
     }
 
     async fn squash(&self, owner: &Owner, run: Arc<[LayerId]>, mut pin: Pin) -> Result<(), EngineError> {
-        let place = self.place_for(owner, Trade::Tending).await?;
+        let place = self.place_for(owner, WorkKind::Upkeep).await?;
         let into = self.draw_layer();
         pin.add(into.clone());
         let (engine, layers, joined) = (self.inner(), Arc::clone(&run), into.clone());
-        let holders = labour::at(place, move || engine.squash_snapshots(&layers, &joined)).await?;
+        let holders = heavy::at(place, move || engine.squash_snapshots(&layers, &joined)).await?;
         for holder in holders {
             let task = Task::Restack { run: Arc::clone(&run), into: into.clone() };
             match self.ask(&holder.owner, &holder.id, task).await {

@@ -2,10 +2,10 @@ use warren_core::{Owner, SandboxId, SessionId, SnapshotReason, Space, Stack};
 
 use super::records::check_name;
 use super::{TakeSnapshot, TurnDone};
-use crate::blocking::blocking;
 use crate::cell::Taken;
 use crate::cell::{Capture, CaptureOrder};
 use crate::error::Field;
+use crate::ports::blocking;
 use crate::{Engine, EngineError, Sandbox, SandboxHistory};
 
 /// The end of a turn does not wait for the counting of more files than this.
@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// What the layers hold that a sandbox made itself; `None` if that takes long to count.
+    /// The space of the layers that a sandbox made itself; `None` if that takes long to count.
     async fn space_used(&self, owner: &Owner, id: &SandboxId, stack: &Stack) -> Option<Space> {
         let record = self.record_of(owner, id).await.ok()?;
         let shared =

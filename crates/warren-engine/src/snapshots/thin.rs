@@ -1,4 +1,5 @@
-//! Which snapshots are given up when there are too many: the newest stay as dense as they are, the older they are the fewer stay.
+//! Which snapshots are given up when there are too many: the newest stay as dense as they are, the
+//! older they are the fewer stay.
 
 /// A snapshot of which it is decided whether it stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,7 +9,8 @@ pub(super) struct Moment {
     pub(super) stays: bool,
 }
 
-/// Which of these are given up, by their index. The newest come first; at most `most` stay of those that may go.
+/// Which of these are given up, by their index. The newest come first; at most `most` stay of those
+/// that may go.
 pub(super) fn surplus(moments: &[Moment], most: usize) -> Vec<usize> {
     let mut left: Vec<usize> = (0..moments.len()).collect();
     let going = |index: &&usize| moments.get(**index).is_some_and(|moment| !moment.stays);
@@ -24,7 +26,8 @@ pub(super) fn surplus(moments: &[Moment], most: usize) -> Vec<usize> {
     given_up
 }
 
-/// The one whose absence leaves the smallest gap, for its age. The newest that may go are not looked at.
+/// The one whose absence leaves the smallest gap, for its age. The newest that may go are not
+/// looked at.
 fn least_missed(moments: &[Moment], left: &[usize], dense: usize) -> Option<usize> {
     let at = |place: usize| left.get(place).and_then(|index| moments.get(*index));
     let newest_ms = at(0)?.at_ms;

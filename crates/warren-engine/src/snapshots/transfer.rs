@@ -12,21 +12,22 @@ use warren_core::{
 use super::compare::{State, ancestry, same_template};
 use super::records::check_name;
 use super::{ExportOrder, Point, Snapshots};
-use crate::bounds::labour;
+use crate::bounds::heavy;
 use crate::error::Field;
 use crate::state::Pin;
-use crate::trade::Trade;
+use crate::work_kind::WorkKind;
 use crate::{Engine, EngineError, EngineStep};
 
 impl Snapshots {
-    /// Writes a state for others, on a thread of its own, at the pace of who takes it. An error may come after some bytes.
+    /// Writes a state for others, on a thread of its own, at the pace of who takes it. An error may
+    /// come after some bytes.
     pub async fn export(
         &self,
         what: &Point,
         order: ExportOrder,
         mut to: Box<dyn Write + Send>,
     ) -> Result<(), EngineError> {
-        let place = self.access.engine.place_for(self.access.owner(), Trade::Carrying).await?;
+        let place = self.access.engine.place_for(self.access.owner(), WorkKind::Transfer).await?;
         let state = self.access.engine.state(self.access.owner(), what).await?;
         let since = match &order {
             ExportOrder::Patch { since, .. } => {
@@ -37,11 +38,11 @@ impl Snapshots {
             ExportOrder::Tar { .. } | ExportOrder::History => None,
         };
         let (engine, owner) = (self.access.engine.inner(), self.access.owner().clone());
-        labour::at(place, move || engine.export_now(&owner, &state, since.as_ref(), order, to.as_mut())).await
+        heavy::at(place, move || engine.export_now(&owner, &state, since.as_ref(), order, to.as_mut())).await
     }
 
-    /// Reads what another Warren exported, or a tar file, which needs a template to stand on. Answers with the snapshots in
-    /// order; the last is the newest.
+    /// Reads what another Warren exported, or a tar file, which needs a template to stand on.
+    /// Answers with the snapshots in order; the last is the newest.
     pub async fn import(
         &self,
         format: ImportFormat,
@@ -55,9 +56,9 @@ impl Snapshots {
         if format == ImportFormat::Tar && template.is_none() {
             return Err(EngineError::invalid(Field::Template, "a tar file needs a template to stand on"));
         }
-        let place = self.access.engine.place_for(self.access.owner(), Trade::Carrying).await?;
+        let place = self.access.engine.place_for(self.access.owner(), WorkKind::Transfer).await?;
         let (engine, owner) = (self.access.engine.inner(), self.access.owner().clone());
-        labour::at(place, move || {
+        heavy::at(place, move || {
             engine.check_disk()?;
             let root = match &template {
                 Some(template) => engine.root_for(template)?,
@@ -83,10 +84,10 @@ impl Snapshots {
         name: &TemplateName,
     ) -> Result<TemplateInfo, EngineError> {
         self.access.engine.may_change()?;
-        let place = self.access.engine.place_for(self.access.owner(), Trade::Reading).await?;
+        let place = self.access.engine.place_for(self.access.owner(), WorkKind::Comparison).await?;
         let state = self.access.engine.state(self.access.owner(), &Point::Snapshot(snapshot.clone())).await?;
         let (engine, name) = (self.access.engine.inner(), name.clone());
-        labour::at(place, move || {
+        heavy::at(place, move || {
             engine.check_disk()?;
             Ok(engine.shared.parts.layers.make_template(state.template(), &state.stack, &name)?)
         })
@@ -196,8 +197,7 @@ impl Engine {
         Ok(rows)
     }
 
-    /// Whether a template is there and can be used. Blocks.
-    /// What sandboxes of a template stand on.
+    /// The layers of a template, or an error if it cannot be used. Blocks.
     fn root_for(&self, name: &TemplateName) -> Result<Vec<RootTree>, EngineError> {
         let nobody = SandboxId::from_random([0; 16]);
         self.template_root(&nobody, &SandboxSpec::new(name.clone()))

@@ -36,7 +36,7 @@ struct Known {
     ended: VecDeque<(Owner, BuildId)>,
 }
 
-/// What happens in one build, line by line.
+/// The log of one build, line by line.
 pub struct BuildLog {
     lines: Mutex<Lines>,
     clock: Arc<dyn Clock>,
@@ -151,7 +151,7 @@ impl BuildLog {
         self.lines.lock().running = true;
     }
 
-    /// Whether the build no longer waits for room.
+    /// True once the build no longer waits for room.
     pub fn is_running(&self) -> bool {
         self.lines.lock().running
     }

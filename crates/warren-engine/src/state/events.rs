@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Event, EventRecord, Owner, SandboxId, SessionId};
@@ -13,7 +13,7 @@ const KEPT: usize = 1024;
 /// Events that wait for a catalog that cannot be written; beyond that the oldest are lost.
 const MOST_UNWRITTEN: usize = 16_384;
 
-/// What happened lately.
+/// The latest events.
 #[derive(Debug)]
 pub(crate) struct Events {
     recent: Mutex<Recent>,
@@ -37,7 +37,7 @@ struct Recent {
     last: u64,
 }
 
-/// What memory has after a number.
+/// The events in memory after a number.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum After {
     /// These, and the number up to which they are all of the owner's.
@@ -66,7 +66,7 @@ impl Events {
         of: (Option<&SandboxId>, Option<&SessionId>),
         event: Event,
     ) {
-        self.recent().put(EventRecord {
+        self.recent.lock().put(EventRecord {
             number: 0,
             at_unix_ms,
             owner: owner.clone(),
@@ -77,21 +77,21 @@ impl Events {
         self.emitted.send_modify(|count| *count += 1);
     }
 
-    /// Whether every event has its number.
+    /// True if every event has its number.
     pub(crate) fn is_settled(&self) -> bool {
-        let recent = self.recent();
+        let recent = self.recent.lock();
         recent.unwritten.is_empty() && recent.in_writing == 0
     }
 
     /// Has the catalog number what is not numbered yet, and tells the followers. Blocks.
     pub(crate) fn write(&self, catalog: &dyn Catalog) -> Result<(), CatalogError> {
         let _writing = self.writing.lock();
-        let events = self.recent().take();
+        let events = self.recent.lock().take();
         if events.is_empty() {
             return Ok(());
         }
         let written = catalog.append_events(&events);
-        let mut recent = self.recent();
+        let mut recent = self.recent.lock();
         recent.in_writing = 0;
         match written {
             Ok(numbers) => {
@@ -111,7 +111,7 @@ impl Events {
     }
 
     pub(crate) fn since(&self, owner: &Owner, seen: u64) -> After {
-        let recent = self.recent();
+        let recent = self.recent.lock();
         if seen < recent.from {
             return After::AskCatalog(recent.last);
         }
@@ -121,11 +121,7 @@ impl Events {
 
     /// The number of the newest event.
     pub(crate) fn last(&self) -> u64 {
-        self.recent().last
-    }
-
-    fn recent(&self) -> MutexGuard<'_, Recent> {
-        self.recent.lock()
+        self.recent.lock().last
     }
 }
 

@@ -61,7 +61,7 @@ fn events_that_cannot_be_written_keep_their_order_and_do_not_fill_the_memory() {
     catalog.fail_next_call("append_events", CatalogErrorKind::Full);
     events.write(&catalog).unwrap_err();
     emit(&events, "last");
-    assert_eq!(events.recent().unwritten.len(), MOST_UNWRITTEN);
+    assert_eq!(events.recent.lock().unwritten.len(), MOST_UNWRITTEN);
     events.write(&catalog).unwrap();
     assert_eq!(numbers(events.since(&owner("last"), 16_000)), [MOST_UNWRITTEN as u64 + 2]);
 }

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use warren_core::{DeathCause, NetworkUsage};
 
-/// What is counted as it happens.
+/// Counters, changed as things happen.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) created: AtomicU64,
@@ -50,7 +50,7 @@ impl Figures {
         self.ended_links.lock().add_ended(usage);
     }
 
-    /// What links that are gone have carried.
+    /// The traffic of links that are gone.
     pub(crate) fn ended_links(&self) -> NetworkUsage {
         *self.ended_links.lock()
     }

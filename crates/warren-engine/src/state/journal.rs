@@ -20,7 +20,7 @@ pub(crate) struct Unwatched {
     pub(crate) process: u64,
 }
 
-/// What is to be done about entries in the background.
+/// Background work for entries.
 #[derive(Debug)]
 pub(crate) enum Job {
     Watch(Box<Unwatched>),
@@ -28,7 +28,7 @@ pub(crate) enum Job {
     Capture(Arc<Cell>),
 }
 
-/// What the engine remembers of the journal beside the catalog. If it is lost, the next start closes what was open.
+/// The journal's state beside the catalog. If it is lost, the next start closes what was open.
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// Entries that are not in the catalog as they are.
@@ -83,7 +83,7 @@ impl Journal {
         self.uncaptured.lock().insert(sandbox.clone());
     }
 
-    /// Whether something has ended whose state is still to be captured.
+    /// True if something has ended whose state is still to be captured.
     pub(crate) fn expects_capture(&self, sandbox: &SandboxId) -> bool {
         self.uncaptured.lock().contains(sandbox)
     }
@@ -100,7 +100,8 @@ impl Journal {
         self.write_alone(catalog)
     }
 
-    /// Entries that ended up to a moment and whose state was not captured since, the last to end at the end. Blocks.
+    /// Entries that ended up to a moment and whose state was not captured since, the last to end at
+    /// the end. Blocks.
     pub(crate) fn ended(
         &self,
         catalog: &dyn Catalog,
@@ -114,8 +115,8 @@ impl Journal {
         Ok(entries)
     }
 
-    /// What ended up to a moment has left this state. The last to end has left just this one, whatever was thought of it before.
-    /// Blocks.
+    /// Notes the state that everything left that ended up to a moment. The last to end has left
+    /// just this one, even if it was marked as not kept before. Blocks.
     pub(crate) fn captured(
         &self,
         catalog: &dyn Catalog,
@@ -135,7 +136,8 @@ impl Journal {
         if entries.is_empty() { Ok(()) } else { catalog.update_entries(&entries, Durability::Process) }
     }
 
-    /// What ended up to a moment has left a state that was not kept. Says which entries were not known for that. Blocks.
+    /// Marks entries that ended up to a moment as leaving a state that was not kept. Returns those
+    /// that were not marked before. Blocks.
     pub(crate) fn not_kept(
         &self,
         catalog: &dyn Catalog,
@@ -169,7 +171,8 @@ impl Journal {
         if entries.is_empty() { Ok(()) } else { catalog.update_entries(&entries, Durability::Process) }
     }
 
-    /// What is open of a sandbox, for one who writes alone. A capture is expected for those that have ended and stay so.
+    /// The open entries of a sandbox, for the one writer. A capture is expected for those that have
+    /// ended and stay open.
     fn open_entries(
         &self,
         catalog: &dyn Catalog,
@@ -217,7 +220,8 @@ fn order_of_ends(entry: &JournalEntry) -> (Option<u64>, u64) {
     (entry.ended_unix_ms, entry.number)
 }
 
-/// Of entries in the order of their ends, those whose states are lost: they were not kept, and others came after.
+/// Of entries in the order of their ends, those whose states are lost: they were not kept, and
+/// others came after.
 pub(crate) fn lost(ended: &[JournalEntry]) -> Vec<u64> {
     let earlier = ended.split_last().map(|(_, earlier)| earlier).unwrap_or_default();
     earlier.iter().filter(|entry| entry.not_kept.is_some()).map(|entry| entry.number).collect()

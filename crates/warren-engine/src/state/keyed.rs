@@ -7,14 +7,14 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 type Turns<K> = Arc<Mutex<HashMap<K, Arc<Turn<()>>>>>;
 
-/// Lets those who name the same key in one after the other, in the order in which they came. A key takes room only while somebody
-/// holds it or waits for it.
+/// Gives callers with the same key turns, in the order in which they came. A key takes room only
+/// while somebody holds it or waits for it.
 #[derive(Debug)]
 pub(crate) struct Keyed<K: Eq + Hash> {
     turns: Turns<K>,
 }
 
-/// Whoever has this has the key, until it is dropped.
+/// Holds the key until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<K: Eq + Hash> {
     // Dropped in this order: the turn is over before the claim looks whether anybody else wants it.

@@ -6,12 +6,12 @@ use tokio::sync::Notify;
 use warren_core::catalog::{Catalog, CatalogError, SnapshotFilter};
 use warren_core::{LayerId, Owner, PageRequest, SandboxId, SnapshotId, SnapshotRecord, Stack};
 
-/// What the engine remembers of snapshots and layers beside the catalog; all of it can be lost.
+/// The engine's knowledge of snapshots and layers beside the catalog; all of it can be lost.
 #[derive(Debug, Default)]
 pub(crate) struct Keep {
     pins: Arc<Pins>,
-    /// Held by one who learns from a record which layers it needs until they are pinned, and, for writing, while layers
-    /// that nobody names are removed.
+    /// Held for reading from the look at a record to the pin of its layers, and for writing while
+    /// layers that nothing names are removed.
     collecting: RwLock<()>,
     /// Held while a record of a snapshot is read, changed and written.
     rows: Mutex<()>,
@@ -75,7 +75,7 @@ impl Keep {
         *count
     }
 
-    /// Those of which snapshots were taken, and begins to count anew.
+    /// The sandboxes of which snapshots were taken. Begins to count anew.
     pub(crate) fn taken(&self) -> Vec<SandboxId> {
         self.taken.lock().drain().map(|(id, _)| id).collect()
     }
@@ -125,7 +125,7 @@ pub(crate) fn all_snapshots(
     }
 }
 
-/// Whether a stack has exactly these layers at its bottom.
+/// True if a stack has exactly these layers at its bottom.
 pub(crate) fn stands_on(stack: &Stack, run: &[LayerId]) -> bool {
     !run.is_empty() && stack.0.ends_with(run)
 }

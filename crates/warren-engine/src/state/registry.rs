@@ -1,15 +1,16 @@
 //! Which sandboxes have a driver.
 //!
-//! A sandbox that lives has a driver. One that ended has none: its record is read from the catalog, and a driver is started
-//! when something is to be done with what it left. There is never more than one for an id: the driver of a new sandbox is
-//! registered before the record is written, all others are started under one lock that is held from reading the record to
-//! registering, and a driver leaves only after its last write.
+//! A sandbox that lives has a driver. One that ended has none: its record is read from the catalog,
+//! and a driver is started when something is to be done with what it left. There is never more than
+//! one for an id: the driver of a new sandbox is registered before the record is written, all
+//! others are started under one lock that is held from reading the record to registering, and a
+//! driver leaves only after its last write.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use warren_core::{Owner, SandboxId, SandboxRecord, Status, TemplateName};
 
 use crate::cell::Cell;
@@ -26,29 +27,29 @@ pub(crate) struct Registry {
 impl Registry {
     /// The owner's sandbox, if it has a driver.
     pub(crate) fn find(&self, owner: &Owner, id: &SandboxId) -> Option<Arc<Cell>> {
-        self.cells().get(id).filter(|cell| cell.owner == *owner).cloned()
+        self.cells.lock().get(id).filter(|cell| cell.owner == *owner).cloned()
     }
 
-    /// Whosever it is. For what the machine tells, not for callers.
+    /// The sandbox of any owner. For reports of the machine, not for callers.
     pub(crate) fn get(&self, id: &SandboxId) -> Option<Arc<Cell>> {
-        self.cells().get(id).cloned()
+        self.cells.lock().get(id).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Cell>> {
-        self.cells().values().cloned().collect()
+        self.cells.lock().values().cloned().collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.cells().is_empty()
+        self.cells.lock().is_empty()
     }
 
     pub(crate) fn holds(&self, id: &SandboxId) -> bool {
-        self.cells().contains_key(id)
+        self.cells.lock().contains_key(id)
     }
 
     /// Takes a sandbox in, unless it has a driver already.
     pub(crate) fn enrol(&self, cell: &Arc<Cell>) -> bool {
-        match self.cells().entry(cell.id.clone()) {
+        match self.cells.lock().entry(cell.id.clone()) {
             Entry::Occupied(_) => false,
             Entry::Vacant(place) => {
                 place.insert(Arc::clone(cell));
@@ -59,7 +60,7 @@ impl Registry {
 
     /// Takes a driver's sandbox out, unless another driver has taken its place.
     pub(crate) fn strike(&self, cell: &Arc<Cell>) {
-        let mut cells = self.cells();
+        let mut cells = self.cells.lock();
         if cells.get(&cell.id).is_some_and(|found| Arc::ptr_eq(found, cell)) {
             cells.remove(&cell.id);
         }
@@ -67,7 +68,7 @@ impl Registry {
 
     /// Remembers whether the files of an ended sandbox are there.
     pub(crate) fn note_files(&self, record: &SandboxRecord) {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         if record.status.is_terminal() && record.files_kept() {
             kept.insert(record.id.clone(), record.spec.template.clone());
         } else {
@@ -76,13 +77,13 @@ impl Registry {
     }
 
     pub(crate) fn kept_count(&self) -> usize {
-        self.kept().len()
+        self.kept.lock().len()
     }
 
-    /// Templates that somebody's files lie on top of.
+    /// Templates that sandboxes stand on.
     pub(crate) fn templates_in_use(&self) -> Vec<TemplateName> {
-        let mut names: Vec<TemplateName> = self.kept().values().cloned().collect();
-        names.extend(self.cells().values().map(|cell| cell.record().spec.template.clone()));
+        let mut names: Vec<TemplateName> = self.kept.lock().values().cloned().collect();
+        names.extend(self.cells.lock().values().map(|cell| cell.record().spec.template.clone()));
         names.sort();
         names.dedup();
         names
@@ -90,19 +91,11 @@ impl Registry {
 
     /// How many are in one of these states.
     pub(crate) fn count(&self, wanted: fn(Status) -> bool) -> usize {
-        self.cells().values().filter(|cell| wanted(cell.status())).count()
+        self.cells.lock().values().filter(|cell| wanted(cell.status())).count()
     }
 
-    /// Held by whoever starts a driver for a record.
+    /// Held while a driver is started for a record.
     pub(crate) async fn waking(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.waking.lock().await
-    }
-
-    fn cells(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Cell>>> {
-        self.cells.lock()
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<SandboxId, TemplateName>> {
-        self.kept.lock()
     }
 }

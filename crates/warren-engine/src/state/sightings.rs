@@ -1,4 +1,4 @@
-//! What is known of what sandboxes do on the network.
+//! Sightings of what sandboxes do on the network.
 
 mod asks;
 mod log;
@@ -7,7 +7,7 @@ mod reached;
 
 use std::collections::HashMap;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use warren_core::{Clock, Event, NetworkEntry, NetworkRule, NetworkVerdict, SandboxId};
 
 use self::asks::Asks;
@@ -32,18 +32,18 @@ pub struct NetworkSighting {
 /// Something that a sandbox waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkAsk {
-    /// What to answer it by.
+    /// The number to answer it by.
     pub number: u64,
     pub asked_unix_ms: u64,
-    /// When it is forgotten unless it is asked again. Whoever tried gives up before that.
+    /// When it is forgotten unless it is asked again. The connection gives up before that.
     pub expires_unix_ms: u64,
-    /// What an answer allows or denies.
+    /// The rule that an answer allows or denies.
     pub rule: NetworkRule,
-    /// What was tried, and how often.
+    /// The connection that was tried, and how often.
     pub entry: NetworkEntry,
 }
 
-/// What is known of all sandboxes. Only of those that exist, and of each only so much.
+/// The sightings of all sandboxes that exist, a limited number of each.
 #[derive(Debug, Default)]
 pub(crate) struct Sightings {
     known: Mutex<HashMap<SandboxId, Known>>,
@@ -51,7 +51,7 @@ pub(crate) struct Sightings {
     pub(crate) writing: tokio::sync::Mutex<()>,
 }
 
-/// What is known of one sandbox.
+/// The sightings of one sandbox.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) log: Log,
@@ -60,7 +60,7 @@ pub(crate) struct Known {
     pub(crate) news: News,
 }
 
-/// What time it is, by both clocks.
+/// The time on both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) boot_ms: u64,
@@ -102,9 +102,9 @@ impl Known {
 }
 
 impl Sightings {
-    /// What is known of a sandbox, once something is.
+    /// Looks at the sightings of a sandbox, if there are any.
     pub(crate) fn of<R>(&self, id: &SandboxId, look: impl FnOnce(&mut Known) -> R) -> Option<R> {
-        self.known().get_mut(id).map(look)
+        self.known.lock().get_mut(id).map(look)
     }
 
     /// As [`Sightings::of`], of a sandbox that has a driver: what is known of it begins here.
@@ -114,7 +114,7 @@ impl Sightings {
         started_unix_ms: u64,
         look: impl FnOnce(&mut Known) -> R,
     ) -> Option<R> {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         // Looked at with all of it in hand: nothing comes back of what was forgotten.
         let record = cell.record();
         if !record.is_live() && !record.files_kept() {
@@ -125,20 +125,16 @@ impl Sightings {
 
     /// Goes through all of them.
     pub(crate) fn each(&self, mut look: impl FnMut(&SandboxId, &mut Known)) {
-        self.known().iter_mut().for_each(|(id, known)| look(id, known));
+        self.known.lock().iter_mut().for_each(|(id, known)| look(id, known));
     }
 
     /// It is gone for good.
     pub(crate) fn forget(&self, id: &SandboxId) {
-        self.known().remove(id);
+        self.known.lock().remove(id);
     }
 
     /// Drops the asks that a policy has an answer to.
     pub(crate) fn judge_asks(&self, id: &SandboxId, judge: impl Fn(&NetworkEntry) -> bool) {
         self.of(id, |known| known.asks.retain(judge));
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<SandboxId, Known>> {
-        self.known.lock()
     }
 }

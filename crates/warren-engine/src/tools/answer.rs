@@ -4,7 +4,7 @@ use super::ContentBlock;
 use crate::EngineError;
 use crate::processes::{Collector, Output};
 
-/// What a tool comes to.
+/// The outcome of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) content: Vec<ContentBlock>,
@@ -31,7 +31,7 @@ impl Answer {
 }
 
 impl Answer {
-    /// What the journal says of it.
+    /// The outcome for the journal.
     pub(super) fn outcome(&self) -> Outcome {
         let told = self.content.first().filter(|_| self.is_error && self.exit_code.is_none());
         let detail = told.and_then(|block| match block {
@@ -45,7 +45,7 @@ impl Answer {
 /// Why a tool did not do what it was asked to.
 #[derive(Debug)]
 pub(super) enum ToolError {
-    /// For the one who called: it is the answer.
+    /// For the caller: it is the answer.
     Told(String),
     /// The call itself failed.
     Engine(EngineError),
@@ -66,7 +66,7 @@ impl From<EngineError> for ToolError {
     }
 }
 
-/// What was kept of a text, with a line in place of what was not.
+/// The kept part of a text, with a line in place of the rest.
 pub(super) fn cut(output: Output) -> ContentBlock {
     let Output { bytes, total, dropped_at } = output;
     let Some(at) = dropped_at else {
@@ -116,7 +116,7 @@ impl Decoder {
         String::from_utf8(all).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
-    /// What never became a character.
+    /// The bytes that never became a character.
     pub(super) fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned()
     }

@@ -1,4 +1,5 @@
-//! `edit`: replaces a text in a file by another. The file has the old content or the new one, never a mix.
+//! `edit`: replaces a text in a file by another. The file has the old content or the new one, never
+//! a mix.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -130,7 +131,7 @@ impl Edit {
     }
 }
 
-/// Whether nobody wrote to a file between two looks.
+/// True if nobody wrote to a file between two looks.
 fn is_same(before: &FileEntry, now: &FileEntry) -> bool {
     (before.inode, before.size, before.modified_ns) == (now.inode, now.size, now.modified_ns)
 }

@@ -72,7 +72,7 @@ impl Tool {
         }
     }
 
-    /// What it asks of the sandbox.
+    /// The lifecycle request that it makes of the sandbox.
     pub(super) fn leave(self) -> Request {
         match self {
             Self::Bash | Self::Python => Request::Execute,

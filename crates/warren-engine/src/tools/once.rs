@@ -1,4 +1,5 @@
-//! A call that has an id is made once. Whoever calls again gets the first answer, and waits for it if need be.
+//! A call that has an id is made once. A repeated call gets the first answer, and waits for it if
+//! need be.
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ pub(super) fn check_id(call: &ToolCall) -> Result<(), EngineError> {
 }
 
 impl Sandbox {
-    /// Does the work unless a call of this id was answered before. `limit_ms`: how long such a call may take.
+    /// Does the work unless a call of this id was answered before. `limit_ms`: how long such a call
+    /// may take.
     pub(super) async fn once(
         &self,
         call: &ToolCall,
@@ -75,7 +77,7 @@ impl Engine {
                     return Err(EngineError::IdempotencyMismatch);
                 }
                 if earlier.answer.is_none() {
-                    // Nobody else is at it: whoever began it is gone, and took the answer along.
+                    // No other call is under way: the first caller left, and its answer is lost.
                     catalog.finish_call(&begun.sandbox, &begun.call, None)?;
                     catalog.begin_call(&begun)?;
                 }

@@ -17,7 +17,7 @@ pub(super) const MOST_TIMEOUT_MS: u64 = 3_600_000;
 /// The kernel takes no longer argument, and some of it is ours.
 const MOST_COMMAND_BYTES: usize = 120_000;
 
-/// What is to be run.
+/// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     source: Source,
@@ -142,7 +142,7 @@ async fn run(context: &Context, start: Start, stdin: Bytes) -> Result<Answer, En
     Ok(transcript.finish(&exit))
 }
 
-/// What a program writes, both streams in the order in which it arrives.
+/// A program's output, both streams in the order in which it arrives.
 struct Transcript<'a> {
     context: &'a Context,
     stdout: Decoder,

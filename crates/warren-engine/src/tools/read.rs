@@ -157,7 +157,7 @@ impl Page {
         }
     }
 
-    /// Whether nothing more is wanted, although there is more.
+    /// True if nothing more is wanted, although there is more.
     fn is_full(&self) -> bool {
         self.over
     }

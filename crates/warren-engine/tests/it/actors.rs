@@ -1,4 +1,4 @@
-//! What the many do who use one sandbox at the same time.
+//! Many callers that use one sandbox at the same time.
 
 use warren_core::catalog::SnapshotFilter;
 use warren_core::{
@@ -87,7 +87,7 @@ impl Action {
         ACTIONS[usize::try_from(random.below(ACTIONS.len() as u64)).unwrap()]
     }
 
-    /// Whether it is somebody who is inside the sandbox meanwhile.
+    /// True if it is inside the sandbox meanwhile.
     pub(crate) fn works(self) -> bool {
         matches!(self, Self::Exec | Self::ExecAndLeave | Self::Write)
     }

@@ -1,4 +1,5 @@
-//! Several backends beside each other: each refuses by its capabilities, and none is in another's way.
+//! Several backends beside each other: each refuses by its capabilities, and none is in another's
+//! way.
 
 use std::sync::Arc;
 

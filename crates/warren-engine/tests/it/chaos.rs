@@ -89,7 +89,7 @@ fn mend_ports(world: &World) {
     world.networks.forgive();
 }
 
-/// What nobody may be told, whatever failed.
+/// An error that no caller may get, whatever failed.
 fn is_unfair(error: &EngineError) -> bool {
     if let EngineError::NotFound { what, .. } = error {
         // Snapshots come and go.
@@ -105,7 +105,7 @@ fn is_unfair(error: &EngineError) -> bool {
     )
 }
 
-/// Waits for one who acted, while time passes.
+/// Waits for a caller's answer, while time passes.
 async fn hear(actor: &Actor, action: Action, mut task: JoinHandle<Result<(), EngineError>>) {
     let ended = async {
         loop {

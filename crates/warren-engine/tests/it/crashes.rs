@@ -1,4 +1,5 @@
-//! The process ends at every step and before every call to a port, and the next start makes everything whole.
+//! The process ends at every step and before every call to a port, and the next start makes
+//! everything whole.
 
 mod images;
 mod links;
@@ -15,10 +16,10 @@ use crate::doom::{Doom, End};
 use crate::support::*;
 use crate::travel::{forks, layers};
 
-/// What must not be lost, whenever the process ends.
+/// The state that must not be lost, whenever the process ends.
 #[derive(Default)]
 struct Promises {
-    /// What each sandbox may hold: one state, or two while it goes from one to the other.
+    /// The states that each sandbox may hold: one, or two while it goes from one to the other.
     sandboxes: Mutex<BTreeMap<SandboxId, BTreeSet<String>>>,
     snapshots: Mutex<BTreeMap<SnapshotId, String>>,
 }
@@ -47,7 +48,7 @@ impl Promises {
     }
 }
 
-/// What a process does before it ends.
+/// The work of a process before it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tour {
     Life,
@@ -106,7 +107,8 @@ async fn life(world: &World, engine: &Engine, promises: &Promises) -> Result<(),
     Ok(())
 }
 
-/// Runs the tour in a process of its own that ends there. Says what it did, and whether it came to that end.
+/// Runs the tour in a process of its own that ends there. Says what it did, and whether it came to
+/// that end.
 fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, end: End) -> (Arc<Doom>, bool) {
     let doom = Doom::of(world, name.to_owned(), end);
     let (world, promises, steps) = (world.clone(), Arc::clone(promises), Arc::clone(&doom));
@@ -117,16 +119,23 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
             .build()
             .unwrap();
         runtime.block_on(async {
-            let steps = Arc::clone(&steps);
+            let doomed = Arc::clone(&steps);
             let parts = world.parts(move |step| steps.pass(step));
-            let engine = Engine::open(parts, world.settings.clone()).await.unwrap();
-            engine.reconciled().await;
-            match tour {
-                Tour::Life => life(&world, &engine, &promises).await.unwrap(),
-                Tour::Travel => travel::through_states(&world, &engine, &promises).await.unwrap(),
-                Tour::Squash => travel::into_depth(&engine, &promises).await.unwrap(),
-                Tour::Images => images::through_builds(&world, &engine, &promises).await.unwrap(),
-                Tour::Network => links::through_policies(&world, &engine, &promises).await.unwrap(),
+            let work = async {
+                let engine = Engine::open(parts, world.settings.clone()).await.unwrap();
+                engine.reconciled().await;
+                match tour {
+                    Tour::Life => life(&world, &engine, &promises).await.unwrap(),
+                    Tour::Travel => travel::through_states(&world, &engine, &promises).await.unwrap(),
+                    Tour::Squash => travel::into_depth(&engine, &promises).await.unwrap(),
+                    Tour::Images => images::through_builds(&world, &engine, &promises).await.unwrap(),
+                    Tour::Network => links::through_policies(&world, &engine, &promises).await.unwrap(),
+                }
+            };
+            tokio::select! {
+                biased;
+                () = doomed.stop_at_end() => {}
+                () = work => {}
             }
         });
     };
@@ -250,7 +259,8 @@ fn an_end_while_mending_is_mended_by_the_start_after_it() {
             let (world, promises) = (world(), Arc::default());
             run_until(tour, &world, &promises, &format!("first {tour:?} {number}"), End::AtStep(number));
             world.inherit();
-            // The second process mends first, and ends at the first step of that, or of the tour that follows.
+            // The second process mends first, and ends at the first step of that, or of the tour
+            // that follows.
             let end = End::AtStep(0);
             assert!(run_until(tour, &world, &promises, &format!("second {tour:?} {number}"), end).1);
             recover(&world, &promises, end);

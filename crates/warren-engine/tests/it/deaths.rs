@@ -1,3 +1,4 @@
+use warren_core::catalog::CatalogErrorKind;
 use warren_core::{DeathCause, SessionState, Status};
 use warren_engine::{EngineError, StoppedFiles};
 use warren_testkit::Standing;
@@ -75,11 +76,37 @@ async fn what_runs_in_a_sandbox_that_dies_ends_with_a_reason() {
 async fn a_frozen_sandbox_that_dies_is_noticed_too() {
     let world = World::new();
     let engine = world.open().await;
-    let id = make(&engine).await.sandbox.id;
+    let made = make(&engine).await;
+    let id = made.sandbox.id;
     engine.of(&owner()).sandbox(&id).pause().await.unwrap();
     world.isolation.die(&id, false);
     eventually("it is noticed", async || status(&engine, &id).await.is_terminal()).await;
+    let session = &made.session.id;
+    eventually("its session is told", async || !state(&engine, session).await.is_open()).await;
     assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_written_down_is_tried_again_in_every_state() {
+    for paused in [false, true] {
+        let world = World::new();
+        let engine = world.open().await;
+        let made = make(&engine).await;
+        let id = made.sandbox.id;
+        if paused {
+            engine.of(&owner()).sandbox(&id).pause().await.unwrap();
+        }
+        world.catalog.fail_next_call("update_sandbox", CatalogErrorKind::Busy);
+        world.isolation.die(&id, false);
+        eventually("it is tried again", async || {
+            world.pass(&engine, 6).await;
+            status(&engine, &id).await.is_terminal()
+        })
+        .await;
+        let session = &made.session.id;
+        eventually("its session is told", async || !state(&engine, session).await.is_open()).await;
+        assert_consistent(&world, &engine).await;
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! A process that ends in the middle of its work.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use tokio::sync::watch;
 use warren_engine::EngineStep;
 
 use crate::support::World;
@@ -18,13 +19,14 @@ pub(crate) enum End {
     Never,
 }
 
-/// A process that ends: from some moment on, its threads wait for ever wherever they would change anything.
+/// A process that ends: from some moment on, its threads wait for ever wherever they would change
+/// anything.
 pub(crate) struct Doom {
     name: String,
     end: End,
     steps: Mutex<Vec<EngineStep>>,
     calls: AtomicUsize,
-    dead: AtomicBool,
+    dead: watch::Sender<bool>,
 }
 
 impl Doom {
@@ -35,7 +37,7 @@ impl Doom {
             end,
             steps: Mutex::default(),
             calls: AtomicUsize::new(0),
-            dead: AtomicBool::new(false),
+            dead: watch::Sender::new(false),
         });
         let (one, two) = (Arc::clone(&doom), Arc::clone(&doom));
         world.catalog.before_each(move |_| one.call());
@@ -65,11 +67,17 @@ impl Doom {
     }
 
     pub(crate) fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::SeqCst)
+        *self.dead.borrow()
     }
 
     pub(crate) fn die(&self) {
-        self.dead.store(true, Ordering::SeqCst);
+        self.dead.send_replace(true);
+    }
+
+    /// Stops the whole runtime when the process ends: what only waits must not go on looking.
+    pub(crate) async fn stop_at_end(&self) {
+        drop(self.dead.subscribe().wait_for(|dead| *dead).await);
+        self.stay_dead();
     }
 
     pub(crate) fn pass(&self, step: EngineStep) {

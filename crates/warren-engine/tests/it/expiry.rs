@@ -1,4 +1,4 @@
-//! What becomes of a sandbox whose time is over, and when that is.
+//! How and when the time of a sandbox is over.
 
 use std::collections::BTreeMap;
 

@@ -253,7 +253,7 @@ async fn an_owner_has_a_bounded_room_for_images() {
     assert!(matches!(images.announce(new_build("more")).await, Err(ImageError::TooMany { .. })));
 }
 
-/// What a process leaves that is killed while it builds: see also `crashes`.
+/// The remains of a process that is killed while it builds: see also `crashes`.
 async fn remains(world: &World, engine: &Engine) -> (SnapshotId, SnapshotId, SandboxId) {
     let id = make(engine).await.sandbox.id;
     let images = engine.of(&owner()).images();

@@ -1,4 +1,5 @@
-//! An agent that takes no callers costs its own callers time, and nobody else: nothing waits on a thread that serves others.
+//! An agent that takes no callers costs its own callers time, and nobody else: nothing waits on a
+//! thread that serves others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use warren_testkit::Call;
 
 use crate::support::*;
 
-/// There is one thread, so that whoever holds it up holds up everybody.
+/// There is one thread, so that a call that blocks it blocks all.
 #[tokio::test(flavor = "current_thread")]
 async fn an_agent_whose_queue_is_full_holds_up_nobody_else() {
     let world = World::new();
@@ -30,7 +31,8 @@ async fn an_agent_whose_queue_is_full_holds_up_nobody_else() {
         longest = longest.max(began.elapsed());
     }
     assert!(longest < Duration::from_secs(2), "others waited {longest:?}");
-    // It takes callers again before they have lost their patience, unless the machine itself stood still, and all of them get through.
+    // It takes callers again before they have lost their patience, unless the machine itself stood
+    // still, and all of them get through.
     world.isolation.fail_always(Call::Dial, None);
     let in_time = started.elapsed() < Duration::from_secs(4);
     for caller in callers {
@@ -102,7 +104,8 @@ async fn commands_beyond_the_limit_are_refused_until_one_has_ended() {
     eventually("there is room again", async || exec(&engine, &id, "true").await.is_ok()).await;
 }
 
-/// Counting takes as long as a sandbox has files, and nobody else's work waits for the threads that it takes.
+/// Counting takes as long as a sandbox has files, and nobody else's work waits for the threads that
+/// it takes.
 #[tokio::test]
 async fn what_a_sandbox_uses_is_counted_once_at_a_time() {
     let world = World::new();

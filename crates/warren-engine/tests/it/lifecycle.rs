@@ -40,8 +40,8 @@ async fn a_program_that_runs_goes_on_after_a_pause() {
     let mut cat = engine.of(&owner()).sandbox(&id).start(spec).await.unwrap();
     engine.of(&owner()).sandbox(&id).pause().await.unwrap();
     engine.of(&owner()).sandbox(&id).resume().await.unwrap();
-    cat.write("still here".into()).await.unwrap();
-    cat.close_stdin().await.unwrap();
+    cat.writer.write("still here".into()).await.unwrap();
+    cat.writer.close_stdin().await.unwrap();
     let mut heard = Vec::new();
     while let Some(event) = cat.next().await.unwrap() {
         match event {

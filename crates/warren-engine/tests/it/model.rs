@@ -1,4 +1,5 @@
-//! Sequences of requests, against a model that says in a page what the engine says in thousands of lines.
+//! Sequences of requests, against a model that says in a page what the engine says in thousands of
+//! lines.
 
 mod expected;
 

@@ -1,4 +1,5 @@
-//! Undo and redo of operations, whoever else runs in the sandbox, and what becomes of states that cannot be kept.
+//! Undo and redo of operations, also while programs run in the sandbox, and what becomes of states
+//! that cannot be kept.
 
 mod model;
 

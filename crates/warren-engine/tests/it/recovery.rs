@@ -1,4 +1,4 @@
-//! What an engine makes of what an earlier one left.
+//! How an engine deals with what an earlier one left.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Many things at once to one sandbox, in random orders. Whoever loses is told so in a typed error, nobody hangs, and in the end
-//! the record, the backend and the sessions agree.
+//! Many things at once to one sandbox, in random orders. A call that loses gets a typed error,
+//! nobody hangs, and in the end the record, the backend and the sessions agree.
 //!
 //! `WARREN_SCHEDULES` says how many orders are tried, `WARREN_SCHEDULE_SEED` tries a single one.
 
@@ -18,7 +18,7 @@ use crate::travel::{layers, snapshots_of};
 /// Orders tried with one engine.
 const BATCH: u64 = 25;
 
-/// What may be said to one who came too late.
+/// An error that a caller who came too late may get.
 fn is_fair(error: &EngineError) -> bool {
     match error {
         EngineError::Denied { .. }
@@ -34,7 +34,7 @@ fn is_fair(error: &EngineError) -> bool {
     }
 }
 
-/// Waits for one who acted, and looks at the answer.
+/// Waits for a caller's answer, and looks at it.
 async fn hear(actor: &Actor, actions: &[Action], action: Action, task: JoinHandle<Result<(), EngineError>>) {
     let Ok(result) = tokio::time::timeout(PATIENCE, task).await else {
         let (record, standing) =
@@ -70,7 +70,7 @@ async fn play(world: &World, engine: &Engine, idle: usize, seed: u64) {
         tasks.push((action, task));
     }
     let actions: Vec<Action> = tasks.iter().map(|(action, _)| *action).collect();
-    // Whoever works in a sandbox that is paused waits until it is resumed.
+    // Calls in a sandbox that is paused wait until it is resumed.
     let (working, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|(action, _)| action.works());
     for (action, task) in others {
         hear(&actor, &actions, action, task).await;

@@ -27,7 +27,7 @@ pub(crate) const LIFETIME_S: u64 = 300 * 86_400;
 /// Longer than anything takes on the busiest machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an engine stands on, and what is left when it is gone.
+/// The ports of an engine, which outlive it.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) isolation: Arc<FakeIsolation>,
@@ -97,7 +97,8 @@ impl World {
         self.pass(engine, ACTIVE_S + 1).await;
     }
 
-    /// Takes over after a process that has ended. A call of it that was under way still takes effect, as on a real machine.
+    /// Takes over after a process that has ended. A call of it that was under way still takes
+    /// effect, as on a real machine.
     pub(crate) fn inherit(&self) {
         while self.isolation.is_busy() || self.networks.is_busy() {
             std::thread::sleep(Duration::from_millis(1));
@@ -158,7 +159,7 @@ pub(crate) async fn exec(engine: &Engine, id: &SandboxId, line: &str) -> Result<
     engine.of(&owner()).sandbox(id).exec(program(line), Bytes::new(), CAPS).await
 }
 
-/// What a program wrote that must succeed.
+/// The output of a program that must succeed.
 pub(crate) async fn output(engine: &Engine, id: &SandboxId, line: &str) -> String {
     let result = exec(engine, id, line).await.unwrap_or_else(|error| panic!("{line}: {error:?}"));
     assert_eq!(result.exit.code, 0, "{line}");
@@ -213,7 +214,7 @@ pub(crate) async fn all_sessions(engine: &Engine, owner: &Owner) -> Vec<SessionR
     engine.of(owner).sessions().list(&filter, &page).await.expect("list sessions").items
 }
 
-/// What the records say is what the machine has, nothing more and nothing less, and nothing is half done.
+/// Checks that the machine has exactly what the records say, and that nothing is half done.
 pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
     // What commands left is captured in the background.
     eventually("calls return", async || !world.isolation.is_busy()).await;
@@ -225,12 +226,14 @@ pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
     }
 }
 
-/// Tasks of the runtime. An engine has some of its own, one for each sandbox that lives, and those that finish what callers began.
+/// Tasks of the runtime. An engine has some of its own, one for each sandbox that lives, and those
+/// that finish what callers began.
 pub(crate) fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// As [`assert_consistent`], once everything that was begun is over: `idle` are the tasks of an engine without sandboxes.
+/// As [`assert_consistent`], once everything that was begun is over: `idle` are the tasks of an
+/// engine without sandboxes.
 pub(crate) async fn assert_comes_to_rest(world: &World, engine: &Engine, idle: usize) {
     let mut last = String::new();
     let patience = Instant::now() + PATIENCE;

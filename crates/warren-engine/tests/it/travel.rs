@@ -1,4 +1,4 @@
-//! What tests of snapshots have in common.
+//! Helpers for tests of snapshots.
 
 use std::collections::BTreeMap;
 use std::io::Write;

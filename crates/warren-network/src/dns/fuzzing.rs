@@ -75,7 +75,8 @@ pub fn answer(
 
 fn heard(question: &Question, name: Option<&HostName>, upstream: &[u8], strictly: bool) -> Option<Message> {
     if !strictly {
-        let mut answer = read_message(upstream).ok()?;
+        // An update may hold records without data, which no answer to a query does.
+        let mut answer = read_message(upstream).ok().filter(|answer| answer.op_code == OpCode::Query)?;
         answer.metadata.response_code = ResponseCode::NoError;
         return Some(answer);
     }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use warren_core::{CopyBound, Limits, RunLimits, Timeouts};
-use warren_engine::{DiskThresholds, LabourLimits, Settings, Share};
+use warren_engine::{DiskThresholds, HeavyWorkLimits, Settings, Share};
 use warren_face::{AuthSettings, HttpSettings, PortSettings};
 
 use super::sections::{Config, LimitSettings};
@@ -54,7 +54,7 @@ impl Config {
             flush: self.snapshots.durability,
             pause_drain_ms: self.snapshots.pause_drain_s.saturating_mul(1000),
             network: self.network.settings(network),
-            labour: self.limits.labour(),
+            heavy_work: self.limits.heavy_work_limits(),
         }
     }
 }
@@ -81,16 +81,16 @@ impl Config {
 
 impl LimitSettings {
     /// What is left to the machine follows from its processors.
-    fn labour(&self) -> LabourLimits {
+    fn heavy_work_limits(&self) -> HeavyWorkLimits {
         let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        let usual = LabourLimits::default();
-        let reading =
-            if self.heavy_work == 0 { usual.reading } else { Share::half_of(number(self.heavy_work)) };
+        let usual = HeavyWorkLimits::default();
+        let comparisons =
+            if self.heavy_work == 0 { usual.comparisons } else { Share::half_of(number(self.heavy_work)) };
         let each_owner = Some(number(self.heavy_work_per_owner)).filter(|number| *number > 0);
-        LabourLimits {
-            reading: Share { each_owner: each_owner.unwrap_or(reading.each_owner), ..reading },
-            carrying: Share { all: number(self.transfers), each_owner: number(self.transfers_per_owner) },
-            telling: Share { all: number(self.listings), each_owner: number(self.listings_per_owner) },
+        HeavyWorkLimits {
+            comparisons: Share { each_owner: each_owner.unwrap_or(comparisons.each_owner), ..comparisons },
+            transfers: Share { all: number(self.transfers), each_owner: number(self.transfers_per_owner) },
+            listings: Share { all: number(self.listings), each_owner: number(self.listings_per_owner) },
             waiting: number(self.waiting_per_owner),
             patience: self.waiting_time,
             longest: self.heavy_work_time,

@@ -2,7 +2,7 @@ use axum::body::Body;
 use axum::extract::State;
 use http::StatusCode;
 use warren_core::TemplateName;
-use warren_engine::Trade;
+use warren_engine::WorkKind;
 use warren_face::auth::Caller;
 use warren_face::body::broken_body;
 use warren_face::error::{ApiError, Code, chain};
@@ -38,7 +38,7 @@ pub(crate) async fn import(
     body: Body,
 ) -> Result<Json<api::Template>, ApiError> {
     let config = params.text("config").map(config).transpose()?;
-    let place = state.engine.as_(&caller).place_for(Trade::Carrying).await?;
+    let place = state.engine.as_(&caller).place_for(WorkKind::Transfer).await?;
     let source = Box::new(transfer::reader(body));
     let (store, engine, imported) = (state.templates.clone(), state.engine.clone(), name.clone());
     let import = move || {

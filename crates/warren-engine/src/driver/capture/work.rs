@@ -1,4 +1,4 @@
-//! What is done to the machine and told to the catalog, on a thread.
+//! The part of a capture that changes the machine and the catalog, on a thread.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use crate::state::all_snapshots;
 use crate::state::lost;
 use crate::{Engine, EngineError, EngineStep};
 
-/// So many copies stand on one another before everything is copied again: all of them may have to be mounted one day.
+/// So many copies stand on one another before everything is copied again: all of them may have to
+/// be mounted one day.
 const MOST_COPIES: usize = 64;
 /// So many times more may be copied when nobody waits for it.
 const CATCH_UP: u64 = 10;
@@ -35,13 +36,14 @@ pub(super) struct Work {
     pub(super) posture: Posture,
     pub(super) layer: LayerId,
     pub(super) at_unix_ms: u64,
-    /// What it stands on is lost: what it wrote itself is saved, but nothing can be started from that.
+    /// A layer that it stands on is lost: its own files are saved, but nothing can be started from
+    /// them.
     pub(super) broken: bool,
     /// The head has just the layers that the sandbox stands on.
     pub(super) is_plain: bool,
 }
 
-/// What was done to the machine.
+/// The result on the machine, before the catalog knows.
 enum Seized {
     Layer {
         method: SnapshotMethod,
@@ -94,7 +96,7 @@ impl Work {
         }
     }
 
-    /// What can be known beforehand.
+    /// Checks before anything is done.
     fn check(&self) -> Result<(), EngineError> {
         let depth = self.record.history.stack.depth();
         if depth >= MOST_LAYERS {
@@ -150,7 +152,7 @@ impl Work {
         self.copy(below, &last)
     }
 
-    /// What copies of its files take of this machine's disk, beside what it may write itself.
+    /// The disk space that copies of its files take, beside what it may write itself.
     fn copied_bytes(&self) -> Result<u64, EngineError> {
         let catalog = self.engine.shared.parts.catalog.as_ref();
         let rows = all_snapshots(catalog, &self.record.owner, &self.record.id)?;
@@ -161,8 +163,8 @@ impl Work {
         Ok(sizes.fold(0, u64::saturating_add))
     }
 
-    /// The layers of the last copy of what it writes now, or those that it stands on. A head that was captured otherwise, or whose
-    /// layers were joined, is none.
+    /// The layers of the last copy of what it writes now, or those that it stands on. A head that
+    /// was captured otherwise, or whose layers were joined, is none.
     fn last_copy(&self) -> Result<Stack, EngineError> {
         let own = &self.record.history.stack;
         let head = self.record.history.head.as_ref().filter(|_| !self.is_plain);
@@ -205,7 +207,7 @@ impl Work {
         }
     }
 
-    /// What may be taken of the machine's disk before new work would be refused. Nobody asked for what is to go there.
+    /// The disk space that an automatic copy may take before new work would be refused.
     fn room(&self) -> u64 {
         let critical = self.engine.shared.settings.disk.critical_bytes;
         let space = self.cell.backend.port.space().ok().flatten();
@@ -239,7 +241,7 @@ impl Work {
         }
     }
 
-    /// Does something while the sandbox stands still, which it does not for longer, whatever fails.
+    /// Does something while the sandbox is frozen. It is thawed afterwards, even if that fails.
     fn while_still<T>(&self, work: impl FnOnce() -> Result<T, LayerError>) -> Result<(T, Duration), Failure> {
         if self.posture != Posture::Running {
             return Ok((work().map_err(EngineError::Layers)?, Duration::ZERO));
@@ -335,7 +337,8 @@ impl Work {
         Ok(Outcome::Taken(Box::new(written), Duration::ZERO))
     }
 
-    /// Operations that had begun when the head was captured, and have ended since: what they changed is part of it.
+    /// Operations that had begun when the head was captured, and have ended since: what they
+    /// changed is part of it.
     fn within(head: &SnapshotRecord, mut operations: Vec<JournalEntry>) -> Vec<JournalEntry> {
         operations.retain(|entry| match &entry.before {
             Some(before) => *before != head.id,
@@ -344,7 +347,8 @@ impl Work {
         operations
     }
 
-    /// Tells the catalog. Only what was sealed is what the sandbox itself stands on. `open` says whether entries are to be closed.
+    /// Tells the catalog. Only what was sealed is what the sandbox itself stands on. `open` says
+    /// whether entries are to be closed.
     fn write(
         &self,
         method: SnapshotMethod,
@@ -410,16 +414,13 @@ impl Work {
         Ok((record, snapshot))
     }
 
-    /// What the sandbox began with, if that is not written down yet.
+    /// The snapshot of what the sandbox began with, if that is not written down yet.
     fn start(&self) -> Result<Option<SnapshotRecord>, EngineError> {
         let (record, id) = (&self.record, start_of(&self.record.id));
         if self.engine.shared.parts.catalog.snapshot(&record.owner, &id)?.is_some() {
             return Ok(None);
         }
-        let mut start = plain_row(record, record.history.began.clone());
-        start.id = id;
-        start.created_unix_ms = record.created_unix_ms;
-        Ok(Some(start))
+        Ok(Some(plain_row(record, record.history.began.clone())))
     }
 
     /// Entries of the journal that ended since the last capture.
@@ -428,7 +429,7 @@ impl Work {
         Ok(engine.journal.ended(engine.parts.catalog.as_ref(), &self.record.id, self.at_unix_ms)?)
     }
 
-    /// What ended before has left this state. The journal is not worth a failure.
+    /// Notes the state in the journal for all entries that ended before. A failure is only logged.
     fn close_entries(&self, after: &SnapshotId) {
         let (engine, id) = (&self.engine.shared, &self.record.id);
         let closed = engine.journal.captured(engine.parts.catalog.as_ref(), id, after, self.at_unix_ms);
@@ -443,7 +444,7 @@ impl Work {
     }
 }
 
-/// Lets those who come wait while a sandbox is copied. A snapshot that somebody asked for keeps others from asking, too.
+/// Makes new calls wait while a sandbox is copied, if a caller asked for the snapshot.
 struct Still<'a> {
     cell: Option<&'a Cell>,
 }

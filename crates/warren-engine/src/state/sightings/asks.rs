@@ -1,4 +1,4 @@
-//! What a sandbox in mode `ask` waits for, until somebody answers.
+//! Connections that a sandbox in mode `ask` waits for, until somebody answers.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use warren_core::{HostName, NetworkEntry, NetworkPolicy, NetworkRule};
 
 use super::{Moment, NetworkAsk};
 
-/// What was not asked again for so long is forgotten. Longer than any connection waits: whoever answers late still helps the next try.
+/// A question that was not repeated for this long is forgotten. Longer than any connection waits: a
+/// late answer still helps the next try.
 const KEPT_MS: u64 = 15 * 60_000;
 /// More than these at once are not taken note of; the sandbox is told no.
 const MOST: usize = 64;
 
-/// What waits, by number.
+/// The open questions, by number.
 #[derive(Debug)]
 pub(crate) struct Asks {
     pub(crate) waiting: BTreeMap<u64, NetworkAsk>,
@@ -20,7 +21,7 @@ pub(crate) struct Asks {
 }
 
 impl Asks {
-    /// Numbers are those of no start before this one whose asks anybody may still have in mind.
+    /// Numbers are above those of every earlier start, so that a late answer meets no other ask.
     pub(crate) fn since(started_unix_ms: u64) -> Self {
         Self { waiting: BTreeMap::new(), last: (started_unix_ms / 1000 % 100_000) * 1000 }
     }
@@ -68,7 +69,7 @@ impl Asks {
     }
 }
 
-/// What an answer to it allows or denies: this name or address at this port, and nothing else.
+/// The rule that an answer allows or denies: this name or address at this port, and nothing else.
 fn rule_of(entry: &NetworkEntry) -> Option<NetworkRule> {
     match Destination::of(entry) {
         Some(destination) => Some(destination.rule()),
@@ -76,7 +77,7 @@ fn rule_of(entry: &NetworkEntry) -> Option<NetworkRule> {
     }
 }
 
-/// Whether a policy leaves it to somebody to answer this.
+/// True if a policy leaves this for somebody to answer.
 pub(crate) fn is_open(
     policy: &NetworkPolicy,
     entry: &NetworkEntry,

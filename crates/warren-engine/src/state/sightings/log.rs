@@ -20,7 +20,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Numbers are above those of every earlier start: nobody writes a thousand entries in a millisecond.
+    /// Numbers are above those of every earlier start: nobody writes a thousand entries in a
+    /// millisecond.
     pub(crate) fn since(started_unix_ms: u64) -> Self {
         Self { ring: VecDeque::new(), newest: watch::Sender::new(started_unix_ms.saturating_mul(1000)) }
     }

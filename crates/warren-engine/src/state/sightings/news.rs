@@ -1,4 +1,5 @@
-//! Which sightings become events. A sandbox that knocks at closed doors all day must not drown what others have to tell.
+//! Which sightings become events. A sandbox that knocks at closed doors all day must not drown what
+//! others have to tell.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -13,7 +14,7 @@ const MOST_AT_ONCE: usize = 16;
 /// Different things that are told one by one at its end; the rest is told as one.
 const MOST_LATER: usize = 8;
 
-/// What is told of one sandbox, and what waits to be told.
+/// The news of one sandbox, told and waiting.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     began_ms: u64,
@@ -22,7 +23,7 @@ pub(crate) struct News {
     others: u32,
 }
 
-/// What makes two sightings the same.
+/// The key by which two sightings are the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Subject {
     protocol: Protocol,
@@ -55,7 +56,7 @@ impl News {
         tell
     }
 
-    /// What is to be told because its time has come.
+    /// The news whose time has come.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<NetworkEntry> {
         if now_ms.saturating_sub(self.began_ms) < WINDOW_MS {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What a sandbox has reached.
+//! The addresses that a sandbox has reached.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use warren_core::network::Destination;
 /// No policy has more rules, so more would be of no use.
 pub(crate) const MOST: u32 = 512;
 
-/// What one sandbox has reached since the engine started.
+/// The addresses that one sandbox has reached since the engine started.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
     pub(crate) destinations: BTreeSet<Destination>,

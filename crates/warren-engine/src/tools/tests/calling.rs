@@ -1,4 +1,4 @@
-//! Calls through the engine: ids, limits, and what becomes of those who leave.
+//! Calls through the engine: ids, limits, and callers that leave.
 
 use std::sync::Arc;
 

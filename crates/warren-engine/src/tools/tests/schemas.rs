@@ -1,4 +1,4 @@
-//! What a schema allows is understood, and what it forbids is not.
+//! Everything that a schema allows is understood, and nothing that it forbids.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -52,8 +52,8 @@ fn any_value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Parameters that are often right: of each that the schema knows none, one that fits or one that does not; and now and then
-/// one that it does not know.
+/// Parameters that are often right: of each that the schema knows none, one that fits or one that
+/// does not; and now and then one that it does not know.
 fn any_params(tool: Tool) -> impl Strategy<Value = Value> {
     let schema = tool.info().parameters;
     let names: Vec<String> = schema["properties"].as_object().unwrap().keys().cloned().collect();

@@ -37,7 +37,7 @@ pub(super) struct Session {
     detached_s: u64,
 }
 
-/// What should be.
+/// The expected state.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     pub(super) sandboxes: Vec<Sandbox>,

@@ -1,4 +1,4 @@
-//! What sandboxes were seen to do.
+//! Sightings of what sandboxes do.
 
 use futures_util::StreamExt;
 use warren_core::catalog::NetworkCatalog as _;

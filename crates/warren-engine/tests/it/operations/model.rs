@@ -1,5 +1,5 @@
-//! Random sequences of what people do, against a model of two piles: what can be undone, and what can be redone. Every way back
-//! that an answer tells is followed, and must lead where it said.
+//! Random sequences of what people do, against a model of two piles: what can be undone, and what
+//! can be redone. Every way back that an answer tells is followed, and must lead where it said.
 
 use proptest::prelude::*;
 use warren_core::{Conflicts, SandboxId, SnapshotId};
@@ -46,7 +46,7 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What should be: the file's content, and the piles with the nearest last.
+/// The expected state: the file's content, and the piles with the nearest last.
 #[derive(Debug, Default)]
 struct Model {
     now: String,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tar::{Archive, Entry, EntryType};
 use tokio::runtime::Handle;
 use warren_core::FileDeed;
-use warren_engine::{EngineError, FileWork, Trade};
+use warren_engine::{EngineError, FileWork, WorkKind};
 use warren_face::auth::Caller;
 use warren_face::error::{ApiError, Code};
 use warren_face::transfer::{self, Incoming};
@@ -33,7 +33,7 @@ pub(crate) async fn unpack(
 ) -> Result<Json<api::Unpacked>, ApiError> {
     let (target, user) = (named(&params, "path")?, convert::user(params.text("user"))?);
     let engine = state.engine.clone();
-    let place = engine.as_(&caller).place_for(Trade::Carrying).await?;
+    let place = engine.as_(&caller).place_for(WorkKind::Transfer).await?;
     let work =
         engine.as_(&caller).sandbox(&id).files().begin(FileDeed::Unpack, &target.to_text(), None).await?;
     let most = state.config.http.max_upload.0;

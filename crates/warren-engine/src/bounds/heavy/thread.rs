@@ -23,8 +23,9 @@ impl Drop for Waits {
 }
 
 impl Place {
-    /// Does heavy work on a thread of its own, at a low priority. If the caller goes away, or the work takes longer than it may,
-    /// it is [abandoned](warren_core::abandoned); the place is free when it has ended.
+    /// Does heavy work on a thread of its own, at a low priority. If the caller goes away, or the
+    /// work takes longer than it may, it is [abandoned](warren_core::abandoned); the place is free
+    /// when it has ended.
     pub async fn work<R: Send + 'static>(
         self,
         work: impl FnOnce() -> R + Send + 'static,

@@ -2,7 +2,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use warren_core::Owner;
@@ -12,17 +12,17 @@ use crate::bounds::Presence;
 
 /// The places of one kind of work.
 #[derive(Debug)]
-pub(super) struct Crew(Arc<Office>);
+pub(super) struct Places(Arc<Counter>);
 
 #[derive(Debug)]
-struct Office {
+struct Counter {
     rules: Rules,
-    /// An owner who is alone here may have every place. Absent: nobody may.
+    /// With this, an owner who is alone may have every place.
     lent: Option<Arc<Presence>>,
-    desk: Mutex<Desk>,
+    queues: Mutex<Queues>,
 }
 
-/// What holds for one kind of work.
+/// The rules for one kind of work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) share: Share,
@@ -34,13 +34,13 @@ pub(super) struct Rules {
     pub(super) longest: Option<Duration>,
 }
 
-/// Who works, and who waits.
+/// The work under way, and the requests that wait.
 #[derive(Debug, Default)]
-struct Desk {
+struct Queues {
     at_work: usize,
-    /// Those of whom anybody works or waits.
+    /// Only owners with work under way or waiting.
     lines: HashMap<Owner, Line>,
-    /// Counts those who came.
+    /// Counts requests, so that the oldest is served first.
     came: u64,
 }
 
@@ -52,16 +52,16 @@ struct Line {
 
 #[derive(Debug)]
 struct Waiting {
-    /// Which came first.
+    /// Lower numbers came first.
     number: u64,
     turn: oneshot::Sender<Place>,
 }
 
-/// Leave to do heavy work; given back when dropped.
+/// Permission to do heavy work; given back when dropped.
 #[derive(Debug)]
 pub struct Place {
     owner: Owner,
-    office: Arc<Office>,
+    counter: Arc<Counter>,
 }
 
 enum Turn {
@@ -70,14 +70,14 @@ enum Turn {
     Never,
 }
 
-impl Crew {
+impl Places {
     pub(super) fn new(rules: Rules) -> Self {
-        Self(Arc::new(Office { rules, lent: None, desk: Mutex::default() }))
+        Self(Arc::new(Counter { rules, lent: None, queues: Mutex::default() }))
     }
 
-    /// One whose places are all for an owner who is alone.
+    /// Places that an owner who is alone may all have.
     pub(super) fn lent(rules: Rules, presence: Arc<Presence>) -> Self {
-        Self(Arc::new(Office { rules, lent: Some(presence), desk: Mutex::default() }))
+        Self(Arc::new(Counter { rules, lent: Some(presence), queues: Mutex::default() }))
     }
 
     /// A place, as soon as there is one; `None` when the line is full, or patience is at an end.
@@ -100,17 +100,17 @@ impl Crew {
             presence.note(owner);
         }
         let most = self.0.most(owner);
-        let mut desk = self.0.desk();
-        let room = desk.at_work < share.all;
-        desk.came += 1;
-        let number = desk.came;
-        let line = desk.lines.entry(owner.clone()).or_default();
-        // Those who went away no longer wait.
+        let mut queues = self.0.queues.lock();
+        let room = queues.at_work < share.all;
+        queues.came += 1;
+        let number = queues.came;
+        let line = queues.lines.entry(owner.clone()).or_default();
+        // Callers that left no longer wait.
         line.waiting.retain(|waiting| !waiting.turn.is_closed());
         if room && line.at_work < most {
             line.at_work += 1;
-            desk.at_work += 1;
-            return Turn::Now(Place { owner: owner.clone(), office: Arc::clone(&self.0) });
+            queues.at_work += 1;
+            return Turn::Now(Place { owner: owner.clone(), counter: Arc::clone(&self.0) });
         }
         if line.waiting.len() >= waiting {
             return Turn::Never;
@@ -121,20 +121,17 @@ impl Crew {
     }
 }
 
-impl Office {
+impl Counter {
     /// How many places the owner may have now.
     fn most(&self, owner: &Owner) -> usize {
         let Share { all, each_owner } = self.rules.share;
         if self.lent.as_ref().is_some_and(|presence| presence.is_alone(owner)) { all } else { each_owner }
     }
-
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock()
-    }
 }
 
-impl Desk {
-    /// Of those who may work next, one of the owner who works least; of several, who waits longest.
+impl Queues {
+    /// Takes the next request out of the queue: one of the owner with the least work under way, and
+    /// of several the oldest.
     fn next(&mut self, most: impl Fn(&Owner) -> usize) -> Option<(Owner, oneshot::Sender<Place>)> {
         for line in self.lines.values_mut() {
             line.waiting.retain(|waiting| !waiting.turn.is_closed());
@@ -167,20 +164,20 @@ impl Desk {
 impl Place {
     /// How long the work may take.
     pub(super) fn longest(&self) -> Option<Duration> {
-        self.office.rules.longest
+        self.counter.rules.longest
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut desk = self.office.desk();
-        desk.leave(&self.owner);
-        let next = desk.next(|owner| self.office.most(owner));
-        desk.forget_idle();
-        drop(desk);
-        // One who has just gone away hands the place back, and that asks for the next.
+        let mut queues = self.counter.queues.lock();
+        queues.leave(&self.owner);
+        let next = queues.next(|owner| self.counter.most(owner));
+        queues.forget_idle();
+        drop(queues);
+        // A caller that has just left drops the place, which then goes to the next.
         if let Some((owner, turn)) = next {
-            drop(turn.send(Self { owner, office: Arc::clone(&self.office) }));
+            drop(turn.send(Self { owner, counter: Arc::clone(&self.counter) }));
         }
     }
 }

@@ -6,16 +6,16 @@ use warren_core::Owner;
 
 use crate::EngineError;
 
-/// Answers up to this size need no room of their own: what requests there can be bounds them.
+/// Smaller answers need no permission: the number of requests bounds them.
 const FREE: usize = 2 << 20;
-/// What one owner's answers may come to.
+/// Bytes that the answers of one owner may take.
 const EACH_OWNER: usize = 128 << 20;
-/// What all answers may come to.
+/// Bytes that all answers may take.
 const ALL: usize = 192 << 20;
 
-/// Memory for what programs say that is answered all at once.
+/// Memory for program output that is answered in one piece.
 #[derive(Debug, Default)]
-pub(crate) struct Hoard(Arc<Mutex<Taken>>);
+pub(crate) struct KeptOutput(Arc<Mutex<Taken>>);
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -23,7 +23,7 @@ struct Taken {
     owners: HashMap<Owner, usize>,
 }
 
-/// Leave to keep so many bytes until this is dropped.
+/// Permission to keep so many bytes until this is dropped.
 #[derive(Debug)]
 pub struct Room {
     owner: Owner,
@@ -31,7 +31,7 @@ pub struct Room {
     taken: Arc<Mutex<Taken>>,
 }
 
-impl Hoard {
+impl KeptOutput {
     /// Room for an answer of at most so many bytes; none is needed for a small one.
     pub(crate) fn room(&self, owner: &Owner, bytes: usize) -> Result<Option<Room>, EngineError> {
         if bytes <= FREE {
@@ -67,17 +67,17 @@ mod tests {
 
     #[test]
     fn no_owner_keeps_more_than_a_share_and_small_answers_are_free() {
-        let hoard = Hoard::default();
+        let kept_output = KeptOutput::default();
         let (mallory, alice) = ("mallory".parse().unwrap(), "alice".parse().unwrap());
-        let held = hoard.room(&mallory, EACH_OWNER).unwrap();
+        let held = kept_output.room(&mallory, EACH_OWNER).unwrap();
         assert!(held.is_some());
-        let refused = hoard.room(&mallory, FREE + 1);
+        let refused = kept_output.room(&mallory, FREE + 1);
         assert!(matches!(refused, Err(EngineError::MaxKeptOutput { each_owner_mib: 128 })));
-        assert!(hoard.room(&mallory, FREE).unwrap().is_none());
-        let other = hoard.room(&alice, ALL - EACH_OWNER).unwrap();
+        assert!(kept_output.room(&mallory, FREE).unwrap().is_none());
+        let other = kept_output.room(&alice, ALL - EACH_OWNER).unwrap();
         assert!(other.is_some(), "another owner finds room");
         drop((held, other));
-        assert!(hoard.room(&mallory, EACH_OWNER).unwrap().is_some(), "and all of it is given back");
-        assert_eq!(hoard.0.lock().all, 0);
+        assert!(kept_output.room(&mallory, EACH_OWNER).unwrap().is_some(), "and all of it is given back");
+        assert_eq!(kept_output.0.lock().all, 0);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use warren_core::{DiffOptions, Owner, SnapshotId};
-use warren_engine::{Engine, EngineError, LabourLimits, Point, Share, Trade};
+use warren_engine::{Engine, EngineError, HeavyWorkLimits, Point, Share, WorkKind};
 
 use crate::support::*;
 use crate::travel::*;
@@ -51,9 +51,9 @@ impl Door {
     }
 }
 
-async fn world(limits: LabourLimits) -> (World, Engine, Arc<Door>) {
+async fn world(limits: HeavyWorkLimits) -> (World, Engine, Arc<Door>) {
     let mut world = World::new();
-    world.settings.labour = limits;
+    world.settings.heavy_work = limits;
     let engine = world.open().await;
     let door = Arc::new(Door::default());
     let hook = Arc::clone(&door);
@@ -65,8 +65,8 @@ async fn world(limits: LabourLimits) -> (World, Engine, Arc<Door>) {
     (world, engine, door)
 }
 
-fn two_of_three() -> LabourLimits {
-    LabourLimits { reading: Share { all: 3, each_owner: 2 }, waiting: 4, ..LabourLimits::default() }
+fn two_of_three() -> HeavyWorkLimits {
+    HeavyWorkLimits { comparisons: Share { all: 3, each_owner: 2 }, waiting: 4, ..HeavyWorkLimits::default() }
 }
 
 async fn states(engine: &Engine) -> (SnapshotId, SnapshotId) {
@@ -109,7 +109,9 @@ async fn a_hundred_diffs_of_one_owner_take_two_places_and_the_rest_is_refused_at
     for diff in diffs {
         match diff.await.unwrap() {
             Ok(_) => done += 1,
-            Err(EngineError::MaxHeavyWork { trade: Trade::Reading, each_owner: 2, all: 3 }) => refused += 1,
+            Err(EngineError::MaxHeavyWork { kind: WorkKind::Comparison, each_owner: 2, all: 3 }) => {
+                refused += 1
+            }
             Err(error) => panic!("{error:?}"),
         }
     }
@@ -128,7 +130,7 @@ async fn another_owner_finds_a_place() {
         .collect();
     let watched = Arc::clone(&door);
     tokio::task::spawn_blocking(move || watched.until_inside(2)).await.unwrap();
-    let place = tokio::time::timeout(PATIENCE, engine.of(&stranger()).place_for(Trade::Reading)).await;
+    let place = tokio::time::timeout(PATIENCE, engine.of(&stranger()).place_for(WorkKind::Comparison)).await;
     assert!(place.expect("it is not waited for").is_ok());
     door.open();
     for diff in held {
@@ -138,7 +140,8 @@ async fn another_owner_finds_a_place() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_goes_away_gives_the_place_back() {
-    let limits = LabourLimits { reading: Share { all: 1, each_owner: 1 }, ..LabourLimits::default() };
+    let limits =
+        HeavyWorkLimits { comparisons: Share { all: 1, each_owner: 1 }, ..HeavyWorkLimits::default() };
     let (_, engine, door) = world(limits).await;
     let states = states(&engine).await;
     let gone = {
