@@ -1,4 +1,5 @@
-//! The code service of a fake sandbox: whatever the script is that `python3 - PORT` reads, it knows a few cells by heart.
+//! The code service of a fake sandbox. `python3 - PORT` ignores the script that it reads, and knows
+//! the answers to a few cells.
 
 use std::sync::Arc;
 
