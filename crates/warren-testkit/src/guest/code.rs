@@ -58,7 +58,9 @@ fn answer(guest: &Arc<Guest>, line: &mut Line, request: &Request) -> Result<(), 
         ("GET", ["health"]) => say(guest, line, 200, "OK"),
         ("GET", ["contexts"]) => say(guest, line, 200, &json!([context("first")]).to_string()),
         ("POST", ["contexts"]) if request.body["cwd"] == "/nowhere" => {
-            say(guest, line, 400, "cwd: /nowhere is not a directory")
+            let body = "cwd: /nowhere is not a directory";
+            let head = format!("HTTP/1.1 400 Said\r\nx-warren-field: cwd\r\ncontent-length: {}", body.len());
+            line.send(guest, FrameKind::Data, format!("{head}\r\n\r\n{body}").as_bytes())
         }
         ("POST", ["contexts"]) => say(guest, line, 200, &context("second").to_string()),
         (_, ["contexts", "first" | "python", ..]) => say(guest, line, 200, "{}"),
