@@ -20,9 +20,9 @@ use crate::{Engine, EngineError, Sandbox};
 /// for idleness, and what must not overlap with work is denied.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    engine: Engine,
+    pub(crate) engine: Engine,
     caller: Arc<Caller>,
-    door: Door,
+    pub(crate) door: Door,
     _place: Place,
     onlooker: AtomicBool,
     /// It may change files as long as it exists.
@@ -99,17 +99,9 @@ pub(crate) fn denied_at_the_end(record: &SandboxRecord, request: Request) -> Eng
 }
 
 impl Entry {
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
     /// The sandbox's agent, for the work that this is the leave for.
     pub(crate) fn guest(self: &Arc<Self>) -> Guest {
         Guest::new(self.door.clone(), Arc::<Self>::clone(self))
-    }
-
-    pub(crate) fn door(&self) -> &Door {
-        &self.door
     }
 
     /// Writes down what is about to be done, with the state before it. It is closed by

@@ -1,6 +1,5 @@
 //! A sandbox that a start of the engine found: it is adopted, or a change is finished or undone.
 
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use warren_core::catalog::Durability;
@@ -38,20 +37,15 @@ impl Driver {
         self.watch_over(watch);
         self.emit(Event::SandboxAdopted);
         let addresses = self.hear_of_link(link);
-        let recorded = match self.record_what_is(frozen).await {
-            Ok(()) => self.record_addresses(addresses).await,
-            Err(error) => Err(error),
+        let recorded = match (self.record_what_is(frozen).await, addresses) {
+            (Ok(()), Some(addresses)) => {
+                self.write(Durability::Process, |record| record.addresses = addresses).await
+            }
+            (recorded, _) => recorded,
         };
         if let Err(error) = recorded {
             self.engine.fault();
             tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down how a sandbox was found");
-        }
-    }
-
-    async fn record_addresses(&mut self, addresses: Option<Vec<IpAddr>>) -> Result<(), EngineError> {
-        match addresses {
-            Some(addresses) => self.write(Durability::Process, |record| record.addresses = addresses).await,
-            None => Ok(()),
         }
     }
 

@@ -95,7 +95,7 @@ impl Engine {
         if unused.is_empty() {
             return Ok(0);
         }
-        let _alone = self.shared.keep.collect();
+        let _alone = self.shared.keep.collecting.write();
         let mut keep = |layers: &[LayerId]| {
             for layer in layers {
                 unused.remove(layer);
