@@ -65,7 +65,7 @@ impl Sandbox {
                     return Ok(Entry {
                         engine: self.engine.inner(),
                         caller: Arc::clone(&self.caller),
-                        door: Door { id: self.id.clone(), cell, life },
+                        door: Door::of(&cell, life),
                         _place: place,
                         onlooker: AtomicBool::new(false),
                         changes: AtomicBool::new(false),
@@ -99,7 +99,7 @@ pub(crate) fn denied_at_the_end(record: &SandboxRecord, request: Request) -> Eng
 }
 
 impl Entry {
-    /// The sandbox's agent, for the work that this is the leave for.
+    /// The sandbox's agent, for the work under this entry.
     pub(crate) fn guest(self: &Arc<Self>) -> Guest {
         Guest::new(self.door.clone(), Arc::<Self>::clone(self))
     }
@@ -113,7 +113,7 @@ impl Entry {
         *self.journal.lock() = open;
     }
 
-    /// As [`Entry::begin`], of what changes nothing.
+    /// As [`Entry::begin`], for an action that changes nothing.
     pub(crate) async fn begin_look(&self, action: Action, session: Option<SessionId>) {
         let known = !self.door.cell.is_changed();
         let before = known.then(|| head_or_start(&self.door.cell.record()));
@@ -130,7 +130,7 @@ impl Entry {
         }
     }
 
-    /// So many files were written, and so many bytes.
+    /// Notes how many files and bytes were written.
     pub(crate) fn wrote(&self, files: u64, bytes: u64) {
         if let Some(open) = self.journal.lock().as_mut() {
             open.wrote(files, bytes);

@@ -36,7 +36,7 @@ impl Driver {
     pub(super) async fn adopt(&mut self, watch: OwnedFd, frozen: bool, link: Adopted) {
         self.watch_over(watch);
         self.emit(Event::SandboxAdopted);
-        let addresses = self.hear_of_link(link);
+        let addresses = self.take_over_link(link);
         let recorded = match (self.record_what_is(frozen).await, addresses) {
             (Ok(()), Some(addresses)) => {
                 self.write(Durability::Process, |record| record.addresses = addresses).await
@@ -64,14 +64,14 @@ impl Driver {
         }
     }
 
-    /// Finishes or undoes what was found. What does not get through is tried again.
+    /// Finishes or undoes what was found. A failure is tried again later.
     pub(super) async fn settle(&mut self, remains: Remains) -> Result<(), EngineError> {
         self.cell.close(Closing::End);
         let settled = match remains {
             Remains::HalfMade => self.undo_make().await,
             Remains::HalfResumed => self.undo_resume().await,
             Remains::HalfEnded => self.finish().await,
-            Remains::Dead | Remains::SwitchedOff | Remains::Gone => self.bury(remains).await,
+            Remains::Dead | Remains::SwitchedOff | Remains::Gone => self.record_death(remains).await,
         };
         if settled.is_err() {
             self.engine.fault();
@@ -107,7 +107,7 @@ impl Driver {
         Ok(())
     }
 
-    async fn bury(&mut self, remains: Remains) -> Result<(), EngineError> {
+    async fn record_death(&mut self, remains: Remains) -> Result<(), EngineError> {
         let usage = self.isolate(|backend, id| backend.usage(id)).await.ok();
         let (cause, detail) = match remains {
             Remains::Dead => match cause_of_exit(usage.as_ref()) {

@@ -17,7 +17,7 @@ const THIN_AFTER: u32 = 50;
 
 impl Engine {
     /// A snapshot was taken: what that makes necessary is done in the background.
-    pub(crate) fn tend(&self, record: &SandboxRecord, snapshot: &SnapshotRecord) {
+    pub(crate) fn after_snapshot(&self, record: &SandboxRecord, snapshot: &SnapshotRecord) {
         self.squash_if_deep(record);
         if self.shared.keep.count_taken(&snapshot.sandbox) >= THIN_AFTER {
             self.shared.keep.thinned(&snapshot.sandbox);
