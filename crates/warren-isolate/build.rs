@@ -12,7 +12,8 @@ fn main() {
     for part in ["warren-guest/src", "warren-guest/Cargo.toml", "warren-wire/src", "warren-wire/Cargo.toml"] {
         println!("cargo::rerun-if-changed={}", crates.join(part).display());
     }
-    // `<target directory>/<profile>/build/<package>/out`: linting, documenting and testing have an `out` each, and share one agent.
+    // `<target directory>/<profile>/build/<package>/out`: linting, documenting and testing have an
+    // `out` each, and share one agent.
     let target_dir = out_dir.ancestors().nth(4).expect("cargo makes the directories").join("agent");
     build_guest(&crates.join("warren-guest/Cargo.toml"), &target_dir, &target);
     let binaries = target_dir.join(target).join("guest");
@@ -34,8 +35,9 @@ fn build_guest(manifest: &Path, target_dir: &Path, target: &str) {
     let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets it"));
     cargo.args(["build", "--locked", "--profile", "guest", "--target", target]);
     cargo.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(target_dir);
-    // The outer build's flags and wrappers (a linter, another target directory) are not for the agent. Static and
-    // not relocatable: it is executed for every sandbox, and this halves what that costs.
+    // The outer build's flags and wrappers (a linter, another target directory) are not for the
+    // agent. Static and not relocatable: it is executed for every sandbox, and this halves what
+    // that costs.
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
         let of_outer_build =

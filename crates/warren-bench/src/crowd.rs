@@ -9,7 +9,6 @@ use crate::machine::meminfo;
 use crate::plan::Case;
 use crate::report::{Figures, Row};
 use crate::session::Session;
-use crate::statistics::Samples;
 
 /// The number of creates at each end that are compared.
 const END: usize = 20;
@@ -36,7 +35,7 @@ pub(crate) fn measure(session: &mut Session<'_>) -> anyhow::Result<()> {
         session.report.rows.extend(best.memory);
     }
     if session.wants(Case::CreateAt1000) {
-        session.report.rows.extend(ends(&best.times));
+        enter_ends(session, &best.times);
     }
     Ok(())
 }
@@ -72,15 +71,12 @@ fn gather(session: &Session<'_>) -> anyhow::Result<Crowd> {
     Ok(Crowd { memory, times })
 }
 
-fn ends(times: &[Duration]) -> [Row; 2] {
+fn enter_ends(session: &mut Session<'_>, times: &[Duration]) {
     let case = format!("create_at_{}", times.len());
     let end = END.min(times.len());
-    let row = |subject: &str, times: &[Duration]| {
-        let samples: Samples = times.iter().copied().collect();
-        let figures = Figures::Time { median_ms: samples.median_ms(), p99_ms: samples.p99_ms() };
-        Row { case: case.clone(), subject: subject.to_owned(), n: samples.len(), figures }
-    };
-    [row("create_first", &times[..end]), row("create_last", &times[times.len() - end..])]
+    for (subject, times) in [("create_first", &times[..end]), ("create_last", &times[times.len() - end..])] {
+        session.enter_times(&case, subject, &times.iter().copied().collect());
+    }
 }
 
 struct Populated {

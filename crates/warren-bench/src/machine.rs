@@ -15,7 +15,7 @@ pub(crate) struct Machine {
     pub(crate) load_average: String,
     pub(crate) warren: &'static str,
     pub(crate) build: &'static str,
-    /// Of the others, by name.
+    /// The versions of the other subjects, by name.
     pub(crate) versions: BTreeMap<&'static str, String>,
 }
 
@@ -68,7 +68,7 @@ impl CgroupLayout {
     }
 }
 
-/// The amounts in `/proc/meminfo`, in KiB.
+/// The amounts in `/proc/meminfo` and the like, in KiB.
 pub(crate) fn meminfo(text: &str) -> BTreeMap<&str, u64> {
     let amount = |line: &str| line.split_whitespace().next().and_then(|number| number.parse().ok());
     text.lines()

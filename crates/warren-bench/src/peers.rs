@@ -5,7 +5,7 @@ mod docker;
 mod own;
 mod runtime;
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use warren_core::SandboxId;
 
 use crate::annex::{Annex, Request};
-use crate::errand::{Errand, ErrandError, Tally, Work, find_program};
+use crate::errand::{Errand, ErrandError, Tally, Work, find_program, output_of};
 use crate::ground::Ground;
 use crate::machine::CgroupLayout;
 use crate::plan::{Plan, Subject};
@@ -69,12 +69,12 @@ impl Peer {
         subject: Subject,
         ground: &Ground,
         layout: &CgroupLayout,
-        inhabited: &Inhabited<'_>,
+        live: &LiveSandbox<'_>,
     ) -> Result<Self, PeerError> {
         let peer = match subject {
             Subject::Warren => return Err(PeerError::NotInstalled),
             Subject::Host => own::host(),
-            Subject::WarrenCli => own::command_line(inhabited),
+            Subject::WarrenCli => own::command_line(live),
             Subject::Bwrap => bubblewrap::peer(ground, &installed("bwrap")?),
             Subject::Crun => runtime::crun(ground, &installed("crun")?, layout)?,
             Subject::Runc => runtime::runc(ground, &installed("runc")?)?,
@@ -128,7 +128,7 @@ impl Drop for Peer {
 
 /// A sandbox of Warren's own that is alive, for the command line to use.
 #[derive(Debug, Clone)]
-pub(crate) struct Inhabited<'a> {
+pub(crate) struct LiveSandbox<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) id: SandboxId,
 }
@@ -153,8 +153,6 @@ fn installed(name: &str) -> Result<String, PeerError> {
 /// The first line a program prints, if it succeeds.
 fn first_line(argv: &[&str]) -> Option<String> {
     let (program, arguments) = argv.split_first()?;
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().next().map(|line| line.trim().to_owned());
-    line.filter(|line| output.status.success() && !line.is_empty())
+    let text = output_of(Command::new(program).args(arguments)).ok()?;
+    text.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
 }

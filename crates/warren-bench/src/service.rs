@@ -93,14 +93,14 @@ fn first_commands(session: &mut Session<'_>, client: &Client, docker: Option<&Do
 
 fn execs(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) -> anyhow::Result<()> {
     let id = create_plain(client)?;
-    let inhabited = docker.and_then(|docker| Some((docker, docker.create().ok()?)));
+    let live = docker.and_then(|docker| Some((docker, docker.create().ok()?)));
     let own = Contender::new(OWN, || {
         let begun = Instant::now();
         run_true(client, &id)?;
         Ok(Lap::of(begun.elapsed()))
     });
     let mut field = vec![own];
-    if let Some((docker, container)) = &inhabited {
+    if let Some((docker, container)) = &live {
         field.push(Contender::new("docker_api", move || {
             let begun = Instant::now();
             docker.run_true(container)?;
@@ -108,7 +108,7 @@ fn execs(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) ->
         }));
     }
     let raced = race(session, "http_exec_true", field);
-    if let Some((docker, container)) = &inhabited {
+    if let Some((docker, container)) = &live {
         docker.remove(container)?;
     }
     client.delete_sandbox(&id)?;

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::errand::Errand;
 use crate::ground::Ground;
 use crate::machine::{CgroupLayout, Machine, WITHOUT_JOURNAL};
-use crate::peers::{Inhabited, PYTHON, Peer, TRUE};
+use crate::peers::{LiveSandbox, PYTHON, Peer, TRUE};
 use crate::plan::{Case, PREPARED, Plan, Subject};
 use crate::report::Report;
 use crate::rounds::{Contender, race};
@@ -41,10 +41,10 @@ pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
         stop,
         talkative: io::stderr().is_terminal(),
     };
-    let inhabited = Inhabited { plan, id: engine.create()? };
-    session.gather(&ground, &layout, &inhabited);
-    let measured = session.measure(&inhabited);
-    engine.destroy(&inhabited.id)?;
+    let live = LiveSandbox { plan, id: engine.create()? };
+    session.gather(&ground, &layout, &live);
+    let measured = session.measure(&live);
+    engine.destroy(&live.id)?;
     engine.settle()?;
     session.finish();
     measured.map(|()| session.report)
@@ -78,13 +78,13 @@ impl<'a> Session<'a> {
         vec![of(Subject::Warren.name(), self.engine), of(PREPARED, self.prepared)]
     }
 
-    fn gather(&mut self, ground: &Ground, layout: &CgroupLayout, inhabited: &Inhabited<'_>) {
+    fn gather(&mut self, ground: &Ground, layout: &CgroupLayout, live: &LiveSandbox<'_>) {
         for &subject in Subject::value_variants() {
             if subject == Subject::Warren || !self.takes(subject) {
                 continue;
             }
             self.progress(&format!("preparing {}", subject.name()));
-            match Peer::ready(subject, ground, layout, inhabited) {
+            match Peer::ready(subject, ground, layout, live) {
                 Ok(peer) => {
                     let version = peer.version.clone().map(|version| (subject.name(), version));
                     self.report.machine.versions.extend(version);
@@ -95,7 +95,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn measure(&mut self, inhabited: &Inhabited<'_>) -> anyhow::Result<()> {
+    fn measure(&mut self, live: &LiveSandbox<'_>) -> anyhow::Result<()> {
         let engine = self.engine;
         if self.wants(Case::RunTrue) {
             self.race("run_true", self.cold_runs(&TRUE), |peer| Some(&peer.run_true))?;
@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
             self.race("run_python", self.cold_runs(&PYTHON), |peer| Some(&peer.run_python))?;
         }
         if self.wants(Case::ExecTrue) {
-            let own = Contender::new(Subject::Warren.name(), || engine.exec_in(&inhabited.id, &TRUE));
+            let own = Contender::new(Subject::Warren.name(), || engine.exec_in(&live.id, &TRUE));
             self.race("exec_true", vec![own], |peer| peer.exec_true.as_ref())?;
         }
         if self.wants(Case::CreatesPerSecond) {

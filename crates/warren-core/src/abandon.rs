@@ -1,5 +1,6 @@
-//! Long work that can be given up. A walk through a tenant's files may take as long as the tenant likes, and whoever asked for it
-//! may be gone by then. The thread that does it is told so here, and not by a parameter of each function on the way down.
+//! Long work that can be given up. A walk through a tenant's files may take as long as the tenant
+//! likes, and its caller may be gone by then. The thread that does it is told so here, and not by a
+//! parameter of each function on the way down.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,7 +17,8 @@ pub fn abandonable<R>(given_up: impl Fn() -> bool + 'static, work: impl FnOnce()
     work()
 }
 
-/// Whether the work that this thread does has been given up. To be asked again and again by whatever may take long.
+/// True once the work of this thread has been given up. Whatever may take long asks again and
+/// again.
 pub fn abandoned() -> bool {
     let asked = ASKED.with(|asked| asked.borrow().clone());
     asked.is_some_and(|asked| asked())

@@ -3,8 +3,8 @@ use crate::{KeyId, Owner, Scope};
 /// The name that the engine's own work goes by.
 const ENGINE: &str = "the engine";
 
-/// Who asks for something. Made where a request comes in, and handed on to whatever it leads to: journal entries, events,
-/// certificates and log lines take their names from it.
+/// The one who asks for something. Made where a request comes in and passed on with it: journal
+/// entries, events, certificates and log lines take their names from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The owner of what is looked at: the key's own, or the one that an administrator acts for.

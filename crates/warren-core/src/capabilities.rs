@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::root::RootKind;
 use crate::spec::SandboxSpec;
 
-/// What a backend on this machine can do. What it cannot do is said here, so that a request is refused by data before anything
-/// is built, and the refusal names the capability.
+/// The abilities of a backend on this machine. A request for anything else is refused before
+/// anything is built, and the refusal names the capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     pub snapshots: SnapshotSupport,
@@ -29,7 +29,8 @@ pub struct Capabilities {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotSupport {
-    /// Its writable layers become a layer of their own, by renames; they can be copied as well. See [`crate::Layered`].
+    /// Its writable layers become a layer of their own, by renames; they can be copied as well. See
+    /// [`crate::Layered`].
     Sealed,
     /// Its writable layers can be copied, and nothing else. See [`crate::Layered`].
     Copied,
@@ -175,28 +176,6 @@ impl RootKind {
             Self::Image => "it has no images of its own",
         }
     }
-}
-
-/// One thing a backend needs of the machine, as `doctor` reports it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
-    pub name: &'static str,
-    pub status: CheckStatus,
-    /// What was found.
-    pub found: String,
-    /// What to do about it; empty when all is well.
-    pub advice: String,
-}
-
-/// What a check found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckStatus {
-    Ok,
-    /// Works, with less than the machine could offer.
-    Warning,
-    /// Sandboxes cannot be made.
-    Failed,
 }
 
 #[cfg(test)]

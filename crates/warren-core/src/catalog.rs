@@ -1,5 +1,5 @@
-//! The catalog: what should be, as against what is. Ports only; see `warren-store` for the one on SQLite and
-//! `warren-testkit` for the one in memory.
+//! The catalog: what should be, as against what is. Ports only; see `warren-store` for the one on
+//! SQLite and `warren-testkit` for the one in memory.
 //!
 //! Methods block and may be called from any number of threads at once. Every query about one
 //! owner's things takes the owner, and answers for another owner's things as for what does not
@@ -18,7 +18,7 @@ mod secrets;
 mod sessions;
 mod snapshots;
 
-use std::error::Error;
+use crate::failure::Failure;
 
 pub use events::EventLog;
 pub use images::{ImageCatalog, ImageRoom};
@@ -32,7 +32,8 @@ pub use secrets::SecretCatalog;
 pub use sessions::{ChangeSession, SessionCatalog, SessionFilter, UpdateSessionError};
 pub use snapshots::{SnapshotCatalog, SnapshotFilter};
 
-/// All that lasts. Opening one refuses a newer schema, a damaged file, a second server and an unexpectedly empty place.
+/// All that lasts. Opening one refuses a newer schema, a damaged file, a second server and an
+/// unexpectedly empty place.
 pub trait Catalog:
     NodeCatalog
     + SandboxCatalog
@@ -66,25 +67,17 @@ impl<T> Catalog for T where
 /// How safe a change is when the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// It survives the end of this process at any moment; a power cut may undo it. Enough for what dies with the power
-    /// anyway.
+    /// It survives the end of this process at any moment; a power cut may undo it. Enough for what
+    /// dies with the power anyway.
     Process,
     /// It survives a power cut.
     Disk,
 }
 
 /// The catalog could not do what was asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{action}")]
-pub struct CatalogError {
-    pub kind: CatalogErrorKind,
-    /// What was being done to which object.
-    pub action: String,
-    #[source]
-    pub source: Option<Box<dyn Error + Send + Sync>>,
-}
+pub type CatalogError = Failure<CatalogErrorKind>;
 
-/// What kind of failure it is; callers branch on this and never on the text.
+/// The kind of a [`CatalogError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CatalogErrorKind {
     /// Somebody else changed the record since it was read.
@@ -99,22 +92,9 @@ pub enum CatalogErrorKind {
     Full,
     /// A record cannot be read: it is damaged.
     Damaged,
-    /// The key that secrets' values are sealed with is gone, or is not the one they were sealed with.
+    /// The key that secrets' values are sealed with is gone, or is not the one they were sealed
+    /// with.
     WrongKey,
     /// The host failed.
     Host,
-}
-
-impl CatalogError {
-    pub fn new(kind: CatalogErrorKind, action: impl Into<String>) -> Self {
-        Self { kind, action: action.into(), source: None }
-    }
-
-    pub fn caused(
-        kind: CatalogErrorKind,
-        action: impl Into<String>,
-        source: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> Self {
-        Self { kind, action: action.into(), source: Some(source.into()) }
-    }
 }

@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::isolation::Usage;
 
-/// Why a sandbox ended, and what could be seen of it at that moment. Written once, kept after the sandbox and the server are
-/// gone.
+/// Why a sandbox ended, and what could be seen of it at that moment. Written once, kept after the
+/// sandbox and the server are gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeathCertificate {
     pub cause: DeathCause,
@@ -12,9 +12,10 @@ pub struct DeathCertificate {
     pub at_unix_ms: u64,
     /// The tail of what the sandbox's processes wrote last, as far as somebody read it.
     pub last_output: String,
-    /// Processes at the end, the newest last: `pid argv…`. Empty when they could not be asked any more.
+    /// Processes at the end, the newest last: `pid argv…`. Empty when they could not be asked any
+    /// more.
     pub processes: Vec<String>,
-    /// What it used, with peaks. Absent when it could not be read any more.
+    /// Resources it used, with peaks. Absent when they could not be read any more.
     pub usage: Option<Usage>,
     /// The last point in its history that can be gone back to.
     pub snapshot: Option<String>,
@@ -22,7 +23,7 @@ pub struct DeathCertificate {
     pub files_kept: bool,
 }
 
-/// What ended a sandbox.
+/// The cause of a sandbox's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DeathCause {

@@ -2,9 +2,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::layers::Stack;
+use crate::stack::Stack;
 
-/// What differs between two states.
+/// The differences between two states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
     /// In the order of their paths.
@@ -13,7 +13,7 @@ pub struct Diff {
     pub truncated: bool,
 }
 
-/// Whether all that differs was told.
+/// Tells a complete list of differences from one that was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Differences {
     All,
@@ -44,7 +44,7 @@ impl Change {
     }
 }
 
-/// What became of a path.
+/// The way in which a path changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
@@ -53,7 +53,7 @@ pub enum ChangeKind {
     Removed,
 }
 
-/// What is at a path in one state.
+/// The file, directory or other thing at a path in one state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub kind: EntryKind,
@@ -66,7 +66,6 @@ pub struct Entry {
     pub mtime_unix_ms: i64,
 }
 
-/// What kind of thing is at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
@@ -92,7 +91,7 @@ pub enum TextDiff {
     Same,
 }
 
-/// What a diff tells.
+/// The extent of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffOptions {
     /// Only paths at or below this one.
@@ -110,7 +109,7 @@ impl Default for DiffOptions {
     }
 }
 
-/// What is to be joined.
+/// The states to be joined.
 #[derive(Debug, Clone)]
 pub struct MergeOrder<'a> {
     /// The state that both come from.
@@ -121,7 +120,7 @@ pub struct MergeOrder<'a> {
     pub conflicts: Conflicts,
 }
 
-/// What becomes of paths that both sides changed.
+/// The treatment of paths that both sides changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Conflicts {
@@ -132,12 +131,12 @@ pub enum Conflicts {
     Theirs,
 }
 
-/// What joining two states comes to.
+/// The result of joining two states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merge {
-    /// What the result changes of `ours`.
+    /// Changes that the result makes to `ours`.
     pub changes: Vec<Change>,
-    /// What both sides changed, differently, and lines of text could not settle.
+    /// Paths that both sides changed differently, and that could not be joined line by line.
     pub conflicts: Vec<Conflict>,
     /// A layer was made.
     pub made: bool,

@@ -1,5 +1,6 @@
-//! The vocabulary of errors: everything that can go wrong for a caller has one code, whichever interface it came
-//! through. An interface renders a code in its own form (a status, a body, a page, an exit code) and adds none.
+//! The vocabulary of errors: everything that can go wrong for a caller has one code, whichever
+//! interface it came through. An interface renders a code in its own form (a status, a body, a
+//! page, an exit code) and adds none.
 
 mod causes;
 
@@ -72,7 +73,8 @@ macro_rules! codes {
                 match self { $(Self::$variant => $hint,)* }
             }
 
-            /// After how many seconds the same request is worth another try; none if it will fail again.
+            /// After how many seconds the same request is worth another try; none if it will fail
+            /// again.
             pub fn retry_after_s(self) -> Option<u64> {
                 match self { $(Self::$variant => codes!(@retry $retry),)* }
             }

@@ -17,7 +17,7 @@ pub struct EventRecord {
     pub event: Event,
 }
 
-/// What happened.
+/// A kind of event, with its details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -55,7 +55,7 @@ pub enum Event {
         to: SnapshotId,
         safety: SnapshotId,
     },
-    /// What these entries of its journal did to its files was not kept as states of their own.
+    /// The files that these entries of its journal left were not kept as states of their own.
     HistoryNotKept {
         entries: Vec<u64>,
         reason: String,
@@ -80,7 +80,8 @@ pub enum Event {
         mode: crate::network::NetworkMode,
         by: String,
     },
-    /// The link that it had before the server started could not be taken over: it is cut off until it is started again.
+    /// The link that it had before the server started could not be taken over: it is cut off until
+    /// it is started again.
     NetworkLost {
         detail: String,
     },

@@ -1,5 +1,5 @@
-//! The parts of requests that a refusal can be about, by what they are to the domain. Each interface has its own
-//! names for them.
+//! The parts of requests that a refusal can be about, by what they are to the domain. Each
+//! interface has its own names for them.
 
 use std::fmt;
 
@@ -45,6 +45,7 @@ fields! {
     Mounts "mounts",
     MountSource "mounts.source",
     MountTarget "mounts.target",
+    Traffic "traffic",
     NetworkRules "rules",
     ActiveTime "timeouts.active_s",
     DetachedTime "timeouts.detached_s",
@@ -99,7 +100,7 @@ fields! {
 }
 
 impl Field {
-    /// Whether it is a part of what a new sandbox is asked for by.
+    /// True for a part of a request for a new sandbox.
     pub fn is_of_new_sandbox(&self) -> bool {
         matches!(
             self,

@@ -1,14 +1,15 @@
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::text::{checked_text, is_plain_name, shorten};
 
 const ID_PREFIX: &str = "sbx";
 const ID_DIGITS: usize = 26;
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Names one sandbox: `sbx` and 26 base32 digits of 128 random bits. It has no dash, so that `{port}-{id}` is a
-/// DNS label, and cannot be guessed.
+/// Names one sandbox: `sbx` and 26 base32 digits of 128 random bits. It has no dash, so that
+/// `{port}-{id}` is a DNS label, and cannot be guessed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SandboxId(String);
@@ -31,10 +32,6 @@ impl SandboxId {
         }
         Self(text)
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for SandboxId {
@@ -47,31 +44,7 @@ impl FromStr for SandboxId {
     }
 }
 
-impl TryFrom<String> for SandboxId {
-    type Error = SandboxIdError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<SandboxId> for String {
-    fn from(id: SandboxId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for SandboxId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for SandboxId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(SandboxId);
 
 /// Names a template: a directory name and a word on the command line, so the alphabet is narrow.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -94,54 +67,17 @@ impl TemplateName {
     pub fn is_host(&self) -> bool {
         self.0 == "host"
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for TemplateName {
     type Err = TemplateNameError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let valid = (1..=63).contains(&text.len())
-            && text.bytes().next().is_some_and(word)
-            && text.bytes().all(|byte| word(byte) || b"-_.".contains(&byte));
-        if valid { Ok(Self(text.to_owned())) } else { Err(TemplateNameError(shorten(text))) }
+        if is_plain_name(text) { Ok(Self(text.to_owned())) } else { Err(TemplateNameError(shorten(text))) }
     }
 }
 
-impl TryFrom<String> for TemplateName {
-    type Error = TemplateNameError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<TemplateName> for String {
-    fn from(name: TemplateName) -> Self {
-        name.0
-    }
-}
-
-impl fmt::Display for TemplateName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for TemplateName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What an error repeats of a wrong text: enough to recognise it, never a megabyte.
-pub(crate) fn shorten(text: &str) -> String {
-    text.chars().take(80).flat_map(char::escape_default).collect()
-}
+checked_text!(TemplateName);
 
 #[cfg(test)]
 mod tests {

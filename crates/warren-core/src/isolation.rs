@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,25 +5,28 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capabilities::{Capabilities, Check, Need};
+use crate::capabilities::{Capabilities, Need};
+use crate::check::Check;
+use crate::failure::Failure;
 use crate::id::SandboxId;
 use crate::network::NetworkUsage;
 use crate::root::{Root, RootState, RootTree};
 use crate::spec::SandboxSpec;
 
-/// Starts isolated roots with the agent as PID 1, and dials them. All that happens inside a sandbox is the agent's
-/// work, so a backend knows nothing of processes or files.
+/// Starts isolated roots with the agent as PID 1, and dials them. All that happens inside a sandbox
+/// is the agent's work, so a backend knows nothing of processes or files.
 ///
-/// Methods block; callers on an async runtime give them a thread. One caller at a time for one id, but for `dial`, `socket`, `watch`,
-/// `usage` and `pulse`, which anybody may call at any time.
+/// Methods block; callers on an async runtime give them a thread. One caller at a time for one id,
+/// but for `dial`, `socket`, `watch`, `usage` and `pulse`, which anybody may call at any time.
 ///
-/// What [`Capabilities`] deny is not asked for. Asked all the same, a backend answers [`IsolationErrorKind::Unsupported`] and
-/// has done nothing.
+/// Callers do not ask for anything that [`Capabilities`] deny. If they do, a backend answers
+/// [`IsolationErrorKind::Unsupported`] and has done nothing.
 pub trait Isolation: Send + Sync {
     /// The backend's name, stored with each sandbox it made.
     fn name(&self) -> &'static str;
 
-    /// What is needed of the machine, each with what was found. May be called at any time.
+    /// The needs of the backend, each with what was found on the machine. May be called at any
+    /// time.
     fn probe(&self) -> Vec<Check>;
 
     fn capabilities(&self) -> &Capabilities;
@@ -34,41 +36,43 @@ pub trait Isolation: Send + Sync {
         None
     }
 
-    /// Where a directory or file that is to be mounted really is, if it may be. Asked before anything is built, and again
-    /// when a sandbox is started again.
+    /// Where a directory or file that is to be mounted really is, if it may be. Asked before
+    /// anything is built, and again when a sandbox is started again.
     fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
         let _ = asked;
         Err(MountRefusal::NotAllowed)
     }
 
-    /// Room on the disk that holds the sandboxes' files. Cheap enough to be asked before every create. `None` if there is no
-    /// one disk that it can see.
+    /// Room on the disk that holds the sandboxes' files. Cheap enough to be asked before every
+    /// create. `None` if there is no one disk that it can see.
     fn space(&self) -> Result<Option<DiskSpace>, IsolationError> {
         Ok(None)
     }
 
-    /// Makes a sandbox. On success its agent answers; on failure nothing of it is left, and the error names the
-    /// layer that could not be set up. Not to be retried with the same id unless it failed.
+    /// Makes a sandbox. On success its agent answers; on failure nothing of it is left, and the
+    /// error names the layer that could not be set up. Not to be retried with the same id unless it
+    /// failed.
     ///
-    /// With [`RootState::Kept`] it starts again a sandbox that was halted or found dead, with the files it had; a failure
-    /// leaves those as they were.
+    /// With [`RootState::Kept`] it starts again a sandbox that was halted or found dead, with the
+    /// files it had; a failure leaves those as they were.
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError>;
 
-    /// A new connection to the sandbox's agent: a connected stream socket. May be called any number of times. Never
-    /// waits, since whoever asks may be a thread that serves others: an agent that takes no more callers at the moment, because
-    /// it is frozen or flooded, is [`IsolationErrorKind::Busy`].
+    /// A new connection to the sandbox's agent: a connected stream socket. May be called any number
+    /// of times. Never waits, since the caller may be a thread that serves others: an agent that
+    /// takes no more callers at the moment, because it is frozen or flooded, is
+    /// [`IsolationErrorKind::Busy`].
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
-    /// A TCP socket in the sandbox's own network, not connected yet; of version 6 if asked for. `None` from a backend that cannot: its
-    /// agent connects then.
+    /// A TCP socket in the sandbox's own network, not connected yet; of version 6 if asked for.
+    /// `None` from a backend that cannot: its agent connects then.
     fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {
         let _ = (id, v6);
         Ok(None)
     }
 
-    /// A descriptor that becomes readable once the sandbox's first process has ended, and at once if it has already. Whoever
-    /// answers for a sandbox calls this once, whether it made the sandbox or found it: limits that the kernel does not hold
-    /// are held from then on.
+    /// A descriptor that becomes readable once the sandbox's first process has ended, and at once
+    /// if it has already. The engine calls this once for each sandbox that it made or found: limits
+    /// that the kernel does not hold are held from then on.
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
     /// Stops every process where it stands. Idempotent.
@@ -77,37 +81,42 @@ pub trait Isolation: Send + Sync {
     /// Lets every process go on. Idempotent.
     fn thaw(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
-    /// Ends every process and gives back all but the files, which [`RootState::Kept`] starts from. When it returns, no process
-    /// of the sandbox runs. Idempotent, and right for a sandbox that was found dead.
+    /// Ends every process and gives back all but the files, which [`RootState::Kept`] starts from.
+    /// When it returns, no process of the sandbox runs. Idempotent, and right for a sandbox that
+    /// was found dead.
     fn halt(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
-    /// Ends every process and gives back all that the sandbox held. When it returns, the sandbox's processes are
-    /// doomed and it is no longer listed; what takes time goes on in the background. Its id is free once that is done (see
-    /// [`Isolation::settle`]).
-    /// A sandbox of which only parts exist is destroyed like any other; one that is gone is not found.
+    /// Ends every process and gives back all that the sandbox held. When it returns, the sandbox's
+    /// processes are doomed and it is no longer listed; what takes time goes on in the background.
+    /// Its id is free once that is done (see [`Isolation::settle`]). A sandbox of which only parts
+    /// exist is destroyed like any other; one that is gone is not found.
     fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
-    /// Puts on disk what the sandbox has written so far and what the machine needs to find it again. Anybody may call it at any time.
+    /// Puts on disk what the sandbox has written so far and what the machine needs to find it
+    /// again. Anybody may call it at any time.
     fn flush(&self, id: &SandboxId) -> Result<(), IsolationError>;
 
     /// Waits until background clean-up is done, at most `patience`. Says whether it is.
     fn settle(&self, patience: Duration) -> bool;
 
-    /// What really exists on this machine, told by the machine and not by memory.
+    /// The sandboxes that really exist, as the machine itself shows them and not this process's
+    /// memory.
     fn list(&self) -> Result<Vec<Found>, IsolationError>;
 
-    /// All figures. May take a walk over the sandbox's files, so it is for those who ask, not for a clock; of a sandbox that
-    /// has ended, what is still known.
+    /// All figures. May take a walk over the sandbox's files, so it is for callers who want to
+    /// know, not for a timer; of a sandbox that has ended, what is still known.
     fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError>;
 
-    /// The figures that tell whether a sandbox is idle: a fraction of a millisecond, whatever the sandbox holds.
+    /// The figures that tell whether a sandbox is idle: a fraction of a millisecond, whatever the
+    /// sandbox holds.
     fn pulse(&self, id: &SandboxId) -> Result<Pulse, IsolationError> {
         let Usage { cpu_ns, io_bytes, connections, .. } = self.usage(id)?;
         Ok(Pulse { cpu_ns, io_bytes, connections })
     }
 
-    /// Shares the processors evenly among groups of sandboxes, one for each owner, however many sandboxes a group has. To be called
-    /// every second or so. A backend that has no way to do so does nothing.
+    /// Shares the processors evenly among groups of sandboxes, one for each owner, however many
+    /// sandboxes a group has. To be called every second or so. A backend that has no way to do so
+    /// does nothing.
     fn balance(&self, _groups: &[Vec<SandboxId>]) {}
 }
 
@@ -123,36 +132,39 @@ pub struct CreateRequest {
     pub user: Option<String>,
     pub workdir: Option<PathBuf>,
     pub owner: OwnerBond,
-    /// The network namespace to start in, see [`crate::Networks`]. Absent: one of its own with loopback only.
+    /// The network namespace to start in, see [`crate::Networks`]. Absent: one of its own with
+    /// loopback only.
     pub network: Option<Arc<OwnedFd>>,
-    /// The disk limit was asked for and must be hard; a default one holds as well as the machine can.
+    /// The disk limit was asked for and must be hard; a default one holds as well as the machine
+    /// can.
     pub disk_limit_required: bool,
 }
 
-/// The second half of a backend whose sandboxes stand on layers that can be taken from under them: snapshots, forks and going back.
-/// A backend whose [`crate::SnapshotSupport`] is `Sealed` or `Copied` has it, and no other; reached by
-/// [`Isolation::layered`].
+/// The second half of a backend whose sandboxes stand on layers that can be taken from under them:
+/// snapshots, forks and going back. A backend whose [`crate::SnapshotSupport`] is `Sealed` or
+/// `Copied` has it, and no other; reached by [`Isolation::layered`].
 ///
 /// Methods block. Each is a lifecycle call: one at a time for one id.
 pub trait Layered: Send + Sync {
-    /// Turns what a sandbox wrote into a layer. `into` does not exist, and is a place on the sandboxes' own file system; at
-    /// success it holds an `upper-<n>` for each writable tree that was changed, the sandbox's writable layers are empty, and it
-    /// stands on `below` with the new layer on top of each changed tree. `below` must be what it stands on now, or equal to it.
+    /// Turns what a sandbox wrote into a layer. `into` does not exist, and is a place on the
+    /// sandboxes' own file system; at success it holds an `upper-<n>` for each writable tree that
+    /// was changed, the sandbox's writable layers are empty, and it stands on `below` with the new
+    /// layer on top of each changed tree. `below` must be what it stands on now, or equal to it.
     ///
-    /// A running sandbox is sealed only if no process but its agent is there and the agent has no file open; it stands still
-    /// meanwhile, and one that was frozen stays so. A halted one is sealed always. Whatever the answer but
-    /// [`Sealed::Done`], nothing has changed. A crash at any moment leaves it sealed or not, see [`Found::root`], and
-    /// perhaps frozen.
+    /// A running sandbox is sealed only if no process but its agent is there and the agent has no
+    /// file open; it stands still meanwhile, and one that was frozen stays so. A halted one is
+    /// sealed always. Whatever the answer but [`Sealed::Done`], nothing has changed. A crash at any
+    /// moment leaves it sealed or not, see [`Found::root`], and perhaps frozen.
     ///
     /// A backend that only copies answers [`Sealed::Unmovable`].
     fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError>;
 
-    /// The directory with the sandbox's writable layers, `upper-<n>`, for a copy of them. It must not be written to, and is
-    /// at rest only while the sandbox is frozen or halted.
+    /// The directory with the sandbox's writable layers, `upper-<n>`, for a copy of them. It must
+    /// not be written to, and is at rest only while the sandbox is frozen or halted.
     fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
-    /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent. Of one that runs it is
-    /// [`IsolationErrorKind::Invalid`].
+    /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent. Of one
+    /// that runs it is [`IsolationErrorKind::Invalid`].
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError>;
 }
 
@@ -205,7 +217,8 @@ impl Capabilities {
 }
 
 impl CreateRequest {
-    /// All that it asks of a backend. Files that were kept have the disk limit that they were made with.
+    /// All that it asks of a backend. Files that were kept have the disk limit that they were made
+    /// with.
     pub fn needs(&self) -> Vec<Need> {
         let fresh = self.state == RootState::Fresh;
         let mut needs = Need::of(&self.spec, self.root.kind(), self.disk_limit_required && fresh);
@@ -247,12 +260,12 @@ pub struct Found {
     pub created_unix_ms: u64,
 }
 
-/// What a sandbox uses and has used.
+/// Resources that a sandbox uses and has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub memory_bytes: u64,
     pub memory_peak_bytes: u64,
-    /// What of the memory holds pages of files, which the kernel gives back when somebody needs it.
+    /// The part of the memory that caches files. The kernel frees it when memory is needed.
     #[serde(default)]
     pub memory_cache_bytes: u64,
     pub cpu_ns: u64,
@@ -266,15 +279,15 @@ pub struct Usage {
     pub io_bytes: u64,
     /// Established TCP connections with somebody outside the sandbox.
     pub connections: u64,
-    /// Whether it was ended because it held more than its disk limit. Said until it is started again.
+    /// It was ended because it held more than its disk limit. Stays set until it is started again.
     #[serde(default)]
     pub disk_exceeded: bool,
-    /// What went over its link, which no backend knows. Absent without one.
+    /// Traffic over its link. Backends leave it empty; absent without a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkUsage>,
 }
 
-/// What changes while a sandbox does something; see [`Usage`].
+/// The figures that change while a sandbox does something; see [`Usage`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pulse {
     pub cpu_ns: u64,
@@ -282,18 +295,10 @@ pub struct Pulse {
     pub connections: u64,
 }
 
-/// Why a backend could not do what was asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{action}")]
-pub struct IsolationError {
-    pub kind: IsolationErrorKind,
-    /// What was being done, to which layer or object.
-    pub action: String,
-    #[source]
-    pub source: Option<Box<dyn Error + Send + Sync>>,
-}
+/// A backend could not do what was asked.
+pub type IsolationError = Failure<IsolationErrorKind>;
 
-/// What kind of failure it is; callers branch on this and never on the text.
+/// The kind of a [`IsolationError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IsolationErrorKind {
     /// No sandbox of that id.
@@ -314,18 +319,4 @@ pub enum IsolationErrorKind {
     Ended,
     /// The host failed.
     Host,
-}
-
-impl IsolationError {
-    pub fn new(kind: IsolationErrorKind, action: impl Into<String>) -> Self {
-        Self { kind, action: action.into(), source: None }
-    }
-
-    pub fn caused(
-        kind: IsolationErrorKind,
-        action: impl Into<String>,
-        source: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> Self {
-        Self { kind, action: action.into(), source: Some(source.into()) }
-    }
 }

@@ -15,7 +15,7 @@ pub struct JournalEntry {
     /// The turn during which it happened, counted from 1.
     pub turn: u32,
     pub action: Action,
-    /// Who asked: a key's id, or what the caller calls itself.
+    /// The caller: a key's id, or the name that the caller gives itself.
     pub by: String,
     pub began_unix_ms: u64,
     /// Absent while it goes on.
@@ -30,7 +30,7 @@ pub struct JournalEntry {
     pub not_kept: Option<String>,
 }
 
-/// What was done.
+/// A kind of operation, with its details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
@@ -51,7 +51,7 @@ pub enum Action {
         /// The parameters in a line, cut at a few kilobytes.
         summary: String,
     },
-    /// A call on files, or several that were one thing to whoever asked.
+    /// A call on files, or several that were one thing to the caller.
     Files {
         operation: FileDeed,
         /// Where; the first of several files that were written together. Cut at a few kilobytes.
@@ -72,13 +72,13 @@ pub enum Action {
     },
     Promote {
         from: SandboxId,
-        /// What was done in the fork, in a line. Absent: nothing, or nobody knows.
+        /// The work done in the fork, in one line. Absent: none, or not known.
         #[serde(default)]
         command: Option<String>,
     },
 }
 
-/// What a call on files does to them.
+/// The effect of a call on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileDeed {

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::owner::Owner;
 use crate::unique::KeyId;
 
-/// What the catalog knows of an API key: never the key itself.
+/// The catalog's record of an API key, without the key itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
     pub id: KeyId,
@@ -11,7 +11,8 @@ pub struct KeyRecord {
     /// For people: what the key is used for.
     pub name: String,
     pub scope: Scope,
-    /// SHA-256 of the key, lower-case hex. A key has 160 random bits, so a slow hash would protect nothing more.
+    /// SHA-256 of the key, lower-case hex. A key has 160 random bits, so a slow hash would protect
+    /// nothing more.
     pub hash: String,
     /// The key's first characters, by which people tell keys apart.
     pub hint: String,
@@ -19,7 +20,7 @@ pub struct KeyRecord {
     pub revoked_unix_ms: Option<u64>,
 }
 
-/// What a key may do; each includes those before it.
+/// The rights of a key; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {

@@ -1,12 +1,12 @@
 //! Layers: what sandboxes wrote, as immutable deltas that any number of sandboxes stand on.
 //!
-//! A layer is a directory on the host with one `upper-<n>` for each writable tree of a root that it changes, in the form that
-//! overlayfs has on disk: ids as seen inside, a removed name as a character device 0:0, a directory that hides what is below
-//! it with the attribute `trusted.overlay.opaque`, one that was renamed says in `trusted.overlay.redirect` where the layers below
-//! have it. Once committed a layer never changes. A [`Stack`] of them on top of a
+//! A layer is a directory on the host with one `upper-<n>` for each writable tree of a root that it
+//! changes, in the form that overlayfs has on disk: ids as seen inside, a removed name as a
+//! character device 0:0, a directory that hides what is below it with the attribute
+//! `trusted.overlay.opaque`, one that was renamed says in `trusted.overlay.redirect` where the
+//! layers below have it. Once committed a layer never changes. A [`Stack`] of them on top of a
 //! template is the state of a sandbox at some moment.
 
-use std::error::Error;
 use std::fmt;
 use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
@@ -16,43 +16,27 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::diff::{Change, Diff, DiffOptions, Differences, Merge, MergeOrder};
+use crate::failure::Failure;
 use crate::id::{SandboxId, TemplateName};
 use crate::root::RootTree;
 use crate::snapshot::SnapshotRecord;
+use crate::stack::{Space, Stack};
 use crate::templates::TemplateInfo;
 use crate::unique::LayerId;
 
-/// The layers of a state, the topmost first. Empty: the template as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Stack(pub Vec<LayerId>);
-
-impl Stack {
-    /// The same with one more layer on top.
-    #[must_use]
-    pub fn with(&self, layer: LayerId) -> Self {
-        let mut layers = Vec::with_capacity(self.0.len() + 1);
-        layers.push(layer);
-        layers.extend_from_slice(&self.0);
-        Self(layers)
-    }
-
-    pub fn depth(&self) -> usize {
-        self.0.len()
-    }
-}
-
 /// How many layers a root may stand on before they are squashed in the background.
 pub const SQUASH_DEPTH: usize = 32;
-/// The deepest stack that is mounted. A snapshot that would exceed it is refused until the squash is done.
+/// The deepest stack that is mounted. A snapshot that would exceed it is refused until the squash
+/// is done.
 pub const MOST_LAYERS: usize = 200;
 
-/// How the state of a sandbox is captured. Another file system with snapshots of its own, such as ZFS, would be one more of
-/// these, and one more way in [`LayerStore::begin_copy`].
+/// How the state of a sandbox is captured. Another file system with snapshots of its own, such as
+/// ZFS, would be one more of these, and one more way in [`LayerStore::begin_copy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerDriver {
-    /// The writable layer of an idle sandbox is sealed in place; that of a busy one is copied. Works everywhere.
+    /// The writable layer of an idle sandbox is sealed in place; that of a busy one is copied.
+    /// Works everywhere.
     Overlay,
     /// Always a copy that shares extents with the original.
     Reflink,
@@ -60,47 +44,51 @@ pub enum LayerDriver {
     Btrfs,
 }
 
-/// Keeps layers. Methods block; any number of threads may call them. What a crash leaves of an unfinished layer is not listed
-/// as committed and is removed by whoever asks for it to be.
+/// Keeps layers. Methods block; any number of threads may call them. What a crash leaves of an
+/// unfinished layer is not listed as committed and is removed on request.
 pub trait LayerStore: LayerContent {
     fn driver(&self) -> LayerDriver;
 
-    /// Where a layer that is about to be made belongs. Nothing is there yet; whoever makes it makes this directory, on the
-    /// same file system as the sandboxes.
+    /// Where a layer that is about to be made belongs. Nothing is there yet; its maker makes this
+    /// directory, on the same file system as the sandboxes.
     fn place(&self, id: &LayerId) -> PathBuf;
 
-    /// Puts the stack's layers on top of a template's root. A layer that is missing or damaged is an error.
+    /// Puts the stack's layers on top of a template's root. A layer that is missing or damaged is
+    /// an error.
     fn stand_on(&self, stack: &Stack, root: &mut [RootTree]) -> Result<(), LayerError>;
 
     /// Which layers a root stands on: the reverse of [`LayerStore::stand_on`].
     fn stack_of(&self, root: &[RootTree]) -> Stack;
 
-    /// Begins to make a layer of the `upper-<n>` in a directory: by a snapshot of the subvolume, by sharing extents, or byte by
-    /// byte. Programs may still write there: as much as possible is done now, so that little is left for
-    /// [`LayerCopy::settle`], while they stand still.
+    /// Begins to make a layer of the `upper-<n>` in a directory: by a snapshot of the subvolume, by
+    /// sharing extents, or byte by byte. Programs may still write there: as much as possible is
+    /// done now, so that little is left for [`LayerCopy::settle`], while they stand still.
     fn begin_copy<'a>(
         &'a self,
         writable: BorrowedFd<'a>,
         order: &CopyOrder<'_>,
     ) -> Result<Draft<'a>, LayerError>;
 
-    /// Declares a layer that is in its place complete: writes its manifest. Idempotent. Survives the end of this process; see
-    /// [`LayerStore::sync`] for more.
+    /// Declares a layer that is in its place complete: writes its manifest. Idempotent. Survives
+    /// the end of this process; see [`LayerStore::sync`] for more.
     fn commit(&self, layer: &NewLayer) -> Result<(), LayerError>;
 
     /// Returns when these layers, their manifests and all below them survive a power cut.
     fn sync(&self, layers: &[LayerId]) -> Result<(), LayerError>;
 
-    /// What a layer alone holds. Counted once and remembered; gives up, with `None`, after looking at `most_entries`.
+    /// The room that a layer alone takes. Counted once and remembered; gives up, with `None`, after
+    /// looking at `most_entries`.
     fn space(&self, id: &LayerId, most_entries: Option<u64>) -> Result<Option<Space>, LayerError>;
 
-    /// Makes and commits one layer that is equal to these on top of one another, the topmost first. Shares their data.
+    /// Makes and commits one layer that is equal to these on top of one another, the topmost first.
+    /// Shares their data.
     fn squash(&self, layers: &[LayerId], into: &LayerId) -> Result<(), LayerError>;
 
     /// Everything in the store, finished or not.
     fn layers(&self) -> Result<Vec<LayerInfo>, LayerError>;
 
-    /// Removes a layer: out of sight at once, its files in time. Idempotent. The caller knows that nothing stands on it.
+    /// Removes a layer: out of sight at once, its files in time. Idempotent. The caller knows that
+    /// nothing stands on it.
     fn remove(&self, id: &LayerId) -> Result<(), LayerError>;
 }
 
@@ -113,13 +101,14 @@ pub trait LayerCopy {
     fn place(self: Box<Self>) -> Result<Copied, LayerError>;
 }
 
-/// What is to be copied.
+/// A copy to be made.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyOrder<'a> {
     pub into: &'a LayerId,
-    /// The layer that the same directory was last copied into. Only what changed since is copied, if that can be told.
+    /// The layer that the same directory was last copied into. Only what changed since is copied,
+    /// if that can be told.
     pub since: Option<&'a LayerId>,
-    /// What the directory's trees lie on.
+    /// The trees below the directory's own.
     pub below: &'a [RootTree],
     /// Absent: whatever it costs.
     pub bound: Option<CopyBound>,
@@ -142,7 +131,7 @@ impl Default for CopyBound {
     }
 }
 
-/// What a copy would cost that exceeds its bound. The text is for people.
+/// The bound that a copy would exceed. The text is for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooMuch {
     #[error("more than {0} files changed")]
@@ -173,7 +162,7 @@ impl fmt::Debug for Draft<'_> {
     }
 }
 
-/// What a copy has come to.
+/// The outcome of [`LayerCopy::settle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
     Done,
@@ -181,10 +170,11 @@ pub enum Settled {
     TooMuch(TooMuch),
 }
 
-/// What is in layers, read without mounting them. `root` is always that of the template below the stacks.
+/// Reads and compares the content of layers without mounting them. `root` is always that of the
+/// template below the stacks.
 pub trait LayerContent: Send + Sync {
-    /// Tells what differs between two states, one path after the other; `told` says whether to go on. Nothing is kept of what was
-    /// told, so that memory does not grow with it.
+    /// Tells what differs between two states, one path after the other; `told` says whether to go
+    /// on. Nothing is kept of what was told, so that memory does not grow with it.
     fn diff_each(
         &self,
         root: &[RootTree],
@@ -210,14 +200,15 @@ pub trait LayerContent: Send + Sync {
         Ok(Diff { changes, truncated: end == Differences::More })
     }
 
-    /// Whether a path, or anything below it, differs between two states.
+    /// True if a path, or anything below it, differs between two states.
     fn differs(&self, root: &[RootTree], from: &Stack, to: &Stack, path: &Path) -> Result<bool, LayerError>;
 
-    /// Whether there is anything at a path in a state. The last name of the path is not followed, nor is any other.
+    /// True if there is anything at a path in a state. No symbolic link is followed.
     fn exists(&self, root: &[RootTree], stack: &Stack, path: &Path) -> Result<bool, LayerError>;
 
-    /// Joins what changed from `base` to `theirs` with what changed from `base` to `ours`. With `into`, and if there is no
-    /// conflict that the order does not settle, makes and commits a layer that, on top of `ours`, is the result.
+    /// Joins what changed from `base` to `theirs` with what changed from `base` to `ours`. With
+    /// `into`, and if there is no conflict that the order does not settle, makes and commits a
+    /// layer that, on top of `ours`, is the result.
     fn merge(
         &self,
         root: &[RootTree],
@@ -228,8 +219,9 @@ pub trait LayerContent: Send + Sync {
     /// Writes a state, or a whole history, in a format that others read.
     fn export(&self, root: &[RootTree], what: &Export<'_>, to: &mut dyn Write) -> Result<(), LayerError>;
 
-    /// Reads what [`LayerContent::export`] wrote, or a tar file. The source is hostile. Layers are made and committed with the
-    /// ids that `draw` gives; on an error none is left. `root` is what a tar file is to stand on, and empty for a history.
+    /// Reads what [`LayerContent::export`] wrote, or a tar file. The source is hostile. Layers are
+    /// made and committed with the ids that `draw` gives; on an error none is left. `root` is what
+    /// a tar file is to stand on, and empty for a history.
     fn import(
         &self,
         root: &[RootTree],
@@ -251,7 +243,7 @@ pub trait LayerContent: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewLayer {
     pub id: LayerId,
-    /// Whose files these are; absent for what was imported or joined of several.
+    /// The sandbox that wrote the files; absent for imports and for layers joined of several.
     pub sandbox: Option<SandboxId>,
     pub created_unix_ms: u64,
 }
@@ -268,11 +260,12 @@ pub struct LayerInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
     pub data: CopiedData,
-    /// It has only what changed since the last copy and stands on that; otherwise it stands where the original does.
+    /// It has only what changed since the last copy and stands on that; otherwise it stands where
+    /// the original does.
     pub on_last: bool,
 }
 
-/// What became of the bytes.
+/// The way in which file contents were copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopiedData {
     /// They are shared with the original until one of the two changes.
@@ -281,25 +274,19 @@ pub enum CopiedData {
     Bytes,
 }
 
-/// Room on a disk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Space {
-    pub bytes: u64,
-    pub inodes: u64,
-}
-
-/// What is to be exported.
+/// A state or a history to be exported, with its format.
 #[derive(Debug, Clone)]
 pub enum Export<'a> {
     /// All files of a state below a directory, as a POSIX tar file.
     Tar { stack: &'a Stack, below: PathBuf },
-    /// What changed between two states below a directory, as `git apply` takes it.
+    /// The changes between two states below a directory, as `git apply` takes them.
     Patch { from: &'a Stack, to: &'a Stack, below: PathBuf },
-    /// Snapshots with their layers and their manifest, for another Warren. Parents come before their children.
+    /// Snapshots with their layers and their manifest, for another Warren. Parents come before
+    /// their children.
     History { template: &'a TemplateName, snapshots: &'a [SnapshotRecord] },
 }
 
-/// What an import reads.
+/// The format of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportFormat {
     /// A tar file, whose root is the sandbox's.
@@ -307,7 +294,7 @@ pub enum ImportFormat {
     History,
 }
 
-/// What was imported.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedHistory {
     /// The template that the snapshots stood on; absent for a tar file.
@@ -327,18 +314,10 @@ pub struct ImportedSnapshot {
     pub stack: Stack,
 }
 
-/// The store could not do what was asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{action}")]
-pub struct LayerError {
-    pub kind: LayerErrorKind,
-    /// What was being done to which layer.
-    pub action: String,
-    #[source]
-    pub source: Option<Box<dyn Error + Send + Sync>>,
-}
+/// The store of layers could not do what was asked.
+pub type LayerError = Failure<LayerErrorKind>;
 
-/// What kind of failure it is; callers branch on this and never on the text.
+/// The kind of a [`LayerError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LayerErrorKind {
     NotFound,
@@ -346,24 +325,10 @@ pub enum LayerErrorKind {
     Damaged,
     /// There is no room on the disk.
     Full,
-    /// What was given cannot be used: an archive that is none, or hostile.
+    /// The input cannot be used: an archive that is none, or hostile.
     Invalid,
     /// Nobody waits for it any more, or it took longer than it may: see [`crate::abandoned`].
     Abandoned,
     /// The host failed.
     Host,
-}
-
-impl LayerError {
-    pub fn new(kind: LayerErrorKind, action: impl Into<String>) -> Self {
-        Self { kind, action: action.into(), source: None }
-    }
-
-    pub fn caused(
-        kind: LayerErrorKind,
-        action: impl Into<String>,
-        source: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> Self {
-        Self { kind, action: action.into(), source: Some(source.into()) }
-    }
 }

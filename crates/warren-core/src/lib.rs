@@ -1,17 +1,19 @@
-//! Warren's domain, with no I/O of any kind: what a sandbox is, what may be asked of it in which state, and
-//! the ports behind which everything that touches the world stands.
+//! Warren's domain, with no I/O of any kind: what a sandbox is, what may be asked of it in which
+//! state, and the ports behind which everything that touches the world stands.
 //!
-//! A value that exists here is valid: ids, sizes and specs are checked where they are made, so the layers
-//! below take them as they are.
+//! A value that exists here is valid: ids, sizes and specs are checked where they are made, so the
+//! layers below take them as they are.
 
 mod abandon;
 mod caller;
 mod capabilities;
 pub mod catalog;
+mod check;
 mod death;
 mod diff;
 mod error;
 mod event;
+mod failure;
 mod field;
 mod id;
 mod image;
@@ -33,7 +35,9 @@ mod sandbox;
 mod session;
 mod snapshot;
 mod spec;
+mod stack;
 mod templates;
+mod text;
 mod traffic;
 mod unique;
 mod world;
@@ -41,9 +45,9 @@ mod world;
 pub use abandon::{abandonable, abandoned};
 pub use caller::Caller;
 pub use capabilities::{
-    Capabilities, Check, CheckStatus, DiskQuota, IsolationKind, Need, NetworkSupport, Refusal,
-    SnapshotSupport,
+    Capabilities, DiskQuota, IsolationKind, Need, NetworkSupport, Refusal, SnapshotSupport,
 };
+pub use check::{Check, CheckStatus};
 pub use death::{DeathCause, DeathCertificate};
 pub use diff::{
     Change, ChangeKind, Conflict, Conflicts, Diff, DiffOptions, Differences, Entry, EntryKind, Merge,
@@ -51,6 +55,7 @@ pub use diff::{
 };
 pub use error::{ErrorCode, ErrorKind, error_chain};
 pub use event::{Event, EventRecord};
+pub use failure::Failure;
 pub use field::{Field, NetworkLimit, PolicyField};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
 pub use image::{
@@ -67,7 +72,7 @@ pub use key::{KeyRecord, Scope};
 pub use layers::{
     Copied, CopiedData, CopyBound, CopyOrder, Draft, Export, ImportFormat, ImportedHistory, ImportedSnapshot,
     LayerContent, LayerCopy, LayerDriver, LayerError, LayerErrorKind, LayerInfo, LayerStore, MOST_LAYERS,
-    NewLayer, SQUASH_DEPTH, Settled, Space, Stack, TooMuch,
+    NewLayer, SQUASH_DEPTH, Settled, TooMuch,
 };
 pub use lifecycle::{Activity, Busy, DenyReason, Request, Status, Step, Verdict, decide};
 pub use limits::{Limits, LimitsError};
@@ -82,14 +87,16 @@ pub use page::{Cursor, Page, PageRequest};
 pub use port::{PortRecord, PortSettings};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
 pub use root::{Root, RootKind, RootState, RootTree, Shown};
-pub use run::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals, can_run, record_run};
-pub use sandbox::{OnExpiry, PauseKeeps, Paused, PausedBy, SandboxKind, SandboxRecord};
+pub use run::{NewRun, RunDenied, RunRecord, RunStatus, can_run, record_run};
+pub use sandbox::{OnExpiry, PauseKeeps, Paused, PausedBy, SandboxRecord};
 pub use session::{
-    Provision, SessionRecord, SessionRequest, SessionState, SessionVerdict, Timeouts, decide_session,
+    Provision, RunLimits, RunTotals, SessionRecord, SessionRequest, SessionState, SessionVerdict, Timeouts,
+    decide_session,
 };
 pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
-pub use spec::{Mount, MountAccess, Profile, SandboxSpec, SpecError, check_labels};
+pub use spec::{Mount, MountAccess, Profile, SandboxKind, SandboxSpec, SpecError, check_labels};
+pub use stack::{Space, Stack};
 pub use templates::{TemplateError, TemplateErrorKind, TemplateInfo, Templates};
-pub use traffic::{Traffic, Wake};
+pub use traffic::{Traffic, TrafficError, Wake};
 pub use unique::{BuildId, KeyId, LayerId, RunId, SessionId, SnapshotId, UniqueIdError};
 pub use world::{Clock, Deadline, Random};

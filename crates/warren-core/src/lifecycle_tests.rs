@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use super::*;
 
 /// One row per state, with the circumstances that matter in it; one column per request. `.` already
-/// so, `+` serve, a capital letter enters that state, lower case letters are the reason of a denial.
+/// so, `+` serve, a capital letter enters that state, lower case letters are the reason of a
+/// denial.
 const TABLE: &str = "
                           Execute ReadFiles WriteFiles Pause Resume Snapshot Rollback Stop BecomeReady BecomeStopped Fail
 Creating                  creat   creat     creat      creat creat  creat    creat    G    R           order         F

@@ -1,11 +1,9 @@
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use crate::field::Field;
 use crate::quantity::{ByteSize, Cpus};
 
-/// What a sandbox may use at most. Every limit is always on: there is no value that means "unlimited".
+/// The limits of a sandbox. Every limit is always on: there is no value that means "unlimited".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -14,7 +12,7 @@ pub struct Limits {
     pub cpus: Cpus,
     /// Processes and threads together.
     pub pids: u32,
-    /// What the sandbox itself writes to its root.
+    /// Bytes that the sandbox itself writes to its root.
     pub disk: ByteSize,
     /// Files and directories the sandbox itself makes in its root.
     pub inodes: u64,
@@ -49,10 +47,6 @@ pub struct LimitsError {
 }
 
 impl Limits {
-    pub fn lifetime(&self) -> Duration {
-        Duration::from_secs(self.lifetime_s)
-    }
-
     /// Checks every limit against the range a machine can hold.
     pub fn validate(&self) -> Result<(), LimitsError> {
         within(Field::Memory, self.memory, ByteSize::mib(16), ByteSize::gib(4096))?;

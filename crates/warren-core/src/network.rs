@@ -1,5 +1,5 @@
-//! Where a sandbox's bytes may go: policies, the rules they are made of, host names, the ranges that are closed to everybody, and
-//! the port behind which links, rules and proxies stand.
+//! Where a sandbox's bytes may go: policies, the rules they are made of, host names, the ranges
+//! that are closed to everybody, and the port behind which links, rules and proxies stand.
 
 mod closed;
 mod destination;

@@ -1,12 +1,10 @@
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::{checked_text, is_lower_hex, shorten};
 use crate::unique::KeyId;
 use crate::world::Deadline;
-
-const DIGITS: usize = 32;
 
 /// Names one node: a data directory with the sandboxes, snapshots and layers in it. 32 hexadecimal
 /// digits.
@@ -24,56 +22,23 @@ impl NodeId {
     pub fn from_random(bits: [u8; 16]) -> Self {
         Self(format!("{:032x}", u128::from_be_bytes(bits)))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for NodeId {
     type Err = NodeIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if text.len() == DIGITS && text.bytes().all(digit) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(NodeIdError(crate::id::shorten(text)))
-        }
+        if is_lower_hex(text, 32) { Ok(Self(text.to_owned())) } else { Err(NodeIdError(shorten(text))) }
     }
 }
 
-impl TryFrom<String> for NodeId {
-    type Error = NodeIdError;
+checked_text!(NodeId);
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<NodeId> for String {
-    fn from(id: NodeId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What the catalog knows of a node. Written only by the node itself.
+/// The catalog's record of a node. Written only by the node itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeRecord {
-    /// What both clocks said at the first start since the machine was switched on.
+    /// The readings of both clocks at the first start since the machine was switched on.
     pub clock_anchor: Option<Deadline>,
     /// The boot during which snapshots were last looked through for those that a power cut may have
     /// damaged.

@@ -1,7 +1,8 @@
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::text::{checked_text, is_plain_name, shorten};
 
 /// A tenant: whose a thing is. Part of every query, so that one never sees another's things.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -16,13 +17,9 @@ pub struct Owner(String);
 pub struct OwnerError(String);
 
 impl Owner {
-    /// Whom the first key belongs to.
+    /// The owner of the first key.
     pub fn first() -> Self {
         Self("default".to_owned())
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 }
 
@@ -30,36 +27,8 @@ impl FromStr for Owner {
     type Err = OwnerError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let valid = (1..=63).contains(&text.len())
-            && text.bytes().next().is_some_and(word)
-            && text.bytes().all(|byte| word(byte) || b"-_.".contains(&byte));
-        if valid { Ok(Self(text.to_owned())) } else { Err(OwnerError(crate::id::shorten(text))) }
+        if is_plain_name(text) { Ok(Self(text.to_owned())) } else { Err(OwnerError(shorten(text))) }
     }
 }
 
-impl TryFrom<String> for Owner {
-    type Error = OwnerError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Owner> for String {
-    fn from(owner: Owner) -> Self {
-        owner.0
-    }
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(Owner);

@@ -5,11 +5,12 @@ use serde::Serialize;
 pub struct PageRequest {
     /// At most this many, 1 to [`PageRequest::MOST`].
     pub limit: u32,
-    /// What [`Page::next`] said, to go on after it.
+    /// The value of [`Page::next`], to go on after it.
     pub after: Option<Cursor>,
 }
 
-/// A place in a list: the creation time and id of the last item seen. Stable while items come and go.
+/// A place in a list: the creation time and id of the last item seen. Stable while items come and
+/// go.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     pub created_unix_ms: u64,

@@ -61,12 +61,12 @@ pub struct RootTree {
     pub at: PathBuf,
     /// Host directories, the topmost first, with ids as seen inside.
     pub lowers: Vec<PathBuf>,
-    /// Whether the sandbox has a private writable layer on top.
+    /// Writable trees have a private layer of the sandbox's on top.
     pub access: MountAccess,
 }
 
-/// A directory of the machine itself, as the two lowest of a tree's. Only what everybody on the machine may read is there
-/// for anyone inside, whatever his rights there.
+/// A directory of the machine itself, as the two lowest of a tree's. Only what everybody on the
+/// machine may read is there for anyone inside, whatever his rights there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown<'a> {
     /// Has a whiteout for each name below that is not for everybody.
@@ -76,10 +76,12 @@ pub struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    /// What the directory with the whiteouts is called. No layer and no template has another of that name.
+    /// The name of the directory with the whiteouts. No layer and no template has another of that
+    /// name.
     pub const HIDDEN: &'static str = "hidden";
 
-    /// Parts a tree's directories into those of layers and templates, and what is the machine's own below them.
+    /// Parts a tree's directories into those of layers and templates, and what is the machine's own
+    /// below them.
     pub fn part(lowers: &'a [PathBuf]) -> (&'a [PathBuf], Option<Self>) {
         match lowers {
             [layers @ .., hidden, machine] if hidden.file_name().is_some_and(|name| name == Self::HIDDEN) => {
@@ -96,6 +98,6 @@ pub enum RootState {
     /// Nothing.
     #[default]
     Fresh,
-    /// What an earlier life of the same id left there.
+    /// Files that an earlier life of the same id left there.
     Kept,
 }

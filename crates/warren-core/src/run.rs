@@ -6,32 +6,6 @@ use crate::session::{Provision, SessionRecord, SessionState};
 use crate::unique::{RunId, SessionId};
 use crate::world::Clock;
 
-/// What a session's runs may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RunLimits {
-    pub runs: u32,
-    /// Longest duration of one run.
-    pub run_s: u64,
-    pub tokens: u64,
-    /// How long the session may last.
-    pub duration_s: u64,
-}
-
-impl Default for RunLimits {
-    fn default() -> Self {
-        Self { runs: 10, run_s: 300, tokens: 50_000, duration_s: 900 }
-    }
-}
-
-/// The exact sums over a session's runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunTotals {
-    pub runs: u32,
-    pub tokens: u64,
-    pub duration_ms: u64,
-}
-
 /// A run as its client reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,7 +18,7 @@ pub struct NewRun {
     /// Addresses or names of pictures.
     #[serde(default)]
     pub screenshots: Vec<String>,
-    /// Whose model did it.
+    /// The provider of the model.
     #[serde(default)]
     pub provider: Option<String>,
 }
@@ -89,7 +63,7 @@ pub enum RunDenied {
     OutOfTokens,
 }
 
-/// Whether the session may have another run, and if not, why.
+/// Checks that the session may have another run.
 pub fn can_run(session: &SessionRecord, clock: &dyn Clock) -> Result<(), RunDenied> {
     match session.state {
         SessionState::Active => {}

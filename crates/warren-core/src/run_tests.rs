@@ -3,8 +3,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::sandbox::SandboxKind;
 use crate::session::Timeouts;
+use crate::session::{RunLimits, RunTotals};
+use crate::spec::SandboxKind;
 use crate::world::Deadline;
 
 struct Stopped {

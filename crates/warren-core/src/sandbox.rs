@@ -11,12 +11,12 @@ use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::session::Timeouts;
 use crate::snapshot::History;
-use crate::spec::SandboxSpec;
+use crate::spec::{SandboxKind, SandboxSpec};
 use crate::traffic::Traffic;
 use crate::unique::BuildId;
 use crate::world::Deadline;
 
-/// What the catalog knows of a sandbox. Written only by the sandbox's driver.
+/// The catalog's record of a sandbox. Written only by the sandbox's driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxRecord {
     pub id: SandboxId,
@@ -54,7 +54,7 @@ pub struct SandboxRecord {
     pub addresses: Vec<IpAddr>,
     #[serde(default)]
     pub traffic: Traffic,
-    /// What a pause keeps that its owner may ask for when its time is over.
+    /// The part of the sandbox that is kept if it is paused when its time is over.
     #[serde(default)]
     pub pause_keeps: PauseKeeps,
     /// The commands that run in it from its beginning.
@@ -63,24 +63,25 @@ pub struct SandboxRecord {
     /// The build of an image that is done in it. It is no sandbox of a client's then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildId>,
-    /// What a face of the service remembers with it, by the face's name. Nobody else reads it, and forks have it too.
+    /// Notes that an interface of the service keeps with it, by the interface's name. Nobody else
+    /// reads them, and forks have them too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
 impl SandboxRecord {
-    /// Whether processes of it may exist.
+    /// True while processes of it may exist.
     pub fn is_live(&self) -> bool {
         !self.status.is_terminal()
     }
 
-    /// Whether it ended with its files kept, so that it can be resumed.
+    /// True if it ended with its files kept, so that it can be resumed.
     pub fn files_kept(&self) -> bool {
         self.death.as_ref().is_some_and(|death| death.files_kept)
     }
 }
 
-/// Who paused a sandbox, and since when.
+/// The cause and the time of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
     pub by: PausedBy,
@@ -89,7 +90,8 @@ pub struct Paused {
     pub deadline: Deadline,
 }
 
-/// A sandbox that paused for want of work goes on at the next request; one that was told to waits to be told again.
+/// A sandbox that paused for want of work goes on at the next request; one that was told to waits
+/// to be told again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PausedBy {
@@ -97,7 +99,7 @@ pub enum PausedBy {
     Idleness,
 }
 
-/// What becomes of a sandbox's files when its time is over.
+/// The fate of a sandbox when its time is over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExpiry {
@@ -109,7 +111,7 @@ pub enum OnExpiry {
     Pause,
 }
 
-/// What of a sandbox stays when it is paused because its time is over.
+/// The part of a sandbox that stays when it is paused because its time is over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseKeeps {
@@ -121,20 +123,11 @@ pub enum PauseKeeps {
 }
 
 impl PauseKeeps {
-    /// What is to become of a sandbox that is to be paused in this way.
+    /// The fate of a sandbox that is to be paused in this way when its time is over.
     pub fn on_expiry(self) -> OnExpiry {
         match self {
             Self::Memory => OnExpiry::Pause,
             Self::Files => OnExpiry::Keep,
         }
     }
-}
-
-/// What a sandbox is for: a template and defaults under one name.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SandboxKind {
-    #[default]
-    Terminal,
-    Research,
 }

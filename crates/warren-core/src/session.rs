@@ -9,9 +9,10 @@
 //! | released   | denied   | denied    | denied   | denied | =        | =       | denied     |
 //! | terminated | denied   | denied    | denied   | denied | =        | =       | =          |
 //!
-//! A state is what the session becomes; `=` is no error and leaves it as it is. To end what has ended is never an error, but
-//! for one thing: a session that was given back no longer speaks for the sandbox, which may be somebody else's by now, and so
-//! cannot take it along. [`decide_session`] is this table.
+//! A state is what the session becomes; `=` is no error and leaves it as it is. To end what has
+//! ended is never an error, but for one thing: a session that was given back no longer speaks for
+//! the sandbox, which may be somebody else's by now, and so cannot take it along.
+//! [`decide_session`] is this table.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::SandboxId;
 use crate::owner::Owner;
-use crate::run::{RunLimits, RunTotals};
-use crate::sandbox::SandboxKind;
+use crate::spec::SandboxKind;
 use crate::unique::SessionId;
 use crate::world::{Clock, Deadline};
 
@@ -30,7 +30,7 @@ pub struct SessionRecord {
     pub id: SessionId,
     pub owner: Owner,
     pub sandbox: SandboxId,
-    /// Who uses it, in the words of the client.
+    /// The user of the session, as the client names it.
     pub client: String,
     pub kind: SandboxKind,
     pub state: SessionState,
@@ -53,8 +53,8 @@ pub struct SessionRecord {
 }
 
 impl SessionRecord {
-    /// Puts the session into a state, with the deadlines that belong to it. What [`decide_session`] thinks of it is the caller's
-    /// business.
+    /// Puts the session into a state, with the deadlines that belong to it. What [`decide_session`]
+    /// thinks of it is the caller's business.
     pub fn enter(&mut self, state: SessionState, clock: &dyn Clock) {
         self.state = state;
         self.last_activity_unix_ms = clock.unix_ms();
@@ -83,7 +83,7 @@ pub enum SessionState {
 }
 
 impl SessionState {
-    /// Whether the session still holds its sandbox.
+    /// True while the session holds its sandbox.
     pub fn is_open(self) -> bool {
         match self {
             Self::Active | Self::Detached | Self::Suspended => true,
@@ -92,7 +92,7 @@ impl SessionState {
     }
 }
 
-/// What is asked of a session.
+/// A request to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SessionRequest {
     /// The client goes away and may come back.
@@ -237,6 +237,32 @@ impl Default for Timeouts {
     }
 }
 
+/// The limits of a session's runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunLimits {
+    pub runs: u32,
+    /// Longest duration of one run.
+    pub run_s: u64,
+    pub tokens: u64,
+    /// How long the session may last.
+    pub duration_s: u64,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { runs: 10, run_s: 300, tokens: 50_000, duration_s: 900 }
+    }
+}
+
+/// The exact sums over a session's runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTotals {
+    pub runs: u32,
+    pub tokens: u64,
+    pub duration_ms: u64,
+}
+
 /// How far the making of what the session needs has come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -254,8 +280,9 @@ pub enum Provision {
 }
 
 impl Provision {
-    /// Where this may go from here: `Some` is what it becomes, `None` leaves it as it is. What failed stays failed, with its
-    /// first reason; what is ready may say another address, or fail later.
+    /// Where this may go from here: `Some` is what it becomes, `None` leaves it as it is. What
+    /// failed stays failed, with its first reason; what is ready may say another address, or fail
+    /// later.
     pub fn decide(&self, next: Self) -> Result<Option<Self>, &'static str> {
         match (self, next) {
             (Self::Pending, next @ (Self::Ready { .. } | Self::Failed { .. }))

@@ -1,30 +1,30 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::SandboxId;
-use crate::layers::{Space, Stack};
 use crate::node::NodeId;
 use crate::owner::Owner;
-use crate::sandbox::SandboxKind;
-use crate::spec::SandboxSpec;
+use crate::spec::{SandboxKind, SandboxSpec};
+use crate::stack::{Space, Stack};
 use crate::unique::{SessionId, SnapshotId};
 
-/// A point in the history of a sandbox's files. History is a tree: a fork's first parent belongs to another sandbox.
+/// A point in the history of a sandbox's files. History is a tree: a fork's first parent belongs to
+/// another sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotRecord {
     pub id: SnapshotId,
     pub owner: Owner,
     /// The node that holds its layers. No other node touches it.
     pub node: NodeId,
-    /// Whose state it is. The sandbox may be gone.
+    /// The sandbox that it was taken of, which may be gone.
     pub sandbox: SandboxId,
     pub session: Option<SessionId>,
     pub parent: Option<SnapshotId>,
-    /// The state that the operation replaced which led to this one, where that is not the parent: a rollback takes its files from
-    /// one state and replaces another. An undo goes there.
+    /// The state that the operation replaced which led to this one, where that is not the parent: a
+    /// rollback takes its files from one state and replaces another. An undo goes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<SnapshotId>,
-    /// How many operations of the journal led here from the state before. Zero: programs that ran in the background changed files
-    /// by themselves. Absent: nobody counted.
+    /// How many operations of the journal led here from the state before. Zero: programs that ran
+    /// in the background changed files by themselves. Absent: nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<u32>,
     /// Entries of the journal that led here and whose own states were not kept, but for the last.
@@ -38,14 +38,14 @@ pub struct SnapshotRecord {
     pub created_unix_ms: u64,
     pub method: SnapshotMethod,
     pub stack: Stack,
-    /// What its topmost layer holds, once that is counted.
+    /// The room that its topmost layer takes, once it is counted.
     pub space: Option<Space>,
     /// It survives a power cut.
     pub durable: bool,
     /// The machine stopped before it was safely on disk: it is listed, and cannot be used.
     #[serde(default)]
     pub damaged: bool,
-    /// What the sandbox was made of, so that another can be made without it.
+    /// The spec of the sandbox, so that another can be made without it.
     pub spec: SandboxSpec,
     pub kind: SandboxKind,
     pub disk_limit_required: bool,
@@ -66,7 +66,7 @@ pub enum SnapshotReason {
     Tool,
     /// A command ended, or another was about to begin.
     Command,
-    /// What a rollback replaced.
+    /// The state that a rollback replaced.
     Safety,
     /// The files of an earlier snapshot, to which a sandbox was sent back.
     Rollback,
@@ -103,7 +103,7 @@ pub struct History {
     pub stack: Stack,
     /// The snapshot that its state comes from.
     pub head: Option<SnapshotId>,
-    /// What was undone, the next to be redone last. Forgotten at the next change.
+    /// Snapshots that were undone, the next to be redone last. Forgotten at the next change.
     pub redo: Vec<SnapshotId>,
     /// Turns completed.
     pub turn: u32,
@@ -112,14 +112,16 @@ pub struct History {
     pub forked_from: Option<SandboxId>,
     /// The layers that it began with, which it shares with others.
     pub began: Stack,
-    /// It was sent to another state and has not been started since: what its writable layers hold is not part of that.
+    /// It was sent to another state and has not been started since: what its writable layers hold
+    /// is not part of that.
     pub moved: bool,
 }
 
 /// When what a sandbox writes is put on the disk itself, where a power cut cannot reach it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Flush {
-    /// As the machine does it: some seconds later. Snapshots are put there by Warren, soon after they were taken.
+    /// As the machine does it: some seconds later. Snapshots are put there by Warren, soon after
+    /// they were taken.
     #[default]
     Background,
     /// Before anybody is told that a command has ended.

@@ -8,7 +8,7 @@ use crate::id::TemplateName;
 use crate::limits::{Limits, LimitsError};
 use crate::network::NetworkPolicy;
 
-/// What a sandbox is to be made of. Every value comes from a tenant, so nothing is taken on trust:
+/// The wishes for a new sandbox. Every value comes from a tenant, so nothing is taken on trust:
 /// [`SandboxSpec::validate`] is called before anything is built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,13 +29,22 @@ pub struct SandboxSpec {
     pub workdir: Option<PathBuf>,
     #[serde(default)]
     pub hostname: Option<String>,
-    /// Judged by whoever knows what the operator excepts, see [`NetworkPolicy::validate`].
+    /// Checked where the operator's exceptions are known, see [`NetworkPolicy::validate`].
     #[serde(default)]
     pub network: NetworkPolicy,
     #[serde(default)]
     pub mounts: Vec<Mount>,
     #[serde(default)]
     pub profile: Profile,
+}
+
+/// The purpose of a sandbox: a template and defaults under one name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxKind {
+    #[default]
+    Terminal,
+    Research,
 }
 
 /// How much of the kernel a sandbox may use.
@@ -59,7 +68,7 @@ pub struct Mount {
     pub access: MountAccess,
 }
 
-/// Whether a mount may be written.
+/// The access that a sandbox has to a mount.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MountAccess {
@@ -169,7 +178,8 @@ impl SandboxSpec {
     }
 }
 
-/// What labels and the like may be: 64 pairs of short, printable text. The reason names what is wrong.
+/// Checks labels and the like: at most 64 pairs of short, printable text. The error names the
+/// fault.
 pub fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), &'static str> {
     if labels.len() > MOST_LABELS {
         return Err("more than 64 labels");

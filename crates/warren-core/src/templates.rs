@@ -1,7 +1,6 @@
-use std::error::Error;
-
 use serde::Serialize;
 
+use crate::failure::Failure;
 use crate::id::{SandboxId, TemplateName};
 use crate::isolation::{CreateRequest, OwnerBond};
 use crate::spec::SandboxSpec;
@@ -11,7 +10,7 @@ pub trait Templates: Send + Sync {
     /// Every template, by name. Broken ones are listed with what is wrong.
     fn templates(&self) -> Result<Vec<TemplateInfo>, TemplateError>;
 
-    /// What a backend needs to make a sandbox of the spec's template.
+    /// The request that makes a sandbox of the spec's template on a backend.
     fn request(
         &self,
         id: &SandboxId,
@@ -39,17 +38,10 @@ pub struct TemplateInfo {
     pub broken: Option<String>,
 }
 
-/// Why a template could not be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{action}")]
-pub struct TemplateError {
-    pub kind: TemplateErrorKind,
-    pub action: String,
-    #[source]
-    pub source: Option<Box<dyn Error + Send + Sync>>,
-}
+/// A template could not be used.
+pub type TemplateError = Failure<TemplateErrorKind>;
 
-/// What kind of failure it is.
+/// The kind of a [`TemplateError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TemplateErrorKind {
     NotFound,

@@ -1,7 +1,8 @@
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::text::{checked_text, shorten};
 
 /// The text is not an id of the kind that was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,10 +25,6 @@ macro_rules! unique_id {
             pub fn from_random(bits: [u8; 16]) -> Self {
                 Self(format!("{}{}", $prefix, uuid(bits)))
             }
-
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
         }
 
         impl FromStr for $name {
@@ -36,36 +33,12 @@ macro_rules! unique_id {
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text.strip_prefix($prefix) {
                     Some(rest) if is_uuid(rest) => Ok(Self(text.to_owned())),
-                    _ => Err(UniqueIdError { what: $what, prefix: $prefix, text: crate::id::shorten(text) }),
+                    _ => Err(UniqueIdError { what: $what, prefix: $prefix, text: shorten(text) }),
                 }
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = UniqueIdError;
-
-            fn try_from(text: String) -> Result<Self, Self::Error> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(id: $name) -> Self {
-                id.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
+        checked_text!($name);
     };
 }
 

@@ -1,10 +1,12 @@
-/// What time it is. Injected, so that tests jump and nothing depends on a clock that an administrator can set.
+/// The time. Injected, so that tests can jump and nothing depends on a clock that an administrator
+/// can set.
 pub trait Clock: Send + Sync {
-    /// Milliseconds since 1970, for people and for records. It may jump; no deadline is ever compared with it while the
-    /// machine that set the deadline is up.
+    /// Milliseconds since 1970, for people and for records. It may jump; no deadline is ever
+    /// compared with it while the machine that set the deadline is up.
     fn unix_ms(&self) -> u64;
 
-    /// Milliseconds since the machine was switched on, sleep included. Never goes back; deadlines are counted on it.
+    /// Milliseconds since the machine was switched on, sleep included. Never goes back; deadlines
+    /// are counted on it.
     fn boot_ms(&self) -> u64;
 
     /// Names the time since the machine was switched on: `boot_ms` of another boot means nothing.
@@ -16,7 +18,8 @@ pub trait Random: Send + Sync {
     fn bits(&self) -> [u8; 16];
 }
 
-/// A moment after which something is due, which survives a restart of the process and jumps of the wall clock.
+/// A moment after which something is due, which survives a restart of the process and jumps of the
+/// wall clock.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Deadline {
     pub boot_id: String,

@@ -1,9 +1,10 @@
-//! What a client says to one sandbox.
+//! The protocol that a client speaks with one sandbox.
 //!
-//! A request takes three steps: `route` says what it is for, `door` who may and whether the sandbox is there, and then the route's own
-//! module serves it. Beside health and figures there are `files`, which moves whole files, and two services of the Connect protocol:
-//! `filesystem` and `process`. Everything on files is done with root's rights and belongs to the user whom the request names, as
-//! these clients expect; a sandbox's access token opens all of it.
+//! A request takes three steps: `route` says what it is for, `door` checks that the client may and
+//! that the sandbox is there, and then the route's own module serves it. Beside health and figures
+//! there are `files`, which moves whole files, and two services of the Connect protocol:
+//! `filesystem` and `process`. Everything on files is done with root's rights and belongs to the
+//! user whom the request names, as these clients expect; a sandbox's access token opens all of it.
 
 mod cors;
 mod door;

@@ -20,7 +20,7 @@ const MOST_ERROR_BYTES: usize = 256 << 10;
 pub(crate) struct E2bError {
     status: StatusCode,
     message: String,
-    /// What programs branch on where the status is not enough.
+    /// A word that programs branch on where the status is not enough.
     slug: Option<&'static str>,
     retry_after_s: Option<u64>,
     /// None where somebody else has made the answer, and only its status is known.
@@ -83,7 +83,8 @@ impl E2bError {
         Self { retry_after_s: problem.retry_after_s, ..Self::new(code, message) }
     }
 
-    /// Whether the same request may well work in a moment. Where nobody says, clients repeat what they should not.
+    /// True if the same request may well work in a moment. Without an answer clients repeat what
+    /// they should not.
     fn should_retry(&self) -> Option<bool> {
         let repeated = matches!(self.status.as_u16(), 429 | 502 | 503 | 504);
         let passing = matches!(

@@ -11,7 +11,8 @@ use crate::state::E2b;
 /// How much of a reader's complaint is repeated.
 const LONGEST_DETAIL: usize = 300;
 
-/// `{id}` of the path. Early clients write their own name after a dash. What cannot be an id is answered like one that nobody has.
+/// `{id}` of the path. Early clients write their own name after a dash. What cannot be an id is
+/// answered like one that nobody has.
 #[derive(Debug, Clone)]
 pub(crate) struct Id(pub(crate) SandboxId);
 

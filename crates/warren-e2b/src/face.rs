@@ -1,5 +1,6 @@
-//! The control plane as it is mounted: below `/e2b` on every listener, at the root of `api.DOMAIN`, and at the root of a listener of its
-//! own. Its keys are the service's own keys. Both generations of its endpoints are served, since clients of either are in use.
+//! The control plane as it is mounted: below `/e2b` on every listener, at the root of `api.DOMAIN`,
+//! and at the root of a listener of its own. Its keys are the service's own keys. Both generations
+//! of its endpoints are served, since clients of either are in use.
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -28,7 +29,7 @@ pub fn router(state: &E2b) -> Router {
     gate::logged(face, state).with_state(state.clone())
 }
 
-/// A layer for a server that asks for no key: clients of this protocol show one all the same.
+/// A layer for a server without keys: clients of this protocol always send one, which is ignored.
 async fn without_key(mut request: Request, next: Next) -> Response {
     request.headers_mut().remove("x-api-key");
     next.run(request).await

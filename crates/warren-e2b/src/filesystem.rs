@@ -1,20 +1,22 @@
-//! The messages of the service `filesystem.Filesystem`: entries of a sandbox's files, and what changes among them.
+//! The messages of the service `filesystem.Filesystem`: entries of a sandbox's files, and what
+//! changes among them. Messages with the same fields are one type: their names do not travel.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::json::{self, json_enum, json_oneof};
+use crate::rpc::Empty;
 use crate::timestamp::Timestamp;
 
-/// What is known of a file or directory.
+/// A file or directory, as clients see it.
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EntryInfo {
     #[prost(string, tag = "1")]
     #[serde(deserialize_with = "json::or_default", skip_serializing_if = "json::is_default")]
     pub name: String,
-    /// What a link leads to, not that it is one.
+    /// Of a link, the type of its target.
     #[prost(enumeration = "FileType", tag = "2")]
     #[serde(rename = "type", with = "file_type_json", skip_serializing_if = "json::is_default")]
     pub r#type: i32,
@@ -80,21 +82,11 @@ pub struct StatResponse {
     pub entry: Option<EntryInfo>,
 }
 
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MakeDirRequest {
-    #[prost(string, tag = "1")]
-    #[serde(deserialize_with = "json::or_default", skip_serializing_if = "json::is_default")]
-    pub path: String,
-}
-
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MakeDirResponse {
-    #[prost(message, optional, tag = "1")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub entry: Option<EntryInfo>,
-}
+pub type MakeDirRequest = StatRequest;
+pub type MakeDirResponse = StatResponse;
+pub type MoveResponse = StatResponse;
+pub type RemoveRequest = StatRequest;
+pub type RemoveResponse = Empty;
 
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default)]
@@ -106,26 +98,6 @@ pub struct MoveRequest {
     #[serde(deserialize_with = "json::or_default", skip_serializing_if = "json::is_default")]
     pub destination: String,
 }
-
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MoveResponse {
-    #[prost(message, optional, tag = "1")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub entry: Option<EntryInfo>,
-}
-
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RemoveRequest {
-    #[prost(string, tag = "1")]
-    #[serde(deserialize_with = "json::or_default", skip_serializing_if = "json::is_default")]
-    pub path: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RemoveResponse {}
 
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default)]
@@ -174,30 +146,7 @@ pub struct WatchDirRequest {
 }
 
 /// Watches a directory until it is told to stop: what happens is fetched.
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct CreateWatcherRequest {
-    #[prost(string, tag = "1")]
-    #[serde(deserialize_with = "json::or_default", skip_serializing_if = "json::is_default")]
-    pub path: String,
-    #[prost(bool, tag = "2")]
-    #[serde(deserialize_with = "json::or_default", skip_serializing_if = "json::is_default")]
-    pub recursive: bool,
-    #[prost(bool, tag = "3")]
-    #[serde(
-        deserialize_with = "json::or_default",
-        skip_serializing_if = "json::is_default",
-        alias = "include_entry"
-    )]
-    pub include_entry: bool,
-    #[prost(bool, tag = "4")]
-    #[serde(
-        deserialize_with = "json::or_default",
-        skip_serializing_if = "json::is_default",
-        alias = "allow_network_mounts"
-    )]
-    pub allow_network_mounts: bool,
-}
+pub type CreateWatcherRequest = WatchDirRequest;
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
@@ -262,30 +211,16 @@ json_oneof!(WatchDirResponse.event: WatchEvent {
     Keepalive = "keepalive" as Plain,
 });
 
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct WatchStart {}
-
+pub type WatchStart = Empty;
 /// Nothing happened, and the stream lives.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct KeepAlive {}
+pub type KeepAlive = Empty;
+pub type GetWatcherEventsRequest = CreateWatcherResponse;
+pub type RemoveWatcherRequest = CreateWatcherResponse;
+pub type RemoveWatcherResponse = Empty;
 
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CreateWatcherResponse {
-    #[prost(string, tag = "1")]
-    #[serde(
-        deserialize_with = "json::or_default",
-        skip_serializing_if = "json::is_default",
-        alias = "watcher_id"
-    )]
-    pub watcher_id: String,
-}
-
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct GetWatcherEventsRequest {
     #[prost(string, tag = "1")]
     #[serde(
         deserialize_with = "json::or_default",
@@ -302,19 +237,3 @@ pub struct GetWatcherEventsResponse {
     #[serde(deserialize_with = "json::or_default", skip_serializing_if = "json::is_default")]
     pub events: Vec<FilesystemEvent>,
 }
-
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct RemoveWatcherRequest {
-    #[prost(string, tag = "1")]
-    #[serde(
-        deserialize_with = "json::or_default",
-        skip_serializing_if = "json::is_default",
-        alias = "watcher_id"
-    )]
-    pub watcher_id: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RemoveWatcherResponse {}

@@ -1,6 +1,6 @@
-//! How fields of the RPC messages are written as JSON: bytes as base64, enumerations by name, numbers also as text.
-//! What is read is read generously, as every implementation of this mapping does: `null` is a field's default, both
-//! alphabets of base64 are known, padding or not.
+//! How fields of the RPC messages are written as JSON: bytes as base64, enumerations by name,
+//! numbers also as text. What is read is read generously, as every implementation of this mapping
+//! does: `null` is a field's default, both alphabets of base64 are known, padding or not.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -31,7 +31,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Whether a field has its default, in which case it is not written.
+/// True for a field with its default, which is not written.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -144,7 +144,8 @@ pub(crate) mod number {
     }
 }
 
-/// For `#[serde(with)]`: a number of 64 bits, written as text because JSON's numbers do not hold it everywhere.
+/// For `#[serde(with)]`: a number of 64 bits, written as text because JSON's numbers do not hold it
+/// everywhere.
 pub(crate) mod long {
     use super::{Deserializer, Serializer, number};
 
@@ -164,7 +165,8 @@ pub(crate) trait Named: TryFrom<i32> {
     fn number(self) -> i32;
 }
 
-/// For `#[serde(with)]`-like use by [`json_enum`]: writes the name, or the number where there is none.
+/// For `#[serde(with)]`-like use by [`json_enum`]: writes the name, or the number where there is
+/// none.
 pub(crate) fn write_enum<E: Named, S: Serializer>(value: i32, serializer: S) -> Result<S::Ok, S::Error> {
     match E::try_from(value) {
         Ok(known) => serializer.serialize_str(known.name()),
@@ -215,7 +217,8 @@ impl<E: Named> Visitor<'_> for EnumVisitor<E> {
     }
 }
 
-/// Gives an enumeration the names of its values, and a module for `#[serde(with)]` on fields that hold it.
+/// Gives an enumeration the names of its values, and a module for `#[serde(with)]` on fields that
+/// hold it.
 macro_rules! json_enum {
     ($type:ident in $module:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
         impl crate::json::Named for $type {

@@ -1,9 +1,11 @@
 //! The E2B protocol: agents that were written for E2B run here unchanged.
 //!
-//! `filesystem`, `process`, `rest`, `rpc`, `signature` and `timestamp` are the protocol as data: nothing there knows a sandbox. The rest,
-//! behind the feature `face`, is the face that speaks it. It has two halves. `control` is the REST interface that makes, finds and ends
-//! sandboxes. `envd` is what a client says to one sandbox, at that sandbox's port 49983: nothing in the sandbox listens there, the server
-//! answers. Both only translate: the engine does the work. What E2B knows of a sandbox and the engine does not is in its [`Traits`].
+//! `filesystem`, `process`, `rest`, `rpc`, `signature` and `timestamp` are the protocol as data:
+//! nothing there knows a sandbox. The rest, behind the feature `face`, is the face that speaks it.
+//! It has two halves. `control` is the REST interface that makes, finds and ends sandboxes. `envd`
+//! is what a client says to one sandbox, at that sandbox's port 49983: nothing in the sandbox
+//! listens there, the server answers. Both only translate: the engine does the work. What E2B knows
+//! of a sandbox and the engine does not is in its [`Annotation`].
 
 mod json;
 
@@ -14,6 +16,8 @@ pub mod rpc;
 pub mod signature;
 pub mod timestamp;
 
+#[cfg(feature = "face")]
+mod annotation;
 #[cfg(feature = "face")]
 mod control;
 #[cfg(feature = "face")]
@@ -49,9 +53,9 @@ mod templates;
 #[cfg(feature = "face")]
 mod tokens;
 #[cfg(feature = "face")]
-mod traits;
-#[cfg(feature = "face")]
 mod wake;
+#[cfg(feature = "face")]
+pub use annotation::Annotation;
 #[cfg(feature = "face")]
 #[cfg(feature = "face")]
 pub use envd::Envd;
@@ -67,11 +71,10 @@ pub use state::E2b;
 pub use tables::{control_routes, envd_routes};
 #[cfg(feature = "face")]
 pub use tokens::is_traffic_token;
-#[cfg(feature = "face")]
-pub use traits::Traits;
 
 /// The version of the in-sandbox protocol that is spoken.
 pub const ENVD_VERSION: &str = "0.6.13";
 
-/// The port of a sandbox on which that protocol is spoken. Nothing in the sandbox listens there: the server answers.
+/// The port of a sandbox on which that protocol is spoken. Nothing in the sandbox listens there:
+/// the server answers.
 pub const ENVD_PORT: u16 = 49983;

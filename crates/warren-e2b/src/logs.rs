@@ -1,4 +1,4 @@
-//! What happened to a sandbox and in it, told as lines of a log, and who asks.
+//! Events of a sandbox, shown as lines of a log.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -124,7 +124,7 @@ async fn find(
 }
 
 impl Wanted {
-    /// What is told of an event, if it is wanted.
+    /// The line for an event, if it is wanted.
     fn entry(&self, event: &EventRecord) -> Option<LogEntry> {
         let in_time = self.cursor_ms.is_none_or(|cursor| match self.newest_first {
             true => event.at_unix_ms <= cursor,
@@ -186,7 +186,7 @@ fn message(event: &Event) -> String {
     }
 }
 
-/// What kind of event it is.
+/// The name of an event's kind.
 fn word(event: &Event) -> String {
     let value = serde_json::to_value(event).unwrap_or_default();
     value.get("event").and_then(Value::as_str).unwrap_or_default().replace('_', " ")

@@ -1,4 +1,4 @@
-//! What sandboxes use: looked at every few seconds, and told.
+//! Resources that sandboxes use: measured every few seconds, and shown.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use warren_face::auth::Caller;
 use warren_face::extract::Params;
 use warren_face::time::rfc3339;
 
+use crate::annotation::Annotation;
 use crate::error::E2bError;
 use crate::extract::{Id, parse_id};
 use crate::rest::{SandboxMetric, SandboxesMetrics};
@@ -18,20 +19,21 @@ use crate::samples::Measured;
 use crate::shown::{Shown, find, shown_as};
 use crate::state::BY;
 use crate::state::E2b;
-use crate::traits::Traits;
 
-/// How often sandboxes are looked at. They are looked at one after another, so that many of them are no burden.
+/// How often sandboxes are looked at. They are looked at one after another, so that many of them
+/// are no burden.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Sandboxes that one request may ask for.
 const MOST_ASKED: usize = 100;
 
-/// Looks at all sandboxes that were made through E2B, until the server ends. Others are looked at when somebody asks.
+/// Looks at all sandboxes that were made through E2B, until the server ends. Others are looked at
+/// when somebody asks.
 pub async fn keep_sampling(state: E2b) {
     loop {
         let living = state.engine.living();
         state.samples().retain(|id| living.iter().any(|record| record.id == *id));
-        for record in living.iter().filter(|record| Traits::are_written(record) && is_running(record)) {
+        for record in living.iter().filter(|record| Annotation::is_written(record) && is_running(record)) {
             // One that ends meanwhile is not there to be looked at.
             drop(sample(&state, record).await);
         }
@@ -42,7 +44,7 @@ pub async fn keep_sampling(state: E2b) {
     }
 }
 
-/// What a sandbox uses now.
+/// Measures what a sandbox uses now.
 pub(crate) async fn measure(state: &E2b, record: &SandboxRecord) -> Result<Measured, EngineError> {
     let usage = state.engine_as(BY, &record.owner).sandbox(&record.id).usage().await?;
     let limits = &record.spec.limits;

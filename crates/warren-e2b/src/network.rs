@@ -1,32 +1,28 @@
-//! Where a sandbox may go and who may come, as E2B's clients say it: `policy` makes our policies of their lists, `rules` keeps the headers
-//! that are set in what it sends. What cannot be held to is refused, not passed over.
+//! A sandbox's network in the words of E2B's clients: where it may go, and who may reach it:
+//! `policy` makes our policies of their lists, `rules` keeps the headers that are set in what it
+//! sends. What cannot be held to is refused, not ignored.
 
 mod policy;
 mod rules;
 
 use axum::extract::State;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use serde_json::Value;
-use warren_core::{NetworkPolicy, Owner, SandboxRecord, Traffic};
+use warren_core::{NetworkPolicy, Owner, SandboxRecord, Traffic, TrafficError};
 use warren_engine::Patch;
 use warren_face::auth::Caller;
 
-use self::policy::{Ground, Wish};
+use self::policy::{PolicyFacts, Wish};
 use crate::ENVD_PORT;
+use crate::annotation::Annotation;
 use crate::error::E2bError;
 use crate::extract::{Body, Id};
 use crate::rest::{EgressProxy, NetworkConfig, NetworkUpdate};
 use crate::shown::find;
 use crate::state::BY;
 use crate::state::E2b;
-use crate::traits::Traits;
 
-/// Ports on which an application may speak TLS.
-const MOST_HTTPS_PORTS: usize = 64;
-
-const MOST_HOST: usize = 255;
-
-/// What is to hold for a new sandbox.
+/// The network of a new sandbox.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) policy: NetworkPolicy,
@@ -35,7 +31,8 @@ pub(crate) struct Plan {
     pub(crate) traffic: Traffic,
 }
 
-/// What a new sandbox is to have. Secrets of its policy are kept already: a sandbox that is not made after all has them discarded.
+/// Plans the network of a new sandbox. Secrets of its policy are stored already: if the sandbox is
+/// not made after all, they are discarded.
 pub(crate) async fn plan(
     state: &E2b,
     caller: &Caller,
@@ -47,8 +44,8 @@ pub(crate) async fn plan(
     refuse_unheld(asked.dns_servers.as_deref(), asked.egress_proxy.as_ref())?;
     let traffic = traffic(asked)?;
     let linked = state.networks.unavailable().is_none();
-    let ground = Ground { settings: &state.settings.network, linked };
-    let mut policy = Wish::of(asked, allow_internet_access).policy(ground)?;
+    let facts = PolicyFacts { settings: &state.settings.network, linked };
+    let mut policy = Wish::of(asked, allow_internet_access).policy(facts)?;
     policy.secrets.extend(rules::keep(&state.engine.as_(caller).secrets(), asked.rules.as_ref()).await?);
     let plan = Plan { policy, shown: network.map(shown), traffic };
     if let Err(error) = check_secrets(&plan.policy) {
@@ -89,8 +86,8 @@ pub(crate) async fn set(
     let record = find(&state, &caller, &id).await?;
     refuse_unheld(update.dns_servers.as_deref(), update.egress_proxy.as_ref())?;
     let old = &record.spec.network;
-    let ground = Ground { settings: &state.settings.network, linked: !old.is_none() };
-    let mut policy = Wish::of_update(&update).policy(ground)?;
+    let facts = PolicyFacts { settings: &state.settings.network, linked: !old.is_none() };
+    let mut policy = Wish::of_update(&update).policy(facts)?;
     policy.secrets.extend(rules::keep(&state.engine.as_(&caller).secrets(), update.rules.as_ref()).await?);
     if let Err(error) = replace(&state, &caller, &record, &policy).await {
         drop_secrets(&state, &caller.owner, &policy).await;
@@ -119,10 +116,10 @@ async fn replace(
     Ok(())
 }
 
-/// What is remembered of an update. What it cannot speak of stays.
-fn remembered(record: &SandboxRecord, update: &NetworkUpdate) -> Traits {
-    let mut traits = Traits::of(record);
-    let earlier = traits.network.and_then(|shown| serde_json::from_value::<NetworkConfig>(shown).ok());
+/// The annotation after an update. Fields that an update does not have stay as they are.
+fn remembered(record: &SandboxRecord, update: &NetworkUpdate) -> Annotation {
+    let mut annotation = Annotation::of(record);
+    let earlier = annotation.network.and_then(|shown| serde_json::from_value::<NetworkConfig>(shown).ok());
     let network = NetworkConfig {
         allow_out: update.allow_out.clone(),
         deny_out: update.deny_out.clone(),
@@ -131,9 +128,9 @@ fn remembered(record: &SandboxRecord, update: &NetworkUpdate) -> Traits {
         rules: update.rules.clone(),
         ..earlier.unwrap_or_default()
     };
-    traits.network = Some(shown(&network)).filter(|_| network != NetworkConfig::default());
-    traits.allow_internet_access = update.allow_internet_access;
-    traits
+    annotation.network = Some(shown(&network)).filter(|_| network != NetworkConfig::default());
+    annotation.allow_internet_access = update.allow_internet_access;
+    annotation
 }
 
 fn shown(network: &NetworkConfig) -> Value {
@@ -160,25 +157,25 @@ fn check_secrets(policy: &NetworkPolicy) -> Result<(), E2bError> {
     Ok(())
 }
 
-/// Who may come, and how.
+/// The rules for traffic from outside.
 fn traffic(network: &NetworkConfig) -> Result<Traffic, E2bError> {
-    let mask_host = network.mask_request_host.clone().filter(|host| !host.is_empty());
-    if let Some(host) = &mask_host {
-        let written = host.replace("${PORT}", "65535");
-        let plain = written.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:[]".contains(&byte));
-        if !plain || host.len() > MOST_HOST || HeaderValue::from_str(&written).is_err() {
-            let message = "maskRequestHost: a host such as localhost:${PORT}, 255 characters at most";
-            return Err(E2bError::bad_request(message));
+    let traffic = Traffic {
+        public: network.allow_public_traffic.unwrap_or(true),
+        mask_host: network.mask_request_host.clone().filter(|host| !host.is_empty()),
+        https_ports: network.https_ports.clone().unwrap_or_default(),
+        wake: None,
+    };
+    let own = traffic.https_ports.contains(&ENVD_PORT).then_some(TrafficError::HttpsPorts);
+    match own.map_or_else(|| traffic.validate(), Err) {
+        Ok(()) => Ok(traffic),
+        Err(error @ TrafficError::MaskHost) => {
+            Err(E2bError::bad_request(format!("maskRequestHost: {error}")))
+        }
+        Err(error @ TrafficError::HttpsPorts) => {
+            let message = format!("httpsPorts: {error}, and {ENVD_PORT} is not one of them");
+            Err(E2bError::bad_request(message))
         }
     }
-    let https_ports = network.https_ports.clone().unwrap_or_default();
-    if https_ports.len() > MOST_HTTPS_PORTS || https_ports.iter().any(|port| matches!(*port, 0 | ENVD_PORT)) {
-        let message = format!(
-            "httpsPorts: {MOST_HTTPS_PORTS} ports at most, from 1 to 65535, and {ENVD_PORT} is not one of them"
-        );
-        return Err(E2bError::bad_request(message));
-    }
-    Ok(Traffic { public: network.allow_public_traffic.unwrap_or(true), mask_host, https_ports, wake: None })
 }
 
 async fn drop_secrets(state: &E2b, owner: &Owner, policy: &NetworkPolicy) {

@@ -35,7 +35,7 @@ impl Order {
         }
     }
 
-    /// Whether something comes after what the last page ended with.
+    /// True if an item comes after the last one of the page before.
     pub(crate) fn follows(self, item: &Token, last: Option<&Token>) -> bool {
         let side = if self == Self::NewestFirst { Ordering::Less } else { Ordering::Greater };
         last.is_none_or(|last| item.cmp(last) == side)

@@ -23,7 +23,7 @@ impl Place {
         Self { hosts: [format!("api.{domain}"), "api.localhost".to_owned()].into() }
     }
 
-    /// Whether a request that is for no port of a sandbox is for the control plane.
+    /// True if a request that is for no port of a sandbox is for the control plane.
     pub fn has(&self, request: &Request) -> bool {
         let path = request.uri().path();
         let below = path.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));

@@ -1,4 +1,5 @@
-//! The messages of the service `process.Process`: commands and terminals of a sandbox.
+//! The messages of the service `process.Process`: commands and terminals of a sandbox. Messages
+//! with the same fields are one type: their names do not travel.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +7,21 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::json::{self, json_enum, json_oneof};
+use crate::rpc::Empty;
 
-/// What is to be run.
+pub type ListRequest = Empty;
+pub type UpdateResponse = Empty;
+pub type SendInputResponse = Empty;
+pub type StreamInputResponse = Empty;
+pub type SendSignalResponse = Empty;
+pub type CloseStdinResponse = Empty;
+pub type CloseStdinRequest = ConnectRequest;
+pub type StreamInputStart = ConnectRequest;
+pub type ConnectResponse = StartResponse;
+/// Nothing happened, and the stream lives.
+pub type KeepAlive = Empty;
+
+/// A program to be run.
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessConfig {
@@ -62,11 +76,6 @@ pub struct ProcessInfo {
     pub tag: Option<String>,
 }
 
-/// Asks for all that runs.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ListRequest {}
-
 /// All that runs.
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default)]
@@ -89,7 +98,7 @@ pub struct StartRequest {
     #[prost(string, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// Whether input can be sent. It can where nothing is said: older clients know no such flag.
+    /// Input can be sent. Absent means yes: older clients do not know the flag.
     #[prost(bool, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdin: Option<bool>,
@@ -107,10 +116,6 @@ pub struct UpdateRequest {
     pub pty: Option<Pty>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct UpdateResponse {}
-
 /// Which process is meant.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ProcessSelector {
@@ -118,7 +123,7 @@ pub struct ProcessSelector {
     pub selector: Option<Selector>,
 }
 
-/// What names a process.
+/// The name of a process.
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
 pub enum Selector {
     #[prost(uint32, tag = "1")]
@@ -147,16 +152,7 @@ pub struct StartResponse {
     pub event: Option<ProcessEvent>,
 }
 
-/// One event of a process that is followed.
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ConnectResponse {
-    #[prost(message, optional, tag = "1")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub event: Option<ProcessEvent>,
-}
-
-/// What happened to a process.
+/// An event of a process.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ProcessEvent {
     #[prost(oneof = "Event", tags = "1, 2, 3, 4")]
@@ -235,12 +231,7 @@ pub struct EndEvent {
     pub error: Option<String>,
 }
 
-/// Nothing happened, and the stream lives.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct KeepAlive {}
-
-/// What is sent to a process.
+/// Input for a process.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ProcessInput {
     #[prost(oneof = "Input", tags = "1, 2")]
@@ -269,10 +260,6 @@ pub struct SendInputRequest {
     pub input: Option<ProcessInput>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SendInputResponse {}
-
 /// One message of a stream of input: the first says whose.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StreamInputRequest {
@@ -297,14 +284,6 @@ json_oneof!(StreamInputRequest.event: StreamInput {
     Keepalive = "keepalive" as Plain,
 });
 
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StreamInputStart {
-    #[prost(message, optional, tag = "1")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process: Option<ProcessSelector>,
-}
-
 /// Its field is the second: there never was a first.
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default)]
@@ -313,10 +292,6 @@ pub struct StreamInputData {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<ProcessInput>,
 }
-
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StreamInputResponse {}
 
 #[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
 #[serde(default)]
@@ -343,19 +318,3 @@ json_enum!(Signal in signal_json {
     Sigkill = "SIGNAL_SIGKILL",
     Sigterm = "SIGNAL_SIGTERM",
 });
-
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SendSignalResponse {}
-
-#[derive(Clone, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CloseStdinRequest {
-    #[prost(message, optional, tag = "1")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process: Option<ProcessSelector>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CloseStdinResponse {}

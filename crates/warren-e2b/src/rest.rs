@@ -1,7 +1,7 @@
 //! Bodies of the control plane, as its clients write and read them.
 //!
-//! What clients send is read leniently: fields that are not known are left out, and `null` is the same as nothing. What they read has
-//! every field that some client needs.
+//! Requests are read leniently: unknown fields are ignored, and `null` is the same as an absent
+//! field. Answers have every field that some client needs.
 
 mod filter;
 mod network;
@@ -19,7 +19,7 @@ pub use observe::{
     LogEntry, LogLevel, LogLine, SandboxLogLines, SandboxLogs, SandboxMetric, SandboxesMetrics, Team,
 };
 
-/// What a sandbox is made of.
+/// A request for a new sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NewSandbox {
@@ -28,7 +28,7 @@ pub struct NewSandbox {
     /// Seconds. How long it is when it is absent depends on the endpoint.
     pub timeout: Option<i64>,
     pub auto_pause: Option<bool>,
-    /// Whether a pause because its time is over keeps its memory. Absent: it does.
+    /// A pause because its time is over keeps its memory. Absent: it does.
     pub auto_pause_memory: Option<bool>,
     pub auto_resume: Option<AutoResume>,
     #[serde(rename = "allow_internet_access")]
@@ -44,7 +44,7 @@ pub struct NewSandbox {
     pub mcp: Option<Value>,
 }
 
-/// Whether traffic wakes a paused sandbox.
+/// The setting by which traffic wakes a paused sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AutoResume {
@@ -180,7 +180,7 @@ pub struct SandboxDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Value>,
     pub lifecycle: Lifecycle,
-    /// What a pause kept, while it is paused.
+    /// The part that a pause kept, while it is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause_mode: Option<PauseMode>,
 }
@@ -223,7 +223,8 @@ pub struct SnapshotInfo {
     pub names: Vec<String>,
 }
 
-/// What went wrong. The code is the status of the answer once more: some clients look at one, some at the other.
+/// An error. The code repeats the status of the answer: some clients look at one, some at the
+/// other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub code: u16,

@@ -1,5 +1,5 @@
-//! How calls travel: the Connect protocol over HTTP. A plain call is one message each way; a stream is a row of
-//! envelopes, the last of which says how it ended.
+//! How calls travel: the Connect protocol over HTTP. A plain call is one message each way; a stream
+//! is a row of envelopes, the last of which says how it ended.
 
 use std::fmt;
 
@@ -10,6 +10,11 @@ mod envelope;
 
 pub use codec::{Codec, DecodeError, Form, Message};
 pub use envelope::{Envelope, EnvelopeError, Envelopes, write_end, write_envelope};
+
+/// A message without fields.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Empty {}
 
 /// Why a call failed, in the words of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -100,8 +105,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// A failure as a client reads it: the body of a plain call that failed, and part of the end of a stream. JSON in either
-/// encoding.
+/// A failure as a client reads it: the body of a plain call that failed, and part of the end of a
+/// stream. JSON in either encoding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBody {
     pub code: Code,

@@ -1,14 +1,14 @@
-//! What sandboxes used in the last while, kept in memory.
+//! Resources that sandboxes used in the last hour, kept in memory.
 
 use std::collections::{HashMap, VecDeque};
 
 use parking_lot::{Mutex, MutexGuard};
 use warren_core::SandboxId;
 
-/// What is kept of one sandbox: an hour.
+/// The samples that are kept of one sandbox: an hour.
 const MOST_KEPT: usize = 720;
 
-/// What a sandbox used at one moment. All sizes are in bytes.
+/// Resources that a sandbox used at one moment. All sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) at_unix_ms: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Measured {
     pub(crate) disk_total: u64,
 }
 
-/// What was measured of sandboxes that live.
+/// The samples of sandboxes that live.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     known: Mutex<HashMap<SandboxId, Known>>,
@@ -60,7 +60,7 @@ impl Samples {
 }
 
 impl Known {
-    /// How much of what it may use of its processors it used since somebody looked last, in percent, to two digits.
+    /// The share of its processors that it used since the last look, in percent, to two digits.
     pub(crate) fn cpu_used(&mut self, now_ms: u64, cpu_ns: u64, cpus: f64) -> f64 {
         if let Some((before_ms, before_ns)) = self.clock
             && now_ms > before_ms

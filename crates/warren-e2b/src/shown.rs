@@ -7,7 +7,7 @@ use crate::error::E2bError;
 use crate::rest;
 use crate::state::E2b;
 
-/// What clients are told of a sandbox's state.
+/// A sandbox's state, as clients are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     Running,

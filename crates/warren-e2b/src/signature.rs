@@ -1,4 +1,5 @@
-//! Signed addresses of files: whoever has one may read or write one path of one sandbox, without knowing its token.
+//! Signed addresses of files: a client with one may read or write one path of one sandbox, without
+//! knowing its token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -6,15 +7,15 @@ use sha2::{Digest as _, Sha256};
 
 const VERSION: &str = "v1_";
 
-/// What a signature allows.
+/// The operation that a signature allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Read,
     Write,
 }
 
-/// The signature of a path. `path` and `user` are as the address has them, `expiration` in seconds since 1970 only where the
-/// address has one. Signatures are to be compared in constant time.
+/// The signature of a path. `path` and `user` are as the address has them, `expiration` in seconds
+/// since 1970 only where the address has one. Signatures are to be compared in constant time.
 pub fn sign(path: &str, operation: Operation, user: &str, token: &str, expiration: Option<i64>) -> String {
     let operation = match operation {
         Operation::Read => "read",

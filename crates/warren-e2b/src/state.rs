@@ -10,14 +10,14 @@ use crate::samples::Samples;
 /// The name that the face acts by where nobody shows a key.
 pub(crate) const BY: &str = "e2b";
 
-/// What the face works with. A clone is the same.
+/// The state of the face. A clone is the same.
 #[derive(Clone)]
 pub struct E2b {
     desk: Desk,
     memory: Arc<Memory>,
 }
 
-/// What the face remembers while the server runs.
+/// Values that the face keeps while the server runs.
 #[derive(Default)]
 struct Memory {
     samples: Samples,
@@ -28,7 +28,7 @@ impl E2b {
         Self { desk, memory: Arc::default() }
     }
 
-    /// What sandboxes used lately.
+    /// Resources that sandboxes used lately.
     pub(crate) fn samples(&self) -> &Samples {
         &self.memory.samples
     }

@@ -9,7 +9,7 @@ pub fn control_routes() -> Vec<Route> {
     routes::control().iter().map(Route::bare).collect()
 }
 
-/// What one sandbox answers at its port [`crate::ENVD_PORT`].
+/// The routes of one sandbox, at its port [`crate::ENVD_PORT`].
 pub fn envd_routes() -> Vec<Route> {
     envd::table().iter().map(Route::bare).collect()
 }

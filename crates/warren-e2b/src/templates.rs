@@ -1,7 +1,7 @@
 //! Templates: what E2B's clients call what sandboxes begin with.
 //!
-//! They are the owner's images, which the engine builds and keeps, and then the server's own templates, some of them under names that
-//! E2B's clients know. Here their words are translated.
+//! They are the owner's images, which the engine builds and keeps, and then the server's own
+//! templates, some of them under names that E2B's clients know. Here their words are translated.
 
 mod base;
 mod error;

@@ -5,7 +5,8 @@ use warren_face::link_keys::LinkKeys;
 const ACCESS: &str = "e2b access token";
 const TRAFFIC: &str = "e2b traffic token";
 
-/// What opens the in-sandbox protocol of one sandbox, for as long as the sandbox exists. It follows from the server's keys.
+/// The token of one sandbox's in-sandbox protocol, valid for as long as the sandbox exists. It
+/// follows from the server's keys.
 pub(crate) fn access_token(keys: &LinkKeys, sandbox: &SandboxId) -> String {
     keys.token(&[ACCESS, sandbox.as_str()])
 }
@@ -19,7 +20,7 @@ pub(crate) fn access_tokens(keys: &LinkKeys, sandbox: &SandboxId) -> Vec<String>
     keys.tokens(&[ACCESS, sandbox.as_str()])
 }
 
-/// What opens every other port of a sandbox whose traffic is private.
+/// The token of every other port of a sandbox whose traffic is private.
 pub(crate) fn traffic_token(keys: &LinkKeys, sandbox: &SandboxId) -> String {
     keys.token(&[TRAFFIC, sandbox.as_str()])
 }

@@ -82,6 +82,8 @@ impl Engine {
     pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
         self.may_change()?;
         check_words(Field::Metadata, &make.new.metadata)?;
+        let traffic = make.new.traffic.validate();
+        traffic.map_err(|error| EngineError::invalid(Field::Traffic, error.to_string()))?;
         let NewSandbox { spec, disk_limit_required, .. } = &make.new;
         let backend =
             self.admit(&make.session.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;

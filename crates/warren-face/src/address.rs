@@ -8,7 +8,7 @@ use warren_core::SandboxId;
 use crate::arrival::Arrival;
 use crate::desk::Desk;
 
-/// How whoever asks reaches the server, and so the ports of its sandboxes.
+/// The address by which a client reaches the server, and so the ports of its sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     scheme: &'static str,
@@ -23,7 +23,8 @@ impl Address {
         format!("{port}-{sandbox}.{}", self.domain)
     }
 
-    /// What follows the first label in the hosts of all ports, with the port at which they are reached.
+    /// The part of all ports' hosts after the first label, with the TCP port at which they are
+    /// reached.
     pub fn domain(&self) -> String {
         self.port.map_or_else(|| self.domain.clone(), |port| format!("{}:{port}", self.domain))
     }

@@ -56,9 +56,9 @@ impl Peer {
 
 /// Tells the listener whose connection a request came over, so that it is no stranger's any more.
 #[derive(Clone)]
-pub struct Acquaintance(Arc<dyn Fn(&Owner) + Send + Sync>);
+pub struct OwnerNotice(Arc<dyn Fn(&Owner) + Send + Sync>);
 
-impl Acquaintance {
+impl OwnerNotice {
     pub fn new(meet: impl Fn(&Owner) + Send + Sync + 'static) -> Self {
         Self(Arc::new(meet))
     }
@@ -71,9 +71,9 @@ impl Acquaintance {
     }
 }
 
-impl fmt::Debug for Acquaintance {
+impl fmt::Debug for OwnerNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquaintance").finish_non_exhaustive()
+        f.debug_struct("OwnerNotice").finish_non_exhaustive()
     }
 }
 

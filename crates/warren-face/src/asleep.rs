@@ -8,7 +8,7 @@ use warren_engine::EngineError;
 pub enum Asleep {
     /// It does not wake for visitors, or is gone: the two cannot be told apart.
     Gone,
-    /// What was shown does not wake it.
+    /// The token or key that was shown does not wake it.
     Forbidden,
     /// Something else is done with it for so long.
     Busy,

@@ -1,9 +1,10 @@
-//! Who asks, and what they may.
+//! Keys, callers and their rights.
 //!
-//! A key is 160 random bits. The catalog keeps its SHA-256 alone, and this process an index of all of them, so a wrong key costs
-//! the same as a right one and never reaches the database. Whoever comes in is a [`Caller`] from then on, whom [`crate::gate`]
-//! puts into the request. A revocation ends what is open: requests under way are answered with 401, bodies break off, and web
-//! sockets end through [`Caller::until_cut`].
+//! A key is 160 random bits. The catalog keeps its SHA-256 alone, and this process an index of all
+//! of them, so a wrong key costs the same as a right one and never reaches the database.
+//! [`crate::gate`] finds the [`Caller`] and puts it into the request. A revocation ends what is
+//! open: requests under way are answered with 401, bodies break off, and web sockets end through
+//! [`Caller::until_cut`].
 
 mod attempts;
 pub(crate) mod credentials;
@@ -51,7 +52,8 @@ impl Caller {
         Err(ApiError::new(Code::Forbidden, format!("the key's scope is `{has}`, and this needs `{needs}`")))
     }
 
-    /// Waits until whatever this caller has open must end: the key is revoked, or the server shuts down.
+    /// Waits until whatever this caller has open must end: the key is revoked, or the server shuts
+    /// down.
     pub async fn until_cut(&self) -> Cut {
         self.guard.until_cut().await
     }
@@ -79,7 +81,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for Caller {
     }
 }
 
-/// An administrator may act for another owner; nobody else may name one but themselves.
+/// An administrator may act for another owner; everybody else may only name their own.
 pub(crate) fn acting_for(mut caller: Caller, headers: &HeaderMap) -> Result<Caller, ApiError> {
     let mut named = headers.get_all(OWNER_HEADER).iter();
     let Some(value) = named.next() else { return Ok(caller) };

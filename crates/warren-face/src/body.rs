@@ -17,7 +17,8 @@ use tokio::time::{Instant, Sleep};
 
 use crate::error::{ApiError, Code};
 
-/// What must arrive of a body in the time that a pause may take. A body that only trickles is as bad as one that stands.
+/// The bytes of a body that must arrive in the time that a pause may take. A body that only
+/// trickles is as bad as one that stands still.
 const LEAST_BYTES: usize = 1024;
 
 /// A body that is cut when it comes too slowly.
@@ -36,7 +37,7 @@ pub async fn read_body(body: Body, most: usize) -> Result<Bytes, ApiError> {
     Ok(collected.to_bytes())
 }
 
-/// What to answer when a body that is read piece by piece broke off.
+/// The answer to a body that is read piece by piece and broke off.
 pub fn broken_body(error: &(dyn Error + 'static)) -> ApiError {
     let mut next = Some(error);
     while let Some(error) = next {

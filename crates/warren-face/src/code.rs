@@ -1,10 +1,12 @@
 //! Code that is run cell by cell in a sandbox, with what earlier cells defined.
 //!
-//! A service inside the sandbox does it (`code/service`, in Python; `bundle` makes one text of its parts). It listens on port 49999 of
-//! the sandbox's loopback and says what E2B's clients of a code interpreter expect, so that for them the port proxy only passes requests
-//! on. Nothing of it is installed: [`ensure`] starts it when somebody asks for the port and nobody listens, also after it was killed.
-//! Whoever has the port is the service, so that starting it twice does no harm. `/v1` speaks to it through [`Service`], and takes
-//! nothing that it says for granted: the sandbox may have put something else there.
+//! A service inside the sandbox does it (`code/service`, in Python; `bundle` makes one text of its
+//! parts). It listens on port 49999 of the sandbox's loopback and says what E2B's clients of a code
+//! interpreter expect, so that for them the port proxy only passes requests on. Nothing of it is
+//! installed: [`ensure`] starts it when somebody asks for the port and nobody listens, also after
+//! it was killed. The process that has the port is the service, so starting it twice does no harm.
+//! `/v1` speaks to it through [`Service`], and takes nothing that it says for granted: the sandbox
+//! may have put something else there.
 
 mod bundle;
 mod cell;
@@ -40,12 +42,12 @@ const INTERPRETER: &str = "code-interpreter";
 /// Where Debian keeps what the service needs beside Python.
 const KERNEL: &str = "/usr/lib/python3/dist-packages/ipykernel";
 
-/// Whether sandboxes of the machine's own `/usr` can run code.
+/// True if sandboxes of the machine's own `/usr` can run code.
 pub fn host_can() -> bool {
     Path::new(KERNEL).exists()
 }
 
-/// Sees to it that the service listens.
+/// Makes sure that the service listens.
 pub async fn ensure(desk: &Desk, sandbox: &Sandbox) -> Result<(), CodeError> {
     let visit = sandbox.visit().await?;
     if listens(&visit).await? {
@@ -59,8 +61,9 @@ pub async fn ensure(desk: &Desk, sandbox: &Sandbox) -> Result<(), CodeError> {
     start::start(desk, sandbox).await
 }
 
-/// Starts the service in a new sandbox that is meant for it, so that the first cell need not wait. Nobody waits for this, and whoever
-/// runs a cell is told what is wrong. `template` is what the sandbox's client calls it.
+/// Starts the service in a new sandbox that is meant for it, so that the first cell need not wait.
+/// Nobody waits for this: a caller who runs a cell is told what is wrong. `template` is the name
+/// that the sandbox's client uses.
 pub fn warm(desk: &Desk, sandbox: Sandbox, record: &SandboxRecord, template: &str) {
     let is_meant = |template: &str| template.starts_with(INTERPRETER);
     if !is_meant(record.spec.template.as_str()) && !is_meant(template) {

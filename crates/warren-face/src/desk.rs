@@ -15,13 +15,13 @@ use crate::link_keys::LinkKeys;
 use crate::settings::Settings;
 use crate::turns::Turns;
 
-/// What every face works with. A clone is the same desk.
+/// The part of the server that every face works with. A clone is the same desk.
 #[derive(Clone)]
-pub struct Desk(Arc<Inside>);
+pub struct Desk(Arc<DeskState>);
 
-/// What a desk is made of.
+/// The parts of a desk.
 pub struct DeskParts {
-    /// Acts for whom [`Engine::as_`] is told.
+    /// Acts for the caller that [`Engine::as_`] is given.
     pub engine: Engine,
     /// For the keys; everything else goes through the engine.
     pub catalog: Arc<dyn Catalog>,
@@ -30,30 +30,32 @@ pub struct DeskParts {
     /// For what they say of the machine; everything else goes through the engine.
     pub networks: Arc<dyn Networks>,
     pub keyring: Keyring,
-    /// What links and tokens are signed with.
+    /// The keys that sign links and tokens.
     pub link_keys: LinkKeys,
     pub config: Settings,
-    /// What the engine goes by.
+    /// The engine's own settings.
     pub settings: warren_engine::Settings,
-    /// Cancelled when the server begins to shut down: streams end then, short requests are finished.
+    /// Cancelled when the server begins to shut down: streams end then, short requests are
+    /// finished.
     pub shutdown: CancellationToken,
     pub counters: Arc<dyn Counters>,
-    /// Variables that tell the processes of a sandbox where they run, if the face that made it has such.
+    /// Variables that tell the processes of a sandbox where they run, if the face that made it has
+    /// such.
     pub own_env: fn(&SandboxRecord) -> Vec<(&'static str, String)>,
 }
 
 /// See [`Desk`].
-pub struct Inside {
+pub struct DeskState {
     parts: DeskParts,
     pub(crate) attempts: Attempts,
     pub(crate) fairness: Fairness,
-    /// Who starts the code service where.
+    /// One start of the code service at a time for each sandbox.
     pub(crate) code_starts: Turns<SandboxId>,
     /// The port on which TLS is spoken, if there is one.
     pub tls_port: OnceLock<u16>,
 }
 
-/// Counts what faces do, for whoever watches the server.
+/// Counts what faces do, for the metrics.
 pub trait Counters: Send + Sync {
     /// A request came without a valid key.
     fn auth_failed(&self);
@@ -70,7 +72,7 @@ pub trait Counters: Send + Sync {
 
 impl Desk {
     pub fn new(parts: DeskParts) -> Self {
-        Self(Arc::new(Inside {
+        Self(Arc::new(DeskState {
             parts,
             attempts: Attempts::default(),
             fairness: Fairness::default(),
@@ -84,7 +86,8 @@ impl Desk {
         self.engine.expect_owners(self.keyring.owners());
     }
 
-    /// The engine for a part of the server that acts for an owner without a key, by the part's name.
+    /// The engine for a part of the server that acts for an owner without a key, by the part's
+    /// name.
     pub fn engine_as(&self, part: &str, owner: &Owner) -> Access {
         self.engine.as_(&Caller::new(owner.clone(), part))
     }
@@ -99,14 +102,14 @@ impl Desk {
 }
 
 impl Deref for Desk {
-    type Target = Inside;
+    type Target = DeskState;
 
-    fn deref(&self) -> &Inside {
+    fn deref(&self) -> &DeskState {
         &self.0
     }
 }
 
-impl Deref for Inside {
+impl Deref for DeskState {
     type Target = DeskParts;
 
     fn deref(&self) -> &DeskParts {
@@ -120,9 +123,9 @@ impl fmt::Debug for Desk {
     }
 }
 
-impl fmt::Debug for Inside {
+impl fmt::Debug for DeskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inside").finish_non_exhaustive()
+        f.debug_struct("DeskState").finish_non_exhaustive()
     }
 }
 

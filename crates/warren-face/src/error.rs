@@ -7,6 +7,8 @@ mod status;
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt::Display;
+use std::str::FromStr;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -85,7 +87,7 @@ impl ApiError {
         self
     }
 
-    /// What belongs to this kind of problem.
+    /// Adds a value that belongs to this kind of problem.
     pub fn detail(mut self, name: &str, value: &impl Serialize) -> Self {
         if let Ok(value) = serde_json::to_value(value) {
             self.facts.details.insert(name.to_owned(), value);
@@ -101,7 +103,8 @@ impl ApiError {
         status_of(self.code)
     }
 
-    /// The body, for answers that are not plain responses: a message on a stream, another interface's own shape.
+    /// The body, for answers that are not plain responses: a message on a stream, another
+    /// interface's own shape.
     pub fn problem(&self) -> Problem {
         Problem {
             kind: Problem::urn(self.code.as_str()),
@@ -127,6 +130,14 @@ impl ApiError {
         let request_id = RequestId::current().map(|id| id.to_string()).unwrap_or_default();
         tracing::error!(request_id, code = self.code.as_str(), causes, "{}", self.facts.detail);
     }
+}
+
+/// Reads a value from its text, as a field of this name gives it.
+pub fn parsed<T>(field: impl Into<String>, text: &str) -> Result<T, ApiError>
+where
+    T: FromStr<Err: Display>,
+{
+    text.parse().map_err(|error: T::Err| ApiError::invalid(field, error.to_string()))
 }
 
 impl IntoResponse for ApiError {

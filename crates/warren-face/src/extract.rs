@@ -1,4 +1,5 @@
-//! What handlers take out of a request. Whatever cannot be used is refused with the name of its field.
+//! Extractors: the parts of requests that handlers take. A value that cannot be used is refused
+//! with the name of its field.
 
 mod idempotency;
 mod json;

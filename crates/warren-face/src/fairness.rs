@@ -1,8 +1,9 @@
-//! When the server is behind, whoever asks most waits.
+//! When the server is behind, the owner who asks most waits.
 //!
-//! A task looks how late it is woken. While that is more than a moment, and more than one owner asks, the pace at which each owner's
-//! requests are begun falls until it is not, and then rises again. Who asks for less than that never waits, and neither does an owner
-//! who is alone: there is nobody to leave anything to.
+//! A task looks how late it is woken. While that is more than a moment, and more than one owner
+//! asks, the pace at which each owner's requests are begun falls until it is not, and then rises
+//! again. An owner who asks for less than that never waits, and neither does an owner who is alone:
+//! there is nobody to leave anything to.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use warren_core::Owner;
 const LOOK: Duration = Duration::from_millis(10);
 /// Later than this, on average, is behind. A timer alone is late by one or two milliseconds.
 const LATE: Duration = Duration::from_millis(3);
-/// Whoever asked within this time is at work.
+/// Owners who asked within this time are at work.
 const AT_WORK: Duration = Duration::from_secs(1);
 /// However far behind the server is, each owner may ask so often in a second.
 const LEAST_PACE: f64 = 50.0;
@@ -124,7 +125,8 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// Half a second in which one owner asks two thousand times in a second and another twenty times, and all wake-ups are late.
+    /// Half a second in which one owner asks two thousand times in a second and another twenty
+    /// times, and all wake-ups are late.
     fn pressed(rates: &mut Rates, now: &mut Instant, late: Duration, others: bool) -> (Duration, Duration) {
         let (mut hasty, mut calm) = (Duration::ZERO, Duration::ZERO);
         for look in 0..50 {

@@ -1,10 +1,11 @@
 //! Requests that pages of other sites make, where no key is asked for.
 //!
-//! Without keys whoever can connect may do everything, and a browser connects for every page that its user looks at. So there a request must
-//! be to a host of this machine's own, for a foreign name that leads here is a page's trick to be of the same origin; its `Origin`, if it has
-//! one, must be the server itself; and what the browser says of where it comes from (`Sec-Fetch-Site`) must not be elsewhere, unless somebody
-//! only follows a link. Programs that are no browsers say none of this and are not held up. With keys none of it matters: no page
-//! has one.
+//! Without keys everybody who can connect may do everything, and a browser connects for every page
+//! that its user looks at. So there a request must be to a host of this machine's own, for a
+//! foreign name that leads here is a page's trick to be of the same origin; its `Origin`, if it has
+//! one, must be the server itself; and what the browser says of where it comes from
+//! (`Sec-Fetch-Site`) must not be elsewhere, unless somebody only follows a link. Programs that are
+//! no browsers say none of this and are not held up. With keys none of it matters: no page has one.
 
 use std::net::IpAddr;
 
@@ -22,7 +23,7 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// What gives a page of elsewhere away.
+/// The part of a request that shows that it comes from a page of another site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Foreign {
     Host,
@@ -56,7 +57,7 @@ fn check(domain: &HostName, request: &Request) -> Result<(), Foreign> {
     Ok(())
 }
 
-/// Whether the host is this machine under a name that nobody else can give it.
+/// True if the host is this machine, under a name that nobody else can give it.
 pub fn is_own(domain: &HostName, authority: &str) -> bool {
     let (host, _) = split(authority);
     if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
@@ -68,7 +69,8 @@ pub fn is_own(domain: &HostName, authority: &str) -> bool {
     domains.any(|domain| host == *domain || host.is_below(domain))
 }
 
-/// The hosts with ports that the request says it was made from; `None` for one that says nothing of use.
+/// The hosts with ports that the request says it was made from; `None` for one that says nothing of
+/// use.
 pub fn origins(headers: &HeaderMap) -> impl Iterator<Item = Option<&str>> {
     let host = |text: &'_ str| text.split_once("://").map(|(_, host)| host.len());
     headers.get_all(ORIGIN).iter().map(move |value| {
@@ -77,12 +79,13 @@ pub fn origins(headers: &HeaderMap) -> impl Iterator<Item = Option<&str>> {
     })
 }
 
-/// Whether the browser says that another site's page wants this.
+/// True if the browser says that another site's page makes the request.
 pub fn is_of_elsewhere(headers: &HeaderMap) -> bool {
     headers.get_all(SITE).iter().any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// The same server, which may be called `localhost` in one place and by its address in the other. Names below `localhost` are sandboxes'.
+/// The same server, which may be called `localhost` in one place and by its address in the other.
+/// Names below `localhost` are sandboxes'.
 fn is_same(own: &str, origin: &str) -> bool {
     if own.eq_ignore_ascii_case(origin) {
         return true;

@@ -1,7 +1,8 @@
 //! Lets callers in, and keeps requests within their time.
 //!
-//! [`required`] stands before every route but the few that are public: a route that forgets to ask for its [`Caller`] is still closed to
-//! strangers. [`in_time`] cuts bodies that do not flow and answers that do not come.
+//! [`required`] stands before every route but the few that are public: a route that forgets to ask
+//! for its [`Caller`] is still closed to strangers. [`in_time`] cuts bodies that do not flow and
+//! answers that do not come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use http::{Extensions, HeaderMap, Method};
 use http_body::Body as _;
 use warren_core::{Owner, Scope};
 
-use crate::arrival::{Acquaintance, Peer};
+use crate::arrival::{OwnerNotice, Peer};
 use crate::auth::{self, Caller, CutBody, credentials};
 use crate::body::{TimedBody, flowing};
 use crate::desk::Desk;
@@ -42,7 +43,7 @@ pub async fn optional(State(desk): State<Desk>, request: Request, next: Next) ->
     }
 }
 
-/// Who asks; `None` if no key was shown. For interfaces with errors of their own shape.
+/// Finds the caller; `None` if no key was shown. For interfaces with errors of their own shape.
 pub fn identify(desk: &Desk, headers: &HeaderMap, peer: Option<Peer>) -> Result<Option<Caller>, ApiError> {
     let shown = credentials::shown(headers).map_err(|_| refuse(desk, peer))?;
     let caller = match shown {
@@ -56,9 +57,10 @@ pub fn identify(desk: &Desk, headers: &HeaderMap, peer: Option<Peer>) -> Result<
     Ok(Some(caller))
 }
 
-/// A request has shown that this owner lets it in: its connection is no stranger's any more, and it waits for its turn.
+/// A request has shown that this owner lets it in: its connection is no stranger's any more, and it
+/// waits for its turn.
 pub async fn welcome(desk: &Desk, request: &Extensions, owner: &Owner) {
-    Acquaintance::of(request, owner);
+    OwnerNotice::of(request, owner);
     desk.fairness.turn(owner).await;
 }
 
@@ -113,7 +115,8 @@ pub async fn in_its_own_time(State(desk): State<Desk>, request: Request, next: N
     next.run(request.map(|body| flowing(body, desk.config.http.read_timeout))).await
 }
 
-/// The routes of a face behind what none of them may be without: bounds of bodies, and no pages of elsewhere where no key is asked for.
+/// The routes of a face behind what none of them may be without: bounds of bodies, and no pages of
+/// elsewhere where no key is asked for.
 pub fn guarded<S>(routes: Router<S>, desk: &Desk) -> Router<S>
 where
     S: Clone + Send + Sync + 'static,

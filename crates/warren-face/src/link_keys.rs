@@ -7,8 +7,8 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use warren_core::Random;
 
-/// What links and tokens of ports are signed with. The first key signs; all of them are believed, so that what an older one signed is
-/// good until that key is taken away.
+/// The keys that sign links and tokens of ports. The first key signs; all of them are believed, so
+/// that a signature of an older key is good until that key is removed.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct LinkKeys {
@@ -56,7 +56,7 @@ impl LinkKeys {
         &self.first
     }
 
-    /// What nobody can say but a server with these keys: a token for such a purpose.
+    /// A token for a purpose, which only a server with these keys can make.
     pub fn token(&self, purpose: &[&str]) -> String {
         HEXLOWER.encode(&self.first.sign(purpose))
     }
@@ -66,7 +66,7 @@ impl LinkKeys {
         self.all().map(|key| HEXLOWER.encode(&key.sign(purpose))).collect()
     }
 
-    /// Whether that is the token for such a purpose.
+    /// True if the text is the token for a purpose.
     pub fn is_token(&self, purpose: &[&str], text: &str) -> bool {
         unhex(text).is_some_and(|tag| self.all().any(|key| key.verify(purpose, &tag)))
     }

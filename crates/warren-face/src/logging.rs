@@ -9,7 +9,7 @@ use crate::desk::Desk;
 use crate::error::Code;
 use crate::request_id::RequestId;
 
-/// Who asked, for the log line of the request.
+/// The caller, for the log line of the request.
 #[derive(Debug, Clone)]
 pub(crate) struct AskedBy {
     pub(crate) owner: Owner,

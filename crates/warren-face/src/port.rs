@@ -12,12 +12,13 @@ pub fn parse_port(text: &str) -> Option<u16> {
     (port.to_string() == text).then_some(port)
 }
 
-/// Whether nobody listens on the port, as the engine says it.
+/// True if the engine's error says that nobody listens on the port.
 pub fn is_closed(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound)
 }
 
-/// The status at a port. A sandbox that is not there is a bad gateway, as clients of other sandboxes know it.
+/// The status at a port. A sandbox that is not there is a bad gateway, as clients of other
+/// sandboxes know it.
 pub fn status_at_port(code: Code) -> StatusCode {
     match code {
         Code::SandboxNotFound | Code::SandboxEnded => StatusCode::BAD_GATEWAY,

@@ -15,7 +15,8 @@ tokio::task_local! {
     static CURRENT: RequestId;
 }
 
-/// Names one request in its answer and in the log. The client's own word for it, if it is harmless, else a random one.
+/// Names one request in its answer and in the log. The client's own word for it, if it is harmless,
+/// else a random one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestId(String);
 
@@ -24,7 +25,8 @@ pub struct RequestId(String);
 pub struct Unusable;
 
 impl RequestId {
-    /// The id of the request that this task serves. Tasks that a handler starts have none: hand it over.
+    /// The id of the request that this task serves. Tasks that a handler starts have none: hand it
+    /// over.
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Clone::clone).ok()
     }

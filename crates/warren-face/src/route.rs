@@ -1,5 +1,6 @@
-//! The form of a table of routes. The router of a face, the check of every query, its documents and the tests that try each route as
-//! a stranger are all made from its rows, so that none of them can forget one.
+//! The form of a table of routes. The router of a face, the check of every query, its documents and
+//! the tests that try each route as a stranger are all made from its rows, so that none of them can
+//! forget one.
 
 mod parameter;
 mod row;

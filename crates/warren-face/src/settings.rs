@@ -10,10 +10,10 @@ pub struct Settings {
     pub ports: PortSettings,
 }
 
-/// Settings of who is let in.
+/// Settings of authentication.
 #[derive(Debug, Clone, Copy)]
 pub struct AuthSettings {
-    /// Whether a key is asked for at all.
+    /// Requests need a key.
     pub enabled: bool,
     /// Failed attempts from one address within the window, before it is told to wait.
     pub max_failures: u64,
@@ -37,6 +37,6 @@ pub struct HttpSettings {
 #[derive(Debug, Clone)]
 pub struct PortSettings {
     pub domain: HostName,
-    /// Whether something in front of the server speaks TLS for it.
+    /// A proxy in front of the server speaks TLS for it.
     pub behind_tls: bool,
 }

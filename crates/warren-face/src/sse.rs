@@ -1,5 +1,6 @@
-//! Answers that are streams of server-sent events. Nothing is buffered: the next event is made when the last one has been taken. A
-//! stream ends when its reader must go, and is kept open by comments while it has nothing to say.
+//! Answers that are streams of server-sent events. Nothing is buffered: the next event is made when
+//! the last one has been taken. A stream ends when its reader must go, and is kept open by comments
+//! while it has nothing to say.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub name: String,
-    /// What to come back with to go on after this one.
+    /// The position to come back with, to go on after this one.
     pub id: Option<u64>,
     /// JSON, and so without line breaks.
     pub data: String,
@@ -65,7 +66,7 @@ impl From<Message> for Event {
     }
 }
 
-/// Whether the request wants its answer as a stream.
+/// True if the request wants its answer as a stream.
 pub fn is_wanted(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|kind| {
@@ -73,7 +74,7 @@ pub fn is_wanted(headers: &HeaderMap) -> bool {
     })
 }
 
-/// What the reader saw last, if it comes back.
+/// The last event that the reader saw, if it comes back.
 pub fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let number = value.to_str().ok().and_then(|text| text.parse().ok());

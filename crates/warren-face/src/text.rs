@@ -1,4 +1,5 @@
-/// Makes text of bytes that arrive in pieces. A character that is cut waits for its rest; what is no text becomes U+FFFD.
+/// Makes text of bytes that arrive in pieces. A character that is cut waits for its rest; what is
+/// no text becomes U+FFFD.
 #[derive(Debug, Default)]
 pub struct TextDecoder {
     /// The beginning of a character, at most three bytes.
@@ -18,7 +19,7 @@ impl TextDecoder {
         self.held.len()
     }
 
-    /// What is left when nothing more comes.
+    /// The rest, when nothing more comes.
     pub fn finish(&mut self) -> String {
         lossy(std::mem::take(&mut self.held))
     }

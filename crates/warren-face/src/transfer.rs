@@ -1,4 +1,5 @@
-//! Archives on their way: the engine reads and writes on threads of its own, and a client at the other end sets the pace.
+//! Archives on their way: the engine reads and writes on threads of its own, and a client at the
+//! other end sets the pace.
 
 use std::fmt;
 use std::future::Future;
@@ -21,7 +22,7 @@ use warren_engine::EngineError;
 use crate::body::broken_body;
 use crate::error::{ApiError, Code};
 
-/// What a piece of an export's body has.
+/// The size of one piece of an export's body.
 const PIECE: usize = 64 << 10;
 
 /// After so many bytes of an import the disk is looked at again.
@@ -30,10 +31,10 @@ const LOOK_EVERY: u64 = 16 << 20;
 /// Pieces that wait for the client.
 const WAITING: usize = 4;
 
-/// Whoever takes nothing of an answer for this long, where others wait for the place, loses it.
+/// A reader who takes nothing of an answer for this long loses its place, if others wait for it.
 const PACE: Duration = Duration::from_secs(10);
 
-/// A body for those who read on a thread of their own, at the pace at which it comes.
+/// A body for a reader on a thread of its own, at the pace at which it comes.
 pub fn reader(body: Body) -> impl Read + Send + 'static {
     let pieces = body.into_data_stream().map_err(io::Error::other);
     SyncIoBridge::new(StreamReader::new(Box::pin(pieces)))
@@ -48,8 +49,8 @@ pub enum Pace {
     Brisk,
 }
 
-/// The body of an export. A failure before the first byte is an answer of its own; a later one breaks the body off. Once the body
-/// is dropped, so is the work.
+/// The body of an export. A failure before the first byte is an answer of its own; a later one
+/// breaks the body off. Once the body is dropped, so is the work.
 pub async fn export<F>(pace: Pace, write: impl FnOnce(Box<dyn Write + Send>) -> F) -> Result<Body, ApiError>
 where
     F: Future<Output = Result<(), ApiError>> + Send + 'static,
@@ -83,7 +84,8 @@ fn take(rest: &Mutex<Vec<u8>>) -> Vec<u8> {
 
 /// Where an export writes to. It waits for the client, and fails once that is gone.
 struct Outgoing {
-    /// What is not a piece yet. The last of it is fetched by whoever knows that the export is complete.
+    /// Bytes that are not a whole piece yet. The last of them are fetched by the reader, once the
+    /// export is complete.
     rest: Arc<Mutex<Vec<u8>>>,
     pieces: mpsc::Sender<Bytes>,
     pace: Pace,
@@ -118,7 +120,8 @@ impl Write for Outgoing {
     }
 }
 
-/// What an import reads from. It is cut where a body may not be longer, and where the disk has no more room.
+/// The source of an import. It is cut at the length that a body may have, and where the disk has no
+/// more room.
 pub struct Incoming<R, C> {
     source: R,
     check: C,
@@ -162,7 +165,7 @@ impl<R: Read, C: Fn() -> Result<(), EngineError>> Read for Incoming<R, C> {
 }
 
 impl Outcome {
-    /// The body's own failure goes before what it looked like to whoever read it.
+    /// The body's own failure comes before the error that its reader made of it.
     pub fn blame(self, error: impl Into<ApiError>) -> ApiError {
         let broke = self.0.lock().take();
         broke.unwrap_or_else(|| error.into())

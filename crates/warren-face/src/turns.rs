@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Mutex as Turn;
 
-/// A lock for each thing that somebody works on. Those that nobody holds or waits for are forgotten.
+/// A lock for each thing that somebody works on. Those that nobody holds or waits for are
+/// forgotten.
 #[derive(Debug)]
 pub(crate) struct Turns<K>(Mutex<HashMap<K, Weak<Turn<()>>>>);
 

@@ -12,6 +12,8 @@
 //!
 //! A follower whose peer is gone becomes Feeding, so that input it had already sent still arrives.
 
+pub(crate) mod tunnel;
+
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -19,9 +21,9 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use warren_wire::guest::{Failure, Frame, FrameDecoder, Reply};
 
+use self::tunnel::Tunnel;
 use crate::outbox::Outbox;
 use crate::poll::{Poller, Token, Watched};
-use crate::tunnel::Tunnel;
 
 #[derive(Debug)]
 pub(crate) struct Connection {

@@ -16,7 +16,6 @@ mod ring;
 mod spawn;
 mod sys;
 mod timers;
-mod tunnel;
 mod usage;
 
 use std::ffi::{OsStr, OsString};

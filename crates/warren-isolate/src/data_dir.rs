@@ -1,9 +1,11 @@
-//! Which directory may be a data directory. Everything is looked at before anything is made, changed or locked, so one that is
-//! refused is left as it was; and the mode of a directory that Warren did not make is never changed.
+//! Checks that a directory may be the data directory. Everything is checked before anything is
+//! made, changed or locked, so a refused directory stays as it was. The mode of a directory that
+//! Warren did not make is never changed.
 //!
-//! In it are keys, the sockets of agents, and layers with set-id files. So it is this user's alone, nobody else can put another
-//! one in its place, and no sandbox sees it. One that has something in it has to be Warren's: it holds the file `instance`,
-//! which is the first thing written, or nothing but what a first start of an earlier version left behind.
+//! It holds keys, the sockets of agents, and layers with set-id files. So it must belong to this
+//! user alone, nobody else may be able to replace it, and no sandbox may see it. One that is not
+//! empty must be Warren's: it has the file `instance`, which is written first, or only files that
+//! the first start of an earlier version left behind.
 
 mod walk;
 
@@ -14,14 +16,14 @@ use std::path::{Path, PathBuf};
 
 use self::walk::{Trusted, Walk, WalkError};
 
-/// Names this data directory's control groups, and says that it is Warren's.
+/// The file that names this data directory's control groups, and marks it as Warren's.
 const MARK: &str = "instance";
 
 /// A mark that is being written.
 const DRAFT: &str = "instance.";
 
-/// What a directory without the mark may hold: what its owner put there for Warren, what a new file system has, and what
-/// earlier versions made before they wrote the mark.
+/// Files and directories allowed in a directory without the mark: Warren's configuration, what a
+/// new file system has, and what earlier versions made before they wrote the mark.
 const FILES: [&str; 10] = [
     MARK,
     "warren.yaml",
@@ -56,7 +58,7 @@ pub struct DataDirError {
     pub reason: DataDirRefusal,
 }
 
-/// Why a directory cannot be the data directory.
+/// The reason why a directory cannot be the data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirRefusal {
     #[error("it holds `{name}`, which is not Warren's")]
@@ -80,7 +82,7 @@ pub enum DataDirRefusal {
 }
 
 impl DataDirError {
-    /// What to do about it.
+    /// A hint to the user.
     pub fn advice(&self) -> String {
         let path = self.path.display();
         match &self.reason {
@@ -113,19 +115,19 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Looks at a directory and all above it, and changes nothing. `shown` are trees of the machine that templates show to
-    /// sandboxes.
+    /// Checks a directory and all above it, and changes nothing. `shown` are trees of the host that
+    /// templates show to sandboxes.
     pub fn examine<P: AsRef<Path>>(path: &Path, shown: &[P]) -> Result<Self, DataDirError> {
         let trusted = Trusted::here();
         examine(path, shown, &trusted).map_err(|reason| DataDirError { path: path.to_owned(), reason })
     }
 
-    /// Where it is or will be, without links.
+    /// Its path without links.
     pub fn path(&self) -> &Path {
         &self.walk.path
     }
 
-    /// Makes the directory if it is not there, and writes into it that it is Warren's.
+    /// Makes the directory if it is missing, and marks it as Warren's.
     pub fn claim(self) -> Result<PathBuf, DataDirError> {
         let refused = |reason| DataDirError { path: self.named.clone(), reason };
         self.make().and_then(|()| self.mark()).map_err(refused)?;
@@ -138,7 +140,8 @@ impl DataDir {
         for path in missing.into_iter().rev() {
             let made = fs::DirBuilder::new().mode(0o700).create(path);
             match made {
-                // Another process of ours was first; or somebody who may write here was, and is found out.
+                // Another process of ours was first, or somebody else who may write here: the check
+                // finds that out.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     examine(&self.walk.path, &[] as &[&Path], &Trusted::here())?;
                 }
@@ -197,7 +200,7 @@ impl From<WalkError> for DataDirRefusal {
     }
 }
 
-/// Something in the directory that Warren did not put there; nothing if it is Warren's.
+/// An entry of the directory that is not Warren's, if there is one.
 fn foreign(directory: &Path, user: u32) -> io::Result<Option<String>> {
     if read_instance(&directory.join(MARK)).is_ok_and(|word| word.is_some()) {
         return Ok(None);
@@ -221,7 +224,7 @@ fn foreign(directory: &Path, user: u32) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// A word that tells this data directory from others on the machine, drawn when it is made.
+/// A random word that tells this data directory from others on the machine.
 pub(crate) fn instance(root: &Path) -> io::Result<String> {
     let path = root.join(MARK);
     loop {
@@ -246,7 +249,7 @@ fn draw_instance(path: &Path) -> io::Result<()> {
     let word = format!("{:016x}", getrandom::u64().map_err(io::Error::other)?);
     let staging = path.with_extension(&word);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&staging)?;
-    // A power cut would leave an empty one, and nobody could use the directory any more.
+    // After a power cut an empty file would make the directory unusable.
     let written = file.write_all(word.as_bytes()).and_then(|()| file.sync_all());
     let placed = written.and_then(|()| fs::hard_link(&staging, path));
     fs::remove_file(&staging)?;

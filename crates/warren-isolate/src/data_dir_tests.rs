@@ -144,7 +144,7 @@ fn one_that_another_user_owns_or_could_replace_is_refused() {
     assert!(
         matches!(refused(&theirs.join("data")), DataDirRefusal::ParentOwner { owner: 12_345, at } if at == theirs)
     );
-    // Who has become root with sudo may have it at home, but not belonging to them.
+    // A user of sudo may have it below the home directory, but it must not belong to that user.
     let sudo = Trusted { user: 0, others: vec![0, 12_345], groups: vec![0] };
     examine(&theirs.join("data"), &NONE, &sudo).unwrap();
     assert!(matches!(examine(&theirs, &NONE, &sudo), Err(DataDirRefusal::Owner { .. })));

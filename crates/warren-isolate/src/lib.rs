@@ -1,5 +1,5 @@
-//! Isolation backends. Each knows how to start an isolated root with the agent as PID 1 and how to dial it; all else
-//! is the agent's work, so every backend has every feature.
+//! Isolation backends. Each starts an isolated root with the agent as PID 1 and dials it. The agent
+//! does everything else, so every backend has every feature.
 //!
 //! [`Native`] uses the kernel's namespaces directly and needs no other program.
 

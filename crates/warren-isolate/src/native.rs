@@ -1,21 +1,24 @@
-//! The native backend: namespaces, overlayfs, control groups and seccomp, with nothing between us and the kernel.
+//! The native backend: namespaces, overlayfs, control groups and seccomp, with nothing between us
+//! and the kernel.
 //!
 //! ```text
-//! <data>/instance            names this data directory's control groups, and says that it is Warren's
+//! <data>/instance            names this data directory's control groups, marks it as Warren's
 //! <data>/agent-<digest>      the agent's binary, executed by descriptor
 //! <data>/ranges/<n>          id range n is taken by the sandbox the link names
 //! <data>/projects/<n>        quota project n is taken by the sandbox the link names
-//! <data>/sandboxes/<id>/     record.json, agent.sock, upper-<n>, work-<n> or disk.img with these in it; sealing.json and
-//!                            next/ while a seal is under way
+//! <data>/sandboxes/<id>/     record.json, agent.sock, upper-<n>, work-<n> or disk.img with these
+//!                            in it; sealing.json and next/ while a seal is under way
 //! <data>/trash/<id>/         a destroyed sandbox whose remains are being removed
-//! <data>/gate                shared while a sandbox is being registered, exclusive while orphans are being looked for
+//! <data>/gate                locked shared while a sandbox is being registered, exclusively
+//!                            during a search for orphans
 //! ```
 //!
-//! Whoever works on a sandbox's directory holds a lock (`flock`) on it: the process that is creating it, the owner of one that
-//! dies with it, the reaper of one that is being removed. A directory that nobody holds and whose sandbox is half made, dead
-//! or ownerless is an orphan, and any process that opens the data directory reclaims it. So correctness never rests on a
-//! clean exit. The files of a sandbox that outlives its maker are never reclaimed once there is a record: it may be halted,
-//! which leaves nothing but them, and started again from them.
+//! A process that works on a sandbox's directory holds a lock (`flock`) on it: the one that creates
+//! it, the owner of a sandbox that dies with it, the reaper that removes it. An unlocked directory
+//! whose sandbox is half made, dead or without owner is an orphan, and any process that opens the
+//! data directory reclaims it. So correctness never depends on a clean exit. The files of a sandbox
+//! that outlives its maker are never reclaimed once there is a record: a halted sandbox consists of
+//! nothing but these files, and is started again from them.
 
 mod agent;
 mod apart;
@@ -54,7 +57,7 @@ mod watch;
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,7 +91,8 @@ use self::warden::{Warden, Watched};
 #[derive(Debug, Clone)]
 pub struct NativeOptions {
     pub data_dir: PathBuf,
-    /// Network namespaces kept ready, for a process that makes many sandboxes. Making one costs as much as a fifth of a create.
+    /// Network namespaces kept ready, for a process that makes many sandboxes. Making one costs as
+    /// much as a fifth of a create.
     pub prepared_networks: usize,
     /// Make each sandbox's directory a btrfs subvolume, of which the kernel takes snapshots.
     pub subvolumes: bool,
@@ -111,18 +115,18 @@ impl NativeOptions {
     }
 }
 
-/// See the module's documentation.
+/// The backend, see the module's documentation.
 #[derive(Debug)]
 pub struct Native {
-    shared: Arc<Shared>,
+    backend: Arc<Backend>,
     reaper: Reaper,
     balance: Balance,
     _warden: Warden,
 }
 
-/// What creating and removing both need.
+/// The state that all calls and the background threads share.
 #[derive(Debug)]
-struct Shared {
+struct Backend {
     data: DataDirectory,
     disk: DataDisk,
     allowed_mounts: Vec<PathBuf>,
@@ -137,14 +141,15 @@ struct Shared {
     null: OwnedFd,
     filters: [(Profile, Vec<u8>); 2],
     lifeline: Lifeline,
-    /// How large layers are that sandboxes wrote.
+    /// Sizes of the layers that sandboxes wrote.
     own_layers: quota::LayerSizes,
-    /// What this process holds of the sandboxes it made.
+    /// Children and locks of the sandboxes that this process made.
     holds: Mutex<HashMap<SandboxId, Hold>>,
     steps: Steps,
 }
 
-/// A pair of sockets. Every sandbox that dies with this process has one end; the other closes with this process and says so.
+/// A pair of sockets. Every sandbox that dies with this process has one end, and sees the other
+/// close when this process ends.
 #[derive(Debug)]
 struct Lifeline {
     _ours: UnixStream,
@@ -155,20 +160,16 @@ impl Lifeline {
     fn new() -> io::Result<Self> {
         UnixStream::pair().map(|(ours, theirs)| Self { _ours: ours, theirs })
     }
-
-    fn theirs(&self) -> BorrowedFd<'_> {
-        self.theirs.as_fd()
-    }
 }
 
-/// What a process holds of a sandbox it made.
+/// The child, lock and disk limit of a sandbox that this process made.
 #[derive(Debug, Default)]
 struct Hold {
-    /// To be taken off the process table when it has ended.
+    /// The sandbox's first process, to be reaped when it has ended.
     child: Option<sys::Child>,
     /// On the directory of a sandbox that dies with this process.
     lock: Option<Lock>,
-    /// Present if nothing but this process holds the sandbox to its disk limit.
+    /// Present if only this process enforces the sandbox's disk limit.
     watched: Option<Watched>,
 }
 
@@ -179,14 +180,15 @@ impl Hold {
 }
 
 impl Native {
-    /// Opens a data directory, making it if need be, and begins to reclaim what earlier processes left behind.
+    /// Opens a data directory, making it if need be, and begins to reclaim what earlier processes
+    /// left behind.
     pub fn open(options: NativeOptions) -> Result<Self, OpenError> {
         let data = DataDirectory::open(&options.data_dir, options.subvolumes)?;
         let layout = Layout::detect().map_err(|error| OpenError::Layout(Box::new(error)))?;
         let cgroups =
             Cgroups::open(layout, data.instance()).map_err(|error| OpenError::Cgroups(Box::new(error)))?;
         let quotas = Quotas::detect(data.root());
-        let shared = Arc::new(Shared {
+        let backend = Arc::new(Backend {
             networks: Networks::start(options.prepared_networks).map_err(OpenError::Thread)?,
             sockets: Sockets::default(),
             machines: Machines::new(),
@@ -205,12 +207,12 @@ impl Native {
             cgroups,
             quotas,
         });
-        let reaper = Reaper::start(Arc::clone(&shared)).map_err(OpenError::Thread)?;
-        let warden = Warden::start(Arc::clone(&shared)).map_err(OpenError::Thread)?;
-        Ok(Self { shared, reaper, balance: Balance::default(), _warden: warden })
+        let reaper = Reaper::start(Arc::clone(&backend)).map_err(OpenError::Thread)?;
+        let warden = Warden::start(Arc::clone(&backend)).map_err(OpenError::Thread)?;
+        Ok(Self { backend, reaper, balance: Balance::default(), _warden: warden })
     }
 
-    /// What is needed of the machine, each with what was found, for a data directory that may not exist yet.
+    /// Checks the machine for each feature the backend needs. The data directory need not exist.
     pub fn examine(data_dir: &std::path::Path) -> Vec<Check> {
         probe::examine(data_dir)
     }
@@ -237,11 +239,11 @@ impl Isolation for Native {
     }
 
     fn probe(&self) -> Vec<Check> {
-        probe::examine(self.shared.data.root())
+        probe::examine(self.backend.data.root())
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &self.shared.capabilities
+        &self.backend.capabilities
     }
 
     fn layered(&self) -> Option<&dyn Layered> {
@@ -249,22 +251,22 @@ impl Isolation for Native {
     }
 
     fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
-        mounts::source(&self.shared.allowed_mounts, asked)
+        mounts::source(&self.backend.allowed_mounts, asked)
     }
 
     fn space(&self) -> Result<Option<DiskSpace>, IsolationError> {
-        self.shared.disk.space().map(Some).map_err(|error| {
+        self.backend.disk.space().map(Some).map_err(|error| {
             IsolationError::caused(IsolationErrorKind::Host, "ask how much room the disk has", error)
         })
     }
 
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError> {
-        self.shared.capabilities.require(&request.needs())?;
-        create::create(&self.shared, &self.reaper, request)
+        self.backend.capabilities.require(&request.needs())?;
+        create::create(&self.backend, &self.reaper, request)
     }
 
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        self.shared.data.dial(id).map_err(|error| {
+        self.backend.data.dial(id).map_err(|error| {
             let kind = match error {
                 DialError::NotFound => IsolationErrorKind::NotFound,
                 DialError::Ended => IsolationErrorKind::Ended,
@@ -276,31 +278,31 @@ impl Isolation for Native {
     }
 
     fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {
-        sockets::socket(&self.shared, id, v6).map(Some)
+        sockets::socket(&self.backend, id, v6).map(Some)
     }
 
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        watch::watch(&self.shared, id)
+        watch::watch(&self.backend, id)
     }
 
     fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        self.shared.set_frozen(id, true)
+        self.backend.set_frozen(id, true)
     }
 
     fn thaw(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        self.shared.set_frozen(id, false)
+        self.backend.set_frozen(id, false)
     }
 
     fn halt(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        halt::halt(&self.shared, id)
+        halt::halt(&self.backend, id)
     }
 
     fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        destroy::destroy(&self.shared, &self.reaper, id)
+        destroy::destroy(&self.backend, &self.reaper, id)
     }
 
     fn flush(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        flush::flush(&self.shared, id)
+        flush::flush(&self.backend, id)
     }
 
     fn settle(&self, patience: Duration) -> bool {
@@ -308,52 +310,52 @@ impl Isolation for Native {
     }
 
     fn list(&self) -> Result<Vec<Found>, IsolationError> {
-        let ids = self.shared.data.sandboxes().map_err(|error| {
+        let ids = self.backend.data.sandboxes().map_err(|error| {
             IsolationError::caused(
                 IsolationErrorKind::Host,
                 "list the sandboxes in the data directory",
                 error,
             )
         })?;
-        Ok(ids.iter().filter_map(|id| self.shared.found(id)).collect())
+        Ok(ids.iter().filter_map(|id| self.backend.found(id)).collect())
     }
 
     fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError> {
-        let directory = self.shared.data.sandbox(id);
+        let directory = self.backend.data.sandbox(id);
         let record = Record::load(&directory).ok_or_else(|| not_found(id))?;
-        let mut usage = self.shared.cgroups.usage(id.as_str());
-        (usage.disk_bytes, usage.inodes) = self.shared.holdings(&record);
+        let mut usage = self.backend.cgroups.usage(id.as_str());
+        (usage.disk_bytes, usage.inodes) = self.backend.holdings(&record);
         usage.connections = connections::count(&record);
         usage.disk_exceeded = warden::has_ended(&directory);
         Ok(usage)
     }
 
     fn pulse(&self, id: &SandboxId) -> Result<Pulse, IsolationError> {
-        let record = Record::load(&self.shared.data.sandbox(id)).ok_or_else(|| not_found(id))?;
-        let pulse = self.shared.cgroups.pulse(id.as_str());
+        let record = Record::load(&self.backend.data.sandbox(id)).ok_or_else(|| not_found(id))?;
+        let pulse = self.backend.cgroups.pulse(id.as_str());
         Ok(Pulse { connections: connections::count(&record), ..pulse })
     }
 
     fn balance(&self, groups: &[Vec<SandboxId>]) {
-        self.balance.restore(&self.shared.cgroups, groups);
+        self.balance.restore(&self.backend.cgroups, groups);
     }
 }
 
 impl Layered for Native {
     fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError> {
-        seal::seal(&self.shared, id, into, below)
+        seal::seal(&self.backend, id, into, below)
     }
 
     fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        seal::writable(&self.shared, id)
+        seal::writable(&self.backend, id)
     }
 
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        seal::clear(&self.shared, id)
+        seal::clear(&self.backend, id)
     }
 }
 
-impl Shared {
+impl Backend {
     fn set_frozen(&self, id: &SandboxId, frozen: bool) -> Result<(), IsolationError> {
         if !self.data.sandbox(id).exists() {
             return Err(not_found(id));
@@ -379,10 +381,11 @@ impl Shared {
         })
     }
 
-    /// Bytes and inodes that the sandbox alone holds: its writable layers, and those it wrote earlier and still stands on.
+    /// Bytes and inodes that only this sandbox holds: its writable layers, and the layers below
+    /// them that it wrote earlier.
     fn holdings(&self, record: &Record) -> (u64, u64) {
         let mut held = self.quotas.used(&self.data.sandbox(&record.id), record.quota);
-        // A project goes on to be charged for what was moved elsewhere.
+        // A project's own count includes layers that were moved elsewhere.
         if !matches!(record.quota, QuotaKind::Project { .. }) {
             let layers = self.own_layers.sizes(&record.own);
             held = (held.0.saturating_add(layers.0), held.1.saturating_add(layers.1));

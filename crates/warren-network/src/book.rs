@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use warren_core::network::{Decision, NetworkEntry, NetworkPolicy, NetworkRule, NetworkVerdict, Wish};
 use warren_core::{NetworkObserver, Owner, SandboxId};
 
-use crate::dns::Budget;
+use crate::budget::Budget;
 use crate::pins::Pins;
 
 /// All that are attached, by id and by address.

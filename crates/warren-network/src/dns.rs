@@ -19,7 +19,6 @@
 //! - A question goes out in our own words: nothing but the name, the type and the three flags of
 //!   DNSSEC is the sandbox's.
 
-mod budget;
 mod exchange;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -40,7 +39,6 @@ use hickory_proto::rr::{Name, RData, Record};
 use warren_core::HostName;
 use warren_core::network::{Decision, Why};
 
-pub(crate) use self::budget::Budget;
 pub(crate) use self::listen::serve;
 pub(crate) use self::servers::Servers;
 pub(crate) use self::upstream::{Resolved, Upstream, UpstreamError};
@@ -49,7 +47,7 @@ use self::plan::{Plan, Step};
 use self::question::{Carrier, Malformed, Question, wire_name};
 use self::sift::Sifted;
 use crate::book::{Book, Guest};
-use crate::egress::{Incident, Reporter};
+use crate::report::{Incident, Reporter};
 
 /// Answers that we make up ourselves may change soon: when somebody has decided, or has changed the
 /// policy.

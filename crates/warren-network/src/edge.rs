@@ -12,8 +12,8 @@
 //! ```
 //!
 //! One connection from the sandbox has one to the host at a time, and both speak the same protocol.
-//! Whatever is in doubt (the name, the secret, the server's certificate) is answered with 403 or
-//! 502, and nothing of the request is sent.
+//! If the name, the secret or the server's certificate is in doubt, the answer is 403 or 502, and
+//! nothing of the request is sent.
 
 mod answers;
 mod authority;

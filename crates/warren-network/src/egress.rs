@@ -15,7 +15,6 @@ mod judge;
 mod meter;
 mod peek;
 mod refusal;
-mod report;
 mod rewound;
 mod sniff;
 mod splice;
@@ -33,16 +32,14 @@ use tokio::net::{TcpListener, TcpStream};
 use warren_core::HostName;
 use warren_core::network::{NetworkVerdict, Protocol, Why};
 
-pub(crate) use self::report::{Incident, Reporter};
-
 use self::judge::Goal;
 use self::meter::Meters;
-use self::report::TICK;
 use self::visit::Visit;
 use crate::book::Book;
 use crate::dial::{self, Dialer};
 use crate::dns::{Resolved, UpstreamError};
 use crate::edge::Edge;
+use crate::report::{Incident, Reporter, TICK};
 
 /// When there are no descriptors left, others have to be closed first.
 const BREATH: Duration = Duration::from_millis(20);

@@ -35,7 +35,6 @@ use warren_core::{
 };
 
 pub use self::open::OpenError;
-pub(crate) use self::open::has_v6;
 use self::reaper::Reaper;
 use self::sandbox::Linked;
 use self::watcher::Watcher;

@@ -13,6 +13,7 @@
 //! closed.
 
 mod book;
+mod budget;
 mod ca;
 mod claims;
 mod dial;
@@ -37,9 +38,11 @@ mod place;
 mod probe;
 mod process;
 mod refusals;
+mod report;
 mod rules;
 mod stock;
 #[cfg(test)]
+#[path = "tests/world.rs"]
 mod world;
 
 pub use self::book::Figures;

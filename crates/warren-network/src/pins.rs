@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use warren_core::HostName;
 
 /// No answer is given to a sandbox for longer, so that none outlives its pin.
@@ -65,7 +65,7 @@ impl Pins {
 
     /// The name was answered with the gateway's address, since it may not be reached, or not yet.
     pub(crate) fn stand_in(&self, name: &HostName) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.stand_ins.retain(|(other, _)| other != name);
         table.stand_ins.push((name.clone(), Instant::now()));
         if table.stand_ins.len() > MOST_STAND_INS {
@@ -75,7 +75,7 @@ impl Pins {
 
     /// The name that the gateway must have been taken for; `None` where it could be several.
     pub(crate) fn stood_in(&self) -> Option<HostName> {
-        let table = self.table();
+        let table = self.table.lock();
         let mut recent = table.stand_ins.iter().filter(|(_, since)| since.elapsed() < RECENT);
         let (only, other) = (recent.next(), recent.next());
         other.is_none().then(|| only.map(|(name, _)| name.clone())).flatten()
@@ -83,7 +83,7 @@ impl Pins {
 
     fn pin_at(&self, now: Instant, name: &HostName, addresses: &[IpAddr], ttl: Duration) {
         let until = now + ttl.min(MOST_TTL) + GRACE;
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.turn += 1;
         for address in addresses {
             table.put(address.to_canonical(), name, until);
@@ -94,19 +94,15 @@ impl Pins {
     }
 
     fn holds_at(&self, now: Instant, name: &HostName, address: IpAddr) -> bool {
-        let table = self.table();
+        let table = self.table.lock();
         let pins = table.by_address.get(&address.to_canonical());
         pins.is_some_and(|pins| pins.iter().any(|pin| pin.name == *name && pin.until > now))
     }
 
     fn names_at(&self, now: Instant, address: IpAddr) -> Vec<HostName> {
-        let table = self.table();
+        let table = self.table.lock();
         let pins = table.by_address.get(&address.to_canonical()).into_iter().flatten();
         pins.filter(|pin| pin.until > now).map(|pin| pin.name.clone()).collect()
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock()
     }
 }
 
@@ -195,13 +191,13 @@ mod tests {
         for number in 0..20_000_u32 {
             let address = IpAddr::from((0x2001_0db8_u128 << 96 | u128::from(number)).to_be_bytes());
             pins.pin(&name(&format!("h{number}.example")), &[address], Duration::from_secs(3600));
-            assert!(pins.table().count <= MOST_PINS);
+            assert!(pins.table.lock().count <= MOST_PINS);
         }
         let last = address("192.0.2.1");
         pins.pin(&name("last.example"), &[last], Duration::ZERO);
         assert!(pins.holds(&name("last.example"), last));
         assert!(!pins.holds(&name("h0.example"), address("2001:db8::")));
-        let table = pins.table();
+        let table = pins.table.lock();
         assert_eq!(table.count, table.by_address.values().map(Vec::len).sum::<usize>());
     }
 
@@ -226,6 +222,6 @@ mod tests {
             pins.stand_in(&name(&format!("h{number}.example")));
             assert_eq!(pins.stood_in(), None, "which of them is meant?");
         }
-        assert_eq!(pins.table().stand_ins.len(), MOST_STAND_INS);
+        assert_eq!(pins.table.lock().stand_ins.len(), MOST_STAND_INS);
     }
 }

@@ -15,7 +15,6 @@ use warren_core::network::NetworkPolicy;
 use warren_core::{Check, CheckStatus};
 
 use crate::claims::Domain;
-use crate::host::has_v6;
 use crate::links;
 use crate::namespace;
 use crate::netlink::{Attributes, Message, Protocol, Request, Socket, attribute, text};
@@ -168,6 +167,12 @@ fn ipv6() -> Check {
         return ok("IPv6", "sandboxes have it");
     }
     ok("IPv6", "sandboxes have none: the host does not forward it, or has no way to it")
+}
+
+/// Sandboxes have IPv6 where the host is a router of it, and has somewhere to send it.
+pub(crate) fn has_v6() -> bool {
+    let forwards = namespace::sysctl("ipv6/conf/all/forwarding").as_deref() == Some("1");
+    forwards && links::has_default_v6().unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Processes of the machine that are looked at.
 const MOST_PROCESSES: usize = 20_000;
@@ -31,7 +31,7 @@ type Network = Vec<u8>;
 impl Finder {
     /// The program, by name, that has a connection from this address. Blocks for some milliseconds.
     pub(crate) fn behind(&self, client: SocketAddr) -> Option<String> {
-        let known = self.lock().get(&client.ip()).cloned();
+        let known = self.networks.lock().get(&client.ip()).cloned();
         let found = known.and_then(|known| search(client, |network| *network == known));
         let (name, network) = match found {
             Some(found) => found,
@@ -40,16 +40,12 @@ impl Finder {
                 search(client, |network| *network != own)?
             }
         };
-        let mut networks = self.lock();
+        let mut networks = self.networks.lock();
         if networks.len() >= MOST_NETWORKS {
             networks.clear();
         }
         networks.insert(client.ip(), network);
         Some(name)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Network>> {
-        self.networks.lock()
     }
 }
 

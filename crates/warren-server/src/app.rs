@@ -14,7 +14,8 @@ use crate::proxy::Proxy;
 use crate::state::AppState;
 use crate::{chat, routes};
 
-/// What every request meets first: those for ports of sandboxes are passed on, all others are the API's.
+/// The entry of every request: those for ports of sandboxes are passed on, all others are the
+/// API's.
 #[derive(Clone)]
 pub(crate) struct Front {
     api: Router,
@@ -34,7 +35,7 @@ impl Front {
         }
     }
 
-    /// Who answers what is for no port of a sandbox.
+    /// The face that answers a request which is for no port of a sandbox.
     fn face(self, request: &Request) -> Router {
         if self.e2b_place.has(request) { self.e2b } else { self.api }
     }

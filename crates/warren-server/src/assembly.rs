@@ -1,6 +1,6 @@
-//! What sandboxes are made of on this machine, made from the settings: backends, catalog, templates,
-//! layers and network, on a data directory. The server, commands that need none, the benchmark and
-//! the example get them from here and from nowhere else.
+//! Assembly: makes backends, catalog, templates, layers and network from the settings, on a data
+//! directory. The server, commands that need none, the benchmark and the example get them from here
+//! and from nowhere else.
 
 mod error;
 mod network;
@@ -22,7 +22,7 @@ use crate::backends::{Backend, BackendOptions};
 use crate::config::Config;
 use crate::world::{MachineClock, MachineRandom};
 
-/// The user of what is assembled.
+/// The program that uses the assembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A server: what takes time is kept ready, and the next server takes over links and sandboxes.

@@ -22,7 +22,7 @@ pub const BACKENDS: &[Backend] = &[Backend { name: "native", open: native, exami
 /// Why a backend could not be opened.
 pub(crate) type BackendFailure = Box<dyn Error + Send + Sync>;
 
-/// What a backend is told when it is opened. Each takes what concerns it.
+/// Options for opening a backend. Each takes those that concern it.
 #[derive(Debug, Clone)]
 pub(crate) struct BackendOptions {
     pub(crate) data_dir: PathBuf,

@@ -1,8 +1,10 @@
-//! The chat service under `/api/v1`: one sandbox for each chat, in the words of a contract that other services already speak.
+//! The chat service under `/api/v1`: one sandbox for each chat, in the words of a contract that
+//! other services already speak.
 //!
-//! It is a face like any other: the engine decides, and this translates. Its errors are `{"detail": …}`, also those that the layers
-//! around it answer ([`in_its_own_words`]). The endpoint that it names is an address of this machine alone, forwarded to the port on
-//! which the service inside the sandbox listens (`forward`).
+//! It is a face like any other: the engine decides, and this translates. Its errors are `{"detail":
+//! …}`, also those that the layers around it answer ([`in_its_own_words`]). The endpoint that it
+//! names is an address of this machine alone, forwarded to the port on which the service inside the
+//! sandbox listens (`forward`).
 
 mod body;
 mod forward;
@@ -93,7 +95,8 @@ async fn create(
     match forwarders.expose(&engine.sandbox(&chat.sandbox), chat.port).await {
         Ok(endpoint) => Ok(Json(Chat::new(chat, endpoint))),
         Err(error) => {
-            // A sandbox that nobody can reach is of no use, and would be in the way of the next try.
+            // A sandbox that nobody can reach is of no use, and would be in the way of the next
+            // try.
             state.engine.as_(&caller.named("chat service: no endpoint")).chats().end(&chat.chat).await?;
             Err(Refusal::start_failed_by(error))
         }

@@ -1,5 +1,6 @@
-//! How the server behaves: a file, then the environment, then flags, each over the one before. `sections` declares every setting
-//! once; a name that it does not know is refused wherever it stands.
+//! How the server behaves: a file, then the environment, then flags, each over the one before.
+//! `sections` declares every setting once; a name that it does not know is refused wherever it
+//! stands.
 
 mod assigned;
 mod backends;

@@ -1,4 +1,4 @@
-//! What handlers of `/v1` take out of a request, beside what those of every face do.
+//! Extractors of `/v1`, beside those of every face.
 
 mod path;
 

@@ -1,9 +1,10 @@
 //! Warren over HTTP.
 //!
-//! A request takes five steps: `listener` reads it within its limits, [`warren_face::gate`] says who asks, `routes` names the handler,
-//! the handler parses, asks the [`warren_engine::Engine`] and converts its answer, and [`warren_face::error`] turns whatever went wrong
-//! into one kind of body. A request for a port of a sandbox takes another way, through `proxy`, and one of E2B's protocol goes to
-//! [`warren_e2b`]. `serve` wires it all to the machine; `config` says how it behaves.
+//! A request takes five steps: `listener` reads it within its limits, [`warren_face::gate`] says
+//! who asks, `routes` names the handler, the handler parses, asks the [`warren_engine::Engine`] and
+//! converts its answer, and [`warren_face::error`] turns whatever went wrong into one kind of body.
+//! A request for a port of a sandbox takes another way, through `proxy`, and one of E2B's protocol
+//! goes to [`warren_e2b`]. `serve` wires it all to the machine; `config` says how it behaves.
 
 mod app;
 pub mod assembly;

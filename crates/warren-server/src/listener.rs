@@ -1,9 +1,10 @@
 //! Connections, from accept to close, each within its limits.
 //!
-//! `axum::serve` lets nobody set those limits, so the loop is ours. A connection holds one of a fixed number of places until its
-//! last byte, an upgraded one too; whose it is that goes when there is none left is `room`'s to say. Who sends nothing, or too slowly, is cut: a head must arrive within its time, a body must
-//! flow, an answer must be taken, and a connection without a request is closed after a while. A request under way may be as
-//! quiet as it likes.
+//! `axum::serve` lets nobody set those limits, so the loop is ours. A connection holds one of a
+//! fixed number of places until its last byte, an upgraded one too; whose it is that goes when
+//! there is none left is `room`'s to say. A client that sends nothing, or too slowly, is cut off: a
+//! head must arrive within its time, a body must flow, an answer must be taken, and a connection
+//! without a request is closed after a while. A request under way may be as quiet as it likes.
 
 mod connection;
 mod room;
@@ -23,7 +24,7 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use warren_face::arrival::{Acquaintance, Arrival, Door, Peer};
+use warren_face::arrival::{Arrival, Door, OwnerNotice, Peer};
 
 use crate::config::Http;
 use crate::tls::Tls;
@@ -40,7 +41,8 @@ const MOST_RESETS: usize = 32;
 /// A peer that does not even acknowledge is gone.
 const DEAD_PEER: Duration = Duration::from_secs(60);
 
-/// Bytes of an answer that the kernel takes before its peer wants them. It would take megabytes, of each who never reads.
+/// Bytes of an answer that the kernel takes before its peer wants them. It would take megabytes, of
+/// each who never reads.
 const UNSENT: u32 = 256 << 10;
 
 /// Where connections come in.
@@ -58,7 +60,7 @@ pub(crate) trait Answers: Clone + Send + Sync + 'static {
     fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
 }
 
-/// What serves connections.
+/// Accepts and serves connections.
 pub(crate) struct Listener<F> {
     pub(crate) front: F,
     pub(crate) http: Http,
@@ -73,7 +75,8 @@ impl<F: Answers> Listener<F> {
     pub(crate) async fn run(self, sockets: Sockets) {
         let grace = self.grace;
         let room = Room::new(&self.http);
-        let shared = Arc::new(Shared { builder: builder(&self.http), front: self.front, http: self.http });
+        let shared =
+            Arc::new(ServeParts { builder: builder(&self.http), front: self.front, http: self.http });
         let (connections, over) = (TaskTracker::new(), CancellationToken::new());
         loop {
             let accepted = tokio::select! {
@@ -104,8 +107,8 @@ impl<F: Answers> Listener<F> {
     }
 }
 
-/// What all connections share.
-struct Shared<F> {
+/// The parts that all connections share.
+struct ServeParts<F> {
     builder: Builder<TokioExecutor>,
     front: F,
     http: Http,
@@ -117,7 +120,8 @@ fn builder(http: &Http) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // It also runs while nothing at all comes; how long a head may take once it has begun is `Usage`'s to say.
+        // It also runs while nothing at all comes; how long a head may take once it has begun is
+        // `Usage`'s to say.
         .header_read_timeout(http.idle_timeout + http.header_timeout)
         .max_headers(usize::try_from(http.max_headers).unwrap_or(usize::MAX))
         // Applications behind ports see names as they were written, and so do their clients.
@@ -146,7 +150,7 @@ struct Accepted {
 }
 
 impl Sockets {
-    /// Whoever comes. Nobody is left waiting in the kernel's queue, where all look the same.
+    /// Accepts everybody. Nobody is left waiting in the kernel's queue, where all look the same.
     async fn accept(&self) -> Option<Accepted> {
         let (accepted, tls, door) = tokio::select! {
             accepted = self.main.accept() => (accepted, None, Door::Main),
@@ -175,9 +179,9 @@ impl Sockets {
 
 /// Serves a connection to its end, of which the beginning may be an agreement on keys.
 async fn serve<F: Answers>(
-    shared: &Shared<F>,
+    shared: &ServeParts<F>,
     (slot, usage): (Slot, Usage),
-    from: (Arrival, Acquaintance),
+    from: (Arrival, OwnerNotice),
     (tls, shutdown): (Option<Tls>, CancellationToken),
 ) {
     let Some(tls) = tls else { return connection::serve(shared, (slot, usage), from, shutdown).await };

@@ -1,4 +1,5 @@
-//! The server's log: one line for each request, and whatever else is worth a line. Never a key, a variable's value or a body.
+//! The server's log: one line for each request, and whatever else is worth a line. Never a key, a
+//! variable's value or a body.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
@@ -7,7 +8,7 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::config::{Log, LogFormat};
 
-/// What writes the log, as the settings say.
+/// The writer of the log, as the settings say.
 pub fn subscriber<W>(log: &Log, writer: W) -> impl tracing::Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,

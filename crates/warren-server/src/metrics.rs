@@ -1,4 +1,5 @@
-//! Figures in Prometheus' text format, written by hand: there are few, and their labels are of our own making.
+//! Figures in Prometheus' text format, written by hand: there are few, and their labels are of our
+//! own making.
 
 mod network;
 mod ports;
@@ -20,7 +21,8 @@ use text::Text;
 use times::Times;
 use travel::Travel;
 
-/// What is counted by the server itself. The rest is asked of the engine and the machine when somebody looks.
+/// Figures that the server itself counts. The rest is asked of the engine and the machine when
+/// somebody looks.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     auth_failures: AtomicU64,

@@ -1,4 +1,5 @@
-//! The OpenAPI document of `/v1`. `openapi/warren-v1.json` is what it was at the last commit: a test fails when the two differ.
+//! The OpenAPI document of `/v1`. `openapi/warren-v1.json` is what it was at the last commit: a
+//! test fails when the two differ.
 
 use std::sync::LazyLock;
 

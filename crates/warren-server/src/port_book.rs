@@ -8,7 +8,7 @@ use warren_face::error::{ApiError, Code};
 /// Ports of one sandbox that may have settings.
 const MOST_PORTS: usize = 256;
 
-/// What owners said of their ports, as the catalog has it. It outlives the server, and goes with
+/// Owners' settings of their ports, as the catalog has them. They outlive the server, and go with
 /// the sandbox's record.
 #[derive(Debug)]
 pub(crate) struct PortBook {

@@ -3,7 +3,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Writes a file that only its owner can read, whole or not at all. An earlier one is replaced, whatever its rights were.
+/// Writes a file that only its owner can read, whole or not at all. An earlier one is replaced,
+/// whatever its rights were.
 pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
     let mut bits = [0; 8];
     getrandom::fill(&mut bits)?;

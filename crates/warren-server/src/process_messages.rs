@@ -59,7 +59,7 @@ struct Translator {
     stderr: Half,
 }
 
-/// What is known of one of the two streams.
+/// The state of one of the two streams.
 #[derive(Debug)]
 struct Half {
     name: &'static str,
@@ -97,7 +97,8 @@ impl Translator {
         }
     }
 
-    /// A message has a number only if nothing before it is still held: who comes back with the number misses nothing.
+    /// A message has a number only if nothing before it is still held: a reader that comes back
+    /// with the number misses nothing.
     fn numbered(&self, piece: Option<Message>, cursor: u64) -> Vec<Message> {
         let held = self.stdout.decoder.held() + self.stderr.decoder.held();
         let own = |message: Message| if held == 0 { message.id(cursor) } else { message };

@@ -1,10 +1,12 @@
 //! Traffic from outside to ports of sandboxes.
 //!
-//! A request that names a sandbox and a port, by its host (`8000-ID.localhost`) or by two headers, never reaches the API's router.
-//! It takes these steps: `route` says which port of which sandbox it is for, `access` who may, `exchange` passes it on over a connection
-//! from the `pool` or a new one, and `head` says what the application may see of the request and the client of the answer. An
-//! upgraded connection is `carry`'s from then on. The target is only ever a port on the loopback of one sandbox's own network: no name
-//! or address of the request is dialled. `link` makes and reads what lets strangers in, `book` remembers which ports are public,
+//! A request that names a sandbox and a port, by its host (`8000-ID.localhost`) or by two headers,
+//! never reaches the API's router. It takes these steps: `route` says which port of which sandbox
+//! it is for, `access` checks that the client may, `exchange` passes it on over a connection from
+//! the `pool` or a new one, and `head` says what the application may see of the request and the
+//! client of the answer. An upgraded connection is `carry`'s from then on. The target is only ever
+//! a port on the loopback of one sandbox's own network: no name or address of the request is
+//! dialled. `link` makes and reads what lets strangers in, `book` remembers which ports are public,
 //! and `refusal` is what clients are told when there is nothing to pass on.
 
 mod access;
@@ -26,7 +28,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::CONNECTION;
 use http::{HeaderValue, Method, Version};
 use warren_core::{HostName, Owner, PortSettings, SandboxId};
-use warren_e2b::{E2b, ENVD_PORT, Envd, Traits};
+use warren_e2b::{Annotation, E2b, ENVD_PORT, Envd};
 use warren_engine::Visit;
 
 use self::access::{Admission, Admitted};
@@ -45,7 +47,7 @@ pub(crate) const LINK_PARAMETER: &str = "warren-link";
 /// The name that visitors of a port go by.
 const VISITOR: &str = "port visitor";
 
-/// What passes requests on. A clone is the same.
+/// Passes requests on. A clone is the same.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     state: AppState,
@@ -97,7 +99,7 @@ impl Proxy {
         let visit = self.visit(&owner, target).await.map_err(|wrong| Refusal::of(target, wrong))?;
         let permit = self.pool.permit((&target.sandbox, &visit.life()), guard.is_none().then_some(&owner));
         let permit = permit.ok_or_else(|| Refusal::of(target, Wrong::TooMany))?;
-        let stay = exchange::Stay { visit, permit, guard };
+        let stay = exchange::PortLease { visit, permit, guard };
         exchange::Exchange { proxy: self, target, owner, traffic }.run(request, stay).await
     }
 
@@ -109,7 +111,7 @@ impl Proxy {
             Err(error) => Wrong::from_engine(error),
         };
         let record = self.state.engine.live(&target.sandbox);
-        let is_hidden = record.is_some_and(|record| Traits::are_written(&record));
+        let is_hidden = record.is_some_and(|record| Annotation::is_written(&record));
         Err(if is_hidden && matches!(refused, Wrong::Paused) { Wrong::NoSandbox } else { refused })
     }
 
@@ -118,7 +120,8 @@ impl Proxy {
     }
 }
 
-/// An answer after which the connection is of no more use: who cannot say for whom a request is may not know where it ends.
+/// An answer after which the connection is of no more use: a client that does not say where a
+/// request goes may not know where it ends.
 fn last(mut response: Response, version: Version) -> Response {
     if version != Version::HTTP_2 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

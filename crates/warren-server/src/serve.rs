@@ -47,19 +47,20 @@ const LAST_TASKS: Duration = Duration::from_secs(5);
 /// How the service is to be run, beyond its configuration.
 #[derive(Debug, Default)]
 pub struct ServeOptions {
-    /// Gets `WARREN_URL` and `WARREN_API_KEY` once requests are answered, and what clients of the E2B protocol read.
+    /// Gets `WARREN_URL` and `WARREN_API_KEY` once requests are answered, and what clients of the
+    /// E2B protocol read.
     pub env_file: Option<PathBuf>,
     /// Replaces the local administrator's key.
     pub reset_key: bool,
     /// Stops all sandboxes at the end. Their files stay.
     pub stop_sandboxes: bool,
-    /// Whom to tell, in the way of systemd, that the service is ready.
+    /// The socket of systemd that is told when the service is ready.
     pub notify_socket: Option<OsString>,
-    /// Where the process kills itself, in tests of what a crash leaves behind.
+    /// The step at which the process kills itself, for tests of crashes.
     pub crash_at: Option<CrashAt>,
 }
 
-/// What there is to say once requests are answered.
+/// The messages for people once requests are answered.
 #[derive(Debug, Clone)]
 pub struct Announcement {
     pub url: String,
@@ -72,7 +73,7 @@ pub struct Announcement {
     pub no_network: Option<String>,
 }
 
-/// What there is to say of the local administrator's key.
+/// The message about the local administrator's key.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AnnouncedKey {
     /// It was made just now: the one time to show it.
@@ -163,15 +164,16 @@ pub fn serve(
     if matches!(ended, Err(ServeError::Interrupted)) {
         runtime.shutdown_background();
     } else {
-        // The last to hold the catalog closes it: what is in its log alone would be missing from a copy of the database.
+        // The last to hold the catalog closes it: what is in its log alone would be missing from a
+        // copy of the database.
         runtime.shutdown_timeout(LAST_TASKS);
     }
     ended
 }
 
-/// Threads that serve requests come first, then those that wait for the catalog, then all that does what one request asks for:
-/// whoever asks for little is not to wait for whoever asks for much. The runtime begins with those that serve, and makes the
-/// others when they are needed.
+/// Threads that serve requests come first, then those that wait for the catalog, then all that does
+/// what one request asks for: a small request must not wait for large ones. The runtime begins with
+/// those that serve, and makes the others when they are needed.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let serving = std::thread::available_parallelism().map_or(1, usize::from);
     let usual = rustix::process::getpriority_process(None).unwrap_or(0);
@@ -333,7 +335,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Every sandbox and every connection takes descriptors, and the usual limit is for programs with few.
+/// Every sandbox and every connection takes descriptors, and the usual limit is for programs with
+/// few.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Clock, Networks, Owner, Random, Scope};
-use warren_e2b::{E2b, Traits};
+use warren_e2b::{Annotation, E2b};
 use warren_engine::Engine;
 use warren_face::auth::{Keyring, KeyringError, NewKey, Secret};
 use warren_face::link_keys::LinkKeys;
@@ -18,9 +18,9 @@ use crate::listener::{Listener, Sockets};
 use crate::metrics::Metrics;
 use crate::openapi;
 use crate::port_book::PortBook;
-use crate::state::{AppState, Shared};
+use crate::state::{AppState, StateParts};
 
-/// What the service stands on.
+/// The parts that the service needs.
 pub struct ServerParts {
     pub engine: Engine,
     /// The one that the engine has.
@@ -29,7 +29,7 @@ pub struct ServerParts {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub config: Config,
-    /// What links to ports are signed with. The same ones after a restart, or all links are void.
+    /// The keys that sign links to ports. The same ones after a restart, or all links are void.
     pub link_keys: LinkKeys,
     /// The one that the engine has.
     pub networks: Arc<dyn Networks>,
@@ -58,10 +58,10 @@ impl Server {
             link_keys: parts.link_keys,
             shutdown,
             counters: metrics.clone(),
-            own_env: Traits::env_if_written,
+            own_env: Annotation::env_if_written,
         });
         desk.count_owners();
-        let state = AppState::new(Shared {
+        let state = AppState::new(StateParts {
             desk,
             templates: parts.templates,
             config: parts.config,

@@ -10,11 +10,11 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::port_book::PortBook;
 
-/// What every handler can reach. A clone is the same state.
+/// The state that every handler can reach. A clone is the same state.
 #[derive(Clone)]
-pub(crate) struct AppState(Arc<Shared>);
+pub(crate) struct AppState(Arc<StateParts>);
 
-pub(crate) struct Shared {
+pub(crate) struct StateParts {
     pub(crate) desk: Desk,
     /// For imports; lists and look-ups go through the engine.
     pub(crate) templates: TemplateStore,
@@ -27,20 +27,20 @@ pub(crate) struct Shared {
 }
 
 impl AppState {
-    pub(crate) fn new(shared: Shared) -> Self {
+    pub(crate) fn new(shared: StateParts) -> Self {
         Self(Arc::new(shared))
     }
 }
 
 impl Deref for AppState {
-    type Target = Shared;
+    type Target = StateParts;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &StateParts {
         &self.0
     }
 }
 
-impl Deref for Shared {
+impl Deref for StateParts {
     type Target = Desk;
 
     fn deref(&self) -> &Desk {

@@ -1,10 +1,11 @@
 //! A process at the other end of a WebSocket.
 //!
-//! The client's first message says which process. From then on three things happen side by side, so that none waits for another:
-//! what the process writes is told, what the client sends is heard, and input is fed to the process at the pace at which it reads.
-//! Each holds a few messages at most: a client that takes nothing stops the process's output in the agent, and a process that reads
-//! nothing stops the client. The conversation ends with the process, with the client, when either is silent for too long, when the
-//! key is revoked, or when the server shuts down.
+//! The client's first message says which process. From then on three things happen side by side, so
+//! that none waits for another: what the process writes is told, what the client sends is heard,
+//! and input is fed to the process at the pace at which it reads. Each holds a few messages at
+//! most: a client that takes nothing stops the process's output in the agent, and a process that
+//! reads nothing stops the client. The conversation ends with the process, with the client, when
+//! either is silent for too long, when the key is revoked, or when the server shuts down.
 
 mod ending;
 mod feed;
@@ -42,7 +43,7 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 /// How long a client may be silent although it is pinged.
 const MOST_SILENCE: Duration = Duration::from_secs(60);
 
-/// How long a client may take nothing of what is sent.
+/// How long a client may read nothing.
 const MOST_STALL: Duration = Duration::from_secs(60);
 
 /// Messages of input that wait for the process to read.
@@ -137,7 +138,8 @@ impl Conversation {
                 Some(Err(error)) => return Ending::broken(error),
                 None => return Ending::Left,
             };
-            // While a message is dealt with no other is read, and so no pong: that is not the client's silence.
+            // While a message is dealt with no other is read, and so no pong: that is not the
+            // client's silence.
             let _dealing = pulse.rest();
             match message {
                 Message::Close(_) => return Ending::Left,
@@ -156,7 +158,8 @@ impl Conversation {
         }
     }
 
-    /// Commands do not wait for input that the process does not read. One that comes too late is no failure.
+    /// Commands do not wait for input that the process does not read. One that comes too late is no
+    /// failure.
     async fn command(&self, process: ProcessId, command: StreamCommand) -> Result<(), ApiError> {
         let (processes, process) = (self.sandbox.processes(), ProcessSelector::Id(process));
         let done = match command {

@@ -1,12 +1,14 @@
-//! TLS for whoever comes from outside: with a certificate that somebody has, or with ones of a local authority that this machine trusts.
+//! TLS for clients from outside: with a certificate from the configuration, or with those of a
+//! local authority that this machine trusts.
 //!
 //! ```text
-//! <data>/tls/ca.pem       the local authority, to be trusted by browsers; made by `warren tls init`
-//! <data>/tls/ca-key.pem   its key, for root alone
+//! <data>/tls/ca.pem      the local authority, to be trusted by browsers; made by `warren tls init`
+//! <data>/tls/ca-key.pem  its key, for root alone
 //! ```
 //!
-//! The local authority signs a certificate for each name when somebody asks for it: clients do not take one for `*.localhost`. It
-//! may sign for names below its domain and `localhost` only, and says so itself, so that trusting it endangers no other site.
+//! The local authority signs a certificate for each name when somebody asks for it: clients do not
+//! take one for `*.localhost`. It may sign for names below its domain and `localhost` only, and
+//! says so itself, so that trusting it endangers no other site.
 
 mod authority;
 mod files;
@@ -27,7 +29,7 @@ use self::authority::Authority;
 use self::files::Files;
 use crate::config::Config;
 
-/// What speaks TLS. A clone is the same.
+/// Speaks TLS. A clone is the same.
 #[derive(Clone)]
 pub struct Tls(TlsAcceptor);
 
@@ -67,7 +69,7 @@ pub enum TlsError {
 pub struct TlsFiles {
     /// To be trusted.
     pub authority: PathBuf,
-    /// Whether it had been there before.
+    /// It had been there before.
     pub kept: bool,
 }
 
@@ -88,7 +90,7 @@ impl Tls {
         Ok(Self(Arc::new(server).into()))
     }
 
-    /// Agrees on keys with whoever is at the other end.
+    /// Agrees on keys with the other end.
     pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,

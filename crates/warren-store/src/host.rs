@@ -10,6 +10,7 @@
 //! made anew.
 
 mod copy;
+mod given;
 mod hidden;
 mod private;
 mod skeleton;
@@ -20,66 +21,38 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::given::Given;
 use crate::manifest::{Manifest, ReadError, SourceKind, TemplateConfig, WriteError};
 use crate::name::TemplateName;
 use crate::staging::{NamesLock, Staging, StagingError};
 use crate::template::{Template, Tree};
 use crate::tree::EntryError;
 
+pub(crate) use given::Given;
 pub(crate) use hidden::Hider;
 pub(crate) use private::{is_public, open_machine};
 use survey::Survey;
-pub(crate) use survey::boot;
 
 /// In a directory that was not flushed to the disk: in which boot it was made.
-pub(crate) const BOOT: &str = "boot";
+const BOOT: &str = "boot";
 
 /// The built-in template could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The machine could not be looked at.
     #[error("look at `{}`", path.display())]
-    Survey {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The machine keeps programs outside `/usr`.
+    Survey { path: PathBuf, source: io::Error },
     #[error(
         "`/{directory}` is not a link into `/usr`: the `host` template needs a merged /usr; \
          merge it (Debian: package usrmerge) or import a template"
     )]
-    NotMerged {
-        /// The directory.
-        directory: &'static str,
-    },
-    /// There is more to hide than can be right.
+    NotMerged { directory: &'static str },
     #[error("more than {most} names in `{}` are not readable by everybody: is its mode right?", path.display())]
-    TooPrivate {
-        /// The directory.
-        path: PathBuf,
-        /// How many there may be.
-        most: usize,
-    },
-    /// A part of the skeleton could not be written.
+    TooPrivate { path: PathBuf, most: usize },
     #[error("write `{path}` of the skeleton")]
-    Write {
-        /// The path inside.
-        path: String,
-        /// Why.
-        #[source]
-        source: EntryError,
-    },
-    /// The skeleton could not be staged or published.
+    Write { path: String, source: EntryError },
     #[error("stage the skeleton")]
     Stage(#[source] StagingError),
-    /// The skeleton's manifest could not be written.
     #[error("describe the skeleton")]
     Describe(#[source] WriteError),
-    /// The skeleton's manifest could not be read.
     #[error("read the skeleton's description")]
     Read(#[source] Box<ReadError>),
 }
@@ -98,7 +71,7 @@ pub(crate) fn prepare(
 ) -> Result<Template, HostError> {
     let survey = Survey::of(machine, given)?;
     let directory = skeletons.join(survey.fingerprint.hex());
-    if !is_of_this_boot(&directory, &survey) {
+    if !is_of_boot(&directory, &survey.boot) {
         build(skeletons, &directory, machine, &survey, given)?;
     }
     let manifest = Manifest::read(&directory, &TemplateName::host())
@@ -144,22 +117,24 @@ fn build(
     };
     manifest.write(staging.path()).map_err(HostError::Describe)?;
     let _names = NamesLock::acquire(skeletons).map_err(HostError::Stage)?;
-    if is_of_this_boot(directory, survey) {
-        // Another process made the same one meanwhile; ours goes.
-        Ok(())
-    } else if directory.exists() {
-        staging.exchange(directory).map_err(HostError::Stage)
-    } else {
-        staging.publish(directory).map_err(HostError::Stage)
-    }
+    publish(staging, directory, &survey.boot)
 }
 
-fn is_of_this_boot(directory: &Path, survey: &Survey) -> bool {
-    is_of_boot(directory, &survey.boot)
+/// Puts a finished directory in place, unless another process made the same one meanwhile. The
+/// caller holds the lock on names.
+fn publish(staging: Staging, directory: &Path, boot: &str) -> Result<(), HostError> {
+    let published = if is_of_boot(directory, boot) {
+        Ok(())
+    } else if directory.exists() {
+        staging.exchange(directory)
+    } else {
+        staging.publish(directory)
+    };
+    published.map_err(HostError::Stage)
 }
 
 /// True if a directory is whole: it was made in this boot.
-pub(crate) fn is_of_boot(directory: &Path, boot: &str) -> bool {
+fn is_of_boot(directory: &Path, boot: &str) -> bool {
     fs::read_to_string(directory.join(BOOT)).is_ok_and(|made_in| made_in == boot)
 }
 

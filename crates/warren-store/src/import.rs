@@ -24,7 +24,7 @@ use crate::digest::Digest;
 use crate::manifest::{Manifest, SourceKind, TemplateConfig};
 use crate::name::TemplateName;
 use crate::staging::{self, NamesLock, Staging};
-use crate::store;
+use crate::template;
 use crate::template::{HOSTNAME, HOSTS, Template};
 use crate::tree::{Attributes, EntryError, TreePath, TreeTotals, TreeWriter};
 
@@ -169,7 +169,7 @@ pub(crate) fn run(templates: &Path, request: ImportRequest<'_>) -> Result<Import
     staging.sync().map_err(failed)?;
     publish(templates, staging, &name, &replace)?;
     let template =
-        store::imported(templates, &name).map_err(|source| ImportError::ReadBack { name, source })?;
+        template::imported(templates, &name).map_err(|source| ImportError::ReadBack { name, source })?;
     Ok(Imported { template, skipped })
 }
 
@@ -325,7 +325,7 @@ fn check_replace(templates: &Path, name: &TemplateName, replace: &Replace<'_>) -
     match replace {
         _ if !templates.join(name.as_str()).exists() => Ok(()),
         Replace::Never => Err(ImportError::AlreadyExists { name: name.clone() }),
-        Replace::Unless(in_use) if in_use(name) || store::is_stood_on(templates, name) => {
+        Replace::Unless(in_use) if in_use(name) || template::is_stood_on(templates, name) => {
             Err(ImportError::InUse { name: name.clone() })
         }
         Replace::Unless(_) => Ok(()),

@@ -27,7 +27,6 @@
 mod build_files;
 mod catalog;
 mod digest;
-mod given;
 mod host;
 mod import;
 mod layers;

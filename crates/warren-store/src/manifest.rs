@@ -85,31 +85,14 @@ pub struct TemplateConfig {
 /// A template's configuration holds something no process could be started with.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// An environment entry cannot be passed to a program.
     #[error("environment entry `{entry}` is not NAME=value")]
-    Env {
-        /// Its first characters.
-        entry: String,
-    },
-    /// A command argument cannot be passed to a program.
+    Env { entry: String },
     #[error("argument {index} of the command holds a NUL byte or is longer than 128 KiB")]
-    Command {
-        /// Its position, from 0.
-        index: usize,
-    },
-    /// The user cannot be looked up.
+    Command { index: usize },
     #[error("user `{user}` is not a name or number")]
-    User {
-        /// Its first characters.
-        user: String,
-    },
-    /// The working directory is no absolute path.
+    User { user: String },
     #[error("working directory `{workdir}` is not an absolute path")]
-    Workdir {
-        /// Its first characters.
-        workdir: String,
-    },
-    /// There is too much of it.
+    Workdir { workdir: String },
     #[error("the configuration is too large: at most 1024 variables, 1024 arguments and 1 MiB in all")]
     TooLarge,
 }
@@ -117,93 +100,31 @@ pub enum ConfigError {
 /// A template could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// There is no template of that name.
     #[error("there is no template `{name}`: import it first, or use `host`")]
-    NotFound {
-        /// The requested name.
-        name: TemplateName,
-    },
-    /// The built-in template could not be made.
+    NotFound { name: TemplateName },
     #[error("prepare the built-in template `host`")]
-    Host(#[source] crate::host::HostError),
-    /// The manifest could not be read.
+    Host(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("read `{}`", path.display())]
-    Read {
-        /// The manifest.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The manifest is no manifest.
+    Read { path: PathBuf, source: io::Error },
     #[error("`{}` is damaged: remove the template and import it again", path.display())]
-    Malformed {
-        /// The manifest.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// The manifest is larger than any that was written.
+    Malformed { path: PathBuf, source: serde_json::Error },
     #[error("`{}` is damaged, being larger than 4 MiB: remove the template and import it again", path.display())]
-    TooLarge {
-        /// The manifest.
-        path: PathBuf,
-    },
-    /// A newer Warren wrote it.
+    TooLarge { path: PathBuf },
     #[error(
         "`{}` has format {format} and this version of Warren reads up to {FORMAT}: use a newer Warren",
         path.display()
     )]
-    NewerFormat {
-        /// The manifest.
-        path: PathBuf,
-        /// Its version.
-        format: u32,
-    },
-    /// The manifest is that of another template.
+    NewerFormat { path: PathBuf, format: u32 },
     #[error("`{}` is the manifest of `{found}`: was the directory renamed?", path.display())]
-    OtherName {
-        /// The manifest.
-        path: PathBuf,
-        /// The name it holds.
-        found: TemplateName,
-    },
-    /// The manifest holds a configuration that cannot be used.
+    OtherName { path: PathBuf, found: TemplateName },
     #[error("`{}` holds an unusable configuration", path.display())]
-    Config {
-        /// The manifest.
-        path: PathBuf,
-        /// The mistake.
-        #[source]
-        source: ConfigError,
-    },
-    /// The template that it stands on could not be read.
+    Config { path: PathBuf, source: ConfigError },
     #[error("template `{name}` stands on `{base}`, which cannot be used")]
-    Base {
-        /// The template.
-        name: TemplateName,
-        /// The template below it.
-        base: TemplateName,
-        /// Why.
-        #[source]
-        source: Box<ReadError>,
-    },
-    /// Templates stand on one another without end.
+    Base { name: TemplateName, base: TemplateName, source: Box<ReadError> },
     #[error("template `{name}` stands on too many others, one upon the other")]
-    TooManyBases {
-        /// The template.
-        name: TemplateName,
-    },
-    /// The directory of templates could not be listed.
+    TooManyBases { name: TemplateName },
     #[error("list templates in `{}`", path.display())]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    List { path: PathBuf, source: io::Error },
 }
 
 /// A manifest could not be written.
@@ -211,7 +132,6 @@ pub enum ReadError {
 #[error("write `{}`", path.display())]
 pub struct WriteError {
     path: PathBuf,
-    #[source]
     source: io::Error,
 }
 

@@ -20,65 +20,20 @@ const LOCK_NAME: &str = ".lock";
 /// A staging directory could not be made, or what lies in it could not be published.
 #[derive(Debug, thiserror::Error)]
 pub enum StagingError {
-    /// No random name could be drawn.
     #[error("draw a random name for a staging directory")]
     Random(#[source] getrandom::Error),
-    /// The directory could not be made.
     #[error("make staging directory `{}`", path.display())]
-    Make {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A lock could not be taken.
+    Make { path: PathBuf, source: io::Error },
     #[error("lock `{}`", path.display())]
-    Lock {
-        /// The lock.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The content could not be made durable.
+    Lock { path: PathBuf, source: io::Error },
     #[error("write `{}` to the disk", path.display())]
-    Sync {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The directory could not take its name.
+    Sync { path: PathBuf, source: io::Error },
     #[error("rename `{}` to `{}`", from.display(), to.display())]
-    Rename {
-        /// The staging directory.
-        from: PathBuf,
-        /// Its name to be.
-        to: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A directory no longer needed could not be removed.
+    Rename { from: PathBuf, to: PathBuf, source: io::Error },
     #[error("remove `{}`", path.display())]
-    Remove {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The left-overs could not be listed.
+    Remove { path: PathBuf, source: io::Error },
     #[error("look for left-over staging directories in `{}`", path.display())]
-    List {
-        /// The directory of templates.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    List { path: PathBuf, source: io::Error },
 }
 
 /// Held while names in the directory change; released when dropped.

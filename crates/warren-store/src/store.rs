@@ -3,13 +3,12 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::given::Given;
-use crate::host;
+use crate::host::{self, Given};
 use crate::import::{self, ImportError, ImportRequest, Imported};
-use crate::manifest::{Manifest, ReadError};
+use crate::manifest::ReadError;
 use crate::name::TemplateName;
 use crate::staging::{self, NamesLock, StagingError};
-use crate::template::{Template, Tree};
+use crate::template::{Template, imported, is_stood_on};
 
 /// How many templates may stand on one another: each adds a layer to every mount.
 pub(crate) const MOST_BASES: usize = 16;
@@ -40,16 +39,8 @@ pub struct Listing {
 /// The store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A directory could not be made, or closed to other users.
     #[error("make store directory `{}`: is the data directory writable?", path.display())]
-    Make {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The remains of a killed import could not be reclaimed.
+    Make { path: PathBuf, source: io::Error },
     #[error("reclaim what interrupted imports left")]
     Sweep(#[source] StagingError),
 }
@@ -57,32 +48,16 @@ pub enum OpenError {
 /// A template could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
-    /// The built-in template cannot be removed.
     #[error("template `host` is built in and cannot be removed")]
     BuiltIn,
-    /// There is no template of that name.
     #[error("there is no template `{name}`")]
-    NotFound {
-        /// The requested name.
-        name: TemplateName,
-    },
-    /// Sandboxes or other templates use it.
+    NotFound { name: TemplateName },
     #[error(
         "template `{name}` is in use: end the sandboxes made from it, remove the templates that stand on it, then try again"
     )]
-    InUse {
-        /// The template.
-        name: TemplateName,
-    },
-    /// The disk did not obey.
+    InUse { name: TemplateName },
     #[error("remove template `{name}`")]
-    Discard {
-        /// The template.
-        name: TemplateName,
-        /// Why.
-        #[source]
-        source: StagingError,
-    },
+    Discard { name: TemplateName, source: StagingError },
 }
 
 impl TemplateStore {
@@ -151,7 +126,7 @@ impl TemplateStore {
     /// A template and what it stands on, which may stand on up to so many others.
     fn get_within(&self, name: &TemplateName, most_bases: usize) -> Result<Template, ReadError> {
         if name.is_host() {
-            return self.host().map_err(ReadError::Host);
+            return self.host().map_err(|error| ReadError::Host(error.into()));
         }
         let mut template = imported(&self.templates, name)?;
         let Some(base) = &template.manifest.base else { return self.given_to(template) };
@@ -178,7 +153,8 @@ impl TemplateStore {
     fn given_to(&self, mut template: Template) -> Result<Template, ReadError> {
         for tree in template.trees.iter_mut().filter(|tree| tree.at == Path::new("/")) {
             let Some(root) = tree.lowers.first() else { continue };
-            if let Some(layer) = self.given.layer(root).map_err(ReadError::Host)? {
+            let layer = self.given.layer(root).map_err(|error| ReadError::Host(error.into()))?;
+            if let Some(layer) = layer {
                 tree.lowers.insert(0, layer);
             }
         }
@@ -231,23 +207,6 @@ impl TemplateStore {
     pub(crate) fn directory(&self) -> &Path {
         &self.templates
     }
-}
-
-/// True if another template stands on this one. One that cannot be read stands on nothing.
-pub(crate) fn is_stood_on(templates: &Path, name: &TemplateName) -> bool {
-    let Ok(entries) = fs::read_dir(templates) else { return false };
-    let others =
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<TemplateName>().ok());
-    let base_of = |other: TemplateName| Manifest::read(&templates.join(other.as_str()), &other).ok()?.base;
-    others.filter_map(base_of).any(|base| base == *name)
-}
-
-/// Reads an imported template from the directory of templates.
-pub(crate) fn imported(templates: &Path, name: &TemplateName) -> Result<Template, ReadError> {
-    let directory = templates.join(name.as_str());
-    let manifest = Manifest::read(&directory, name)?;
-    let root = Tree { at: PathBuf::from("/"), lowers: vec![directory.join("root")] };
-    Ok(Template { name: name.clone(), manifest, trees: vec![root] })
 }
 
 /// Templates hold set-id files and other people's data: no user but root may come near them.

@@ -1,10 +1,11 @@
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use warren_core::{
     CreateRequest, MountAccess, OwnerBond, Root, RootState, RootTree, SandboxId, SandboxSpec, Shown,
 };
 
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ReadError};
 use crate::name::TemplateName;
 
 /// The name of a sandbox that is given no other: `etc/hostname` of every template.
@@ -68,4 +69,21 @@ pub struct Tree {
     pub at: PathBuf,
     /// Host directories, topmost first.
     pub lowers: Vec<PathBuf>,
+}
+
+/// True if another template stands on this one. One that cannot be read stands on nothing.
+pub(crate) fn is_stood_on(templates: &Path, name: &TemplateName) -> bool {
+    let Ok(entries) = fs::read_dir(templates) else { return false };
+    let others =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<TemplateName>().ok());
+    let base_of = |other: TemplateName| Manifest::read(&templates.join(other.as_str()), &other).ok()?.base;
+    others.filter_map(base_of).any(|base| base == *name)
+}
+
+/// Reads an imported template from the directory of templates.
+pub(crate) fn imported(templates: &Path, name: &TemplateName) -> Result<Template, ReadError> {
+    let directory = templates.join(name.as_str());
+    let manifest = Manifest::read(&directory, name)?;
+    let root = Tree { at: PathBuf::from("/"), lowers: vec![directory.join("root")] };
+    Ok(Template { name: name.clone(), manifest, trees: vec![root] })
 }

@@ -4,7 +4,7 @@ use std::io::{self, Cursor, Read};
 use parking_lot::Mutex;
 use warren_core::{BuildFiles, FilesHash, Owner};
 
-/// Archives for builds, in memory. What did not arrive whole is not there.
+/// Archives for builds, in memory. An archive that did not arrive whole does not exist.
 #[derive(Debug, Default)]
 pub struct FakeBuildFiles {
     kept: Mutex<BTreeMap<(Owner, FilesHash), Vec<u8>>>,

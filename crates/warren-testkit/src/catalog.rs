@@ -1,4 +1,4 @@
-//! The catalog's twin in memory, and what every catalog has to hold to.
+//! A catalog in memory, and the conformance suite of all catalogs.
 
 mod conformance;
 mod memory;

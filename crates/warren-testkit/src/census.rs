@@ -1,9 +1,10 @@
-//! What is left on the machine of a data directory's sandboxes.
+//! Counts what a data directory's sandboxes leave on the machine.
 //!
-//! Two kinds of numbers. Things that belong to one data directory (sandboxes, processes, groups, ranges, loop devices)
-//! are known by its name and must be gone when a test ends, whatever else runs on the machine:
-//! [`Census::assert_clean`]. Things without a name (mounts, network namespaces, descriptors) can only be compared with
-//! an earlier count, and only while nothing else is at work: [`Census::assert_no_growth`].
+//! There are two kinds of things. Those of one data directory (sandboxes, processes, groups,
+//! ranges, loop devices) are known by its name and must be gone when a test ends, whatever else
+//! runs on the machine: [`Census::assert_clean`]. Things without a name (mounts, network
+//! namespaces, descriptors) can only be compared with an earlier count, and only while nothing else
+//! runs: [`Census::assert_no_growth`].
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::groups;
 
-/// Removal goes on in the background; a test waits this long for it.
+/// How long a test waits for the removal in the background.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -37,7 +38,7 @@ pub struct Census {
     pub mounts: BTreeSet<String>,
     /// Network namespaces of all processes of the machine.
     pub network_namespaces: BTreeSet<String>,
-    /// What this process's descriptors refer to, by number.
+    /// This process's descriptors: number and target.
     pub descriptors: BTreeSet<String>,
 }
 
@@ -60,7 +61,7 @@ impl Census {
         }
     }
 
-    /// Waits until nothing that bears the data directory's name is left.
+    /// Waits until nothing of the data directory's sandboxes is left.
     ///
     /// # Panics
     /// If something still is, with a list of it.
@@ -70,8 +71,8 @@ impl Census {
         assert!(left.is_empty(), "left behind in {}:\n{}", data_dir.display(), left.join("\n"));
     }
 
-    /// Waits until this process and the machine hold no more than they did when `self` was taken. For tests that run alone:
-    /// another program's new network namespace counts as well.
+    /// Waits until this process and the machine hold no more than they did when `self` was taken.
+    /// For tests that run alone: another program's new network namespace counts as well.
     ///
     /// # Panics
     /// If they still hold more, with a list of it.
@@ -81,7 +82,7 @@ impl Census {
         assert!(grown.is_empty(), "more than before:\n{}", grown.join("\n"));
     }
 
-    /// What bears the data directory's name, one line each.
+    /// Things of the data directory's sandboxes, one line each.
     pub fn leftovers(&self) -> Vec<String> {
         let groups: Vec<String> = self.groups.iter().map(|path| path.display().to_string()).collect();
         [
@@ -98,10 +99,10 @@ impl Census {
         .collect()
     }
 
-    /// What there is more of than in an earlier count, one line each.
+    /// Things that are more than in an earlier count, one line each.
     pub fn growth_since(&self, before: &Self) -> Vec<String> {
         let new = |kind: &'static str, now: &BTreeSet<String>, then: &BTreeSet<String>| -> Vec<String> {
-            // Numbers and names change hands; only having more of them is growth.
+            // Numbers and names are reused, so only a larger count is growth.
             if now.len() <= then.len() {
                 return Vec::new();
             }
@@ -116,7 +117,7 @@ impl Census {
     }
 }
 
-/// Counts again and again until nothing is left over or patience has run out.
+/// Counts again until nothing is left over or the time is up.
 fn settle(data_dir: &Path, left_over: impl Fn(&Census) -> Vec<String>) -> Vec<String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -128,7 +129,7 @@ fn settle(data_dir: &Path, left_over: impl Fn(&Census) -> Vec<String>) -> Vec<St
     }
 }
 
-/// A directory that is not there has nothing in it.
+/// A missing directory has no names.
 fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names: Vec<String> =

@@ -1,5 +1,5 @@
-//! What every backend has to do, whatever it is made of. A backend passes the whole suite or is none: what its capabilities deny is
-//! asserted to be refused, and nothing is left out.
+//! The conformance suite of backends. A backend has to pass all of it: a feature that its
+//! capabilities deny must be refused, and no check is left out.
 
 mod adopted;
 mod frozen;
@@ -19,35 +19,37 @@ use warren_core::{
     SandboxSpec, TemplateName,
 };
 
-/// Longer than anything takes on the busiest machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A backend on a machine of its own, and what the suite needs beside the port.
+/// A backend on a machine of its own, with the helpers that the suite needs besides the port.
 pub trait Rig {
     fn backend(&self) -> &dyn Isolation;
 
-    /// Ends the process that used the backend, and opens it in another that knows nothing of what the first did.
+    /// Ends the process that used the backend, and opens it in a new one.
     fn reopen(&mut self);
 
-    /// A request with a new id, for a root with the programs `true`, `echo` and `sleep` in it and the user root.
+    /// A request with a new id, for a root that has the programs `true`, `echo` and `sleep` and the
+    /// user root.
     fn request(&self, spec: SandboxSpec, owner: OwnerBond) -> CreateRequest;
 
     /// A place where there is no layer yet.
     fn place(&self) -> PathBuf;
 
-    /// The steps at which a process that does this can be killed.
+    /// The steps of an operation at which its process can be killed.
     fn steps(&self, deed: Deed) -> Vec<String>;
 
-    /// Lets another process do this, kills it at the step, and opens the backend again. A seal goes into [`Rig::place`].
+    /// Runs the operation in another process, kills that at the step, and opens the backend again.
+    /// A seal goes into [`Rig::place`].
     fn crash(&mut self, step: &str, deed: Deed, request: &CreateRequest);
 
     /// Ends the first process of a sandbox, as a fault would.
     fn kill_first_process(&self, id: &SandboxId);
 
-    /// What is left on the machine of sandboxes that are not listed.
+    /// Leftovers on the machine of sandboxes that are not listed.
     fn leftovers(&self) -> Vec<String>;
 
-    /// The root has a shell and the programs of coreutils, with which limits are tried.
+    /// True if the root has a shell and coreutils, which the checks of limits need.
     fn has_shell(&self) -> bool;
 }
 
@@ -55,7 +57,7 @@ pub trait Rig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
     Create,
-    /// Starts again what was halted.
+    /// Starts a halted sandbox again.
     Start,
     Halt,
     Seal,
@@ -65,7 +67,7 @@ pub enum Deed {
 /// One check, named after what holds.
 type Check = (&'static str, fn(&mut dyn Rig));
 
-/// Names functions after themselves.
+/// Pairs each function with its name.
 macro_rules! checks {
     ($($check:ident),+ $(,)?) => {
         pub(super) const CHECKS: &[super::Check] = &[$((stringify!($check), $check)),+];
@@ -83,11 +85,11 @@ const CHECKS: &[&[Check]] = &[
     refused::CHECKS,
 ];
 
-/// Holds a backend to every check, each on a machine where nothing has been made yet.
+/// Runs every check on a backend, each on a new machine.
 ///
 /// # Panics
 ///
-/// If one does not hold; all that do not are named.
+/// If a check fails; all failed ones are named.
 pub fn conformance<R: Rig>(make: impl Fn() -> R) {
     let mut failed = Vec::new();
     for (name, check) in CHECKS.iter().copied().flatten() {
@@ -115,7 +117,7 @@ fn spec() -> SandboxSpec {
     SandboxSpec { user: Some("root".to_owned()), ..SandboxSpec::new(TemplateName::host()) }
 }
 
-/// A request for a sandbox that lives as long as it can here.
+/// A request for a sandbox with the longest life that the backend supports.
 fn request(rig: &dyn Rig) -> CreateRequest {
     let outlives = rig.backend().capabilities().outlives_server;
     rig.request(spec(), if outlives { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner })
@@ -134,7 +136,7 @@ fn create(rig: &dyn Rig, request: &CreateRequest) {
     assert_eq!(created.id, request.id);
 }
 
-/// The same sandbox again, from the files that are there.
+/// A request to start the same sandbox again from its files.
 fn again(request: &CreateRequest) -> CreateRequest {
     CreateRequest { state: RootState::Kept, ..request.clone() }
 }

@@ -1,4 +1,4 @@
-//! Files in memory, and what changes them: the stuff that fake layers are made of.
+//! Files in memory, and changes of them. Fake layers are made of these.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,17 +22,17 @@ impl Node {
 /// All files of a state, by their absolute paths.
 pub(crate) type Nodes = BTreeMap<PathBuf, Node>;
 
-/// What is in every fake sandbox before anybody wrote anything.
+/// The files of a new fake sandbox.
 pub(crate) fn skeleton() -> Nodes {
     Nodes::from(["/", "/root", "/tmp"].map(|path| (PathBuf::from(path), Node::directory())))
 }
 
-/// What was written on top of a state. `None` hides what is below; every path that is hidden is there.
+/// Changes on top of a state. `None` hides a path below, which exists there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Delta(pub(crate) BTreeMap<PathBuf, Option<Node>>);
 
 impl Delta {
-    /// What makes one state of the other.
+    /// The changes from one state to another.
     pub(crate) fn between(from: &Nodes, to: &Nodes) -> Self {
         let removed = from.keys().filter(|path| !to.contains_key(*path)).map(|path| (path.clone(), None));
         let written = to.iter().filter(|(path, node)| from.get(*path) != Some(node));
@@ -48,7 +48,7 @@ impl Delta {
         }
     }
 
-    /// The same, with another on top.
+    /// Adds the changes of another on top.
     pub(crate) fn cover(&mut self, top: &Self) {
         self.0.extend(top.0.iter().map(|(path, node)| (path.clone(), node.clone())));
     }
@@ -82,20 +82,20 @@ impl Written {
         &self.upper
     }
 
-    /// What makes the present state of that in which this much was written.
+    /// The changes since an earlier delta.
     pub(crate) fn since(&self, earlier: &Delta) -> Delta {
         let mut then = self.below.clone();
         earlier.apply(&mut then);
         Delta::between(&then, &self.nodes)
     }
 
-    /// Everything is below now, and nothing written: what was, is returned.
+    /// Moves all changes into the state below, and returns them.
     pub(crate) fn sink(&mut self) -> Delta {
         self.below.clone_from(&self.nodes);
         std::mem::take(&mut self.upper)
     }
 
-    /// What was written is gone.
+    /// Removes all changes.
     pub(crate) fn clear(&mut self) {
         self.upper = Delta::default();
         self.nodes.clone_from(&self.below);

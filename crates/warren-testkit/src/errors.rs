@@ -1,4 +1,4 @@
-//! The tables of `docs/errors.md`, which every interface keeps true for its own part.
+//! The tables of `docs/errors.md`. The tests of each interface check its own part.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +13,8 @@ const COLUMNS: [&str; 6] = ["E2B control", "E2B files", "E2B calls", "ports", "c
 /// Tests of one binary take turns at the file.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Compares the table of codes with the vocabulary and the statuses of `/v1`, or writes it anew where the tests are
-/// told to bless.
+/// Compares the table of codes with the vocabulary and the statuses of `/v1`, or writes it again if
+/// the tests are to bless.
 pub fn assert_error_codes(status: impl Fn(ErrorCode) -> u16) {
     let row = |code: &ErrorCode| {
         let retry = code.retry_after_s().map_or_else(|| "never".to_owned(), |seconds| format!("{seconds} s"));
@@ -25,7 +25,8 @@ pub fn assert_error_codes(status: impl Fn(ErrorCode) -> u16) {
     check(&head, |_| ErrorCode::ALL.iter().map(row).collect());
 }
 
-/// Compares a column of the table of interfaces with what an interface makes of each code, or writes it anew.
+/// Compares a column of the table of interfaces with an interface's answer to each code, or writes
+/// it again.
 pub fn assert_error_column(column: &str, cell: impl Fn(ErrorCode) -> String) {
     let index = COLUMNS.iter().position(|known| *known == column).expect("the table has the column");
     let head = [&["code"][..], &COLUMNS].concat();
@@ -49,7 +50,7 @@ fn cells(line: &str) -> Option<(&str, Vec<&str>)> {
     (cells.len() == COLUMNS.len()).then_some((code, cells))
 }
 
-/// The table with this head is what `rows` makes of the one that is there.
+/// Checks that the table with this head is the one that `rows` makes of it.
 fn check(head: &[&str], rows: impl FnOnce(&str) -> String) {
     let _turn = TURN.lock();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");

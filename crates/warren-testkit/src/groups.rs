@@ -1,7 +1,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The word that names a data directory's control groups. `None` before the directory was first opened.
+/// The word that names a data directory's control groups. `None` before the directory was first
+/// opened.
 pub(crate) fn instance(data_dir: &Path) -> Option<String> {
     let word = fs::read_to_string(data_dir.join("instance")).ok()?.trim().to_owned();
     (!word.is_empty()).then_some(word)

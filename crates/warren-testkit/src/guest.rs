@@ -1,4 +1,5 @@
-//! What answers in a fake sandbox: the guest protocol with real frames, a few scripted programs, and files in memory.
+//! The agent of a fake sandbox: the guest protocol with real frames, a few scripted programs, and
+//! files in memory.
 
 mod calls;
 mod code;
@@ -25,7 +26,7 @@ pub(crate) use tree::Tree;
 /// Enough for a call in a debug build; a test may have thousands of them open.
 const STACK: usize = 256 * 1024;
 
-/// The agent of one life of a fake sandbox.
+/// The agent of a fake sandbox from one start to its end.
 #[derive(Debug)]
 pub(crate) struct Guest {
     state: Mutex<State>,
@@ -86,7 +87,7 @@ impl Guest {
         let (near, far) = UnixStream::pair()?;
         let far = Arc::new(far);
         let connection = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.last_connection += 1;
             let id = state.last_connection;
             if state.mood != Mood::Dead {
@@ -98,7 +99,7 @@ impl Guest {
         std::thread::Builder::new().stack_size(STACK).spawn(move || {
             calls::serve(&guest, connection, Arc::clone(&far)).ok();
             far.shutdown(Shutdown::Both).ok();
-            let mut state = guest.lock();
+            let mut state = guest.state.lock();
             state.connections.remove(&connection);
             state.departed.remove(&connection);
         })?;
@@ -106,7 +107,7 @@ impl Guest {
     }
 
     pub(crate) fn set_frozen(&self, frozen: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.mood != Mood::Dead {
             state.mood = if frozen { Mood::Frozen } else { Mood::Awake };
         }
@@ -115,7 +116,7 @@ impl Guest {
 
     /// Ends every process and closes every connection.
     pub(crate) fn kill(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.mood = Mood::Dead;
         for connection in std::mem::take(&mut state.connections).into_values() {
             connection.shutdown(Shutdown::Both).ok();
@@ -125,7 +126,7 @@ impl Guest {
 
     /// Processes that have not ended.
     pub(crate) fn running(&self) -> usize {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.let_time_pass(Instant::now());
         state.processes.values().filter(|process| process.exit.is_none()).count()
     }
@@ -140,13 +141,9 @@ impl Guest {
         OpenFile(self)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// The agent's state, once it is not frozen.
     fn awake(&self) -> Result<MutexGuard<'_, State>, Gone> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.mood == Mood::Frozen {
             self.changed.wait(&mut state);
         }
@@ -159,7 +156,7 @@ impl Guest {
 }
 
 impl State {
-    /// Ends what was to end by now.
+    /// Ends the processes whose time is over.
     fn let_time_pass(&mut self, now: Instant) {
         for process in self.processes.values_mut() {
             process.let_time_pass(now);

@@ -1,4 +1,5 @@
-//! A backend without a machine: sandboxes are records, their agents are threads, and every rule of the port is watched.
+//! A backend without a machine: sandboxes are records, their agents are threads, and every rule of
+//! the port is checked.
 
 mod book;
 mod faults;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warren_core::{
     Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, DiskSpace, Found, Isolation,
@@ -22,24 +23,30 @@ use warren_core::{
 };
 
 use crate::FakeLayers;
+use crate::gate::{Bar, Gate};
 use book::Book;
 pub use faults::{Call, Hold};
 use host::Host;
 
-/// A backend in memory that is stricter than the real one. Whoever breaks a rule of [`Isolation`] is not stopped but written down,
-/// and [`FakeIsolation::assert_clean`] tells.
+/// A backend in memory that is stricter than the real one. A call that breaks a rule of
+/// [`Isolation`] is not stopped but noted, and [`FakeIsolation::assert_clean`] fails.
 ///
-/// Rules: one lifecycle call at a time for one id; no create of an id that exists; [`warren_core::RootState::Kept`] only for what
-/// has ended and has files, and on other layers only if nothing was written on the ones before; no freeze or thaw of what was
-/// halted, and no clear of what was not; a seal on what the sandbox stands on, into a place that [`FakeLayers`] gave and that is
-/// free; no lifecycle call for what was destroyed; a namespace for exactly those that are to have a network.
+/// Rules: one lifecycle call at a time for one id; no create of an id that exists;
+/// [`warren_core::RootState::Kept`] only for a sandbox that has ended and has files, and on other
+/// layers only if nothing was written on the ones before; no freeze or thaw of a halted sandbox,
+/// and no clear of a running one; a seal on the sandbox's present root, into a free place that
+/// [`FakeLayers`] gave; no lifecycle call for a destroyed sandbox; a namespace for exactly the
+/// sandboxes that are to have a network.
 ///
-/// Its agents speak the guest protocol and know these programs: `true`, `false`, `exit N`, `fail` (code 3), `echo WORDS`, `yes N`,
-/// `sleep SECONDS` (real time), `cat`, `env`, `listen PORT`, `write PATH TEXT`, `read PATH`; any other exits with 127. A frozen
-/// agent does not answer. Files are in memory and outlive [`Isolation::halt`]: they are those of the layers in the request's root
-/// with what was written on top. A sandbox is busy while a program runs in it or its agent has a file open.
+/// Its agents speak the guest protocol and know these programs: `true`, `false`, `exit N`, `fail`
+/// (code 3), `echo WORDS`, `yes N`, `sleep SECONDS` (real time), `cat`, `env`, `listen PORT`,
+/// `write PATH TEXT`, `read PATH`; any other exits with 127. A frozen agent does not answer. Files
+/// are in memory and outlive [`Isolation::halt`]: they are those of the layers in the request's
+/// root with what was written on top. A sandbox is busy while a program runs in it or its agent has
+/// a file open.
 ///
-/// It stands for the machine, so it outlives an engine that is dropped, and can be given to the next one.
+/// It represents the machine, so it outlives an engine that is dropped, and can be given to the
+/// next one.
 pub struct FakeIsolation {
     name: &'static str,
     capabilities: Capabilities,
@@ -47,18 +54,14 @@ pub struct FakeIsolation {
     host: Host,
     book: Mutex<Book>,
     changed: Condvar,
-    before: Mutex<Option<Arc<Before>>>,
-    bar: Mutex<Option<Arc<Bar>>>,
+    gate: Gate<Call>,
     shares_network: AtomicBool,
 }
 
-/// How long a call that is under way on another thread is waited for. None takes longer than that thread needs to run.
+/// How long to wait for a call on another thread to return.
 const CALL_PATIENCE: Duration = Duration::from_secs(60);
 
-type Before = dyn Fn(Call) + Send + Sync;
-type Bar = dyn Fn() -> bool + Send + Sync;
-
-/// How a sandbox of a [`FakeIsolation`] really stands.
+/// The real state of a sandbox of a [`FakeIsolation`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     Running,
@@ -79,7 +82,7 @@ impl FakeIsolation {
         Self::able(name, Self::everything())
     }
 
-    /// The capabilities of one that can do everything that a backend with layers can.
+    /// The capabilities of a backend with layers that can do everything.
     pub fn everything() -> Capabilities {
         Capabilities {
             snapshots: SnapshotSupport::Sealed,
@@ -100,7 +103,7 @@ impl FakeIsolation {
         Arc::clone(&self.layers)
     }
 
-    /// A backend that can do this.
+    /// A backend with these capabilities.
     pub fn able(name: &'static str, capabilities: Capabilities) -> Arc<Self> {
         let layers = Arc::<FakeLayers>::default();
         let mut book = Book::new(Arc::clone(&layers));
@@ -112,147 +115,146 @@ impl FakeIsolation {
             host: Host::new(),
             book: Mutex::new(book),
             changed: Condvar::new(),
-            before: Mutex::default(),
-            bar: Mutex::default(),
+            gate: Gate::default(),
             shares_network: AtomicBool::new(false),
         })
     }
 
-    /// A thread for which this says yes begins no lifecycle call any more and does nothing to layers, for ever: it belongs to a
-    /// process that has ended.
+    /// Blocks every lifecycle call and change of layers by a thread for which `barred` returns
+    /// true, for ever: its process has ended.
     pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
         let barred: Arc<Bar> = Arc::new(barred);
         self.layers.set_bar(Arc::clone(&barred));
-        *self.bar.lock() = Some(barred);
+        self.gate.bar(barred);
     }
 
-    /// Leaves so many bytes free on its disk; with `None` the disk cannot be asked.
+    /// Sets the free bytes of its disk; with `None` the disk cannot be read.
     pub fn set_free(&self, free_bytes: Option<u64>) {
         self.host.set_free(free_bytes);
     }
 
-    /// Lets these directories be mounted, and what is below them.
+    /// Allows mounts of these directories and all below them.
     pub fn allow_mounts(&self, directories: Vec<PathBuf>) {
         self.host.allow(directories);
     }
 
-    /// Whether what sandboxes wrote has to stay where it is: then a seal is [`Sealed::Unmovable`].
+    /// Sets whether sandboxes' files cannot be moved: then a seal is [`Sealed::Unmovable`].
     pub fn set_unmovable(&self, unmovable: bool) {
-        self.lock().unmovable = unmovable;
+        self.book.lock().unmovable = unmovable;
     }
 
-    /// From now on every sandbox's loopback is that of the test's own process, and sockets in its network are given out, which the
-    /// capabilities do not know.
+    /// Makes every sandbox's loopback that of the test's own process, and gives out sockets in its
+    /// network, which the capabilities do not mention.
     pub fn share_network(&self) {
         self.shares_network.store(true, Ordering::Relaxed);
     }
 
-    /// Called before each call, on its thread: it may wait.
+    /// Sets a hook that is called before each call, on its thread. It may wait.
     pub fn before_each(&self, hook: impl Fn(Call) + Send + Sync + 'static) {
-        *self.before.lock() = Some(Arc::new(hook));
+        self.gate.before_each(hook);
     }
 
-    /// The sandbox's first process ends, by itself or because the kernel wants its memory. Nobody is told but by
-    /// [`Isolation::watch`].
+    /// Ends the sandbox's first process, by itself or for lack of memory. Only [`Isolation::watch`]
+    /// tells.
     pub fn die(&self, id: &SandboxId, oom: bool) {
-        self.lock().die(id, oom);
+        self.book.lock().die(id, oom);
     }
 
-    /// The sandbox vanishes with its files, as if somebody had removed the directory.
+    /// Makes the sandbox vanish with its files, as if its directory had been removed.
     pub fn lose(&self, id: &SandboxId) {
-        self.lock().lose(id);
+        self.book.lock().lose(id);
     }
 
-    /// The machine was switched off and on: nothing runs, files are there. The clock is another matter, see
+    /// Restarts the machine: nothing runs, files are there. For the clock see
     /// [`crate::FakeClock::reboot`].
     pub fn reboot(&self) {
-        self.lock().reboot();
+        self.book.lock().reboot();
     }
 
-    /// The process that used this backend has ended: what was bound to it ends, and the next one knows nothing of what this one
-    /// did.
+    /// Ends the process that used this backend, and the sandboxes that die with it. The next one
+    /// knows nothing of it.
     pub fn owner_ended(&self) {
-        self.lock().owner_ended();
+        self.book.lock().owner_ended();
     }
 
-    /// Changes what [`Isolation::usage`] says of a sandbox.
+    /// Changes the answer of [`Isolation::usage`] for a sandbox.
     pub fn change_usage(&self, id: &SandboxId, change: impl FnOnce(&mut Usage)) {
-        if let Some(usage) = self.lock().usage_of(id) {
+        if let Some(usage) = self.book.lock().usage_of(id) {
             change(usage);
         }
     }
 
-    /// The next call of this kind fails so, without any effect.
+    /// Makes the next call of this kind fail, without any effect.
     pub fn fail_next(&self, call: Call, kind: IsolationErrorKind) {
-        self.lock().faults.fail_next(call, kind);
+        self.book.lock().faults.fail_next(call, kind);
     }
 
-    /// Every call of this kind fails so, until told otherwise with `None`.
+    /// Makes every call of this kind fail, until this is called with `None`.
     pub fn fail_always(&self, call: Call, kind: Option<IsolationErrorKind>) {
-        self.lock().faults.fail_always(call, kind);
+        self.book.lock().faults.fail_always(call, kind);
     }
 
-    /// Calls that were to fail and have not been made no longer are.
+    /// Cancels failures that have not happened yet.
     pub fn forgive(&self) {
-        self.lock().faults.forgive();
+        self.book.lock().faults.forgive();
     }
 
-    /// Every call of this kind takes so long.
+    /// Delays every call of this kind.
     pub fn delay(&self, call: Call, span: Duration) {
-        self.lock().faults.delay(call, span);
+        self.book.lock().faults.delay(call, span);
     }
 
-    /// Every call of this kind waits until the answer is dropped.
+    /// Makes every call of this kind wait until the returned value is dropped.
     pub fn hold(self: &Arc<Self>, call: Call) -> Hold {
-        self.lock().faults.hold(call);
+        self.book.lock().faults.hold(call);
         Hold::new(Arc::clone(self), call)
     }
 
     /// Calls of this kind that wait for a [`Hold`].
     pub fn held(&self, call: Call) -> usize {
-        self.lock().faults.held(call)
+        self.book.lock().faults.held(call)
     }
 
     /// How often this was called.
     pub fn calls(&self, call: Call) -> u64 {
-        self.lock().faults.calls(call)
+        self.book.lock().faults.calls(call)
     }
 
-    /// What there is of a sandbox; `None` when nothing is left.
+    /// The state of a sandbox; `None` if nothing is left of it.
     pub fn standing(&self, id: &SandboxId) -> Option<Standing> {
-        self.lock().standing(id)
+        self.book.lock().standing(id)
     }
 
-    /// All that there is.
+    /// The states of all sandboxes.
     pub fn standings(&self) -> BTreeMap<SandboxId, Standing> {
-        self.lock().standings()
+        self.book.lock().standings()
     }
 
     /// The content of a file, of a sandbox that may have ended.
     pub fn file(&self, id: &SandboxId, path: &str) -> Option<Vec<u8>> {
-        self.lock().tree(id)?.content(path)
+        self.book.lock().tree(id)?.content(path)
     }
 
     /// Programs that run in a sandbox.
     pub fn running(&self, id: &SandboxId) -> usize {
-        self.lock().running(id)
+        self.book.lock().running(id)
     }
 
-    /// Whether a lifecycle call has not returned.
+    /// True while a lifecycle call has not returned.
     pub fn is_busy(&self) -> bool {
-        !self.lock().busy.is_empty()
+        !self.book.lock().busy.is_empty()
     }
 
-    /// Which rules were broken so far, of the layers too.
+    /// The rules broken so far, with those of the layers.
     pub fn violations(&self) -> Vec<String> {
-        let mut violations = self.lock().violations.clone();
+        let mut violations = self.book.lock().violations.clone();
         violations.extend(self.layers.violations());
         violations
     }
 
     /// # Panics
     ///
-    /// If a rule was broken, or a call does not return for seconds.
+    /// If a rule was broken, or a call does not return.
     pub fn assert_clean(&self) {
         let begun = Instant::now();
         while self.is_busy() && begun.elapsed() < CALL_PATIENCE {
@@ -260,11 +262,11 @@ impl FakeIsolation {
         }
         let violations = self.violations();
         assert!(violations.is_empty(), "rules of the backend were broken: {violations:#?}");
-        let book = self.lock();
+        let book = self.book.lock();
         assert!(book.busy.is_empty(), "calls have not returned: {:?}", book.busy);
     }
 
-    /// Like [`FakeIsolation::assert_clean`], and nothing is left of any sandbox but of these.
+    /// Like [`FakeIsolation::assert_clean`], and exactly these sandboxes exist.
     ///
     /// # Panics
     ///
@@ -277,43 +279,19 @@ impl FakeIsolation {
         assert_eq!(found, expected, "what is left on the machine, and what should be");
     }
 
-    fn announce(&self, call: Call) {
-        let before = self.before.lock().clone();
-        if let Some(before) = before {
-            before(call);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock()
-    }
-
-    /// The book, for threads of living processes. Looked at with the book in hand, so that nothing slips through.
-    fn admit(&self) -> MutexGuard<'_, Book> {
-        let bar = self.bar.lock().clone();
-        loop {
-            let book = self.lock();
-            if !bar.as_ref().is_some_and(|barred| barred()) {
-                return book;
-            }
-            drop(book);
-            std::thread::park();
-        }
-    }
-
     fn let_go(&self, call: Call) {
-        self.lock().faults.let_go(call);
+        self.book.lock().faults.let_go(call);
         self.changed.notify_all();
     }
 
-    /// Waits as long as a call of this kind is to take, then says whether it is to fail.
+    /// Delays a call of this kind as asked for, then fails it if that was asked for.
     fn suffer(&self, call: Call, id: Option<&SandboxId>) -> Result<(), IsolationError> {
-        let delay = self.lock().faults.begin(call);
+        let delay = self.book.lock().faults.begin(call);
         match delay {
             Some(span) => std::thread::sleep(span),
             None => std::thread::yield_now(),
         }
-        let mut book = self.lock();
+        let mut book = self.book.lock();
         while book.faults.is_held(call) {
             self.changed.wait(&mut book);
         }
@@ -333,11 +311,11 @@ impl FakeIsolation {
         id: &SandboxId,
         act: impl FnOnce(&mut Book) -> Result<T, IsolationError>,
     ) -> Result<T, IsolationError> {
-        self.announce(call);
-        let alone = self.admit().enter(call, id);
-        let result = self.suffer(call, Some(id)).and_then(|()| act(&mut self.lock()));
+        self.gate.announce(call);
+        let alone = self.gate.admit(&self.book).enter(call, id);
+        let result = self.suffer(call, Some(id)).and_then(|()| act(&mut self.book.lock()));
         if alone {
-            self.lock().leave(id);
+            self.book.lock().leave(id);
         }
         result
     }
@@ -388,9 +366,9 @@ impl Isolation for FakeIsolation {
     }
 
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        self.announce(Call::Dial);
+        self.gate.announce(Call::Dial);
         self.suffer(Call::Dial, Some(id))?;
-        let guest = self.lock().guest(id)?;
+        let guest = self.book.lock().guest(id)?;
         guest.dial().map_err(|error| {
             IsolationError::caused(IsolationErrorKind::Host, format!("dial the agent of {id}"), error)
         })
@@ -400,7 +378,7 @@ impl Isolation for FakeIsolation {
         if !self.shares_network.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        drop(self.lock().guest(id)?);
+        drop(self.book.lock().guest(id)?);
         let family = if v6 { AddressFamily::INET6 } else { AddressFamily::INET };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None);
@@ -410,9 +388,9 @@ impl Isolation for FakeIsolation {
     }
 
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        self.announce(Call::Watch);
+        self.gate.announce(Call::Watch);
         self.suffer(Call::Watch, Some(id))?;
-        self.lock().watch(id)
+        self.book.lock().watch(id)
     }
 
     fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError> {
@@ -434,7 +412,7 @@ impl Isolation for FakeIsolation {
     }
 
     fn flush(&self, id: &SandboxId) -> Result<(), IsolationError> {
-        self.announce(Call::Flush);
+        self.gate.announce(Call::Flush);
         self.suffer(Call::Flush, Some(id))
     }
 
@@ -443,15 +421,15 @@ impl Isolation for FakeIsolation {
     }
 
     fn list(&self) -> Result<Vec<Found>, IsolationError> {
-        self.announce(Call::List);
+        self.gate.announce(Call::List);
         self.suffer(Call::List, None)?;
-        Ok(self.lock().list())
+        Ok(self.book.lock().list())
     }
 
     fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError> {
-        self.announce(Call::Usage);
+        self.gate.announce(Call::Usage);
         self.suffer(Call::Usage, Some(id))?;
-        self.lock().usage(id)
+        self.book.lock().usage(id)
     }
 }
 
@@ -474,7 +452,7 @@ mod seal_tests;
 #[cfg(test)]
 mod tests;
 
-/// Programs in a sandbox write these files.
+/// Writes files as programs in a sandbox would.
 #[cfg(test)]
 pub(crate) fn write_files(backend: &FakeIsolation, id: &SandboxId, files: &[(&str, &str)]) {
     use warren_wire::guest::{Connection, Request, Start};

@@ -1,4 +1,4 @@
-//! A store of layers without a disk, in one world with the sandboxes of a fake backend.
+//! A store of layers in memory, for the sandboxes of a fake backend.
 
 mod archive;
 mod content;
@@ -9,48 +9,44 @@ mod text;
 
 use std::fmt;
 use std::fs::File;
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::{io, thread};
 
 use parking_lot::{Mutex, MutexGuard};
-use warren_core::{LayerDriver, LayerError, LayerErrorKind, LayerId, RootTree, SandboxId};
+use warren_core::{LayerDriver, LayerError, LayerErrorKind, LayerId, SandboxId};
 
 use crate::FakeTemplates;
+use crate::gate::{Bar, Gate};
 use crate::guest::Tree;
 use shelf::Shelf;
 pub(crate) use store::lower;
 
-/// The layers of a [`crate::FakeIsolation`]'s sandboxes, which gives its store with [`crate::FakeIsolation::layers`]. It is stricter
-/// than one on a disk: whoever breaks a rule of [`warren_core::LayerStore`] is written down, and
-/// [`crate::FakeIsolation::assert_clean`] tells.
+/// The layers of a [`crate::FakeIsolation`]'s sandboxes, from [`crate::FakeIsolation::layers`]. It
+/// is stricter than a store on a disk: a call that breaks a rule of [`warren_core::LayerStore`] is
+/// noted, and [`crate::FakeIsolation::assert_clean`] fails.
 ///
-/// Rules: a layer is made once; what is copied is at rest; nothing stands on a layer that is removed; a template's name is
-/// used once. A layer that was not committed, or is damaged, is an error where it is to be used.
+/// Rules: a layer is made once; only files at rest are copied; no sandbox stands on a layer that is
+/// removed; a template's name is used once. A layer that is not committed or is damaged cannot be
+/// used.
 ///
 /// Files differ if their bytes or their permissions do. Archives are JSON documents of its own.
+#[derive(Default)]
 pub struct FakeLayers {
     shelf: Mutex<Shelf>,
-    before: Mutex<Option<Arc<Before>>>,
-    bar: Mutex<Option<Arc<Bar>>>,
+    gate: Gate<&'static str>,
 }
 
-type Before = dyn Fn(&'static str) + Send + Sync;
-type Bar = dyn Fn() -> bool + Send + Sync;
-
 impl FakeLayers {
-    pub fn new() -> Self {
-        Self { shelf: Mutex::default(), before: Mutex::default(), bar: Mutex::default() }
-    }
-
-    /// The next call of this method fails so, without any effect. Asked for twice, two calls fail.
+    /// Makes the next call of this method fail, without any effect. Asked for twice, two calls
+    /// fail.
     pub fn fail_next(&self, method: &'static str, kind: LayerErrorKind) {
         self.shelf().faults.push((method, kind));
     }
 
-    /// Calls that were to fail and have not been made no longer are.
+    /// Cancels failures that have not happened yet.
     pub fn forgive(&self) {
         self.shelf().faults.clear();
     }
@@ -60,37 +56,37 @@ impl FakeLayers {
         self.shelf().calls.get(method).copied().unwrap_or_default()
     }
 
-    /// Called with the method's name before each call, on its thread: it may wait.
+    /// Sets a hook that gets the method's name before each call, on its thread. It may wait.
     pub fn before_each(&self, hook: impl Fn(&'static str) + Send + Sync + 'static) {
-        *self.before.lock() = Some(Arc::new(hook));
+        self.gate.before_each(hook);
     }
 
-    /// A thread for which this says yes gets no further than the door, for ever: it belongs to a process that has ended. Who
-    /// bars the backend bars its layers too.
+    /// Blocks every thread for which `barred` returns true, for ever: its process has ended.
+    /// Barring the backend bars its layers too.
     pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
         self.set_bar(Arc::new(barred));
     }
 
     pub(crate) fn set_bar(&self, barred: Arc<Bar>) {
-        *self.bar.lock() = Some(barred);
+        self.gate.bar(barred);
     }
 
-    /// Which driver the store says it is; [`LayerDriver::Overlay`] unless told.
+    /// Sets the driver that the store reports; [`LayerDriver::Overlay`] by default.
     pub fn set_driver(&self, driver: LayerDriver) {
         self.shelf().driver = driver;
     }
 
-    /// Templates that are made of layers are added to these.
+    /// Adds templates that are made of layers to these.
     pub fn publish_templates(&self, templates: &Arc<FakeTemplates>) {
         self.shelf().publisher = Some(Arc::clone(templates));
     }
 
-    /// Whether a layer has been brought to the disk.
+    /// True if a layer was synced to the disk.
     pub fn is_synced(&self, id: &LayerId) -> bool {
         self.shelf().layers.get(id).is_some_and(|layer| layer.synced)
     }
 
-    /// The content of a layer is no longer what it was.
+    /// Damages the content of a layer.
     pub fn damage(&self, id: &LayerId) {
         if let Some(layer) = self.shelf().layers.get_mut(id) {
             layer.damaged = true;
@@ -103,7 +99,7 @@ impl FakeLayers {
         shelf.layers.get(id)?.delta.0.get(std::path::Path::new(path))?.as_ref()?.content.clone()
     }
 
-    /// Which rules were broken so far.
+    /// The rules broken so far.
     pub fn violations(&self) -> Vec<String> {
         self.shelf().violations.clone()
     }
@@ -116,12 +112,12 @@ impl FakeLayers {
         assert!(violations.is_empty(), "rules of the layers were broken: {violations:#?}");
     }
 
-    /// The world, for the backend.
+    /// The shelf, for the backend.
     pub(crate) fn shelf(&self) -> MutexGuard<'_, Shelf> {
         self.shelf.lock()
     }
 
-    /// A descriptor by which [`warren_core::LayerStore::begin_copy`] knows these files.
+    /// A descriptor that stands for these files in [`warren_core::LayerStore::begin_copy`].
     pub(crate) fn hand_out(&self, sandbox: &SandboxId, tree: &Arc<Tree>) -> io::Result<OwnedFd> {
         let descriptor = OwnedFd::from(UnixStream::pair()?.0);
         let identity = identity(File::from(descriptor.try_clone()?))?;
@@ -129,22 +125,10 @@ impl FakeLayers {
         Ok(descriptor)
     }
 
-    /// The world, for threads of living processes, unless the call is to fail. Looked at with the world in hand, so that nothing slips
-    /// through.
+    /// The shelf, for threads of living processes, unless the call is to fail.
     fn enter(&self, method: &'static str) -> Result<MutexGuard<'_, Shelf>, LayerError> {
-        let before = self.before.lock().clone();
-        if let Some(before) = before {
-            before(method);
-        }
-        let bar = self.bar.lock().clone();
-        let mut shelf = loop {
-            let shelf = self.shelf();
-            if !bar.as_ref().is_some_and(|barred| barred()) {
-                break shelf;
-            }
-            drop(shelf);
-            thread::park();
-        };
+        self.gate.announce(method);
+        let mut shelf = self.gate.admit(&self.shelf);
         *shelf.calls.entry(method).or_default() += 1;
         match shelf.faults.iter().position(|(name, _)| *name == method) {
             Some(index) => {
@@ -162,12 +146,6 @@ impl FakeLayers {
     }
 }
 
-impl Default for FakeLayers {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl fmt::Debug for FakeLayers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layers: Vec<LayerId> = self.shelf().layers.keys().cloned().collect();
@@ -175,16 +153,7 @@ impl fmt::Debug for FakeLayers {
     }
 }
 
-/// A root that [`FakeTemplates`] gives for a template.
-pub(crate) fn template_root(name: &warren_core::TemplateName) -> Vec<RootTree> {
-    vec![RootTree {
-        at: "/".into(),
-        lowers: vec![shelf::template_place(name)],
-        access: warren_core::MountAccess::ReadWrite,
-    }]
-}
-
-/// Tells a descriptor from every other that is open.
+/// A key that no other open descriptor has.
 fn identity(file: File) -> io::Result<(u64, u64)> {
     let metadata = file.metadata()?;
     Ok((metadata.dev(), metadata.ino()))

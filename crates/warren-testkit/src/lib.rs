@@ -1,9 +1,10 @@
-//! What Warren's tests share. A dev-dependency only: nothing here is shipped.
+//! Helpers that Warren's tests share. A dev-dependency only: nothing here is shipped.
 //!
-//! [`ScratchData`] is a data directory that a test owns. [`Census`] counts what sandboxes leave behind on the machine, so
-//! that every test which makes some can show that it left nothing. [`FakeIsolation`] and the other fakes stand in for the world
-//! behind the engine's ports, and are stricter than it. The rules of the house that no compiler knows
-//! (which crate may use which, how long a file may be, where `unsafe` may stand) are in `tests/tidy/`.
+//! [`ScratchData`] is a data directory that a test owns. [`Census`] counts what sandboxes leave
+//! behind on the machine, so that a test can show that it left nothing. [`FakeIsolation`] and the
+//! other fakes implement the engine's ports, and are stricter than the real ones. Rules that no
+//! compiler checks (which crate may use which, how long a file may be, where `unsafe` is allowed)
+//! are in `tests/tidy/`.
 
 mod build_files;
 mod catalog;
@@ -11,6 +12,7 @@ mod census;
 pub mod conformance;
 mod delta;
 mod errors;
+mod gate;
 mod groups;
 mod guest;
 mod isolation;

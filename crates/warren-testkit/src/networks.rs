@@ -1,4 +1,4 @@
-//! A network in memory.
+//! Networks in memory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -7,28 +7,27 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use warren_core::{
     Attachment, Check, NetworkEntry, NetworkError, NetworkErrorKind, NetworkObserver, NetworkPolicy,
     NetworkUsage, Networks, Owner, SandboxId,
 };
 
-/// Links that exist in memory alone, stricter than real ones. Whoever breaks a rule of [`Networks`] is not stopped but written down,
-/// and [`FakeNetworks::assert_clean`] tells.
+use crate::gate::Gate;
+
+/// Links in memory, stricter than real ones. A call that breaks a rule of [`Networks`] is not
+/// stopped but noted, and [`FakeNetworks::assert_clean`] fails.
 ///
-/// Rules: one call at a time for one id; no link for a policy of mode `none`; no change of what is not attached; at least one policy
-/// for what is; [`Networks::retain`] once for each process.
+/// Rules: one call at a time for one id; no link for a policy of mode `none`; no change of what is
+/// not attached; at least one policy for what is; [`Networks::retain`] once for each process.
 ///
-/// It stands for the machine, so it outlives an engine that is dropped, and can be given to the next one.
+/// It represents the machine, so it outlives an engine that is dropped, and can be given to the
+/// next one.
 #[derive(Default)]
 pub struct FakeNetworks {
     inner: Mutex<Inner>,
-    before: Mutex<Option<Arc<Before>>>,
-    bar: Mutex<Option<Arc<Bar>>>,
+    gate: Gate<&'static str>,
 }
-
-type Before = dyn Fn(&'static str) + Send + Sync;
-type Bar = dyn Fn() -> bool + Send + Sync;
 
 #[derive(Default)]
 struct Inner {
@@ -46,7 +45,8 @@ struct Link {
     policies: Vec<NetworkPolicy>,
     addresses: Vec<IpAddr>,
     usage: NetworkUsage,
-    /// The other end of what stands for the namespace: it hears when nobody holds that any more.
+    /// The other end of the socket that represents the namespace. It is closed when nobody holds
+    /// that any more.
     namespace: UnixStream,
 }
 
@@ -55,82 +55,83 @@ impl FakeNetworks {
         Arc::default()
     }
 
-    /// From now on no sandbox can have a network.
+    /// Makes every later attach fail.
     pub fn break_down(&self, reason: &str) {
-        self.lock().unavailable = Some(reason.to_owned());
+        self.inner.lock().unavailable = Some(reason.to_owned());
     }
 
-    /// The next call of this name fails, without any effect.
+    /// Makes the next call of this name fail, without any effect.
     pub fn fail_next(&self, call: &'static str) {
-        self.lock().failures.push(call);
+        self.inner.lock().failures.push(call);
     }
 
-    /// Calls that were to fail and have not been made no longer are.
+    /// Cancels failures that have not happened yet.
     pub fn forgive(&self) {
-        self.lock().failures.clear();
+        self.inner.lock().failures.clear();
     }
 
-    /// Called before each call, on its thread: it may wait.
+    /// Sets a hook that is called before each call, on its thread. It may wait.
     pub fn before_each(&self, hook: impl Fn(&'static str) + Send + Sync + 'static) {
-        *self.before.lock() = Some(Arc::new(hook));
+        self.gate.before_each(hook);
     }
 
-    /// A thread for which this says yes changes nothing any more, for ever: it belongs to a process that has ended.
+    /// Blocks every change by a thread for which `barred` returns true, for ever: its process has
+    /// ended.
     pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
-        *self.bar.lock() = Some(Arc::new(barred));
+        self.gate.bar(Arc::new(barred));
     }
 
-    /// Whether a call has not returned.
+    /// True while a call has not returned.
     pub fn is_busy(&self) -> bool {
-        !self.lock().busy.is_empty()
+        !self.inner.lock().busy.is_empty()
     }
 
-    /// The machine was switched off and on: no link is left.
+    /// Restarts the machine: no link is left.
     pub fn reboot(&self) {
-        self.lock().links.clear();
+        self.inner.lock().links.clear();
     }
 
-    /// The link vanishes, as if somebody had removed it.
+    /// Makes the link vanish, as if it had been removed.
     pub fn lose(&self, id: &SandboxId) {
-        self.lock().links.remove(id);
+        self.inner.lock().links.remove(id);
     }
 
     /// The policies that hold for a sandbox now; `None` when it is not attached.
     pub fn policies(&self, id: &SandboxId) -> Option<Vec<NetworkPolicy>> {
-        self.lock().links.get(id).map(|link| link.policies.clone())
+        self.inner.lock().links.get(id).map(|link| link.policies.clone())
     }
 
     pub fn attached(&self) -> HashSet<SandboxId> {
-        self.lock().links.keys().cloned().collect()
+        self.inner.lock().links.keys().cloned().collect()
     }
 
-    /// Whether somebody holds the namespace that a sandbox was attached with.
+    /// True while somebody holds the namespace that a sandbox was attached with.
     pub fn is_namespace_held(&self, id: &SandboxId) -> bool {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let Some(link) = inner.links.get(id) else { return false };
-        // Nobody ever writes: it reads nothing yet, or nothing any more.
+        // Nobody ever writes, so the read either would block or finds the end.
         let read = (&link.namespace).read_exact(&mut [0]);
         read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Changes what [`Networks::usage`] says of a sandbox.
+    /// Changes the answer of [`Networks::usage`] for a sandbox.
     pub fn change_usage(&self, id: &SandboxId, change: impl FnOnce(&mut NetworkUsage)) {
-        if let Some(link) = self.lock().links.get_mut(id) {
+        if let Some(link) = self.inner.lock().links.get_mut(id) {
             change(&mut link.usage);
         }
     }
 
     /// Tells the observer that a sandbox did something.
     pub fn act(&self, id: &SandboxId, entry: NetworkEntry) {
-        let observer = self.lock().observer.clone();
+        let observer = self.inner.lock().observer.clone();
         if let Some(observer) = observer {
             observer.saw(id, entry);
         }
     }
 
-    /// Which rules were broken so far.
+    /// The rules broken so far.
     pub fn violations(&self) -> Vec<String> {
-        self.lock().violations.clone()
+        self.inner.lock().violations.clone()
     }
 
     /// # Panics
@@ -141,54 +142,34 @@ impl FakeNetworks {
         assert!(violations.is_empty(), "rules of the networks were broken: {violations:#?}");
     }
 
-    fn announce(&self, call: &'static str) {
-        let before = self.before.lock().clone();
-        if let Some(before) = before {
-            before(call);
-        }
-    }
-
-    /// A call that changes something. Looked at with the links in hand, so that nothing slips through.
+    /// A call that changes something.
     fn call<T>(
         &self,
         name: &'static str,
         id: Option<&SandboxId>,
         act: impl FnOnce(&mut Inner) -> Result<T, NetworkError>,
     ) -> Result<T, NetworkError> {
-        self.announce(name);
-        self.enter(name, id);
+        self.gate.announce(name);
+        self.gate.admit(&self.inner).enter(name, id);
         std::thread::yield_now();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if let Some(id) = id {
             inner.busy.remove(id);
         }
         inner.suffer(name)?;
         act(&mut inner)
     }
-
-    fn enter(&self, name: &'static str, id: Option<&SandboxId>) {
-        let bar = self.bar.lock().clone();
-        loop {
-            let mut inner = self.lock();
-            if !bar.as_ref().is_some_and(|barred| barred()) {
-                if let Some(id) = id
-                    && let Some(other) = inner.busy.insert(id.clone(), name)
-                {
-                    inner.violations.push(format!("{name} of {id} while {other} runs"));
-                }
-                return;
-            }
-            drop(inner);
-            std::thread::park();
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
-    }
 }
 
 impl Inner {
+    fn enter(&mut self, name: &'static str, id: Option<&SandboxId>) {
+        if let Some(id) = id
+            && let Some(other) = self.busy.insert(id.clone(), name)
+        {
+            self.violations.push(format!("{name} of {id} while {other} runs"));
+        }
+    }
+
     fn suffer(&mut self, name: &'static str) -> Result<(), NetworkError> {
         if let Some(index) = self.failures.iter().position(|failing| *failing == name) {
             self.failures.remove(index);
@@ -237,7 +218,7 @@ impl Networks for FakeNetworks {
     }
 
     fn unavailable(&self) -> Option<String> {
-        self.lock().unavailable.clone()
+        self.inner.lock().unavailable.clone()
     }
 
     fn attach(&self, id: &SandboxId, _: &Owner, policy: &NetworkPolicy) -> Result<Attachment, NetworkError> {
@@ -284,11 +265,11 @@ impl Networks for FakeNetworks {
     }
 
     fn usage(&self, id: &SandboxId) -> Option<NetworkUsage> {
-        self.lock().links.get(id).map(|link| link.usage)
+        self.inner.lock().links.get(id).map(|link| link.usage)
     }
 
     fn observe(&self, observer: Arc<dyn NetworkObserver>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         // Another process begins.
         inner.retained = false;
         inner.observer = Some(observer);

@@ -6,16 +6,15 @@ use tempfile::TempDir;
 
 use crate::groups;
 
-/// A data directory for one test. Dropping it removes the directory and the control groups that its name has on the
-/// machine, but ends no sandbox: use [`crate::Census::assert_clean`] to show that none is left.
+/// A data directory for one test. Dropping it removes the directory and its control groups, but
+/// ends no sandbox: use [`crate::Census::assert_clean`] to show that none is left.
 #[derive(Debug)]
 pub struct ScratchData {
     directory: TempDir,
 }
 
 impl ScratchData {
-    /// On disk rather than in `/tmp`, which is often a tmpfs: sandboxes then use the same kind of file system as in real
-    /// life.
+    /// Makes one on disk, not in `/tmp`, which is often a tmpfs: real sandboxes are on a disk too.
     pub fn new() -> io::Result<Self> {
         let directory = tempfile::Builder::new().prefix("warren-test-").tempdir_in("/var/tmp")?;
         Ok(Self { directory })

@@ -1,18 +1,17 @@
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use warren_core::{
-    Clock, CreateRequest, OwnerBond, Random, Root, RootState, SandboxId, SandboxSpec, TemplateError,
-    TemplateErrorKind, TemplateInfo, TemplateName, Templates,
+    Clock, CreateRequest, MountAccess, OwnerBond, Random, Root, RootState, RootTree, SandboxId, SandboxSpec,
+    TemplateError, TemplateErrorKind, TemplateInfo, TemplateName, Templates,
 };
-
-use crate::layers::template_root;
 
 const BOOTS: [&str; 8] =
     ["boot-one", "boot-two", "boot-three", "boot-four", "boot-five", "boot-six", "boot-seven", "boot-eight"];
 
-/// A clock that stands still until it is told otherwise.
+/// A clock that moves only when told.
 #[derive(Debug)]
 pub struct FakeClock {
     unix_ms: AtomicU64,
@@ -21,7 +20,7 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// Some moment in 2023, an hour after the machine was switched on.
+    /// A moment in 2023, an hour after the machine's start.
     pub fn new() -> Self {
         Self {
             unix_ms: AtomicU64::new(1_700_000_000_000),
@@ -41,14 +40,14 @@ impl FakeClock {
         self.advance_ms(seconds * 1000);
     }
 
-    /// Somebody sets the wall clock. No time passes.
+    /// Sets the wall clock. No time passes.
     pub fn jump_wall_s(&self, seconds: i64) {
         let jump = seconds.saturating_mul(1000);
         let now = self.unix_ms.load(Ordering::SeqCst);
         self.unix_ms.store(now.saturating_add_signed(jump), Ordering::SeqCst);
     }
 
-    /// The machine was off for so long, and is up again: the boot clock starts anew under another name.
+    /// Restarts the machine after this time: the boot clock begins at zero with another boot id.
     ///
     /// # Panics
     ///
@@ -120,6 +119,15 @@ impl Random for FakeRandom {
     }
 }
 
+pub(crate) fn template_place(name: &TemplateName) -> PathBuf {
+    Path::new("/fake/templates").join(name.as_str())
+}
+
+/// A root that [`FakeTemplates`] gives for a template.
+pub(crate) fn template_root(name: &TemplateName) -> Vec<RootTree> {
+    vec![RootTree { at: "/".into(), lowers: vec![template_place(name)], access: MountAccess::ReadWrite }]
+}
+
 /// Templates by name: `host` and `python` work, `broken` is listed and cannot be used.
 #[derive(Debug)]
 pub struct FakeTemplates {
@@ -155,11 +163,7 @@ impl FakeTemplates {
     }
 
     pub(crate) fn put(&self, info: TemplateInfo) {
-        self.lock().insert(info.name.clone(), info);
-    }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, BTreeMap<TemplateName, TemplateInfo>> {
-        self.known.lock()
+        self.known.lock().insert(info.name.clone(), info);
     }
 }
 
@@ -171,7 +175,7 @@ impl Default for FakeTemplates {
 
 impl Templates for FakeTemplates {
     fn templates(&self) -> Result<Vec<TemplateInfo>, TemplateError> {
-        Ok(self.lock().values().cloned().collect())
+        Ok(self.known.lock().values().cloned().collect())
     }
 
     fn request(
@@ -180,7 +184,7 @@ impl Templates for FakeTemplates {
         spec: &SandboxSpec,
         owner: OwnerBond,
     ) -> Result<CreateRequest, TemplateError> {
-        let known = self.lock();
+        let known = self.known.lock();
         let Some(info) = known.get(&spec.template) else {
             return Err(template_error(TemplateErrorKind::NotFound, &spec.template, "there is no template"));
         };
@@ -205,7 +209,7 @@ impl Templates for FakeTemplates {
         if name.is_host() || in_use.contains(name) {
             return Err(template_error(TemplateErrorKind::InUse, name, "sandboxes use"));
         }
-        match self.lock().remove(name) {
+        match self.known.lock().remove(name) {
             Some(_) => Ok(()),
             None => Err(template_error(TemplateErrorKind::NotFound, name, "there is no template")),
         }

@@ -1,6 +1,6 @@
 //! This machine's sandboxes, without a server: templates and backends over one data directory.
 
-mod outlet;
+mod network;
 pub(crate) mod sudo;
 
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use warren_server::assembly::{Assembly, Purpose};
 use warren_server::config::Config;
 use warren_store::TemplateStore;
 
-pub(crate) use self::outlet::{Aloud, Outlet};
+pub(crate) use self::network::{LocalNetwork, Verbosity};
 use crate::error::CliError;
 use crate::global::Global;
 use crate::settings::SettingFlags;
@@ -73,29 +73,29 @@ impl Local {
         &self,
         spec: SandboxSpec,
         creation: Creation,
-        outlet: &Outlet,
+        network: &LocalNetwork,
     ) -> Result<Created, CliError> {
         spec.validate().map_err(CliError::new)?;
         let template = self.templates.get(&spec.template).map_err(|error| {
             CliError::new(error)
                 .hint("`warren template ls` lists templates, `warren template import` makes them")
         })?;
-        let spec = SandboxSpec { network: outlet.policy().clone(), ..spec };
+        let spec = SandboxSpec { network: network.policy().clone(), ..spec };
         let mut request = template.request(fresh_id()?, spec, creation.owner);
         request.disk_limit_required = creation.disk_limit_required;
-        outlet.attach(&mut request)?;
+        network.attach(&mut request)?;
         let id = request.id.clone();
         let made = self.first(|backend| backend.create(request.clone()), IsolationErrorKind::Unsupported);
         made.map_err(|error| {
-            outlet.detach(&id);
+            network.detach(&id);
             error.into()
         })
     }
 
     /// Ends a sandbox that [`Local::create`] made, and its network.
-    pub(crate) fn end(&self, id: &SandboxId, outlet: &Outlet) -> Result<(), CliError> {
+    pub(crate) fn end(&self, id: &SandboxId, network: &LocalNetwork) -> Result<(), CliError> {
         let destroyed = self.destroy(id);
-        outlet.detach(id);
+        network.detach(id);
         destroyed
     }
 

@@ -13,8 +13,8 @@ pub(crate) struct NetworkFlags {
     /// Where it may go: none, public (the Internet, nothing private), allow (only what --allow
     /// says), ask or learn. Rules may follow: allow=pypi.org,*.pythonhosted.org [default: public
     /// where the machine can, else none]
-    #[arg(long, value_name = "MODE[=RULE,…]", value_parser = parse_wish)]
-    net: Option<Wish>,
+    #[arg(long, value_name = "MODE[=RULE,…]", value_parser = parse_choice)]
+    net: Option<NetworkChoice>,
     #[command(flatten)]
     rules: Rules,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Rules {
 
 /// The value of `--net`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum NetworkChoice {
     /// The default of the machine or the server.
     Auto,
     Mode(NetworkMode, Vec<NetworkRule>),
@@ -51,10 +51,10 @@ impl NetworkFlags {
 
 impl Rules {
     /// These rules in the mode that was asked for, or else in the mode that they imply.
-    pub(crate) fn policy(&self, wish: Option<&Wish>) -> Option<NetworkPolicy> {
-        let said = match wish {
-            Some(Wish::Mode(mode, rules)) => Some((*mode, rules.clone())),
-            Some(Wish::Auto) | None => None,
+    pub(crate) fn policy(&self, choice: Option<&NetworkChoice>) -> Option<NetworkPolicy> {
+        let said = match choice {
+            Some(NetworkChoice::Mode(mode, rules)) => Some((*mode, rules.clone())),
+            Some(NetworkChoice::Auto) | None => None,
         };
         let implied = || {
             // A list means that list; a denial or a secret alone means the rest of the Internet.
@@ -88,10 +88,13 @@ pub(crate) fn request(policy: &NetworkPolicy) -> NetworkRequest {
 }
 
 /// `MODE`, or a mode that has a list with its rules: `allow=RULE,RULE`.
-pub(crate) fn parse_wish(text: &str) -> Result<Wish, String> {
+pub(crate) fn parse_choice(text: &str) -> Result<NetworkChoice, String> {
     let (word, rules) = text.split_once('=').map_or((text, None), |(word, rules)| (word, Some(rules)));
     if word == "auto" {
-        return rules.is_none().then_some(Wish::Auto).ok_or_else(|| "auto takes no rules".to_owned());
+        return rules
+            .is_none()
+            .then_some(NetworkChoice::Auto)
+            .ok_or_else(|| "auto takes no rules".to_owned());
     }
     let mode = parse_word(word)
         .map_err(|_| "write auto, none, public, allow, allow=RULE,RULE, ask or learn".to_owned())?;
@@ -101,7 +104,7 @@ pub(crate) fn parse_wish(text: &str) -> Result<Wish, String> {
     if !rules.is_empty() && !matches!(mode, NetworkMode::Allow | NetworkMode::Ask) {
         return Err(format!("{word} takes no rules: write allow=… or ask=…"));
     }
-    Ok(Wish::Mode(mode, rules))
+    Ok(NetworkChoice::Mode(mode, rules))
 }
 
 /// `host:port (address)`, as far as these are known.
@@ -132,9 +135,9 @@ pub(crate) fn line(entry: &NetworkLogEntry) -> String {
 
 /// The last host that no rule allowed, unless it was allowed since.
 #[derive(Debug, Default)]
-pub(crate) struct Remedy(Option<String>);
+pub(crate) struct LastRefusal(Option<String>);
 
-impl Remedy {
+impl LastRefusal {
     pub(crate) fn saw(&mut self, entry: &NetworkLogEntry) {
         let target = entry.host.as_ref().or(entry.address.as_ref());
         match entry.verdict {
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_allowed_since_needs_no_remedy() {
+    fn a_refusal_is_forgotten_once_it_was_allowed() {
         let entry = |verdict, host: &str| NetworkLogEntry {
             number: 1,
             at: String::new(),
@@ -278,12 +281,12 @@ mod tests {
             process: None,
             count: 1,
         };
-        let mut remedy = Remedy::default();
-        remedy.saw(&entry(api::NetworkVerdict::Denied, "a.example"));
-        remedy.saw(&entry(api::NetworkVerdict::Allowed, "b.example"));
-        assert_eq!(remedy.host(), Some("a.example"));
-        remedy.saw(&entry(api::NetworkVerdict::Allowed, "a.example"));
-        assert_eq!(remedy.host(), None);
+        let mut refusal = LastRefusal::default();
+        refusal.saw(&entry(api::NetworkVerdict::Denied, "a.example"));
+        refusal.saw(&entry(api::NetworkVerdict::Allowed, "b.example"));
+        assert_eq!(refusal.host(), Some("a.example"));
+        refusal.saw(&entry(api::NetworkVerdict::Allowed, "a.example"));
+        assert_eq!(refusal.host(), None);
     }
 
     #[test]

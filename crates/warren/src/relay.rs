@@ -65,9 +65,9 @@ trait Outbound: Send {
     fn signal(&mut self, signal: i32) -> Result<(), CliError>;
 }
 
-/// Receives from a command. `None` when the sandbox ended first.
+/// Receives from a command.
 trait Inbound {
-    fn next_seen(&mut self) -> Result<Option<Seen>, CliError>;
+    fn next_seen(&mut self) -> Result<Seen, CliError>;
 }
 
 /// A piece of output, or the end.
@@ -76,6 +76,8 @@ enum Seen {
     Stderr(Vec<u8>),
     Missed,
     Exited(Exit),
+    /// The sandbox ended before the command.
+    Ended,
 }
 
 type Sender = Arc<Mutex<dyn Outbound>>;
@@ -105,8 +107,8 @@ fn relay(
 fn relay_output(inbound: &mut dyn Inbound, streams: Streams) -> Result<Outcome, CliError> {
     let mut outcome = Outcome::default();
     let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
-    while let Some(seen) = inbound.next_seen()? {
-        match (seen, streams) {
+    loop {
+        match (inbound.next_seen()?, streams) {
             (Seen::Stdout(bytes), Streams::PassThrough) => ui::write(&mut stdout, &bytes)?,
             (Seen::Stderr(bytes), Streams::PassThrough) => ui::write(&mut stderr, &bytes)?,
             (Seen::Stdout(bytes), Streams::Captured) => {
@@ -116,13 +118,10 @@ fn relay_output(inbound: &mut dyn Inbound, streams: Streams) -> Result<Outcome, 
                 outcome.truncated |= keep(&mut outcome.stderr, &bytes)
             }
             (Seen::Missed, _) => outcome.truncated = true,
-            (Seen::Exited(exit), _) => {
-                outcome.exit = Some(exit);
-                return Ok(outcome);
-            }
+            (Seen::Exited(exit), _) => return Ok(Outcome { exit: Some(exit), ..outcome }),
+            (Seen::Ended, _) => return Ok(outcome),
         }
     }
-    Ok(outcome)
 }
 
 /// Keeps bytes as long as there is room, and tells whether some were left out.

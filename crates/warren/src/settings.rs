@@ -36,7 +36,7 @@ pub(crate) struct SettingFlags {
 }
 
 impl SettingFlags {
-    /// As if these two had been given, and no other.
+    /// Flags with these two values and no other.
     pub(crate) fn of(config: Option<PathBuf>, listen: Option<String>) -> Self {
         Self { config, listen, ..Self::default() }
     }

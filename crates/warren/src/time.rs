@@ -7,11 +7,13 @@ use time::format_description::well_known::Rfc3339;
 
 /// The time since an RFC 3339 time in UTC, or the text itself if it is none.
 pub(crate) fn age_of(text: &str) -> String {
+    unix_seconds(text).map_or_else(|| text.to_owned(), age_since)
+}
+
+/// The time since this many seconds after 1970.
+pub(crate) fn age_since(unix_seconds: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    match unix_seconds(text) {
-        Some(then) => in_one_unit(now.saturating_sub(then)),
-        None => text.to_owned(),
-    }
+    in_one_unit(now.saturating_sub(unix_seconds))
 }
 
 /// The time from one RFC 3339 time to another.

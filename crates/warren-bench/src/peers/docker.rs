@@ -3,7 +3,7 @@ use crate::errand::Errand;
 use crate::ground::Ground;
 use crate::plan::Subject;
 
-/// Only if a daemon answers. The image holds the skeleton; what the others bind is a volume here.
+/// Docker, if a daemon answers. The image holds the skeleton; binds of the others are volumes here.
 pub(super) fn peer(ground: &Ground, program: &str) -> Result<Peer, PeerError> {
     let version = first_line(&[program, "version", "--format", "{{.Server.Version}}"]);
     let version = version.ok_or(PeerError::NoDaemon)?;

@@ -1,4 +1,4 @@
-use super::{Inhabited, PYTHON, Peer, TRUE};
+use super::{LiveSandbox, PYTHON, Peer, TRUE};
 use crate::errand::Errand;
 use crate::plan::Subject;
 
@@ -8,14 +8,14 @@ pub(super) fn host() -> Peer {
 }
 
 /// The program, as its users type it.
-pub(super) fn command_line(inhabited: &Inhabited<'_>) -> Peer {
-    let program = inhabited.plan.warren.to_string_lossy();
-    let data_dir = inhabited.plan.data_dir.to_string_lossy();
+pub(super) fn command_line(live: &LiveSandbox<'_>) -> Peer {
+    let program = live.plan.warren.to_string_lossy();
+    let data_dir = live.plan.data_dir.to_string_lossy();
     let of = |verb: &[&str], argv: &[&str]| {
         Errand::new([&[&*program, "--data-dir", &*data_dir], verb, &["--"], argv].concat())
     };
     let run = ["run", "--net", "none"];
     let mut peer = Peer::new(Subject::WarrenCli, of(&run, &TRUE), of(&run, &PYTHON));
-    peer.exec_true = Some(of(&["exec", inhabited.id.as_str()], &TRUE));
+    peer.exec_true = Some(of(&["exec", live.id.as_str()], &TRUE));
     peer
 }

@@ -18,7 +18,7 @@ pub(super) struct Docker {
 }
 
 impl Docker {
-    /// Only if a daemon answers. The image is the one that the benchmark imports for docker's
+    /// Connects if a daemon answers. The image is the one that the benchmark imports for docker's
     /// command line.
     pub(super) fn connect(ground: &Ground) -> anyhow::Result<Self> {
         let limits = &ground.limits;

@@ -21,7 +21,7 @@ use crate::statistics::Lap;
 
 const PORT: u16 = 8000;
 
-/// As small as a server can be: it takes what arrives at once for a request.
+/// A server as small as can be: it takes all that arrives at once for one request.
 const APPLICATION: &str = "
 import select, socket
 listener = socket.create_server(('127.0.0.1', 8000), backlog=1024)

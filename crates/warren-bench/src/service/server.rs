@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use warren_wire::client::Client;
 
 use super::network::RESOLVER;
+use crate::machine::meminfo;
 
 /// The time that a server may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,8 +53,7 @@ impl Server {
     /// Resident memory, in KiB.
     pub(super) fn memory_kib(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+        meminfo(&text).get("VmRSS").copied().unwrap_or(0)
     }
 
     /// Processor time used so far.

@@ -2,12 +2,13 @@ use super::CatalogError;
 use crate::event::EventRecord;
 use crate::owner::Owner;
 
-/// What happened. Appended in the background, so the last moments before a crash may be missing.
+/// The log of events. Appended in the background, so the last moments before a crash may be
+/// missing.
 pub trait EventLog: Send + Sync {
     /// Adds events, all or none, and gives each its number, which is greater than every one given
-    /// before. Says which, in the order of the events. Whoever has read an event never finds one
-    /// with a smaller number later, however many engines append. Acknowledged with
-    /// [`super::Durability::Process`].
+    /// before. Returns the numbers, in the order of the events. A reader never finds an event later
+    /// that has a smaller number than one it has read, however many engines append. Acknowledged
+    /// with [`super::Durability::Process`].
     fn append_events(&self, events: &[EventRecord]) -> Result<Vec<u64>, CatalogError>;
 
     /// One owner's events after a number, at most `limit`, the oldest first.

@@ -11,12 +11,12 @@ use crate::session::SessionRecord;
 
 /// Records of sandboxes.
 pub trait SandboxCatalog: Send + Sync {
-    /// Writes down what is about to be made: the sandbox, its first session and the caller's idempotency key, all or none.
-    /// Acknowledged with [`Durability::Process`].
+    /// Writes down what is about to be made: the sandbox, its first session and the caller's
+    /// idempotency key, all or none. Acknowledged with [`Durability::Process`].
     fn insert(&self, new: NewRecords) -> Result<(), InsertError>;
 
-    /// Replaces a record. The stored generation must be one less than the record's, else [`super::CatalogErrorKind::Stale`]; owner,
-    /// id and creation time never change.
+    /// Replaces a record. The stored generation must be one less than the record's, else
+    /// [`super::CatalogErrorKind::Stale`]; owner, id and creation time never change.
     fn update_sandbox(&self, record: &SandboxRecord, durability: Durability) -> Result<(), CatalogError>;
 
     fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<Option<SandboxRecord>, CatalogError>;
@@ -36,7 +36,7 @@ pub trait SandboxCatalog: Send + Sync {
     /// them: sessions, runs, the journal, settings of ports, what they reached. Says how many.
     fn forget_sandboxes(&self, node: &NodeId, ended_before_unix_ms: u64) -> Result<u64, CatalogError>;
 
-    /// What an earlier request with this key made. Keys older than a day are forgotten.
+    /// The result of an earlier request with this key. Keys older than a day are forgotten.
     fn remembered(&self, owner: &Owner, key: &str) -> Result<Option<Idempotency>, CatalogError>;
 
     /// The sandbox that the owner uses when none is named. `None` also once its record is
@@ -48,7 +48,7 @@ pub trait SandboxCatalog: Send + Sync {
     fn set_default_sandbox(&self, owner: &Owner, id: Option<&SandboxId>) -> Result<(), CatalogError>;
 }
 
-/// What one create writes.
+/// The records that one create writes.
 #[derive(Debug, Clone)]
 pub struct NewRecords {
     pub sandbox: SandboxRecord,

@@ -7,23 +7,24 @@ use crate::run::{RunDenied, RunRecord};
 use crate::session::SessionRecord;
 use crate::unique::SessionId;
 
-/// A change of one session, made inside the catalog's transaction: what it returns as a run is appended with it, and an
-/// error leaves everything as it was. It may be called more than once if the transaction has to be repeated.
+/// A change of one session, made inside the catalog's transaction: what it returns as a run is
+/// appended with it, and an error leaves everything as it was. It may be called more than once if
+/// the transaction has to be repeated.
 pub type ChangeSession<'a> =
     dyn FnMut(&mut SessionRecord) -> Result<Option<RunRecord>, RunDenied> + Send + 'a;
 
 /// Records of sessions and their runs.
 pub trait SessionCatalog: Send + Sync {
-    /// Another session on a sandbox that exists, with the caller's idempotency key, both or none. Acknowledged with
-    /// [`Durability::Process`].
+    /// Another session on a sandbox that exists, with the caller's idempotency key, both or none.
+    /// Acknowledged with [`Durability::Process`].
     fn insert_session(
         &self,
         record: &SessionRecord,
         idempotency: Option<&Idempotency>,
     ) -> Result<(), InsertError>;
 
-    /// Changes a session, and appends a run if the change made one. Changes of one session happen one after the other, so
-    /// sums are exact. Owner, id and creation time must not be changed.
+    /// Changes a session, and appends a run if the change made one. Changes of one session happen
+    /// one after the other, so sums are exact. Owner, id and creation time must not be changed.
     fn update_session(
         &self,
         owner: &Owner,

@@ -19,8 +19,9 @@ pub trait SnapshotCatalog: Send + Sync {
         durability: Durability,
     ) -> Result<(), CatalogError>;
 
-    /// As [`SnapshotCatalog::insert_snapshots`], together with the next generation of the record of the sandbox that they were
-    /// taken of, as [`super::SandboxCatalog::update_sandbox`] would write it: all or none.
+    /// As [`SnapshotCatalog::insert_snapshots`], together with the next generation of the record of
+    /// the sandbox that they were taken of, as [`super::SandboxCatalog::update_sandbox`] would
+    /// write it: all or none.
     fn record_snapshots(
         &self,
         sandbox: &SandboxRecord,
@@ -28,8 +29,8 @@ pub trait SnapshotCatalog: Send + Sync {
         durability: Durability,
     ) -> Result<(), CatalogError>;
 
-    /// Replaces a record; id, owner, sandbox and creation time never change, and the parent is left as it is stored: it changes
-    /// only by [`SnapshotCatalog::delete_snapshots`].
+    /// Replaces a record; id, owner, sandbox and creation time never change, and the parent is left
+    /// as it is stored: it changes only by [`SnapshotCatalog::delete_snapshots`].
     fn update_snapshot(&self, record: &SnapshotRecord, durability: Durability) -> Result<(), CatalogError>;
 
     fn snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<Option<SnapshotRecord>, CatalogError>;
@@ -41,7 +42,8 @@ pub trait SnapshotCatalog: Send + Sync {
         page: &PageRequest,
     ) -> Result<Page<SnapshotRecord>, CatalogError>;
 
-    /// Removes records, all or none. Children go on with the parent of what was removed. Says how many there were.
+    /// Removes records, all or none. Children go on with the parent of what was removed. Says how
+    /// many there were.
     fn delete_snapshots(&self, owner: &Owner, ids: &[SnapshotId]) -> Result<u64, CatalogError>;
 
     /// Every layer of a node that a snapshot of any owner stands on. For the collection of garbage.

@@ -19,8 +19,8 @@ impl IsolationErrorKind {
         }
     }
 
-    /// The code where a sandbox was to be started. What the caller asked for decides, not the state of the machine:
-    /// a mount that is not there is the caller's to correct.
+    /// The code where a sandbox was to be started. What the caller asked for decides, not the state
+    /// of the machine: a mount that is not there is the caller's to correct.
     pub fn code_of_start(self) -> ErrorCode {
         match self {
             Self::Unsupported | Self::Invalid | Self::Exhausted => self.code(),

@@ -1,12 +1,12 @@
-use std::fmt;
 use std::io::{self, Read};
 use std::str::FromStr;
 
 use crate::owner::Owner;
+use crate::text::{checked_text, is_lower_hex};
 
-/// Files that clients send for the steps of their builds, as archives. Nothing on the host looks into
-/// them: they are unpacked in the sandbox of a build. Each owner has a bounded room, in which the
-/// oldest make way for new ones. Methods block.
+/// Files that clients send for the steps of their builds, as archives. Nothing on the host looks
+/// into them: they are unpacked in the sandbox of a build. Each owner has a bounded room, in which
+/// the oldest make way for new ones. Methods block.
 pub trait BuildFiles: Send + Sync {
     fn has(&self, owner: &Owner, hash: &FilesHash) -> bool;
 
@@ -26,29 +26,12 @@ pub struct FilesHash(String);
 #[error("files are named by 64 hexadecimal digits, in lower case")]
 pub struct FilesHashError;
 
-impl FilesHash {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl FromStr for FilesHash {
     type Err = FilesHashError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let valid = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        if valid { Ok(Self(text.to_owned())) } else { Err(FilesHashError) }
+        if is_lower_hex(text, 64) { Ok(Self(text.to_owned())) } else { Err(FilesHashError) }
     }
 }
 
-impl fmt::Display for FilesHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for FilesHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(FilesHash);

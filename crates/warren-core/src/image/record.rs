@@ -12,7 +12,7 @@ use crate::unique::{BuildId, SnapshotId};
 
 /// The most tags of one image.
 const MOST_TAGS: usize = 100;
-/// Builds without a tag that came to nothing, or have not begun, and are remembered nevertheless.
+/// Builds without a tag that are remembered although they failed or have not begun.
 const MOST_UNTAGGED: usize = 10;
 
 /// The catalog's record of an image, with its builds and tags.
@@ -201,7 +201,7 @@ impl ImageRecord {
         self.builds.iter().max_by_key(|(id, build)| (build.created_unix_ms, (*id).clone()))
     }
 
-    /// Whether a build of it has begun and not ended.
+    /// True while one of its builds has begun and not ended.
     pub fn is_building(&self) -> bool {
         self.builds.values().any(|build| matches!(build.outcome, BuildOutcome::Begun { .. }))
     }
@@ -297,8 +297,8 @@ impl ImageRecord {
         if self.tags.len() > MOST_TAGS { Err(ImageDenied::TooManyTags) } else { Ok(()) }
     }
 
-    /// Forgets builds that no tag names. The newest of those that have nothing to show stay, so that
-    /// one can ask what became of them.
+    /// Forgets builds that no tag names. The newest of those that have nothing to show stay, so
+    /// that one can ask what became of them.
     fn forget(&mut self) {
         let tagged: BTreeSet<&BuildId> = self.tags.values().map(|tag| &tag.build).collect();
         let mut rest: Vec<(u64, BuildId)> = Vec::new();

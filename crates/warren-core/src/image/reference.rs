@@ -1,12 +1,11 @@
 //! Names of images: `name`, `owner/name`, an id, and any of them with `:tag`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::shorten;
 use crate::owner::Owner;
+use crate::text::{checked_text, shorten};
 use crate::unique::BuildId;
 
 /// The tag of a reference that has none.
@@ -55,10 +54,6 @@ impl ImageId {
         let number = u128::from_be_bytes(bits);
         Self((0..20).map(|place| char::from(DIGITS[(number >> (place * 5)) as usize & 31])).collect())
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for ImageId {
@@ -73,31 +68,7 @@ impl FromStr for ImageId {
     }
 }
 
-impl TryFrom<String> for ImageId {
-    type Error = ImageRefError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<ImageId> for String {
-    fn from(id: ImageId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for ImageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for ImageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(ImageId);
 
 impl ImageRef {
     /// The name that an owner gives to an image, without the owner. Only one's own can be named.
@@ -113,7 +84,7 @@ impl ImageRef {
         Ok(Self { owner: None, ..reference })
     }
 
-    /// Whether it names no other owner.
+    /// True unless it names another owner.
     pub fn may_be_of(&self, owner: &Owner) -> bool {
         self.owner.as_deref().is_none_or(|named| named == owner.as_str())
     }
@@ -143,7 +114,7 @@ impl FromStr for ImageRef {
     }
 }
 
-/// Whether something may be called by this tag. One that looks like a build's id would hide that build.
+/// Checks that a build may have this tag. One that looks like a build's id would hide that build.
 pub fn check_tag(tag: &str) -> Result<(), ImageRefError> {
     let lower = tag == tag.to_ascii_lowercase();
     if lower && is_word(tag) && tag.parse::<BuildId>().is_err() {

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::files::FilesHash;
-use crate::id::shorten;
+use crate::text::shorten;
 
 /// The most bytes of a command, a path or a variable.
 const LONGEST_WORD: usize = 128 << 10;
@@ -61,7 +61,8 @@ impl BuildStep {
         }
     }
 
-    /// All that says what it does, the kind of step first. Two steps with the same words do the same.
+    /// All that says what it does, the kind of step first. Two steps with the same words do the
+    /// same.
     pub fn words(&self) -> Vec<&str> {
         match self {
             Self::Copy(CopyFiles { source, target, owner, mode, hash }) => vec![

@@ -6,11 +6,11 @@ use super::rule::{Cidr, NetworkRule};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosedRange {
     pub network: Cidr,
-    /// What lies there.
+    /// A description for people.
     pub what: &'static str,
 }
 
-/// What the operator's configuration opens all the same.
+/// The rules by which the operator's configuration opens closed ranges.
 pub type Exceptions = [NetworkRule];
 
 const fn v4(address: [u8; 4], prefix: u8, what: &'static str) -> ClosedRange {
@@ -22,7 +22,8 @@ const fn v6(address: u128, prefix: u8, what: &'static str) -> ClosedRange {
 }
 
 impl ClosedRange {
-    /// All of them. The host's own addresses and other sandboxes are closed besides, by whoever knows them.
+    /// All of them. The host's own addresses and other sandboxes are closed as well, by the code
+    /// that knows them.
     pub const ALL: [Self; 26] = [
         v4([0, 0, 0, 0], 8, "this host"),
         v4([10, 0, 0, 0], 8, "a private network"),
@@ -54,7 +55,8 @@ impl ClosedRange {
     ];
 }
 
-/// The range that closes an address to every sandbox, unless the operator has excepted it for this port.
+/// The range that closes an address to every sandbox, unless the operator has excepted it for this
+/// port.
 pub fn closed(address: IpAddr, port: u16, exceptions: &Exceptions) -> Option<ClosedRange> {
     let address = unmapped(address);
     if exceptions.iter().any(|rule| rule.holds(address) && rule.has_port(port)) {

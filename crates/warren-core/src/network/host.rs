@@ -4,16 +4,19 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A host as a client, a rule or a question names it. The one place where names are read: whatever is checked and whatever is
-/// dialled went through here, so both are the same.
+use crate::text::checked_text;
+
+/// A host as a client, a rule or a question names it. The one place where names are read: whatever
+/// is checked and whatever is dialled went through here, so both are the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
     Name(HostName),
     Address(IpAddr),
 }
 
-/// A host name in its one form: lower case, no dot at the end, at least one letter in the last label.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A host name in its one form: lower case, no dot at the end, at least one letter in the last
+/// label.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostName(String);
 
@@ -38,11 +41,8 @@ const MOST_BYTES: usize = 253;
 const MOST_LABEL: usize = 63;
 
 impl HostName {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether this name is below another: `a.b.example` is below `b.example` and `example`, and nothing is below itself.
+    /// True if this name is below another: `a.b.example` is below `b.example` and `example`, and
+    /// nothing is below itself.
     pub fn is_below(&self, parent: &Self) -> bool {
         self.0.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'))
     }
@@ -64,13 +64,16 @@ impl FromStr for HostName {
             check_label(label)?;
             last = label;
         }
-        // What other parsers take for an address, in decimal, octal or hexadecimal, is no name to anybody.
+        // What other parsers take for an address, in decimal, octal or hexadecimal, is no name to
+        // anybody.
         if is_number(last) {
             return Err(HostError::OddAddress);
         }
         Ok(Self(name.to_ascii_lowercase()))
     }
 }
+
+checked_text!(HostName);
 
 fn check_label(label: &str) -> Result<(), HostError> {
     if label.len() > MOST_LABEL {
@@ -85,7 +88,8 @@ fn check_label(label: &str) -> Result<(), HostError> {
     Ok(())
 }
 
-/// `7`, `017`, `0x7f`: what ends in such a label is read as an IPv4 address by `inet_aton` and by browsers.
+/// `7`, `017`, `0x7f`: what ends in such a label is read as an IPv4 address by `inet_aton` and by
+/// browsers.
 fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     match hexadecimal {
@@ -124,26 +128,6 @@ impl fmt::Display for Host {
             Self::Name(name) => name.fmt(f),
             Self::Address(address) => address.fmt(f),
         }
-    }
-}
-
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for HostName {
-    type Error = HostError;
-
-    fn try_from(text: String) -> Result<Self, HostError> {
-        text.parse()
-    }
-}
-
-impl From<HostName> for String {
-    fn from(name: HostName) -> Self {
-        name.0
     }
 }
 

@@ -14,13 +14,13 @@ use crate::field::{NetworkLimit, PolicyField};
 #[serde(from = "Written")]
 pub struct NetworkPolicy {
     pub mode: NetworkMode,
-    /// What is open in the modes `allow` and `ask`.
+    /// Open in the modes `allow` and `ask`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<NetworkRule>,
-    /// What is closed in every mode, whatever opens it.
+    /// Closed in every mode, even if another rule opens it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<NetworkRule>,
-    /// What somebody opened or closed since, perhaps for a while.
+    /// Rules that were added while the sandbox ran, perhaps for a while.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Grant>,
     /// Secrets that are put into what it sends to the hosts they are for.
@@ -30,7 +30,7 @@ pub struct NetworkPolicy {
     pub limits: NetworkLimits,
 }
 
-/// What is open where no rule says otherwise.
+/// The default for destinations that no rule names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkMode {
@@ -41,7 +41,7 @@ pub enum NetworkMode {
     Public,
     /// Only what the list says.
     Allow,
-    /// What the list says; for the rest, somebody is asked.
+    /// The list is open; somebody is asked about everything else.
     Ask,
     /// As `public`, and what was reached is remembered.
     Learn,
@@ -56,11 +56,10 @@ pub struct Grant {
     /// Absent: for as long as the sandbox exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_unix_ms: Option<u64>,
-    /// Who gave it.
+    /// The caller who gave it.
     pub by: String,
 }
 
-/// What a grant does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantEffect {
@@ -82,7 +81,7 @@ pub struct NetworkLimits {
     pub up_bytes_per_s: Option<u64>,
 }
 
-/// What a sandbox wants to reach.
+/// A destination that a sandbox wants to reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wish<'a> {
     pub protocol: Protocol,
@@ -105,7 +104,7 @@ pub enum Protocol {
     Dns,
 }
 
-/// What becomes of a wish, and why.
+/// The decision about a wish, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     Allowed(Why),
@@ -114,7 +113,7 @@ pub enum Decision {
     Ask,
 }
 
-/// What decided.
+/// The reason of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
     Mode(NetworkMode),
@@ -182,7 +181,7 @@ impl NetworkPolicy {
         self.mode == NetworkMode::None
     }
 
-    /// Whether somebody has to look at each connection: the kernel alone cannot tell names apart.
+    /// True if a proxy has to look at each connection: the kernel alone cannot tell names apart.
     pub fn needs_names(&self) -> bool {
         match self.mode {
             NetworkMode::None => false,
@@ -191,7 +190,7 @@ impl NetworkPolicy {
         }
     }
 
-    /// Whether all that no rule speaks of is open.
+    /// True if everything that no rule names is open.
     pub fn is_open(&self) -> bool {
         matches!(self.mode, NetworkMode::Public | NetworkMode::Learn)
     }
@@ -212,7 +211,8 @@ impl NetworkPolicy {
         grants.map(|grant| &grant.rule)
     }
 
-    /// What becomes of a wish. What only the machine knows (its own addresses) is judged by whoever asks.
+    /// Decides a wish. The machine's own addresses are the caller's to check: only the machine
+    /// knows them.
     pub fn decide(&self, wish: &Wish<'_>, exceptions: &Exceptions, now_unix_ms: u64) -> Decision {
         if self.is_none() {
             return Decision::Denied(Why::Mode(self.mode));
@@ -234,7 +234,7 @@ impl NetworkPolicy {
         }
     }
 
-    /// What is wrong with it.
+    /// Checks the policy; the error names the part that is wrong.
     pub fn validate(&self, exceptions: &Exceptions) -> Result<(), PolicyError> {
         let lists = [
             (PolicyField::Allow, self.allow.len(), MOST_RULES),
@@ -267,9 +267,10 @@ impl NetworkPolicy {
     }
 }
 
-/// What becomes of grants as time passes and people change their minds.
+/// Changes of grants over time.
 impl NetworkPolicy {
-    /// The policy with these rules granted: what was granted for the same rule before, and what is over, is forgotten.
+    /// The policy with these rules granted: what was granted for the same rule before, and what is
+    /// over, is forgotten.
     #[must_use]
     pub fn granting(&self, grants: Vec<Grant>, now_unix_ms: u64) -> Self {
         let mut next = self.current(now_unix_ms);
@@ -328,7 +329,8 @@ impl Wish<'_> {
         here && self.is_meant_by(rule)
     }
 
-    /// A question is allowed by a rule that opens the name at any port; what has no ports by one that names none.
+    /// A question is allowed by a rule that opens the name at any port; what has no ports by one
+    /// that names none.
     fn is_allowed_by(&self, rule: &NetworkRule) -> bool {
         let here = match self.protocol {
             Protocol::Dns => true,

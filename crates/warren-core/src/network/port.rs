@@ -1,5 +1,4 @@
 use std::collections::HashSet;
-use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -8,23 +7,26 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::policy::{NetworkPolicy, Protocol};
-use crate::capabilities::Check;
+use crate::check::Check;
+use crate::failure::Failure;
 use crate::id::SandboxId;
 use crate::owner::Owner;
 
-/// Links sandboxes to the world, each under its policy. Whoever starts a sandbox attaches it first and gives the backend the
-/// namespace; whoever ends one detaches it.
+/// Links sandboxes to the world, each under its policy. A sandbox is attached before it starts, and
+/// its backend gets the namespace; it is detached when it ends.
 ///
 /// Methods block. One caller at a time for one id.
 pub trait Networks: fmt::Debug + Send + Sync {
-    /// What is needed of the machine, each with what was found. May be called at any time.
+    /// The needs of the network, each with what was found on the machine. May be called at any
+    /// time.
     fn probe(&self) -> Vec<Check>;
 
     /// Why sandboxes can have no network here; `None` when they can. Mode `none` needs nobody.
     fn unavailable(&self) -> Option<String>;
 
-    /// A namespace with a link to the world for a sandbox that is about to start. All rules hold before it returns. The policy's
-    /// mode is not `none`. One that is attached already is detached first.
+    /// A namespace with a link to the world for a sandbox that is about to start. All rules hold
+    /// before it returns. The policy's mode is not `none`. One that is attached already is detached
+    /// first.
     fn attach(
         &self,
         id: &SandboxId,
@@ -32,7 +34,8 @@ pub trait Networks: fmt::Debug + Send + Sync {
         policy: &NetworkPolicy,
     ) -> Result<Attachment, NetworkError>;
 
-    /// Takes over a running sandbox that an earlier process attached. Its rules have held all the time.
+    /// Takes over a running sandbox that an earlier process attached. Its rules have held all the
+    /// time.
     fn adopt(
         &self,
         id: &SandboxId,
@@ -40,32 +43,36 @@ pub trait Networks: fmt::Debug + Send + Sync {
         policy: &NetworkPolicy,
     ) -> Result<Attachment, NetworkError>;
 
-    /// From now on what the sandbox does must be allowed by every one of these policies; what is open and no longer allowed is cut,
-    /// the rest goes on. With the old and the new policy it only tightens. Whatever fails, nothing is open that was not before. A
-    /// secret that was removed since it was named is put into nothing, and is no reason to keep a policy as it is.
+    /// From now on what the sandbox does must be allowed by every one of these policies; what is
+    /// open and no longer allowed is cut, the rest goes on. With the old and the new policy it only
+    /// tightens. Whatever fails, nothing is open that was not before. A secret that was removed
+    /// since it was named is put into nothing, and is no reason to keep a policy as it is.
     fn set(&self, id: &SandboxId, policies: &[NetworkPolicy]) -> Result<(), NetworkError>;
 
-    /// Takes the link away and gives everything back. Idempotent, and right for a sandbox whose namespace is gone already.
+    /// Takes the link away and gives everything back. Idempotent, and right for a sandbox whose
+    /// namespace is gone already.
     fn detach(&self, id: &SandboxId) -> Result<(), NetworkError>;
 
-    /// Takes away all that belongs to other sandboxes than these: what crashes have left. Called once, at the start.
+    /// Takes away all that belongs to other sandboxes than these: what crashes have left. Called
+    /// once, at the start.
     fn retain(&self, ids: &HashSet<SandboxId>) -> Result<(), NetworkError>;
 
-    /// What a sandbox has sent and received since it was attached; `None` when it is not.
+    /// Traffic of a sandbox since it was attached; `None` when it is not.
     fn usage(&self, id: &SandboxId) -> Option<NetworkUsage>;
 
-    /// Whom to tell what sandboxes do. Called once, before anything is attached.
+    /// Sets the observer of what sandboxes do. Called once, before anything is attached.
     fn observe(&self, observer: Arc<dyn NetworkObserver>);
 }
 
 /// A sandbox's link.
 #[derive(Debug)]
 pub struct Attachment {
-    /// Absent when it was adopted. Whoever keeps it open keeps the link alive.
+    /// Absent when it was adopted. The link lives as long as this is open.
     pub namespace: Option<OwnedFd>,
     /// The sandbox's own addresses.
     pub addresses: Vec<IpAddr>,
-    /// Kept in the sandbox's environment, such as where the certificate is that it has to trust. `KEY=VALUE`.
+    /// Kept in the sandbox's environment, such as where the certificate is that it has to trust.
+    /// `KEY=VALUE`.
     pub env: Vec<String>,
 }
 
@@ -79,12 +86,12 @@ pub trait NetworkObserver: Send + Sync {
 pub struct NetworkEntry {
     pub verdict: NetworkVerdict,
     pub protocol: Protocol,
-    /// What the client calls it, as far as it says so.
+    /// The host's name, if the client says one.
     pub host: Option<String>,
     pub address: Option<IpAddr>,
     /// Zero where the protocol has none.
     pub port: u16,
-    /// What decided, in words.
+    /// The rule that decided, in words.
     pub rule: String,
     /// The program that did it, if it is known.
     pub process: Option<String>,
@@ -92,7 +99,6 @@ pub struct NetworkEntry {
     pub count: u32,
 }
 
-/// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkVerdict {
@@ -131,18 +137,10 @@ impl NetworkUsage {
     }
 }
 
-/// Why a link could not be made or changed.
-#[derive(Debug, thiserror::Error)]
-#[error("{action}")]
-pub struct NetworkError {
-    pub kind: NetworkErrorKind,
-    /// What was being done, to which layer or object.
-    pub action: String,
-    #[source]
-    pub source: Option<Box<dyn Error + Send + Sync>>,
-}
+/// A link could not be made or changed.
+pub type NetworkError = Failure<NetworkErrorKind>;
 
-/// What kind of failure it is; callers branch on this and never on the text.
+/// The kind of a [`NetworkError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NetworkErrorKind {
     /// This machine cannot give sandboxes a network.
@@ -155,20 +153,6 @@ pub enum NetworkErrorKind {
     NoSecret,
     /// The host failed.
     Host,
-}
-
-impl NetworkError {
-    pub fn new(kind: NetworkErrorKind, action: impl Into<String>) -> Self {
-        Self { kind, action: action.into(), source: None }
-    }
-
-    pub fn caused(
-        kind: NetworkErrorKind,
-        action: impl Into<String>,
-        source: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> Self {
-        Self { kind, action: action.into(), source: Some(source.into()) }
-    }
 }
 
 /// For a machine that can give no sandbox a network, with the reason.

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::closed::unmapped;
 use super::host::{Host, HostError, HostName};
 
-/// One line of a policy, written as people write it: `example.com`, `*.example.com:443`, `192.0.2.0/24`, `192.0.2.7:5432`,
-/// `[2001:db8::/32]:443`, `example.com:8000-8100`, `*` (everything), `*:443`.
+/// One line of a policy, written as people write it: `example.com`, `*.example.com:443`,
+/// `192.0.2.0/24`, `192.0.2.7:5432`, `[2001:db8::/32]:443`, `example.com:8000-8100`, `*`
+/// (everything), `*:443`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NetworkRule {
@@ -17,7 +18,7 @@ pub struct NetworkRule {
     pub ports: Option<Ports>,
 }
 
-/// What a rule speaks of.
+/// The destinations of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
     /// Everything that is not closed to all.
@@ -75,7 +76,8 @@ impl Cidr {
         (prefix <= whole.bits()).then(|| Self { address: whole.first(), prefix })
     }
 
-    /// What is left of it without another: at most as many networks as the two prefixes are apart.
+    /// The rest of the network without another: at most as many networks as the two prefixes are
+    /// apart.
     pub fn without(self, hole: Self) -> Vec<Self> {
         if hole.prefix <= self.prefix && hole.contains(self.address) {
             return Vec::new();
@@ -169,7 +171,7 @@ impl Ports {
 }
 
 impl NetworkRule {
-    /// Whether the rule speaks of this name.
+    /// True if the rule is about this name.
     pub fn names(&self, name: &HostName) -> bool {
         match &self.target {
             Target::Any => true,
@@ -179,7 +181,7 @@ impl NetworkRule {
         }
     }
 
-    /// Whether the rule speaks of this address by itself, whatever name it was reached by.
+    /// True if the rule is about this address, whatever name it was reached by.
     pub fn holds(&self, address: IpAddr) -> bool {
         match &self.target {
             Target::Any => true,
@@ -188,7 +190,7 @@ impl NetworkRule {
         }
     }
 
-    /// Whether all that another rule speaks of is spoken of by this one.
+    /// True if this rule covers everything that another one does.
     pub fn covers(&self, other: &Self) -> bool {
         let ports = match (self.ports, other.ports) {
             (None, _) => true,
@@ -211,7 +213,7 @@ impl NetworkRule {
         self.ports.is_none_or(|ports| ports.contains(port))
     }
 
-    /// Whether it can only be judged by somebody who knows names.
+    /// True if only a proxy that knows names can apply it.
     pub fn is_by_name(&self) -> bool {
         matches!(self.target, Target::Name(_) | Target::Below(_))
     }
@@ -263,7 +265,8 @@ impl FromStr for NetworkRule {
     }
 }
 
-/// A colon parts host and ports, but not inside brackets, and not in a bare IPv6 address, which has several.
+/// A colon parts host and ports, but not inside brackets, and not in a bare IPv6 address, which has
+/// several.
 fn split_ports(text: &str) -> (&str, Option<&str>) {
     if let Some(rest) = text.strip_prefix('[')
         && let Some((inside, after)) = rest.split_once(']')

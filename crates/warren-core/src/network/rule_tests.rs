@@ -142,7 +142,8 @@ proptest! {
         (outer, inner) in (0_u8..=32, 0_u8..=32),
         near in any::<bool>(),
     ) {
-        // Half of the holes lie in the whole, and half of the addresses in the hole's neighbourhood.
+        // Half of the holes lie in the whole, and half of the addresses in the hole's
+        // neighbourhood.
         let whole = Cidr::around(std::net::Ipv4Addr::from_bits(whole).into(), outer).unwrap();
         let shift = |bits: u32, by: u8| bits.checked_shr(by.into()).unwrap_or(0);
         let IpAddr::V4(base) = whole.address() else { unreachable!() };

@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::rule::{NetworkRule, Target};
 use crate::field::Field;
+use crate::text::checked_text;
 
-/// What an owner calls a secret: 1 to 64 letters, digits, `-` and `_`, beginning with a letter.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// The name of a secret: 1 to 64 letters, digits, `-` and `_`, beginning with a letter.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SecretName(String);
 
-/// What is told about a secret: everything but its value.
+/// The public part of a secret: everything but its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretRecord {
     pub name: SecretName,
@@ -35,11 +36,13 @@ pub struct Secret {
 pub enum Injection {
     /// The header is set, whatever the client sent in it; `{}` in the template is the value.
     Header { header: String, template: String },
-    /// This text, wherever it stands in a header's value, is replaced. It is what programs in the sandbox are given.
+    /// This text, wherever it stands in a header's value, is replaced. It is what programs in the
+    /// sandbox are given.
     Placeholder { placeholder: String },
-    /// These headers are set, whatever the client sent in them. The value has theirs, a line for each in this order. Of several secrets of this
-    /// kind for one host the one counts that names it most closely. Nobody calls such a secret by its name: it is there for as long as
-    /// policies are that name it.
+    /// These headers are set, whatever the client sent in them. The value has theirs, a line for
+    /// each in this order. Of several secrets of this kind for one host the one counts that names
+    /// it most closely. Nobody calls such a secret by its name: it is there for as long as policies
+    /// are that name it.
     Transform { headers: Vec<String> },
 }
 
@@ -99,14 +102,8 @@ const NOT_OURS_TO_SET: [&str; 12] = [
     "accept-encoding",
 ];
 
-impl SecretName {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl SecretRecord {
-    /// Whether it goes when no policy names it any more.
+    /// True if it is removed when no policy names it any more.
     pub fn is_nameless(&self) -> bool {
         matches!(self.injection, Injection::Transform { .. })
     }
@@ -205,25 +202,7 @@ impl FromStr for SecretName {
     }
 }
 
-impl TryFrom<String> for SecretName {
-    type Error = SecretError;
-
-    fn try_from(text: String) -> Result<Self, SecretError> {
-        text.parse()
-    }
-}
-
-impl From<SecretName> for String {
-    fn from(name: SecretName) -> Self {
-        name.0
-    }
-}
-
-impl fmt::Display for SecretName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(SecretName);
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,23 +3,23 @@ use warren_face::address::Address;
 use warren_face::auth::Caller;
 use warren_face::time;
 
+use crate::annotation::Annotation;
 use crate::shown::Shown;
 use crate::state::E2b;
 use crate::tokens;
-use crate::traits::Traits;
 use crate::{ENVD_VERSION, rest};
 
 /// Clients carry it along and know nothing of it.
 const CLIENT_ID: &str = "warren";
 
-/// The answer to whoever made or found it.
+/// The answer to a client that made or found it.
 pub(super) fn sandbox(state: &E2b, record: &SandboxRecord, address: &Address) -> rest::Sandbox {
-    let (traits, keys) = (Traits::of(record), &state.link_keys);
+    let (annotation, keys) = (Annotation::of(record), &state.link_keys);
     rest::Sandbox {
-        template_id: traits.template_of(record),
+        template_id: annotation.template_of(record),
         sandbox_id: record.id.to_string(),
         client_id: CLIENT_ID.to_owned(),
-        alias: traits.alias,
+        alias: annotation.alias,
         envd_version: ENVD_VERSION.to_owned(),
         envd_access_token: Some(tokens::access_token(keys, &record.id)),
         traffic_access_token: (!record.traffic.public).then(|| tokens::traffic_token(keys, &record.id)),
@@ -28,12 +28,12 @@ pub(super) fn sandbox(state: &E2b, record: &SandboxRecord, address: &Address) ->
 }
 
 pub(super) fn listed(record: &SandboxRecord, shown: Shown) -> rest::ListedSandbox {
-    let (traits, limits) = (Traits::of(record), &record.spec.limits);
+    let (annotation, limits) = (Annotation::of(record), &record.spec.limits);
     rest::ListedSandbox {
-        template_id: traits.template_of(record),
+        template_id: annotation.template_of(record),
         sandbox_id: record.id.to_string(),
         client_id: CLIENT_ID.to_owned(),
-        alias: traits.alias,
+        alias: annotation.alias,
         started_at: time::rfc3339(record.created_unix_ms),
         end_at: time::rfc3339(end_unix_ms(record, shown)),
         cpu_count: u64::from(limits.cpus.milli().div_ceil(1000)),
@@ -45,21 +45,21 @@ pub(super) fn listed(record: &SandboxRecord, shown: Shown) -> rest::ListedSandbo
     }
 }
 
-/// Whoever may only read is not told what opens the sandbox.
+/// A caller who may only read is not told the tokens.
 pub(super) fn detail(
     state: &E2b,
     caller: &Caller,
     (record, shown): (&SandboxRecord, Shown),
     address: &Address,
 ) -> rest::SandboxDetail {
-    let traits = Traits::of(record);
+    let annotation = Annotation::of(record);
     let may_use = caller.require(Scope::Use).is_ok();
     rest::SandboxDetail {
         listed: listed(record, shown),
         envd_access_token: may_use.then(|| tokens::access_token(&state.link_keys, &record.id)),
         domain: Some(address.domain()),
-        allow_internet_access: traits.allow_internet_access,
-        network: traits.network,
+        allow_internet_access: annotation.allow_internet_access,
+        network: annotation.network,
         lifecycle: rest::Lifecycle {
             auto_resume: record.traffic.wake.is_some(),
             on_timeout: match record.on_expiry {
@@ -81,8 +81,8 @@ fn end_unix_ms(record: &SandboxRecord, shown: Shown) -> u64 {
     since.unwrap_or(record.deadline.unix_ms)
 }
 
-/// Whether a sandbox was made of what a client calls so.
+/// True if a sandbox was made of the template that a client names.
 pub(super) fn is_made_of(record: &SandboxRecord, name: &str) -> bool {
-    let traits = Traits::of(record);
-    traits.template_of(record) == name || traits.alias.as_deref() == Some(name)
+    let annotation = Annotation::of(record);
+    annotation.template_of(record) == name || annotation.alias.as_deref() == Some(name)
 }

@@ -14,18 +14,19 @@ use warren_face::code;
 use warren_face::extract::IdempotencyKey;
 
 use super::answer;
+use crate::annotation::Annotation;
 use crate::error::E2bError;
 use crate::extract::Body;
 use crate::network::{self, Plan};
 use crate::rest;
 use crate::state::E2b;
 use crate::templates::{self, Choice};
-use crate::traits::Traits;
 
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_FIRST_GENERATION_S: u64 = 15;
 
-/// How long a sandbox rests or waits paused before something else becomes of it: longer than anybody waits. Its own time decides.
+/// How long a sandbox rests or waits paused before something else becomes of it: longer than
+/// anybody waits. Its own time decides.
 const HARDLY_EVER_S: u64 = 365 * 86_400;
 
 type Answer = Result<(StatusCode, Json<rest::Sandbox>), E2bError>;
@@ -84,10 +85,11 @@ async fn make(
     Ok(acquired.sandbox)
 }
 
-/// Starts what the template has started in every sandbox. A new sandbox in which that fails is of no use to anybody.
+/// Starts what the template has started in every sandbox. A new sandbox in which that fails is of
+/// no use to anybody.
 pub(crate) async fn started(state: &E2b, caller: &Caller, new: &SandboxRecord) -> Result<(), E2bError> {
     let sandbox = state.engine.as_(caller).sandbox(&new.id);
-    code::warm(state, sandbox, new, &Traits::of(new).template);
+    code::warm(state, sandbox, new, &Annotation::of(new).template);
     let Err(error) = state.engine.as_(caller).images().start(new).await else { return Ok(()) };
     end(state, caller, &new.id).await?;
     Err(error.into())
@@ -100,7 +102,7 @@ pub(crate) async fn end(state: &E2b, caller: &Caller, id: &SandboxId) -> Result<
     Ok(())
 }
 
-/// What a new sandbox is put together from.
+/// The parts that a new sandbox is made from.
 struct Parts<'a> {
     end: End,
     timeout_s: u64,
@@ -131,7 +133,7 @@ fn acquire(state: &E2b, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'
         mounts: Vec::new(),
         profile: Profile::Standard,
     };
-    let traits = Traits {
+    let annotation = Annotation {
         template: choice.id.clone(),
         alias: choice.alias.clone(),
         allow_internet_access: body.allow_internet_access,
@@ -146,7 +148,7 @@ fn acquire(state: &E2b, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'
         traffic: Traffic { wake, ..plan.traffic.clone() },
         pause_keeps: if end == End::PauseCold { PauseKeeps::Files } else { PauseKeeps::Memory },
         start,
-        annotations: traits.written_to(BTreeMap::new()),
+        annotations: annotation.written_to(BTreeMap::new()),
         from,
         // Its clients know of no history; those who want one take snapshots.
         automatic: Some(Automatic::Off),
@@ -157,7 +159,7 @@ fn acquire(state: &E2b, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'
     Acquire { fresh: true, timeouts: Some(timeouts), ..Acquire::new(caller.name.clone(), sandbox) }
 }
 
-/// What becomes of a sandbox when its time is over.
+/// The fate of a sandbox when its time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Kill,
@@ -192,7 +194,7 @@ impl End {
     }
 }
 
-/// What can be judged without asking anybody.
+/// Checks that need no look-up.
 fn check(body: &rest::NewSandbox) -> Result<(), E2bError> {
     if let Some(metadata) = &body.metadata {
         check_labels(metadata).map_err(|reason| E2bError::bad_request(format!("metadata: {reason}")))?;

@@ -60,7 +60,8 @@ fn read_count(body: &rest::Fork) -> Result<u64, E2bError> {
     Err(E2bError::bad_request(format!("count: a number from 1 to {MOST_FORKS}, not {count}")))
 }
 
-/// All forks are of one state. The first one captures it, and without it there are none; each further one succeeds or fails by itself.
+/// All forks are of one state. The first one captures it, and without it there are none; each
+/// further one succeeds or fails by itself.
 async fn fork_each(
     state: &E2b,
     caller: &Caller,

@@ -11,22 +11,23 @@ use warren_face::code;
 
 use super::answer;
 use super::create::{end, read_timeout};
+use crate::annotation::Annotation;
 use crate::error::E2bError;
 use crate::extract::{Body, Id};
 use crate::rest;
 use crate::shown::{Shown, find, shown_as};
 use crate::state::E2b;
-use crate::traits::Traits;
 
 const USUAL_TIMEOUT_S: u64 = 300;
 const USUAL_TIMEOUT_OF_RESUME_S: u64 = 15;
 const USUAL_REFRESH_S: u64 = 15;
 const LONGEST_REFRESH_S: u64 = 3600;
 
-/// How long a pause waits for what is under way. What is not done by then goes on when the sandbox does.
+/// How long a pause waits for what is under way. What is not done by then goes on when the sandbox
+/// does.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// How long whoever is inside may take to show that it is there.
+/// How long the agent inside may take to answer.
 const GUEST_PATIENCE: Duration = Duration::from_secs(10);
 
 type Answer = Result<(StatusCode, Json<rest::Sandbox>), E2bError>;
@@ -115,7 +116,7 @@ async fn thaw(
     let cold = memory == Some(false) || shown_as(record) == Some(Shown::PausedCold);
     let record = sandbox.resume().await?;
     if cold {
-        code::warm(state, sandbox, &record, &Traits::of(&record).template);
+        code::warm(state, sandbox, &record, &Annotation::of(&record).template);
         state.engine.as_(caller).images().start(&record).await?;
     }
     Ok(record)
@@ -164,7 +165,7 @@ pub(crate) async fn pause(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Whether somebody inside answers.
+/// Checks that the agent inside answers.
 async fn check_guest(state: &E2b, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
     let processes = state.engine.as_(caller).sandbox(id).processes();
     let asked = tokio::time::timeout(GUEST_PATIENCE, processes.list()).await;
@@ -175,7 +176,7 @@ async fn check_guest(state: &E2b, caller: &Caller, id: &SandboxId) -> Result<(),
     Err(E2bError::conflict(message).slug("sandbox_snapshot_guest_agent_unresponsive"))
 }
 
-/// What is paused has no time that could be set.
+/// The record of a running sandbox. A paused one has no time that could be set.
 async fn running(state: &E2b, caller: &Caller, id: &SandboxId) -> Result<(), E2bError> {
     let record = find(state, caller, id).await?;
     if shown_as(&record) == Some(Shown::Running) { Ok(()) } else { Err(E2bError::no_sandbox(id)) }

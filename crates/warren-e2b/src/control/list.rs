@@ -60,7 +60,7 @@ pub(crate) async fn list(
     Ok((headers, Json(page.into_iter().map(|(record, shown)| answer::listed(record, *shown)).collect())))
 }
 
-/// What is asked for beside the metadata.
+/// The filters beside the metadata.
 struct Wanted {
     states: Vec<rest::State>,
     started_after_unix_ms: Option<u64>,

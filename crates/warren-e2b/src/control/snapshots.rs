@@ -14,7 +14,8 @@ use crate::shown::{Shown, find, shown_as};
 use crate::state::E2b;
 use crate::templates::{self, Kept};
 
-/// Captures the files of a sandbox, which goes on. The state is there before it is known by any name.
+/// Captures the files of a sandbox, which goes on. The state is there before it is known by any
+/// name.
 pub(crate) async fn take(
     State(state): State<E2b>,
     caller: Caller,

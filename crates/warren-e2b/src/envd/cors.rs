@@ -12,14 +12,14 @@ const REMEMBERED: HeaderValue = HeaderValue::from_static("7200");
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 
-/// What pages may read of an answer beside what they always may.
+/// The headers of an answer that pages may read beside the usual ones.
 const READABLE: HeaderValue = HeaderValue::from_static(
     "Accept-Ranges, Cache-Control, Content-Disposition, Content-Encoding, Content-Length, Content-Range, \
      Connect-Content-Encoding, Connect-Accept-Encoding, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, \
      Last-Modified, Location, X-Content-Type-Options",
 );
 
-/// Whether a browser asks if a page may ask.
+/// True for a browser's question whether a page may make a request.
 pub(super) fn is_preflight(request: &Request) -> bool {
     *request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }

@@ -1,4 +1,4 @@
-//! Who may, and whether there is a sandbox to speak with.
+//! Admission: checks the token, and that there is a sandbox to speak with.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ const TOKEN_HEADER: &str = "x-access-token";
 
 const LONGEST_USER: usize = 255;
 
-/// Lets in who may, once the sandbox is awake. Whether it is there is told to everybody, what it holds to nobody else.
+/// Admits a client that may use it, once the sandbox is awake. Everybody is told if it exists, and
+/// only admitted clients what it holds.
 pub(super) async fn admit(
     state: &Envd,
     sandbox: &SandboxId,
@@ -41,7 +42,7 @@ pub(super) async fn admit(
     Ok(Visitor::new(state, record, user))
 }
 
-/// What the request showed: the sandbox's token, or where that will do a signature that only who has the token can make.
+/// Checks the sandbox's token, or where one is enough, a signature made with it.
 fn check(state: &Envd, sandbox: &SandboxId, call: &Call, head: &Parts) -> Result<(), Refusal> {
     let mut shown = head.headers.get_all(TOKEN_HEADER).iter();
     match (shown.next(), shown.next()) {
@@ -56,7 +57,8 @@ fn is_token(token: &http::HeaderValue, state: &Envd, sandbox: &SandboxId) -> boo
     token.to_str().is_ok_and(|text| tokens::is_access_token(text, &state.link_keys, sandbox))
 }
 
-/// A sandbox that rests goes on by itself at the first call; one that somebody paused is woken if that is wanted.
+/// A sandbox that rests goes on by itself at the first call; one that somebody paused is woken if
+/// that is wanted.
 async fn awake(state: &Envd, record: Arc<SandboxRecord>, shown: bool) -> Result<Arc<SandboxRecord>, Refusal> {
     match record.status {
         Status::Ready => Ok(record),
@@ -72,7 +74,8 @@ async fn awake(state: &Envd, record: Arc<SandboxRecord>, shown: bool) -> Result<
     }
 }
 
-/// The user of Basic authentication; there is never a password. Any other scheme says nothing about users.
+/// The user of Basic authentication; there is never a password. Any other scheme says nothing about
+/// users.
 fn named_user(headers: &HeaderMap) -> Result<Option<ByteString>, Refusal> {
     let Some(value) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! Whole files on their way in and out. Nothing is held as a whole: each side goes at the other's pace.
+//! Whole files on their way in and out. Nothing is held as a whole: each side goes at the other's
+//! pace.
 
 mod coding;
 mod compose;
@@ -21,7 +22,7 @@ pub(super) use compose::compose;
 pub(super) use download::download;
 pub(super) use upload::upload;
 
-/// Takes on the user whom the query names, who goes before the one of the headers; answers the path that it names.
+/// Acts as the user that the query names, or else the headers; answers the path that it names.
 fn begin(visitor: &mut Visitor, uri: &Uri) -> Result<Named, Refusal> {
     let params = Params::parse(uri.query().unwrap_or_default())?;
     if let Some(user) = user_of(params.text("username").unwrap_or_default())? {

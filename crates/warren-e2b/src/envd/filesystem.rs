@@ -1,4 +1,5 @@
-//! The service `filesystem.Filesystem`: looks at files, moves and removes them, and watches directories.
+//! The service `filesystem.Filesystem`: looks at files, moves and removes them, and watches
+//! directories.
 
 mod calls;
 mod changes;
@@ -57,7 +58,7 @@ fn place(visitor: &Visitor, text: &str) -> Result<ByteString, RpcError> {
     Ok(visitor.place(named))
 }
 
-/// What an error is to these clients.
+/// An error as these clients know it.
 fn fault(visitor: &Visitor, error: EngineError) -> RpcError {
     if is_unknown_user(&error) {
         let message = format!("invalid username: '{}'", visitor.user_name());

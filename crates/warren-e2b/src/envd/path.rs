@@ -39,7 +39,8 @@ impl Named {
         }
     }
 
-    /// As the agent takes it, which begins at the user's home by itself. `default` is where nothing is.
+    /// As the agent takes it, which begins at the user's home by itself. `default` is where nothing
+    /// is.
     pub(crate) fn or(self, default: &str) -> String {
         match self {
             Self::Absolute(path) | Self::AtHome(path) => path,
@@ -72,7 +73,7 @@ pub(crate) fn name_of(path: &str) -> &str {
     path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/")
 }
 
-/// What a clean path lies in.
+/// The directory that holds a clean path.
 pub(crate) fn parent_of(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some(("", _)) => "/",

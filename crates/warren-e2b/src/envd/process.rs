@@ -14,13 +14,13 @@ use warren_wire::guest::{self, FailureCode};
 
 use super::Visitor;
 use super::rpc::{self, RpcError};
+use crate::annotation::Annotation;
 use crate::process::{
     CloseStdinRequest, ConnectRequest, ListRequest, ListResponse, ProcessInfo, ProcessSelector, Selector,
     SendInputRequest, SendSignalRequest, SendSignalResponse, Signal, StartRequest, UpdateRequest,
     UpdateResponse,
 };
 use crate::rpc::Code;
-use crate::traits::Traits;
 
 /// How long a process that was killed may take to end.
 const LONGEST_DEATH: Duration = Duration::from_secs(5);
@@ -61,11 +61,11 @@ pub(super) async fn answer(visitor: Visitor, method: Method, request: Request) -
 async fn list(visitor: &Visitor) -> Result<ListResponse, RpcError> {
     let processes = visitor.sandbox.processes().list().await?;
     let running = processes.into_iter().filter(|process| process.exit.is_none());
-    let whereabouts = Traits::own_env(&visitor.record);
+    let own_env = Annotation::own_env(&visitor.record);
     let shown = |process: Process| ProcessInfo {
         pid: process.pid,
         tag: process.tag.as_ref().map(|tag| tag.to_text().into_owned()),
-        config: Some(order::shown(&process, &whereabouts)),
+        config: Some(order::shown(&process, &own_env)),
     };
     Ok(ListResponse { processes: running.map(shown).collect() })
 }
@@ -92,7 +92,8 @@ async fn signal(visitor: &Visitor, ask: SendSignalRequest) -> Result<SendSignalR
     let sent = visitor.sandbox.processes().signal(process.clone(), number, false).await;
     sent.map_err(|error| about(&process, error))?;
     if number == i32::from(Signal::Sigkill) {
-        // Clients look at once whether it is gone. One that the kernel does not let go is not waited for.
+        // Clients look at once whether it is gone. One that the kernel does not let go is not
+        // waited for.
         let processes = visitor.sandbox.processes();
         let ended = processes.wait(process);
         tokio::time::timeout(LONGEST_DEATH, ended).await.ok();
@@ -100,7 +101,7 @@ async fn signal(visitor: &Visitor, ask: SendSignalRequest) -> Result<SendSignalR
     Ok(SendSignalResponse {})
 }
 
-/// Whom a request is about.
+/// The process that a request is about.
 fn selected(selector: Option<ProcessSelector>) -> Result<guest::ProcessSelector, RpcError> {
     match selector.and_then(|selector| selector.selector) {
         Some(Selector::Pid(pid)) => Ok(guest::ProcessSelector::Pid(pid)),
@@ -109,19 +110,19 @@ fn selected(selector: Option<ProcessSelector>) -> Result<guest::ProcessSelector,
     }
 }
 
-/// What is known of the one who is meant.
+/// The agent's record of that process.
 async fn find(visitor: &Visitor, process: &guest::ProcessSelector) -> Result<Process, RpcError> {
     let found = visitor.sandbox.processes().get(process.clone()).await;
     found.map_err(|error| about(process, error))
 }
 
-/// As [`find`], for one who must still run.
+/// As [`find`], for a process that must still run.
 async fn find_running(visitor: &Visitor, process: &guest::ProcessSelector) -> Result<Process, RpcError> {
     let found = find(visitor, process).await?;
     if found.exit.is_some() { Err(missing(process)) } else { Ok(found) }
 }
 
-/// A process that has ended is none to these clients.
+/// For these clients a process that has ended does not exist.
 fn about(process: &guest::ProcessSelector, error: EngineError) -> RpcError {
     match error {
         EngineError::NotFound { what: Missing::Process, .. } => missing(process),

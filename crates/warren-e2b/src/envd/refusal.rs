@@ -30,7 +30,7 @@ pub(super) enum Refusal {
     },
 }
 
-/// What programs are told of a sandbox that cannot be reached.
+/// The body for a sandbox that cannot be reached.
 #[derive(Serialize)]
 struct OfSandbox<'a> {
     #[serde(rename = "sandboxId")]
@@ -39,7 +39,7 @@ struct OfSandbox<'a> {
     code: u16,
 }
 
-/// What programs are told of everything else.
+/// The body of every other error.
 #[derive(Serialize)]
 struct Plain<'a> {
     code: u16,
@@ -137,7 +137,7 @@ fn status_of(code: Code) -> StatusCode {
     }
 }
 
-/// Whether the sandbox has no room left for files.
+/// True if the sandbox has no room left for files.
 fn is_full(failure: &Failure) -> bool {
     failure.code == FailureCode::Exhausted && failure.errno.is_some_and(|errno| NO_SPACE.contains(&errno))
 }

@@ -9,7 +9,7 @@ use super::path::clean;
 use super::refusal::Refusal;
 use super::{filesystem, process};
 
-/// What a request is for.
+/// The call that a request makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Call {
     Health,
@@ -20,7 +20,8 @@ pub(crate) enum Call {
     Compose,
     Filesystem(filesystem::Method),
     Process(process::Method),
-    /// A method that a service does not have. It is refused like everything else: after the token was looked at.
+    /// A method that a service does not have. It is refused like everything else: after the token
+    /// was looked at.
     Unknown(&'static str, String),
 }
 
@@ -29,7 +30,7 @@ type Row = Route<Call>;
 pub(super) const FILESYSTEM: &str = "/filesystem.Filesystem/";
 const PROCESS: &str = "/process.Process/";
 
-/// What only the machinery around a sandbox may ask elsewhere. Here nobody may.
+/// Calls that elsewhere only the machinery around a sandbox may make. Here nobody may.
 const INTERNAL: [&str; 7] =
     ["/init", "/freeze", "/unfreeze", "/fsfreeze", "/fsthaw", "/collapse", "/upgrade"];
 
@@ -129,7 +130,7 @@ fn processes() -> Vec<Row> {
         .into()
 }
 
-/// A row for whoever shows the sandbox's token. It takes as long as its own work does.
+/// A row for callers with the sandbox's token. It takes as long as its own work does.
 fn row(method: Method, path: &'static str, operation: &'static str, call: Call) -> Row {
     Row::new(method, path, operation, call).by_token().long()
 }
@@ -161,7 +162,7 @@ impl Call {
         Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message))
     }
 
-    /// Whether a signature in the query opens it as the token does.
+    /// True if a signature in the query opens it as the token does.
     pub(super) fn may_be_signed(&self) -> bool {
         matches!(self, Self::Download | Self::Upload)
     }

@@ -1,8 +1,10 @@
-//! Calls and streams as clients make them: takes requests apart, and puts answers together. What is called is none of its business.
+//! Calls and streams as clients make them: takes requests apart, and puts answers together. It
+//! knows nothing of what is called.
 //!
-//! A plain call has one message each way, and fails with a status. A stream is always answered with 200 and says at its end how it
-//! went; it is pulled by the connection, so that a slow reader makes its source wait and nothing piles up. When a sandbox ends under a
-//! stream, the connection is broken off: of all that could be said, only that is understood by every client.
+//! A plain call has one message each way, and fails with a status. A stream is always answered with
+//! 200 and says at its end how it went; it is pulled by the connection, so that a slow reader makes
+//! its source wait and nothing piles up. When a sandbox ends under a stream, the connection is
+//! broken off: of all that could be said, only that is understood by every client.
 
 mod body;
 mod error;
@@ -35,7 +37,7 @@ const MOST_MESSAGE: usize = 16 << 20;
 /// How often a stream says that it lives where its client does not say how often.
 const USUAL_PULSE: Duration = Duration::from_secs(90);
 
-/// Longer ones are as good as none, and would overflow the clock.
+/// Longer ones have no effect, and would overflow the clock.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 const TIMEOUT: HeaderName = HeaderName::from_static("connect-timeout-ms");
@@ -43,7 +45,7 @@ const VERSION: HeaderName = HeaderName::from_static("connect-protocol-version");
 const STREAM_ENCODING: HeaderName = HeaderName::from_static("connect-content-encoding");
 const PULSE: HeaderName = HeaderName::from_static("keepalive-ping-interval");
 
-/// What a stream says when it has nothing to say.
+/// The message that keeps an idle stream open.
 pub(crate) trait Idle {
     fn idle() -> Self;
 }
@@ -55,20 +57,13 @@ impl Idle for process::StartResponse {
     }
 }
 
-impl Idle for process::ConnectResponse {
-    fn idle() -> Self {
-        let process::StartResponse { event } = process::StartResponse::idle();
-        Self { event }
-    }
-}
-
 impl Idle for filesystem::WatchDirResponse {
     fn idle() -> Self {
         Self { event: Some(filesystem::WatchEvent::Keepalive(filesystem::KeepAlive {})) }
     }
 }
 
-/// What the head of a request says of the call.
+/// The terms of a call, from the request's head.
 struct Terms {
     codec: Codec,
     timeout: Option<Duration>,
@@ -181,7 +176,8 @@ where
     server_stream_until(visitor, request, Duration::ZERO, begin).await
 }
 
-/// As [`server_stream`], where the source ends by itself in its client's time, and is given so much more for it.
+/// As [`server_stream`], where the source ends by itself in its client's time, and is given so much
+/// more for it.
 pub(crate) async fn server_stream_until<Q, A, F, S>(
     visitor: &Visitor,
     request: Request,

@@ -14,7 +14,7 @@ use crate::envd::Envd;
 use crate::signature::{Operation, sign};
 use crate::tokens;
 
-/// What a query says of its signature.
+/// The signature in a query.
 struct Signed {
     path: String,
     operation: Operation,
@@ -42,7 +42,7 @@ impl Signed {
         Ok(Some(Self { path: text("path"), operation, user: text("username"), signature, expires_unix_s }))
     }
 
-    /// Whether the sandbox's token made it. Takes as long for a wrong one as for a right one.
+    /// True if the sandbox's token made it. Takes as long for a wrong one as for a right one.
     fn is_by(&self, state: &Envd, sandbox: &SandboxId) -> bool {
         tokens::access_tokens(&state.link_keys, sandbox).iter().any(|token| {
             let right = sign(&self.path, self.operation, &self.user, token, self.expires_unix_s);
@@ -69,8 +69,8 @@ pub(super) fn check(state: &Envd, sandbox: &SandboxId, head: &Parts) -> Result<(
     Ok(())
 }
 
-/// Answers a signed request for a file that names no sandbox: one URL serves all of them then, and the signature tells whose it is.
-/// Gives back what is not such a request.
+/// Answers a signed request for a file that names no sandbox: one URL serves all of them then, and
+/// the signature tells whose it is. Gives back what is not such a request.
 pub(super) async fn shared(state: &Envd, request: Request) -> Result<Response, Box<Request>> {
     let known = matches!(*request.method(), Method::GET | Method::POST) || cors::is_preflight(&request);
     if !known || request.uri().path() != "/files" {
@@ -89,7 +89,7 @@ pub(super) async fn shared(state: &Envd, request: Request) -> Result<Response, B
     }
 }
 
-/// Nobody's signature. Whoever tries many of them is slowed down.
+/// A wrong signature. A client that tries many of them is slowed down.
 fn unknown(state: &Envd, peer: Option<Peer>) -> Response {
     let error = gate::refuse(state, peer);
     let refusal = match error.problem().retry_after_s {

@@ -5,12 +5,12 @@ use serde_json::json;
 
 use super::Visitor;
 use super::refusal::Refusal;
+use crate::annotation::Annotation;
 use crate::metrics;
-use crate::traits::Traits;
 
 const MIB: u64 = 1 << 20;
 
-/// Whoever gets here has found the sandbox running.
+/// Answers that the sandbox runs: no other request gets here.
 pub(super) fn health() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }
@@ -34,5 +34,5 @@ pub(super) async fn metrics(visitor: &Visitor) -> Result<Response, Refusal> {
 
 /// The variables that every process of the sandbox has.
 pub(super) fn envs(visitor: &Visitor) -> Response {
-    Json(Traits::env(&visitor.record)).into_response()
+    Json(Annotation::env(&visitor.record)).into_response()
 }

@@ -12,12 +12,12 @@ use crate::state::BY;
 /// Extended attributes that clients know as a file's metadata.
 pub(crate) const METADATA_PREFIX: &str = "user.e2b.";
 
-/// Somebody who was let in to one sandbox.
+/// A client that was admitted to one sandbox.
 #[derive(Clone)]
 pub(crate) struct Visitor {
     pub(crate) state: Envd,
     pub(crate) sandbox: Sandbox,
-    /// Whom they act as. Absent: the sandbox's default user.
+    /// The user they act as. Absent: the sandbox's default user.
     pub(crate) user: Option<ByteString>,
     /// The sandbox as it was at the door.
     pub(crate) record: Arc<SandboxRecord>,
@@ -40,13 +40,13 @@ impl Visitor {
         named.or(&workdir.map(|path| path.to_string_lossy()).unwrap_or_else(|| ".".into())).into()
     }
 
-    /// What is at a path, with what clients want to know of it.
+    /// The entry at a path, with everything that clients want to know of it.
     pub(super) async fn stat(&self, path: ByteString, follow: bool) -> Result<FileEntry, EngineError> {
         let operation = FileOperation::Stat { path, follow, detail: Some(detail()) };
         self.sandbox.files().stat(self.call(operation)).await
     }
 
-    /// Begins what is one change to whoever asked, of however many calls.
+    /// Begins one change for the client, made of any number of calls.
     pub(super) async fn begin(
         &self,
         deed: FileDeed,
@@ -62,7 +62,7 @@ impl Visitor {
         work.change(self.call(operation)).await
     }
 
-    /// What an error is to a client that speaks HTTP.
+    /// An error as clients that speak HTTP know it.
     pub(super) fn refusal(&self, error: EngineError) -> Refusal {
         if is_unknown_user(&error) {
             return Refusal::no_user(&self.user_name());
@@ -70,7 +70,7 @@ impl Visitor {
         error.into()
     }
 
-    /// Whom they named, for messages.
+    /// The name of the user they act as, for messages.
     pub(crate) fn user_name(&self) -> String {
         self.user.as_ref().map(|user| user.to_text().into_owned()).unwrap_or_default()
     }
@@ -80,7 +80,7 @@ pub(super) fn detail() -> Detail {
     Detail { resolve: true, attributes: Some(METADATA_PREFIX.into()) }
 }
 
-/// Whether the sandbox knows no such user.
+/// True if the sandbox knows no such user.
 pub(crate) fn is_unknown_user(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(failure) if failure.is_unknown_user())
 }

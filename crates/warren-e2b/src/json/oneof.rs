@@ -1,6 +1,7 @@
 //! Messages that are one choice among several: the JSON object has the one member that was chosen.
 
-/// Writes and reads a message whose only content is a choice. Each variant says its name and how its value is written.
+/// Writes and reads a message whose only content is a choice. Each variant says its name and how
+/// its value is written.
 macro_rules! json_oneof {
     ($message:ident . $field:ident : $choice:ident { $($variant:ident = $name:literal as $form:ident),+ $(,)? }) => {
         impl serde::Serialize for $message {

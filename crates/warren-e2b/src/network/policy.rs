@@ -1,5 +1,5 @@
-//! From what E2B's clients write to our policies. What is allowed wins over what is denied there, and never here: so what is denied is
-//! told without what is allowed.
+//! From what E2B's clients write to our policies. What is allowed wins over what is denied there,
+//! and never here: so what is denied is told without what is allowed.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use warren_engine::NetworkSettings;
 use crate::error::E2bError;
 use crate::rest::{NetworkConfig, NetworkUpdate};
 
-/// What a client says of where its sandbox may go.
+/// The client's wishes for where its sandbox may go.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish<'a> {
     pub(super) allow: &'a [String],
@@ -18,11 +18,11 @@ pub(super) struct Wish<'a> {
     pub(super) internet: Option<bool>,
 }
 
-/// What is known of the machine and of the sandbox.
+/// Facts about the machine and the sandbox.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ground<'a> {
+pub(super) struct PolicyFacts<'a> {
     pub(super) settings: &'a NetworkSettings,
-    /// Whether the sandbox has a link to the world, or can have one.
+    /// The sandbox has a link to the world, or can have one.
     pub(super) linked: bool,
 }
 
@@ -49,17 +49,17 @@ impl<'a> Wish<'a> {
     }
 
     /// The policy that does what was asked for, without secrets.
-    pub(super) fn policy(&self, ground: Ground<'_>) -> Result<NetworkPolicy, E2bError> {
+    pub(super) fn policy(&self, facts: PolicyFacts<'_>) -> Result<NetworkPolicy, E2bError> {
         if self.allow.len() + self.deny.len() > MOST_ENTRIES {
             let message = format!("allowOut and denyOut: {MOST_ENTRIES} entries together, and no more");
             return Err(E2bError::bad_request(message));
         }
         let mut policy = match (self.internet, self.allow, self.deny) {
-            (None, [], []) => ground.settings.default.inherited(),
-            _ => self.lists(ground.linked)?,
+            (None, [], []) => facts.settings.default.inherited(),
+            _ => self.lists(facts.linked)?,
         };
-        policy.limits = ground.settings.default.limits;
-        policy.validate(&ground.settings.exceptions).map_err(|error| {
+        policy.limits = facts.settings.default.limits;
+        policy.validate(&facts.settings.exceptions).map_err(|error| {
             let field = match error.field {
                 PolicyField::Allow => "allowOut".to_owned(),
                 PolicyField::Deny => "denyOut".to_owned(),
@@ -189,7 +189,8 @@ mod tests {
     fn policy(allow: &[&str], deny: &[&str], internet: Option<bool>) -> Result<NetworkPolicy, E2bError> {
         let (allow, deny) = (words(allow), words(deny));
         let settings = NetworkSettings { default: NetworkPolicy::public(), ..NetworkSettings::default() };
-        Wish { allow: &allow, deny: &deny, internet }.policy(Ground { settings: &settings, linked: true })
+        Wish { allow: &allow, deny: &deny, internet }
+            .policy(PolicyFacts { settings: &settings, linked: true })
     }
 
     fn told(policy: &NetworkPolicy) -> (NetworkMode, Vec<String>, Vec<String>) {
@@ -202,11 +203,11 @@ mod tests {
         assert_eq!(policy(&[], &[], None).unwrap(), NetworkPolicy::public());
         let settings = NetworkSettings::default();
         let wish = Wish { allow: &[], deny: &[], internet: None };
-        let ground = Ground { settings: &settings, linked: false };
-        assert_eq!(wish.policy(ground).unwrap(), NetworkPolicy::none());
+        let facts = PolicyFacts { settings: &settings, linked: false };
+        assert_eq!(wish.policy(facts).unwrap(), NetworkPolicy::none());
         // Closed altogether is what a machine without networks can do as well.
-        assert_eq!(Wish { internet: Some(false), ..wish }.policy(ground).unwrap(), NetworkPolicy::none());
-        assert_eq!(Wish { internet: Some(true), ..wish }.policy(ground).unwrap(), NetworkPolicy::public());
+        assert_eq!(Wish { internet: Some(false), ..wish }.policy(facts).unwrap(), NetworkPolicy::none());
+        assert_eq!(Wish { internet: Some(true), ..wish }.policy(facts).unwrap(), NetworkPolicy::public());
     }
 
     #[test]

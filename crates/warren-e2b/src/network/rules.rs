@@ -1,5 +1,5 @@
-//! Headers that are set in what a sandbox sends to some domains. Their values are secrets at the edge: the sandbox's record names them and
-//! does not have them.
+//! Headers that are set in what a sandbox sends to some domains. Their values are secrets at the
+//! edge: the sandbox's record names them and does not have them.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ const MOST_HEADERS: usize = 20;
 const MOST_NAME: usize = 64;
 const MOST_VALUE: usize = 2048;
 
-/// What stands in place of a value that is shown.
+/// Shown in place of a value.
 const HIDDEN: &str = "***";
 
-/// What is set for one domain.
+/// The headers to be set for one domain.
 #[derive(Debug, PartialEq, Eq)]
 struct Transform {
     domain: NetworkRule,

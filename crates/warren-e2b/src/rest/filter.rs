@@ -7,8 +7,9 @@ use percent_encoding::percent_decode_str;
 #[error("write `KEY=VALUE` pairs with `&` between them, keys and values percent-encoded twice")]
 pub struct MetadataFilterError;
 
-/// The pairs that sandboxes must have, of the decoded value of the query's `metadata`. Clients encode keys and values twice before
-/// they write the pairs, and all of it once more as a value of the query.
+/// The pairs that sandboxes must have, of the decoded value of the query's `metadata`. Clients
+/// encode keys and values twice before they write the pairs, and all of it once more as a value of
+/// the query.
 pub fn metadata_filter(text: &str) -> Result<BTreeMap<String, String>, MetadataFilterError> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (key, value) = pair.split_once('=').ok_or(MetadataFilterError)?;
@@ -21,7 +22,8 @@ fn twice(text: &str) -> Result<String, MetadataFilterError> {
     decode(text).and_then(|text| decode(&text)).ok_or(MetadataFilterError)
 }
 
-/// A `+` is a space, as in forms. A `%` that begins nothing is refused: what it was meant to be cannot be known.
+/// A `+` is a space, as in forms. A `%` that begins nothing is refused: what it was meant to be
+/// cannot be known.
 fn decode(text: &str) -> Option<String> {
     let escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     let spaced = text.replace('+', " ");

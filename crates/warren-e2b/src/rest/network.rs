@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What a sandbox may reach, and who may reach it.
+/// The destinations that a sandbox may reach, and the callers that may reach it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NetworkConfig {
@@ -26,7 +26,8 @@ pub struct NetworkConfig {
     pub rules: Option<BTreeMap<String, Vec<Rule>>>,
 }
 
-/// What a sandbox may reach from now on. What is left out is no longer so.
+/// The destinations that a sandbox may reach from now on. It replaces the rules before: a field
+/// that is left out is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NetworkUpdate {
@@ -60,7 +61,7 @@ pub struct EgressTls {
     pub ca_cert: Option<String>,
 }
 
-/// What happens to requests to one domain.
+/// A change of requests to one domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rule {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What a sandbox used at one moment. All sizes are in bytes.
+/// Resources that a sandbox used at one moment. All sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxMetric {
@@ -62,14 +62,14 @@ pub struct LogLine {
     pub line: String,
 }
 
-/// Who owns sandboxes together.
+/// People who own sandboxes together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Team {
     #[serde(rename = "teamID")]
     pub team_id: String,
     pub name: String,
-    /// Never told: whoever asks has one.
+    /// Never told: the caller has one.
     pub api_key: String,
     pub is_default: bool,
 }

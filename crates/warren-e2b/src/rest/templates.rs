@@ -10,7 +10,7 @@ pub struct RequestBuild {
     /// With a tag, if it has a `:`.
     pub name: Option<String>,
     pub tags: Option<Vec<String>>,
-    /// What earlier clients call the name.
+    /// The name, in the field of earlier clients.
     pub alias: Option<String>,
     pub cpu_count: Option<u32>,
     #[serde(rename = "memoryMB")]
@@ -41,7 +41,7 @@ pub struct FileUpload {
     pub url: Option<String>,
 }
 
-/// What is to be built.
+/// The build to be made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StartBuild {

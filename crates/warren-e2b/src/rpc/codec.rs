@@ -2,7 +2,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What can be sent and received: it has both encodings.
+/// A message that can be sent and received: it has both encodings.
 pub trait Message: prost::Message + Default + Serialize + DeserializeOwned {}
 
 impl<M: prost::Message + Default + Serialize + DeserializeOwned> Message for M {}
@@ -14,7 +14,7 @@ pub enum Codec {
     Binary,
 }
 
-/// Whether a call is one message each way, or rows of them.
+/// A call with one message each way, or with streams of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Plain,
@@ -33,7 +33,7 @@ pub enum DecodeError {
 }
 
 impl Codec {
-    /// What a content type says. Parameters such as a charset say nothing.
+    /// Reads a content type. Parameters such as a charset are ignored.
     pub fn of(content_type: &str) -> Option<(Self, Form)> {
         let kind = content_type.split(';').next().unwrap_or_default().trim();
         let is = |name: &str| kind.eq_ignore_ascii_case(name);
@@ -53,7 +53,7 @@ impl Codec {
         }
     }
 
-    /// Reads a message. Fields that are not known are passed over.
+    /// Reads a message. Unknown fields are ignored.
     pub fn decode<M: Message>(self, bytes: Bytes) -> Result<M, DecodeError> {
         match self {
             // Records would be read from lists as well.
@@ -70,7 +70,8 @@ impl Codec {
             Self::Json => serde_json::to_writer(into.writer(), message).is_ok(),
             Self::Binary => message.encode(into).is_ok(),
         };
-        // Neither can fail: memory takes everything, and no message has keys or numbers that JSON does not know.
+        // Neither can fail: memory takes everything, and no message has keys or numbers that JSON
+        // does not know.
         if !written {
             into.truncate(before);
         }

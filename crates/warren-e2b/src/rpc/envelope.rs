@@ -11,7 +11,7 @@ const END_OF_STREAM: u8 = 0x02;
 /// One message of a stream, as it travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Whether it says how the stream ended instead of carrying a message.
+    /// It says how the stream ended instead of carrying a message.
     pub end: bool,
     pub payload: Bytes,
 }
@@ -29,7 +29,8 @@ pub enum EnvelopeError {
     Truncated,
 }
 
-/// Cuts a stream into envelopes, however it arrives. Holds at most one message and what came with it.
+/// Cuts a stream into envelopes, however it arrives. Holds at most one message and what came with
+/// it.
 #[derive(Debug)]
 pub struct Envelopes {
     arrived: BytesMut,

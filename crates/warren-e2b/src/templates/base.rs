@@ -1,4 +1,4 @@
-//! What a build stands on: a template, or an image that there is a template of.
+//! The base of a build: a template, or an image that there is a template of.
 
 use warren_engine::Beginning;
 use warren_face::auth::Caller;
@@ -37,7 +37,7 @@ async fn of_image(state: &E2b, caller: &Caller, image: &str) -> Result<Beginning
     )))
 }
 
-/// What a template of an image may be called: with its tag, or without if that says nothing.
+/// The possible names of an image's template: with its tag, and without if that is the usual one.
 fn names_of(image: &str) -> Vec<String> {
     let image = image.trim().to_ascii_lowercase();
     let (path, tag) = match image.rsplit_once(':') {

@@ -1,4 +1,4 @@
-//! What is told when something about a template cannot be done, in words that E2B's clients look for.
+//! Errors about templates, in words that E2B's clients look for.
 
 use warren_core::{BuildFailure, ErrorCode, ImageDenied, ImageRefError};
 use warren_engine::ImageError;

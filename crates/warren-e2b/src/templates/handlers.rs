@@ -1,4 +1,4 @@
-//! What clients ask of templates.
+//! The calls about templates.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -124,13 +124,13 @@ pub(super) async fn find(state: &E2b, caller: &Caller, text: &str) -> Result<Ima
     Ok(state.engine.as_(caller).images().get(&reference.name).await?)
 }
 
-/// What a path names, if it may be the owner's.
+/// The image that a path names, if it may be the owner's.
 pub(super) fn own(caller: &Caller, text: &str) -> Result<ImageRef, E2bError> {
     let reference: ImageRef = text.parse()?;
     if reference.may_be_of(&caller.owner) { Ok(reference) } else { Err(missing(&reference.name)) }
 }
 
-/// A name that stands for a template of the server's is one that exists, too.
+/// The name of one of the server's own templates exists, too.
 pub(super) async fn alias(
     State(state): State<E2b>,
     caller: Caller,
@@ -175,7 +175,7 @@ pub(super) async fn list_pages(
     })
 }
 
-/// Those of the server, which everybody may use.
+/// The server's own templates, which everybody may use.
 pub(super) async fn defaults(State(state): State<E2b>) -> Result<Json<Vec<rest::Template>>, E2bError> {
     let templates = state.engine.templates().await?;
     Ok(Json(templates.iter().map(|info| show::default(&state, info)).collect()))

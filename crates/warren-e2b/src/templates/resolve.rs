@@ -6,8 +6,8 @@ use warren_face::code;
 use crate::error::E2bError;
 use crate::state::E2b;
 
-/// What else a name may stand for where the server has no template that is called so, the best first.
-/// The last column says what to do if there is none of them.
+/// Other templates that a name may stand for where the server has none of that name, the best
+/// first. The last column says what to do if there is none of them.
 const STANDS_FOR: &[(&str, &[&str], &str)] =
     &[("base", &["base", HOST], ""), (CODE, &[CODE, "code-interpreter", HOST], TO_RUN_CODE)];
 
@@ -16,10 +16,10 @@ const CODE: &str = "code-interpreter-v1";
 const TO_RUN_CODE: &str =
     "make it with `warren template build code-interpreter`, or install python3-ipykernel on this machine";
 
-/// What a new sandbox is to begin with.
+/// The template or image that a new sandbox begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// What clients are told that the template is: its id, or the name of one of the server's own.
+    /// The template's id as clients are told, or the name of one of the server's own.
     pub(crate) id: String,
     /// The name of one that has an id.
     pub(crate) alias: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Choice {
     pub(crate) memory: Option<ByteSize>,
 }
 
-/// What a client calls a template, found. Another owner's is one that does not exist.
+/// Finds the template that a client names. Another owner's is one that does not exist.
 pub(crate) async fn resolve(state: &E2b, caller: &Caller, text: &str) -> Result<Choice, E2bError> {
     let reference: ImageRef = text.parse()?;
     if let Some(found) = state.engine.as_(caller).images().find(&reference).await? {

@@ -12,7 +12,7 @@ use crate::error::E2bError;
 use crate::rest::templates as rest;
 use crate::state::E2b;
 
-/// Nobody has such a build: it stands for what was not built here.
+/// The id of a build for templates that were not built here. No build has it.
 const NO_BUILD: &str = "00000000-0000-0000-0000-000000000000";
 
 /// How an owner's templates look.
@@ -148,7 +148,8 @@ pub(super) fn line(line: LogLine) -> rest::BuildLogEntry {
     }
 }
 
-/// A part of a log. The cursor is a moment, in milliseconds, from which the log is read in the direction that is asked for.
+/// A part of a log. The cursor is a moment, in milliseconds, from which the log is read in the
+/// direction that is asked for.
 pub(super) fn page_of_log(log: &BuildLog, params: &Params) -> Result<Vec<rest::BuildLogEntry>, E2bError> {
     let page = wanted(params, "offset", 1000)?;
     let mut lines = log.lines(WantedLines { offset: 0, limit: usize::MAX, ..page });

@@ -18,7 +18,7 @@ pub(crate) struct Kept {
     pub(crate) created_unix_ms: u64,
 }
 
-/// What a snapshot is to be called. To be asked before it is taken.
+/// The name for a snapshot. To be asked before it is taken.
 pub(crate) fn snapshot_name(owner: &Owner, name: Option<&str>) -> Result<Option<ImageRef>, E2bError> {
     Ok(name.map(|name| ImageRef::new_name(name, owner)).transpose()?)
 }
@@ -45,7 +45,7 @@ fn info(owner: &Owner, id: &str, name: Option<&str>, tag: &str) -> SnapshotInfo 
     }
 }
 
-/// Those that the owner took.
+/// The snapshots that the owner took.
 pub(crate) async fn kept_snapshots(state: &E2b, caller: &Caller) -> Result<Vec<Kept>, E2bError> {
     let images = state.engine.as_(caller).images().list().await?;
     let taken = images.iter().filter(|image| image.origin == ImageOrigin::Sandbox);

@@ -1,4 +1,4 @@
-//! What clients ask of the tags of templates.
+//! The calls about tags of templates.
 
 use axum::Json;
 use axum::extract::{Path, State};

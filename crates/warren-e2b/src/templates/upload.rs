@@ -1,4 +1,5 @@
-//! How files for a build come to the server: to an address that only it can have written, since clients send no key there.
+//! How files for a build come to the server: to an address that only it can have written, since
+//! clients send no key there.
 
 use axum::body::Body;
 use axum::extract::{OriginalUri, Path, State};
@@ -26,7 +27,7 @@ const PURPOSE: &str = "e2b build context";
 /// How long an address is good.
 const LIFE_MS: u64 = 2 * 3_600_000;
 
-/// What an address is for.
+/// The subject of a signed address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Ticket<'a> {
     owner: &'a str,
@@ -75,7 +76,7 @@ fn read_hash(hash: &str) -> Result<FilesHash, E2bError> {
     hash.parse().map_err(|error| E2bError::bad_request(format!("hash: {error}")))
 }
 
-/// How whoever asks reaches the server.
+/// The address by which the client reaches the server.
 fn origin(state: &E2b, parts: &Parts, uri: &Uri) -> String {
     let secure = parts.extensions.get::<Arrival>().is_some_and(|arrival| arrival.secure);
     let scheme = if secure || state.config.ports.behind_tls { "https" } else { "http" };
@@ -84,7 +85,7 @@ fn origin(state: &E2b, parts: &Parts, uri: &Uri) -> String {
     format!("{scheme}://{}", authority.unwrap_or("localhost"))
 }
 
-/// Takes files in. Whoever comes with the right address may, for as long as it is good.
+/// Takes files from anybody with a signed address that is still valid.
 pub(super) async fn receive(
     State(state): State<E2b>,
     Path((template, hash)): Path<(String, String)>,
@@ -107,7 +108,7 @@ pub(super) async fn receive(
     }
 }
 
-/// Whose address it is, if it is one.
+/// The owner of a signed address, if it is valid.
 fn admitted(state: &E2b, template: &str, hash: &str, params: &Params) -> Result<Owner, E2bError> {
     let text = |name: &str| params.text(name).unwrap_or_default();
     let until_unix_ms = text("until").parse().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What clients really send and expect, letter by letter.
+//! Messages that clients really send and expect, letter by letter.
 
 use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ use crate::arbitrary;
 
 const CODECS: [Codec; 2] = [Codec::Json, Codec::Binary];
 
-/// Whether a message is the same once it has been written and read, in both encodings.
+/// Checks that a message is the same once it has been written and read, in both encodings.
 fn survives<M: Message + PartialEq + Debug>(message: &M) -> Result<(), TestCaseError> {
     for codec in CODECS {
         let mut bytes = BytesMut::new();

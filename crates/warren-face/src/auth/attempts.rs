@@ -6,10 +6,11 @@ use parking_lot::Mutex;
 use crate::arrival::Peer;
 use crate::settings::AuthSettings;
 
-/// Addresses that are counted apart; whoever comes when so many are counted shares one count with the others.
+/// Addresses that are counted apart; further ones share one count.
 const MOST_PEERS: usize = 4096;
 
-/// Failed attempts to come in, by where they came from. Only failures are ever slowed down: a right key always passes.
+/// Failed attempts to come in, by where they came from. Only failures are ever slowed down: a right
+/// key always passes.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     peers: Mutex<HashMap<Option<Peer>, Window>>,
@@ -22,7 +23,8 @@ struct Window {
 }
 
 impl Attempts {
-    /// Counts a failure. Answers for how many seconds there is no use in trying, if there were too many.
+    /// Counts a failure. Answers for how many seconds there is no use in trying, if there were too
+    /// many.
     pub(crate) fn failed(&self, peer: Option<Peer>, limits: &AuthSettings) -> Option<u64> {
         let now = Instant::now();
         let over = |window: &Window| now.duration_since(window.began) >= limits.failure_window;

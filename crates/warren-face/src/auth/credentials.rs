@@ -5,12 +5,12 @@ use super::Secret;
 
 const KEY_HEADER: &str = "x-api-key";
 
-/// What was shown is no usable key.
+/// The headers show no usable key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadCredentials;
 
-/// The key that the headers show; `None` if they show none. A header that is there but wrong is an error, and so are two
-/// different keys: nothing falls through to another method.
+/// The key that the headers show; `None` if they show none. A header that is there but wrong is an
+/// error, and so are two different keys: nothing falls through to another method.
 pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<Secret>, BadCredentials> {
     let bearer = only(headers, AUTHORIZATION.as_str())?.map(bearer).transpose()?;
     let plain =

@@ -43,11 +43,11 @@ impl StreamGuard {
     }
 }
 
-/// What a body may still say once its reader's key is revoked.
+/// The time that a body may go on once its reader's key is revoked.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A body that breaks off when its reader's key is revoked. That a server shuts down is no reason: a file is sent to its end,
-/// and endless streams look after themselves.
+/// A body that breaks off when its reader's key is revoked. That a server shuts down is no reason:
+/// a file is sent to its end, and endless streams look after themselves.
 pub struct CutBody {
     body: Body,
     revoked: Pin<Box<WaitForCancellationFutureOwned>>,

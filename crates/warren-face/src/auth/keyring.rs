@@ -22,7 +22,8 @@ const HINT: usize = 6;
 
 type Hash = [u8; 32];
 
-/// A key itself. It is shown once, and never written anywhere by the server: `Debug` has none of it.
+/// A key itself. It is shown once, and never written anywhere by the server: `Debug` has none of
+/// it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -30,7 +31,7 @@ pub struct Secret(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAKey;
 
-/// What a new key is to be.
+/// The wishes for a new key.
 #[derive(Debug, Clone)]
 pub struct NewKey {
     pub owner: Owner,
@@ -79,12 +80,13 @@ impl Keyring {
         known.values().map(|known| &known.record.owner).collect::<HashSet<_>>().len()
     }
 
-    /// Whose key it is, if it is anybody's.
+    /// The caller that a key belongs to, if the key is valid.
     pub fn find(&self, secret: &Secret) -> Option<Caller> {
         let hash = secret.hash();
         let known = self.known.read();
         let (stored, found) = known.get_key_value(&hash)?;
-        // The map compares hashes as fast as it can; what decides does not depend on how far they agree.
+        // The map compares hashes as fast as it can; what decides does not depend on how far they
+        // agree.
         bool::from(stored.ct_eq(&hash)).then(|| found.caller(&self.shutdown))
     }
 
@@ -123,7 +125,8 @@ impl Keyring {
         Ok((secret, record))
     }
 
-    /// Ends a key. When this returns nobody comes in with it, and what its callers have open is ending. Blocks.
+    /// Ends a key. When this returns nobody comes in with it, and what its callers have open is
+    /// ending. Blocks.
     pub fn revoke(
         &self,
         catalog: &dyn Catalog,

@@ -22,6 +22,9 @@ const MOST_ANSWER: usize = 1 << 20;
 /// How long the service may take to answer. Restarting a kernel takes the longest.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// The header that names the wrong field of a refused request.
+const FIELD: &str = "x-warren-field";
+
 /// The service of one sandbox, on behalf of its owner.
 #[derive(Debug)]
 pub struct Service<'a> {
@@ -93,8 +96,8 @@ impl Service<'_> {
         serde_json::from_slice(&bytes).map_err(|error| self.garbled(error))
     }
 
-    /// A service that is just being killed may still take a connection, and answers nothing. It says that it has begun before it begins:
-    /// who was not told so asks once more.
+    /// A service that is just being killed may still take a connection, and answers nothing. It
+    /// says that it has begun before it begins: a request without that answer is sent once more.
     async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Asked, CodeError> {
         match self.ask_once(&method, path, body).await {
             Err(CodeError::Garbled { .. }) => self.ask_once(&method, path, body).await,
@@ -115,7 +118,7 @@ impl Service<'_> {
         let (stream, visit) = self.connect().await?;
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(|error| self.garbled(error))?;
-        // How it ends is told to whoever asks over it.
+        // Its end is seen by the request that uses it.
         let connection = AbortOnDropHandle::new(tokio::spawn(async { drop(connection.await) }));
         let response = tokio::time::timeout(PATIENCE, sender.send_request(request)).await;
         let response = response.map_err(|_| CodeError::Silent { sandbox: self.sandbox.id().clone() })?;
@@ -136,8 +139,12 @@ impl Service<'_> {
 
     async fn refused(&self, asked: Asked) -> CodeError {
         let status = asked.response.status().as_u16();
+        let field = asked.response.headers().get(FIELD).and_then(|field| field.to_str().ok());
+        let field = field.map(str::to_owned);
         match self.whole(asked).await {
-            Ok(said) => CodeError::Refused { status, said: String::from_utf8_lossy(&said).into_owned() },
+            Ok(said) => {
+                CodeError::Refused { status, field, said: String::from_utf8_lossy(&said).into_owned() }
+            }
             Err(error) => error,
         }
     }

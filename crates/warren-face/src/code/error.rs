@@ -11,7 +11,7 @@ pub enum CodeError {
     #[error("start the code service in sandbox {sandbox}: {said}")]
     Start {
         sandbox: SandboxId,
-        /// What it wrote before it ended.
+        /// The text that it wrote before it ended.
         said: String,
     },
     #[error("the code service of sandbox {sandbox} did not answer in time")]
@@ -22,9 +22,10 @@ pub enum CodeError {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
-    /// What the service refuses, in its words.
+    /// A refusal of the service, in its words. `field` is the one of the request that is wrong; a
+    /// service that an older server started does not say it.
     #[error("{said}")]
-    Refused { status: u16, said: String },
+    Refused { status: u16, field: Option<String>, said: String },
 }
 
 /// The fields that the service names, and what they are called in `/v1`.
@@ -51,17 +52,18 @@ impl From<CodeError> for ApiError {
                     None => error,
                 }
             }
-            CodeError::Refused { status: 404, said } => Self::new(Code::ContextNotFound, said),
-            CodeError::Refused { status: 400, said } => refused(&said),
+            CodeError::Refused { status: 404, said, .. } => Self::new(Code::ContextNotFound, said),
+            CodeError::Refused { status: 400, field: Some(field), said } => invalid(&field, &said),
+            CodeError::Refused { status: 400, field: None, said } => Self::new(Code::Unsupported, said),
             CodeError::Refused { said, .. } => Self::new(Code::SandboxIo, said),
         }
     }
 }
 
-fn refused(said: &str) -> ApiError {
-    let named = FIELDS.iter().find_map(|(theirs, ours)| {
-        let detail = said.strip_prefix(theirs)?.strip_prefix(": ")?;
-        Some(ApiError::invalid(*ours, detail))
-    });
-    named.unwrap_or_else(|| ApiError::new(Code::Unsupported, said))
+fn invalid(field: &str, said: &str) -> ApiError {
+    let detail = said.strip_prefix(field).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(said);
+    match FIELDS.iter().find(|(theirs, _)| *theirs == field) {
+        Some((_, ours)) => ApiError::invalid(*ours, detail),
+        None => ApiError::new(Code::Unsupported, said),
+    }
 }

@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use warren_wire::api;
 
-/// What the service tells of an execution.
+/// A message of the service about an execution.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {

@@ -15,7 +15,8 @@ const MOST_LINE: usize = 32 << 20;
 /// How long a service may say nothing. It says every few seconds that it is there.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the service tells of one execution. Dropping it hangs up, which interrupts the execution.
+/// The messages of the service about one execution. Dropping it hangs up, which interrupts the
+/// execution.
 #[derive(Debug)]
 pub struct Lines {
     pub(super) sandbox: SandboxId,

@@ -1,5 +1,6 @@
-//! Runs the service's own tests against it, started as a sandbox starts it. They need Debian's python3-ipykernel, python3-matplotlib,
-//! python3-pandas and nodejs, and those of other languages r-cran-irkernel and default-jdk-headless.
+//! Runs the service's own tests against it, started as a sandbox starts it. They need Debian's
+//! python3-ipykernel, python3-matplotlib, python3-pandas and nodejs, and those of other languages
+//! r-cran-irkernel and default-jdk-headless.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -30,7 +31,7 @@ impl Drop for Running {
     }
 }
 
-/// Whether there is all that the tests need. Where tests must not be left out, it is insisted on.
+/// True if everything that the tests need is there. Where tests must not be left out, it has to be.
 fn can_run() -> bool {
     let needed = "import ipykernel, jupyter_client, matplotlib, pandas";
     let python = Command::new(PYTHON).args(["-c", needed]).stderr(Stdio::null()).status();

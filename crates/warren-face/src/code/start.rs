@@ -7,10 +7,11 @@ use warren_wire::guest::{FailureCode, Reader, Stdin};
 use super::{CODE_PORT, CodeError, bundle};
 use crate::desk::Desk;
 
-/// How long a service may take until it listens. It does so before it loads anything that takes time.
+/// How long a service may take until it listens. It does so before it loads anything that takes
+/// time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How much of what a service says that does not start is told.
+/// Bytes of a failed start's output that the error repeats.
 const MOST_SAID: usize = 2048;
 
 /// By which name the process is found among those of its sandbox.

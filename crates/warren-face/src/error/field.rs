@@ -25,7 +25,8 @@ pub fn name_of(field: &Field) -> String {
 }
 
 impl ApiError {
-    /// A value that the engine cannot use, by the name of `/v1`. `at` is where in the body its owner stands.
+    /// A value that the engine cannot use, by the name of `/v1`. `at` is where in the body its
+    /// owner stands.
     pub fn of_field(field: &Field, wording: &Wording, at: &str) -> Self {
         let name = name_of(field);
         Self::invalid(format!("{at}{name}"), wording.of(&name))

@@ -35,7 +35,7 @@ impl From<CatalogError> for ApiError {
     }
 }
 
-/// What a client may ask of a sandbox in this state.
+/// The requests that a client may make to a sandbox in this state.
 fn allowed_in(status: Status) -> Vec<String> {
     const ASKED_BY_CLIENTS: [Request; 6] = [
         Request::Execute,

@@ -1,5 +1,4 @@
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +20,7 @@ pub(super) fn with_conflicts(told: ApiError, into: &SandboxId, conflicts: &[Conf
 
 /// One path that both sides of a merge changed.
 pub fn conflict(conflict: &Conflict) -> api::Conflict {
-    let (path, path_base64) = path_as_text(&conflict.path);
+    let (path, path_base64) = path_as_text(conflict.path.as_os_str().as_bytes());
     api::Conflict {
         path,
         path_base64,
@@ -30,9 +29,8 @@ pub fn conflict(conflict: &Conflict) -> api::Conflict {
     }
 }
 
-/// A path as bodies write it: as text, and whole in base64 if it is none.
-pub fn path_as_text(path: &Path) -> (String, Option<String>) {
-    let bytes = path.as_os_str().as_bytes();
+/// A path as bodies write it: as text, and in base64 if it is not UTF-8.
+pub fn path_as_text(bytes: &[u8]) -> (String, Option<String>) {
     let base64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
     (String::from_utf8_lossy(bytes).into_owned(), base64)
 }

@@ -43,7 +43,8 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// What the engine compares. Two bodies that mean the same are the same, however they were written.
+    /// The values that the engine compares. Two bodies that mean the same are the same, however
+    /// they were written.
     pub fn expected<T: Serialize>(self, body: &T) -> Result<Option<Expected>, ApiError> {
         let Some(key) = self.key else { return Ok(None) };
         let body = serde_json::to_vec(body).map_err(ApiError::internal)?;

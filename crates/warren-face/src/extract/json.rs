@@ -11,7 +11,8 @@ use crate::body::read_body;
 use crate::desk::Desk;
 use crate::error::{ApiError, Code};
 
-/// How much of a reader's complaint is repeated: enough to recognise a value, never a megabyte of it.
+/// How much of a reader's complaint is repeated: enough to recognise a value, never a megabyte of
+/// it.
 const LONGEST_DETAIL: usize = 300;
 
 /// A JSON body, in both directions.
@@ -65,7 +66,8 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// A body that does not say what it is. Any page may make a browser send one of those without asking.
+/// A body that does not say what it is. Any page may make a browser send one of those without
+/// asking.
 pub fn no_json() -> ApiError {
     ApiError::new(Code::UnsupportedMediaType, "send JSON, with Content-Type: application/json")
         .field("Content-Type")
@@ -85,7 +87,7 @@ pub fn says_json(headers: &HeaderMap) -> bool {
     json && parts.all(utf8)
 }
 
-/// What is no JSON is a bad request; what is JSON of another shape is a bad value.
+/// Reads a body. One that is no JSON is a bad request; JSON of another shape is a bad value.
 fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, ApiError> {
     let no_json =
         |why: &str| ApiError::new(Code::InvalidRequest, format!("the body is not JSON: {}", shorten(why)));
@@ -133,7 +135,8 @@ fn list_for_object(written: &Value, understood: &Value) -> Option<String> {
 fn refused(path: &str, error: &serde_json::Error) -> ApiError {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
-    // Where a word out of several is wanted, the reader complains of anything else as if it were no JSON.
+    // Where a word out of several is wanted, the reader complains of anything else as if it were no
+    // JSON.
     let detail = match text.strip_suffix(&place).unwrap_or(&text) {
         _ if !error.is_data() => "the value is of the wrong type or too large",
         detail => detail,
@@ -144,7 +147,8 @@ fn refused(path: &str, error: &serde_json::Error) -> ApiError {
     }
 }
 
-/// The field to blame. One that is missing or there twice is named by the complaint alone, for the path ends above it.
+/// The field to blame. One that is missing or there twice is named by the complaint alone, for the
+/// path ends above it.
 fn field(path: &str, detail: &str) -> Option<String> {
     let above = (path != ".").then_some(path);
     let named = ["missing field `", "duplicate field `"].iter().find_map(|words| detail.strip_prefix(words));

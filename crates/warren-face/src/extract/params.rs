@@ -5,10 +5,11 @@ use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use warren_core::PageRequest;
 
-use crate::error::{ApiError, Code};
+use crate::error::{ApiError, Code, parsed};
 use crate::page::read_cursor;
 
-/// The query of a request. That only known parameters are there, and single ones once, was checked against the route's row.
+/// The query of a request. That only known parameters are there, and single ones once, was checked
+/// against the route's row.
 #[derive(Debug, Clone, Default)]
 pub struct Params(Vec<(String, String)>);
 
@@ -56,9 +57,7 @@ impl Params {
     where
         T: std::str::FromStr<Err: std::fmt::Display>,
     {
-        let parse =
-            |text: &str| text.parse().map_err(|error: T::Err| ApiError::invalid(name, error.to_string()));
-        self.text(name).map(parse).transpose()
+        self.text(name).map(|text| parsed(name, text)).transpose()
     }
 
     /// A whole number from `least` to `most`.

@@ -3,8 +3,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use warren_engine::{EngineError, FileReader};
 
-/// What is looked at before the answer's head is written. Files of the kernel's lie about their size, and a file that fits has the
-/// size that was read.
+/// The bytes that are read before the answer's head is written. Files of the kernel lie about their
+/// size, and a file that fits has the size that was read.
 const PEEK: usize = 64 * 1024;
 
 /// A file's bytes on their way out.
@@ -30,7 +30,7 @@ impl Outgoing {
         Ok(Self { peeked, peeked_bytes: peeked_bytes as u64, rest: Some(reader) })
     }
 
-    /// Whether all of it has been read already.
+    /// True if all of it has been read already.
     pub fn is_complete(&self) -> bool {
         self.rest.is_none()
     }
@@ -43,7 +43,8 @@ impl Outgoing {
         }
     }
 
-    /// A body of exactly this many bytes. A file that shrinks meanwhile breaks it off; what one grows by is left out.
+    /// A body of exactly this many bytes. A file that shrinks meanwhile breaks it off; what one
+    /// grows by is left out.
     pub fn into_body(self, length: u64) -> Body {
         let rest = stream::unfold(self.rest, |reader| async {
             let mut reader = reader?;

@@ -12,8 +12,9 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// What a header asks for. One that cannot be understood, or that asks for several parts, is as good as none; and so is one with
-    /// a condition, since files here have no versions to compare.
+    /// The part that the headers ask for. A header that cannot be understood, or that asks for
+    /// several parts, is ignored; and so is one with a condition, since files here have no versions
+    /// to compare.
     pub fn of(headers: &HeaderMap) -> Self {
         if headers.contains_key(IF_RANGE) {
             return Self::All;

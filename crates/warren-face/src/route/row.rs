@@ -13,7 +13,8 @@ use warren_wire::api;
 use super::parameter::schema::{matching, number, text};
 use super::parameter::{Parameter, Place};
 
-/// One row of a table, with what serves it: a handler, or the face's own word for what is to be done. In documents and tests, nothing.
+/// One row of a table, with what serves it: a handler, or the face's own word for what is to be
+/// done. In documents and tests, nothing.
 pub struct Route<H = ()> {
     pub method: Method,
     /// As the router and the OpenAPI document write it: `/v1/sandboxes/{sandbox_id}`.
@@ -28,20 +29,21 @@ pub struct Route<H = ()> {
     pub docs: Docs,
 }
 
-/// Who is let in.
+/// The callers that are let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Everybody. A key that is shown must still be right.
     Public,
     /// Everybody, whatever is shown.
     Open,
-    /// Whoever shows a token of the sandbox or a signature. The face looks at it: the sandbox is known by the request alone.
+    /// Callers with a token of the sandbox or a signature. The face checks it, since only the
+    /// request names the sandbox.
     Token,
     /// Keys with this scope or a greater one.
     Key(Scope),
 }
 
-/// Whose things a route is about.
+/// The owner of the things that a route is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// The caller's owner's. Another owner's are answered like what does not exist.
@@ -62,13 +64,13 @@ pub enum Patience {
 /// The parameters that a query may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queries {
-    /// Those that the row names; others are refused.
+    /// Parameters that the row names; others are refused.
     Named,
     /// Any: clients of a protocol that others define may send more than is understood.
     Any,
 }
 
-/// What the OpenAPI document says of a route.
+/// A route in the OpenAPI document.
 #[derive(Clone, Default)]
 pub struct Docs {
     pub summary: &'static str,
@@ -97,7 +99,7 @@ pub struct Answer {
     pub headers: Vec<(&'static str, &'static str)>,
 }
 
-/// What any request with a key may be answered with.
+/// The errors that any request with a key may get.
 const USUAL_ERRORS: [u16; 9] = [400, 401, 403, 408, 422, 429, 500, 503, 504];
 
 impl<S: Clone + Send + Sync + 'static> Route<MethodRouter<S>> {
@@ -149,7 +151,8 @@ impl<S: Clone + Send + Sync + 'static> Route<MethodRouter<S>> {
 }
 
 impl<H> Route<H> {
-    /// Whoever reads needs the scope to read, all others that to use, unless the row says something else.
+    /// Reading needs the scope to read, everything else the scope to use, unless the row says
+    /// otherwise.
     pub fn new(method: Method, path: &'static str, operation: &'static str, handler: H) -> Self {
         let scope = if matches!(method, Method::GET | Method::HEAD) { Scope::Read } else { Scope::Use };
         let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
@@ -186,7 +189,7 @@ impl<H> Route<H> {
         }
     }
 
-    /// What it does, in a few words.
+    /// The summary, in a few words.
     pub fn does(mut self, summary: &'static str) -> Self {
         self.docs.summary = summary;
         self
@@ -210,7 +213,7 @@ impl<H> Route<H> {
         self
     }
 
-    /// For whoever shows a token or a signature.
+    /// For callers with a token or a signature.
     pub fn by_token(mut self) -> Self {
         self.access = Access::Token;
         self
@@ -350,7 +353,8 @@ impl<H> Route<H> {
     }
 }
 
-/// What is not JSON is text or bytes. Of a stream of events readers see each as a thing of its own, for which there is no one schema.
+/// The schema of text or bytes. A stream of events has no single schema, since readers see each
+/// event as a thing of its own.
 fn plain(media_type: &str) -> Object {
     if media_type == "text/event-stream" { Object::with_type(SchemaType::AnyValue) } else { text() }
 }

@@ -9,12 +9,12 @@ use warren_wire::guest::{
 };
 
 use super::{Agent, PATIENCE, Step};
+use crate::connection::tunnel::{self, Tunnel};
 use crate::connection::{AtEnd, Connection, Fate, Phase};
 use crate::failure::{kernel, refuse};
 use crate::outbox::Sent;
 use crate::process::millis;
 use crate::timers::Timer;
-use crate::tunnel::{self, Tunnel};
 use crate::{files, spawn, sys, usage};
 
 /// File calls at once: each has a thread.

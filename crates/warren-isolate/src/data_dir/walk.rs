@@ -1,4 +1,4 @@
-//! The way to a directory, link by link, with a look at who could change it.
+//! Following a path link by link, with a check of who could change it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 const MOST_LINKS: usize = 40;
 const STICKY: u32 = 0o1000;
 
-/// The way cannot be trusted, or leads nowhere.
+/// The path cannot be trusted or followed.
 #[derive(Debug)]
 pub(super) enum WalkError {
     Look { path: PathBuf, source: io::Error },
@@ -20,12 +20,12 @@ pub(super) enum WalkError {
     Writable { at: PathBuf, mode: u32 },
 }
 
-/// Who may be able to change what leads to the data directory.
+/// Users and groups that may be able to change the path to the data directory.
 #[derive(Debug)]
 pub(super) struct Trusted {
-    /// Who runs this, and owns the data directory itself.
+    /// The user that runs this, and owns the data directory itself.
     pub(super) user: u32,
-    /// Root, and whoever has become root with sudo and so could do anything already.
+    /// Root, and the user who became root with sudo and so could do anything already.
     pub(super) others: Vec<u32>,
     pub(super) groups: Vec<u32>,
 }
@@ -44,7 +44,7 @@ impl Trusted {
         found.uid() == self.user || self.others.contains(&found.uid())
     }
 
-    /// Nobody else can rename what is in this directory and belongs to one of these.
+    /// True if nobody else can rename an entry that belongs to one of these users.
     fn keeps(&self, found: &Metadata) -> bool {
         let mode = found.mode();
         let by_others = mode & 0o002 != 0 || mode & 0o020 != 0 && !self.groups.contains(&found.gid());
@@ -52,17 +52,18 @@ impl Trusted {
     }
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Debug)]
 pub(super) struct Walk {
     /// Without links.
     pub(super) path: PathBuf,
-    /// How many names at its end are not there yet.
+    /// How many names at its end do not exist yet.
     pub(super) missing: usize,
 }
 
 impl Walk {
-    /// Goes there from the root. The last directory is not judged: more is asked of it than of those above.
+    /// Follows the path from the root. The last directory is not judged here, as it has to meet
+    /// stricter rules.
     pub(super) fn to(path: &Path, trusted: &Trusted) -> Result<Self, WalkError> {
         let whole =
             std::path::absolute(path).map_err(|source| WalkError::Look { path: path.to_owned(), source })?;
@@ -104,13 +105,13 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Whether it is this directory or one below it.
+    /// True if it is this directory or below it.
     pub(super) fn is_in(&self, directory: &Metadata) -> bool {
         let same = |found: Metadata| (found.dev(), found.ino()) == (directory.dev(), directory.ino());
         self.path.ancestors().filter_map(|path| fs::metadata(path).ok()).any(same)
     }
 
-    /// Something in the directory where this is now is to be gone on to.
+    /// Checks the present directory before an entry of it is followed.
     fn judge(&self, trusted: &Trusted) -> Result<(), WalkError> {
         let found = fs::symlink_metadata(&self.path).map_err(look(&self.path))?;
         let at = || self.path.clone();
@@ -123,7 +124,7 @@ impl Walk {
         Ok(())
     }
 
-    /// The rest is not there.
+    /// Adds the names that do not exist.
     fn end(mut self, first: OsString, rest: VecDeque<Step>) -> Result<Self, WalkError> {
         let names = [Step::Down(first)].into_iter().chain(rest);
         for step in names {

@@ -14,8 +14,9 @@ use super::sys;
 
 static BINARY: &[u8] = include_bytes!(env!("WARREN_GUEST"));
 
-/// Opens the agent's binary in the data directory, writing it first if this version's is not there. What is opened is a
-/// read-only mount of that one file: it has no path, so none shows inside a sandbox, and nothing can write through it.
+/// Opens the agent's binary in the data directory, writing it first if this version's is missing.
+/// The result is a read-only mount of that one file. It has no path, so sandboxes see none, and
+/// nothing can write through it.
 pub(super) fn install(root: &Path) -> Result<OwnedFd, OpenError> {
     let path = root.join(concat!("agent-", env!("WARREN_GUEST_DIGEST")));
     let open = || open_complete(&path).or_else(|_| place(&path).and_then(|()| open_complete(&path)));
@@ -36,7 +37,7 @@ fn place(path: &Path) -> io::Result<()> {
     let staging = path.with_extension(format!("{:x}", getrandom::u64().map_err(io::Error::other)?));
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o555).open(&staging)?;
     let written = file.write_all(BINARY).and_then(|()| file.sync_all());
-    // Nothing that is open for writing can be executed.
+    // A file that is open for writing cannot be executed.
     drop(file);
     let placed = written.and_then(|()| fs::rename(&staging, path));
     placed.inspect_err(|_| drop(fs::remove_file(&staging)))

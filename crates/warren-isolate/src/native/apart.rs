@@ -1,8 +1,9 @@
 //! A mount table of this process's own.
 //!
-//! Where the host's mounts are shared (as systemd makes them), what is attached to one of them appears in every mount table of
-//! the machine. Nothing that is mounted for a sandbox is ever meant to: every mount made here is private, and whoever makes
-//! mounts lives in a table of its own besides, to which the host's changes come and from which none goes back.
+//! Where the host's mounts are shared (as systemd makes them), a mount on one of them appears in
+//! every mount table of the machine. No mount for a sandbox may do that. So every mount made here
+//! is private, and the process that makes them has a mount table of its own besides, which follows
+//! the host's changes and passes none back.
 
 use std::fs;
 use std::io;
@@ -24,12 +25,13 @@ pub enum ApartError {
     Detach(#[source] io::Error),
 }
 
-/// Gives this process, which has one thread, a mount table of its own if it shares a mount with others. What the host mounts
-/// and unmounts later is seen here too. Whatever is to be mounted for all to see is mounted before.
+/// Gives this process, which has one thread, a mount table of its own if it shares a mount with
+/// others. Later mounts of the host appear here too. A mount that the host is to see must be made
+/// before.
 pub fn live_apart() -> Result<(), ApartError> {
     let table = fs::read("/proc/self/mountinfo").map_err(ApartError::Table)?;
     if !has_shared(&table) {
-        // Nothing could get out, and a table of its own would not hear of what is mounted later.
+        // No mount could get out, and a separate table would miss later mounts of the host.
         return Ok(());
     }
     let threads = fs::read_dir("/proc/self/task").map_err(ApartError::Table)?.count();
@@ -41,7 +43,7 @@ pub fn live_apart() -> Result<(), ApartError> {
         .map_err(|errno| ApartError::Detach(errno.into()))
 }
 
-/// Whether a mount of the table has others that see what is mounted on it. Tags stand between six fields and a dash.
+/// True if any mount of the table is shared. Its tags are between six fields and a dash.
 fn has_shared(table: &[u8]) -> bool {
     table.split(|byte| *byte == b'\n').any(|line| {
         let tags = line.split(|byte| *byte == b' ').skip(6).take_while(|field| *field != b"-");

@@ -1,7 +1,7 @@
-//! Who gets the processors when there are not enough. The kernel shares them evenly among control groups that want them, so who
-//! has ten busy sandboxes would have ten times as much as who has one. Here each group of sandboxes gets as much as another: a
-//! sandbox weighs the less, the more of its group are busy. One that is not busy keeps its full weight, and so is served
-//! at once when somebody asks it for something.
+//! Sharing the processors when there are not enough. The kernel shares them evenly among busy
+//! control groups, so an owner of ten busy sandboxes would get ten times as much as an owner of
+//! one. Here every owner's group of sandboxes gets the same: the more of a group are busy, the less
+//! each of them weighs. An idle sandbox keeps its full weight, so it answers at once.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,19 +12,19 @@ use warren_core::SandboxId;
 
 use super::cgroup::Cgroups;
 
-/// The weight of one that has the processors for itself, or does not want them.
+/// The weight of a sandbox that is idle, or the only busy one of its group.
 const FULL: u32 = 100;
 /// A sandbox is busy if it used more than this part of a processor since the last look.
 const BUSY: f64 = 0.01;
 /// There are enough processors while more than this part of them is idle.
 const ENOUGH: f64 = 0.2;
 
-/// What was seen at the last look.
+/// Weighs sandboxes, with the figures of the last look.
 #[derive(Debug, Default)]
-pub(super) struct Balance(Mutex<Seen>);
+pub(super) struct Balance(Mutex<LastLook>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct LastLook {
     machine: Option<Ticks>,
     at: Option<Instant>,
     sandboxes: HashMap<SandboxId, Weighed>,
@@ -51,7 +51,7 @@ impl Balance {
         let is_short = now.zip(seen.machine).is_some_and(|(now, before)| now.idle_since(before) < ENOUGH);
         seen.machine = now;
         if !is_short {
-            // The next look begins anew: what was used until then says nothing about a second.
+            // The next look begins anew: usage over a long time says nothing about a second.
             seen.at = None;
             return;
         }
@@ -75,7 +75,7 @@ impl Balance {
                 let weight = if before == Some(weight) || cgroups.weigh(id.as_str(), weight).is_ok() {
                     Some(weight)
                 } else {
-                    // It has just ended, or this machine shares processors in no other way.
+                    // It has just ended, or the machine has no such weights.
                     None
                 };
                 seen.sandboxes.insert(id.clone(), Weighed { cpu_ns, weight });
@@ -84,7 +84,7 @@ impl Balance {
     }
 }
 
-/// What each of one group weighs.
+/// The weights of one group's sandboxes.
 fn weights(busy: &[bool]) -> impl Iterator<Item = u32> {
     let count = busy.iter().filter(|busy| **busy).count();
     let share = FULL / u32::try_from(count.max(1)).unwrap_or(FULL);
@@ -96,7 +96,8 @@ impl Ticks {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// The first line: `cpu  user nice system idle iowait irq softirq steal guest guest_nice`, the last two being in the first two.
+    /// The first line: `cpu  user nice system idle iowait irq softirq steal guest guest_nice`, the
+    /// last two being in the first two.
     fn parse(text: &str) -> Option<Self> {
         let words = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
         let fields: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -104,7 +105,7 @@ impl Ticks {
         Some(Self { idle, all: fields.iter().sum() })
     }
 
-    /// Which part was idle.
+    /// The part of the time that was idle.
     fn idle_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all);
         if all == 0 { 1.0 } else { self.idle.saturating_sub(before.idle) as f64 / all as f64 }

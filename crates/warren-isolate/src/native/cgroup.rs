@@ -1,11 +1,12 @@
 //! Control groups on every kind of host: v2, v1, and both side by side.
 //!
-//! Each job (limit memory, limit processes, limit processor time, freeze, count) is given to the hierarchy that can do it:
-//! v2 where the controller is there, else v1. On a hybrid host the v2 tree has no controllers but still freezes, kills and
-//! counts processor time, and a process can be cloned into it, so it is used beside the v1 controllers.
+//! Each job (limit memory, limit processes, limit processor time, freeze, count) goes to the
+//! hierarchy that can do it: v2 where it has the controller, else v1. On a hybrid host the v2 tree
+//! has no controllers but still freezes, kills and counts processor time, and a process can be
+//! cloned into it, so it is used beside the v1 controllers.
 //!
-//! A sandbox's group is `warren/<instance>/<sandbox id>` in every hierarchy in use. What exists there is the truth about
-//! which sandboxes run, whatever was recorded.
+//! A sandbox's group is `warren/<instance>/<sandbox id>` in every hierarchy in use. The groups, not
+//! the records, are the truth about which sandboxes run.
 
 mod layout;
 mod stat;
@@ -30,7 +31,7 @@ pub(super) struct Cgroups {
     parent: PathBuf,
 }
 
-/// What could not be done to which file of a control group.
+/// An operation on a file of a control group failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{action} `{}`", path.display())]
 pub(super) struct CgroupError {
@@ -39,7 +40,7 @@ pub(super) struct CgroupError {
     source: io::Error,
 }
 
-/// How a process gets into a sandbox's group.
+/// The ways for a process to enter a sandbox's group.
 #[derive(Debug)]
 pub(super) struct Entrance {
     /// The v2 group, for cloning into.
@@ -48,7 +49,7 @@ pub(super) struct Entrance {
     pub(super) tasks: Vec<OwnedFd>,
 }
 
-/// Files that tell what a group uses, open for reading. A host may lack some.
+/// Open files with a group's usage. A host may lack some.
 #[derive(Debug)]
 pub(super) struct Gauges {
     pub(super) memory_used: Option<OwnedFd>,
@@ -57,7 +58,8 @@ pub(super) struct Gauges {
 }
 
 impl Cgroups {
-    /// Prepares the parent groups. The sum of all sandboxes is capped so that it can never starve the machine.
+    /// Prepares the parent groups, with a limit on all sandboxes together so that they cannot
+    /// starve the machine.
     pub(super) fn open(layout: Layout, instance: &str) -> Result<Self, CgroupError> {
         let parent = Path::new("warren").join(instance);
         let cgroups = Self { layout, parent };
@@ -77,11 +79,14 @@ impl Cgroups {
             make_directory(&self.group(root, name))?;
         }
         apply(self.layout.settings(limits), |root| self.group(root, name))?;
-        let clone_into =
-            self.layout.v2_root().map(|root| open_directory(&self.group(root, name))).transpose()?;
+        let clone_into = self
+            .layout
+            .v2_root()
+            .map(|root| open(&self.group(root, name), OFlags::RDONLY | OFlags::DIRECTORY))
+            .transpose()?;
         let v1 = self.layout.v1_roots();
         let tasks = v1
-            .map(|root| open_for_writing(&self.group(root, name).join("tasks")))
+            .map(|root| open(&self.group(root, name).join("tasks"), OFlags::WRONLY))
             .collect::<Result<_, _>>()?;
         Ok(Entrance { clone_into, tasks })
     }
@@ -94,17 +99,13 @@ impl Cgroups {
         let begun = Instant::now();
         let deadline = begun + Duration::from_secs(10);
         while self.is_frozen(name)? != frozen {
-            // Mostly it is a matter of microseconds, and a sleep takes many of those.
+            // This mostly takes microseconds, and a sleep would take longer.
             if begun.elapsed() < Duration::from_micros(300) {
                 std::thread::yield_now();
                 continue;
             }
             if Instant::now() > deadline {
-                return Err(CgroupError {
-                    action: "wait for",
-                    path: group,
-                    source: io::ErrorKind::TimedOut.into(),
-                });
+                return Err(failed("wait for", &group, io::ErrorKind::TimedOut.into()));
             }
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -136,7 +137,7 @@ impl Cgroups {
         }
     }
 
-    /// Kills every process of the group but one. Those that are made meanwhile are left for the next time.
+    /// Kills every process of the group but one. Processes started meanwhile may be missed.
     pub(super) fn kill_all_but(&self, name: &str, kept: u32) {
         for pid in self.processes(name).unwrap_or_default() {
             if pid != kept {
@@ -160,7 +161,7 @@ impl Cgroups {
         Ok(found)
     }
 
-    /// Removes the group if nothing lives in it. Says whether it is gone.
+    /// Removes the group if it is empty. Returns whether it is gone.
     pub(super) fn remove(&self, name: &str) -> bool {
         self.layout.roots().all(|root| match fs::remove_dir(self.group(root, name)) {
             Ok(()) => true,
@@ -188,18 +189,18 @@ impl Cgroups {
         stat::usage(&self.layout, |root| self.group(root, name))
     }
 
-    /// The figures of [`Cgroups::usage`] that change while something is done. Connections are not counted by groups.
+    /// The figures of [`Cgroups::usage`] that show activity. Groups do not count connections.
     pub(super) fn pulse(&self, name: &str) -> Pulse {
         stat::pulse(&self.layout, |root| self.group(root, name))
     }
 
-    /// Says how much of the processors the group gets while others want them too; 100 is usual.
+    /// Sets the group's share of busy processors; 100 is the default.
     pub(super) fn weigh(&self, name: &str, weight: u32) -> Result<(), CgroupError> {
         apply(self.layout.weight(weight), |root| self.group(root, name))
     }
 
     pub(super) fn gauges(&self, name: &str) -> Result<Gauges, CgroupError> {
-        let open = |(root, file): (&Path, &str)| open_for_reading(&self.group(root, name).join(file));
+        let open = |(root, file): (&Path, &str)| open(&self.group(root, name).join(file), OFlags::RDONLY);
         let [memory_used, memory_stat, cpu_used] =
             self.layout.gauges().map(|file| file.map(open).transpose());
         Ok(Gauges { memory_used: memory_used?, memory_stat: memory_stat?, cpu_used: cpu_used? })
@@ -210,7 +211,8 @@ impl Cgroups {
     }
 }
 
-/// Memory and processes for all sandboxes together: what leaves the machine itself a tenth, but not less than 512 MiB.
+/// Memory and processes for all sandboxes together. A tenth of the memory, and at least 512 MiB,
+/// is left to the machine itself.
 fn most_for_all() -> (u64, u64) {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total =
@@ -232,8 +234,8 @@ fn apply(settings: Vec<Setting<'_>>, group: impl Fn(&Path) -> PathBuf) -> Result
     Ok(())
 }
 
-/// Kills by pidfd, so that a number reused by another program is never hit: the descriptor is opened first, then the
-/// process behind it must still be in the group.
+/// Kills by pidfd, so that a program which got the same number is never hit: the descriptor is
+/// opened first, then the process behind it must still be in the group.
 fn kill_if_still_in(pid: u32, name: &str) {
     let Some(number) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return };
     let Ok(pidfd) = rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty()) else { return };
@@ -246,40 +248,26 @@ fn kill_if_still_in(pid: u32, name: &str) {
 fn make_directory(path: &Path) -> Result<(), CgroupError> {
     match fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(CgroupError { action: "make the control group", path: path.to_owned(), source: error })
+            Err(failed("make the control group", path, error))
         }
         _ => Ok(()),
     }
 }
 
 fn write(path: &Path, value: &str) -> Result<(), CgroupError> {
-    let written = open_for_writing(path).map(|file| rustix::io::write(&file, value.as_bytes()));
-    match written? {
-        Ok(_) => Ok(()),
-        Err(error) => Err(CgroupError { action: "write", path: path.to_owned(), source: error.into() }),
-    }
+    let file = open(path, OFlags::WRONLY)?;
+    rustix::io::write(&file, value.as_bytes()).map(drop).map_err(|errno| failed("write", path, errno.into()))
 }
 
 fn read(path: &Path) -> Result<String, CgroupError> {
-    fs::read_to_string(path).map_err(|source| CgroupError { action: "read", path: path.to_owned(), source })
-}
-
-fn open_for_writing(path: &Path) -> Result<OwnedFd, CgroupError> {
-    open(path, OFlags::WRONLY)
-}
-
-fn open_for_reading(path: &Path) -> Result<OwnedFd, CgroupError> {
-    open(path, OFlags::RDONLY)
-}
-
-fn open_directory(path: &Path) -> Result<OwnedFd, CgroupError> {
-    open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    fs::read_to_string(path).map_err(|error| failed("read", path, error))
 }
 
 fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, CgroupError> {
-    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| CgroupError {
-        action: "open",
-        path: path.to_owned(),
-        source: errno.into(),
-    })
+    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| failed("open", path, errno.into()))
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> CgroupError {
+    CgroupError { action, path: path.to_owned(), source }
 }

@@ -1,7 +1,7 @@
-//! Numbers of which no two sandboxes have the same: host id ranges, and quota projects.
+//! Numbers that belong to one sandbox each: host id ranges, and quota projects.
 //!
-//! A claim is a symbolic link `<directory>/<number>` whose text is the sandbox's id: made in one system call, by any
-//! process, and released only when nothing of the sandbox uses the number any more.
+//! A claim is a symbolic link `<directory>/<number>` whose text is the sandbox's id. Any process
+//! makes it in one system call, and it is released when the sandbox no longer uses the number.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ pub(super) struct Kind {
     count: u32,
 }
 
-/// 65 536 ids for each sandbox. Ids 0x7000_0000 to 0x7fff_ffff are used by nothing else on common distributions.
+/// 65 536 ids for each sandbox. Common distributions do not use the ids 0x7000_0000 to 0x7fff_ffff.
 const ID_RANGES: Kind = Kind { plural: "id ranges", first: 0x7000_0000, step: 65_536, count: 4_095 };
 
 /// A number for each sandbox that has files under a project quota, alive or not.
@@ -71,7 +71,7 @@ impl Claims {
         Err(ClaimError::Exhausted { count, plural })
     }
 
-    /// Gives a sandbox's number back. It is looked up if it is not known.
+    /// Releases a sandbox's number. It is looked up if it is not known.
     pub(super) fn release(&self, number: Option<u32>, owner: &SandboxId) {
         let number = number.map(|number| number.saturating_sub(self.kind.first) / self.kind.step);
         let named = number.map(|number| self.directory.join(number.to_string()));

@@ -1,15 +1,16 @@
-//! What other threads' children do to this process's files. A child has copies of all descriptors from its clone until it
-//! executes, so for a moment a file that was written and closed is still open for writing somewhere.
+//! Waiting for children that other threads have just cloned. Such a child has copies of all
+//! descriptors until it executes, so a file that was written and closed may still be open for
+//! writing for a moment.
 
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-/// Far longer than any clone takes to execute.
+/// Far longer than a child takes from clone to exec.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Repeats what the kernel refuses with `refusal` as long as a copy is open.
+/// Repeats an action while the kernel refuses it with `refusal`.
 pub(super) fn outwait<T>(refusal: Errno, mut action: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,5 +1,5 @@
-//! Making a sandbox: the recipe from top to bottom. A failure at any step hands what exists so far to the same removal
-//! that every sandbox ends in.
+//! Making a sandbox: the recipe from top to bottom. A failure at any step hands what exists so far
+//! to the same removal that every sandbox ends in.
 
 use std::ffi::CString;
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ use warren_wire::guest::{
 use super::cgroup::{Entrance, Gauges};
 use super::claims::ClaimError;
 use super::data::Lock;
-use super::layers::{self, Bind, LayerError, Seen, ShownLayers, Tree};
+use super::layers::{self, Bind, LayerError, ReadOnlyTree, ShownLayers, Tree};
 use super::networks::Order;
 use super::quota::{Area, QuotaKind};
 use super::reaper::Reaper;
@@ -30,10 +30,10 @@ use super::step::CrashPoint;
 use super::sys::{self, Program};
 use super::userns::{self, Mapping};
 use super::warden::Watched;
-use super::{Hold, Shared, clones, destroy, halt, resume, users};
+use super::{Backend, Hold, clones, destroy, halt, resume, users};
 
-/// Capabilities that stay: what package managers and ordinary services need over the sandbox's own ids. Low ports are
-/// everybody's in the sandbox's network namespace, and need none.
+/// Capabilities that stay: what package managers and ordinary services need over the sandbox's own
+/// ids. Low ports are everybody's in the sandbox's network namespace, and need none.
 const KEPT_CAPABILITIES: u64 = 1 << 0 // CHOWN
     | 1 << 1 // DAC_OVERRIDE
     | 1 << 3 // FOWNER
@@ -42,26 +42,30 @@ const KEPT_CAPABILITIES: u64 = 1 << 0 // CHOWN
     | 1 << 6 // SETGID
     | 1 << 7; // SETUID
 
-/// What a sandbox calls itself. Templates have it in their `/etc/hosts`.
+/// The host name of a sandbox without one of its own. Templates have it in their `/etc/hosts`.
 const DEFAULT_HOSTNAME: &str = "sandbox";
 
-/// How long a boot may take on a machine that is short of everything.
+/// How long a boot may take on a busy machine.
 const BOOT_PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn create(
-    shared: &Shared,
+    backend: &Backend,
     reaper: &Reaper,
     request: CreateRequest,
 ) -> Result<Created, IsolationError> {
     match request.state {
-        RootState::Fresh => create_fresh(shared, reaper, request),
-        RootState::Kept => resume::resume(shared, &request),
+        RootState::Fresh => create_fresh(backend, reaper, request),
+        RootState::Kept => resume::resume(backend, &request),
     }
 }
 
-fn create_fresh(shared: &Shared, reaper: &Reaper, request: CreateRequest) -> Result<Created, IsolationError> {
+fn create_fresh(
+    backend: &Backend,
+    reaper: &Reaper,
+    request: CreateRequest,
+) -> Result<Created, IsolationError> {
     let id = request.id.clone();
-    let lock = shared.data.register(&id).map_err(|error| {
+    let lock = backend.data.register(&id).map_err(|error| {
         let kind = match error.kind() {
             io::ErrorKind::AlreadyExists => IsolationErrorKind::AlreadyExists,
             io::ErrorKind::StorageFull => IsolationErrorKind::Exhausted,
@@ -69,73 +73,73 @@ fn create_fresh(shared: &Shared, reaper: &Reaper, request: CreateRequest) -> Res
         };
         IsolationError::caused(kind, format!("make the directory of {id}"), error)
     })?;
-    shared.passed(CrashPoint::CreateDirectory);
+    backend.passed(CrashPoint::CreateDirectory);
     let mut hold = Hold::default();
-    match build(shared, &lock, &request, None, &mut hold) {
+    match build(backend, &lock, &request, None, &mut hold) {
         Ok(pid) => {
-            halt::keep(shared, &id, request.owner, hold, lock);
+            halt::keep(backend, &id, request.owner, hold, lock);
             Ok(Created { id, pid })
         }
         Err(error) => {
-            destroy::discard(shared, reaper, &id, hold, lock);
+            destroy::discard(backend, reaper, &id, hold, lock);
             Err(error)
         }
     }
 }
 
-/// Goes through all steps, in a directory that is there and locked. `kept` is the record of the life before, if there was one.
-/// What a failure leaves, the caller removes.
+/// Goes through all steps, in a directory that exists and is locked. `kept` is the sandbox's record
+/// if it ran before. After a failure the caller removes what was made.
 pub(super) fn build(
-    shared: &Shared,
+    backend: &Backend,
     lock: &Lock,
     request: &CreateRequest,
     kept: Option<&Record>,
     hold: &mut Hold,
 ) -> Result<u32, IsolationError> {
     let id = &request.id;
-    let directory = shared.data.sandbox(id);
+    let directory = backend.data.sandbox(id);
     let network = match &request.network {
         Some(given) => Order::Given(Arc::clone(given)),
-        None => shared.networks.order().map_err(|error| layer("network namespace", error))?,
+        None => backend.networks.order().map_err(|error| layer("network namespace", error))?,
     };
-    let id_base = shared.data.ranges().claim(id).map_err(claim_error)?;
-    shared.passed(CrashPoint::CreateRange);
+    let id_base = backend.data.ranges().claim(id).map_err(claim_error)?;
+    backend.passed(CrashPoint::CreateRange);
     let namespace = userns::make(Mapping::of_tenants(id_base), Mapping::of_tenants(id_base))
         .map_err(|error| layer("user namespace", error))?;
     let limits = &request.spec.limits;
-    let area = open_area(shared, request, kept)?;
+    let area = open_area(backend, request, kept)?;
     let quota = area.kind;
-    hold.watched = Watched::begin(shared, id, limits, quota);
-    let root = open_root(shared, request, area, namespace.as_fd(), id_base)?;
-    shared.passed(CrashPoint::CreateLayers);
-    let entrance = shared.cgroups.create(id.as_str(), limits).map_err(|error| layer("cgroup", error))?;
-    let gauges = shared.cgroups.gauges(id.as_str()).map_err(|error| layer("machine", error))?;
-    shared.passed(CrashPoint::CreateCgroup);
-    let cpus = shared.machines.processors(limits.cpus.visible(), id_base);
-    let tree = shared.machines.tree(u32::try_from(cpus.len()).unwrap_or(u32::MAX), namespace.as_fd());
+    hold.watched = Watched::begin(backend, id, limits, quota);
+    let root = open_root(backend, request, area, namespace.as_fd(), id_base)?;
+    backend.passed(CrashPoint::CreateLayers);
+    let entrance = backend.cgroups.create(id.as_str(), limits).map_err(|error| layer("cgroup", error))?;
+    let gauges = backend.cgroups.gauges(id.as_str()).map_err(|error| layer("machine", error))?;
+    backend.passed(CrashPoint::CreateCgroup);
+    let cpus = backend.machines.processors(limits.cpus.visible(), id_base);
+    let tree = backend.machines.tree(u32::try_from(cpus.len()).unwrap_or(u32::MAX), namespace.as_fd());
     let tree = tree.map_err(|errno| layer("machine", io::Error::from(errno)))?;
     let machine = MachineParts { tree, gauges, cpus };
-    let listener = shared.data.listen(lock).map_err(|error| layer("agent socket", error))?;
-    shared.passed(CrashPoint::CreateListener);
+    let listener = backend.data.listen(lock).map_err(|error| layer("agent socket", error))?;
+    backend.passed(CrashPoint::CreateListener);
     let network = network.wait().map_err(|error| layer("network namespace", error))?;
     let boot = Boot { root, namespace, entrance, listener, network, machine, id_base, quota };
-    let pid = boot.start(shared, request, hold)?;
+    let pid = boot.start(backend, request, hold)?;
     let record = Record::new(request, pid, id_base, quota, kept);
     record.store(&directory).map_err(|error| layer("record", error))?;
-    shared.passed(CrashPoint::CreateRecord);
+    backend.passed(CrashPoint::CreateRecord);
     Ok(pid)
 }
 
 fn open_area(
-    shared: &Shared,
+    backend: &Backend,
     request: &CreateRequest,
     kept: Option<&Record>,
 ) -> Result<Area, IsolationError> {
-    let directory = shared.data.sandbox(&request.id);
+    let directory = backend.data.sandbox(&request.id);
     let (limits, required) = (&request.spec.limits, request.disk_limit_required);
     let area = match kept {
-        None => shared.quotas.prepare(&request.id, &directory, limits, required),
-        Some(record) => shared.quotas.reopen(&directory, record.quota, limits, required),
+        None => backend.quotas.prepare(&request.id, &directory, limits, required),
+        Some(record) => backend.quotas.reopen(&directory, record.quota, limits, required),
     };
     area.map_err(|error| layer("disk quota", error))
 }
@@ -145,13 +149,13 @@ struct Root {
     trees: Vec<Tree>,
     writable: OwnedFd,
     dev: OwnedFd,
-    /// What of the machine itself has no writable layer, and where it is seen.
+    /// Directories of the host without a writable layer, and where the sandbox sees them.
     shown: Vec<(PathBuf, ShownLayers)>,
     binds: Vec<Bind>,
 }
 
 fn open_root(
-    shared: &Shared,
+    backend: &Backend,
     request: &CreateRequest,
     area: Area,
     namespace: BorrowedFd<'_>,
@@ -165,20 +169,20 @@ fn open_root(
                 trees.push(layers::open(tree, namespace).map_err(layer_error)?);
             }
             MountAccess::ReadOnly => match layers::show(tree, namespace).map_err(layer_error)? {
-                Seen::Shown(at, layers) => shown.push((at, layers)),
-                Seen::Bind(bind) => binds.push(bind),
+                ReadOnlyTree::Shown(at, layers) => shown.push((at, layers)),
+                ReadOnlyTree::Bind(bind) => binds.push(bind),
             },
         }
     }
-    // Templates know the name that every sandbox has unless it is given another.
+    // Templates have the default name in their files.
     if let (Some(name), RootState::Fresh) = (&request.spec.hostname, request.state) {
         layers::seed_file(&area.path, "etc/hostname", &format!("{name}\n")).map_err(layer_error)?;
         let hosts = format!("127.0.0.1\tlocalhost {name}\n::1\tlocalhost ip6-localhost ip6-loopback\n");
         layers::seed_file(&area.path, "etc/hosts", &hosts).map_err(layer_error)?;
     }
     layers::map_area(area.mount.as_fd(), &area.path, namespace).map_err(layer_error)?;
-    let dev =
-        layers::clone_dev(&shared.dev, namespace).map_err(|errno| layer("/dev", io::Error::from(errno)))?;
+    let dev = layers::clone_prepared(&backend.dev, namespace, layers::prepare_dev)
+        .map_err(|errno| layer("/dev", io::Error::from(errno)))?;
     if !request.spec.mounts.is_empty() {
         let user = users::ids(request.root.trees(), request.user.as_deref()).map_err(|error| {
             IsolationError::caused(
@@ -188,7 +192,7 @@ fn open_root(
             )
         })?;
         for mount in &request.spec.mounts {
-            if shared.data.overlaps(&mount.source) {
+            if backend.data.overlaps(&mount.source) {
                 let message = format!(
                     "`{}` may not be mounted: Warren keeps its own data there",
                     mount.source.display()
@@ -213,11 +217,11 @@ struct Boot {
     quota: QuotaKind,
 }
 
-/// What the sandbox's own machine is made of.
+/// The sandbox's view of its machine: the prepared tree, open gauges and processors.
 struct MachineParts {
     tree: OwnedFd,
     gauges: Gauges,
-    /// Which of the host's processors it has.
+    /// Numbers of the host's processors that it may use.
     cpus: Vec<u32>,
 }
 
@@ -245,21 +249,26 @@ impl MachineParts {
 
 impl Boot {
     /// Clones the agent into its namespaces, sends it the plan and waits for its report.
-    fn start(self, shared: &Shared, request: &CreateRequest, hold: &mut Hold) -> Result<u32, IsolationError> {
+    fn start(
+        self,
+        backend: &Backend,
+        request: &CreateRequest,
+        hold: &mut Hold,
+    ) -> Result<u32, IsolationError> {
         let (control, theirs) = UnixStream::pair().map_err(|error| layer("control socket", error))?;
         let lifeline = match request.owner {
-            OwnerBond::DiesWithOwner => Some(shared.lifeline.theirs()),
+            OwnerBond::DiesWithOwner => Some(backend.lifeline.theirs.as_fd()),
             OwnerBond::Outlives => None,
         };
-        let plan = self.plan(shared, request, lifeline);
+        let plan = self.plan(backend, request, lifeline);
         let mut inherited = self.descriptors();
         inherited.push(theirs.as_raw_fd());
         inherited.extend(lifeline.map(|theirs| theirs.as_raw_fd()));
         let arguments = ["warren-guest".to_owned(), "boot".to_owned(), theirs.as_raw_fd().to_string()];
         let program = Program {
-            executable: shared.agent.as_fd(),
+            executable: backend.agent.as_fd(),
             arguments: arguments.into_iter().filter_map(|text| CString::new(text).ok()).collect(),
-            null: shared.null.as_fd(),
+            null: backend.null.as_fd(),
             inherited,
         };
         let flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
@@ -269,14 +278,14 @@ impl Boot {
             .map_err(|errno| layer("namespaces", io::Error::from(errno)))?;
         let pid = child.pid;
         hold.child = Some(child);
-        shared.passed(CrashPoint::CreateSpawn);
+        backend.passed(CrashPoint::CreateSpawn);
         drop(theirs);
         converse(control, &plan)?;
-        shared.passed(CrashPoint::CreateBoot);
+        backend.passed(CrashPoint::CreateBoot);
         Ok(pid)
     }
 
-    fn plan(&self, shared: &Shared, request: &CreateRequest, lifeline: Option<BorrowedFd<'_>>) -> BootPlan {
+    fn plan(&self, backend: &Backend, request: &CreateRequest, lifeline: Option<BorrowedFd<'_>>) -> BootPlan {
         let limits = &request.spec.limits;
         let number = |fd: &OwnedFd| fd.as_raw_fd();
         let shown = |layers: &ShownLayers| ShownMount {
@@ -310,10 +319,10 @@ impl Boot {
             cpus: self.machine.cpus.clone(),
             rlimits: rlimits(request, self.quota),
             capabilities: KEPT_CAPABILITIES,
-            seccomp: shared.filter(request.spec.profile).to_vec(),
+            seccomp: backend.filter(request.spec.profile).to_vec(),
             listener: number(&self.listener),
             lifeline: lifeline.map(|fd| fd.as_raw_fd()),
-            machine: Some(self.machine.plan(shared.machines.memory_bytes(limits.memory.0))),
+            machine: Some(self.machine.plan(backend.machines.memory_bytes(limits.memory.0))),
             shown: self.root.shown.iter().map(shown_tree).collect(),
             agent: AgentConfig {
                 env: request.env.iter().map(|entry| entry.as_str().into()).collect(),
@@ -362,7 +371,7 @@ fn converse(mut control: UnixStream, plan: &BootPlan) -> Result<(), IsolationErr
     }
 }
 
-/// What the kernel answers when a filter cannot be compiled (`ENOTSUPP`).
+/// The kernel's error for a filter that cannot be compiled (`ENOTSUPP`).
 const NO_ROOM_FOR_FILTERS: i32 = 524;
 
 fn refused(failure: BootFailure) -> IsolationError {
@@ -376,10 +385,10 @@ fn refused(failure: BootFailure) -> IsolationError {
 
 fn rlimits(request: &CreateRequest, quota: QuotaKind) -> Vec<Rlimit> {
     let limits = &request.spec.limits;
-    // Where the file system itself refuses what is too much, a program is not killed for trying.
+    // With a hard limit the file system refuses the write, so the program need not be killed.
     let largest_file = if quota == QuotaKind::Watched { limits.disk.0 } else { libc::RLIM_INFINITY };
     let table = [
-        // One is no core dump at all, not even to a program that the host's core pattern names.
+        // One means no core dump at all, not even to a program that the host's core pattern names.
         (libc::RLIMIT_CORE, 1),
         (libc::RLIMIT_NOFILE, limits.open_files),
         (libc::RLIMIT_FSIZE, largest_file),

@@ -36,7 +36,7 @@ pub enum OpenError {
     Thread(#[source] io::Error),
 }
 
-/// See the layout in the module above.
+/// The data directory. Its layout is in the documentation of `native`.
 #[derive(Debug)]
 pub(super) struct DataDirectory {
     root: PathBuf,
@@ -55,7 +55,7 @@ impl DataDirectory {
             move |source| OpenError::Directory { path, source }
         };
         let root = DataDir::examine(root, &[] as &[&Path])?.claim()?;
-        // Nobody but root may pass: what sandboxes write has set-id bits that mean something on the host's side.
+        // Only root may enter: files of sandboxes can have set-id bits, which the host would obey.
         for part in ["sandboxes", "trash", "ranges", "projects"] {
             let path = root.join(part);
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed(&path))?;
@@ -85,8 +85,8 @@ impl DataDirectory {
         self.root.join("trash").join(id.as_str())
     }
 
-    /// Whether a directory or file of the host holds the data directory or is part of it: in a sandbox it would give away the
-    /// keys and the files of all.
+    /// True if a path of the host holds the data directory or is part of it. Mounted in a sandbox,
+    /// it would give away the keys and all files.
     pub(super) fn overlaps(&self, source: &Path) -> bool {
         let same = |found: fs::Metadata| {
             self.root
@@ -128,7 +128,7 @@ impl DataDirectory {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
     }
 
-    /// While this is held exclusively no directory is made without its lock.
+    /// While this is held exclusively, no sandbox's directory exists without its lock.
     pub(super) fn gate(&self, how: FlockOperation) -> io::Result<Lock> {
         let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::CLOEXEC;
         let gate = rustix::fs::open(self.root.join("gate"), flags, Mode::from_raw_mode(0o600))?;
@@ -139,7 +139,7 @@ impl DataDirectory {
     /// The socket on which a sandbox's agent will listen.
     pub(super) fn listen(&self, directory: &Lock) -> io::Result<OwnedFd> {
         match rustix::fs::unlinkat(&directory.0, SOCKET, AtFlags::empty()) {
-            // Left from an earlier life.
+            // Left from an earlier start.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -160,7 +160,7 @@ impl DataDirectory {
     }
 }
 
-/// Why an agent is not reached.
+/// The reason why an agent cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
     #[error("there is no such sandbox")]
@@ -173,8 +173,8 @@ pub(super) enum DialError {
     Failed(#[source] io::Error),
 }
 
-/// A connection waits in the agent's queue, and costs nothing, until the agent takes it. A queue that is full is told and never
-/// waited for: whoever asks may be a thread that serves others.
+/// The connection waits in the agent's queue until the agent accepts it. A full queue is an error
+/// and never waited for, as the calling thread may serve others too.
 fn connect(directory: &OwnedFd) -> Result<OwnedFd, DialError> {
     let failed = |errno: Errno| DialError::Failed(errno.into());
     let address = address(directory).map_err(DialError::Failed)?;
@@ -195,7 +195,8 @@ fn connect(directory: &OwnedFd) -> Result<OwnedFd, DialError> {
 pub(super) struct Lock(OwnedFd);
 
 impl Drop for Lock {
-    /// Closing would not do: a child that another thread is just cloning has copies of all descriptors until it executes.
+    /// Closing is not enough: a child that another thread is just cloning has copies of all
+    /// descriptors until it executes.
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
@@ -223,7 +224,7 @@ pub(super) fn open_null() -> Result<OwnedFd, OpenError> {
         .map_err(|errno| OpenError::Dev(errno.into()))
 }
 
-/// A socket's address has room for 107 bytes; going through the directory's descriptor makes any path fit.
+/// A path through the directory's descriptor, as a socket's address has only 107 bytes.
 fn address(directory: &impl AsRawFd) -> io::Result<SocketAddrUnix> {
     Ok(SocketAddrUnix::new(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))?)
 }

@@ -1,5 +1,5 @@
-//! Ending a sandbox. The caller waits only for what decides it: every process is doomed and the id is free. The rest is
-//! the reaper's.
+//! Destroying a sandbox. The caller waits only until all processes are killed and the id is free;
+//! the reaper does the rest.
 
 use std::fs;
 use std::io;
@@ -10,34 +10,34 @@ use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 use super::data::{Lock, try_lock};
 use super::reaper::{Reaper, Remains};
 use super::step::CrashPoint;
-use super::{Hold, Shared, not_found};
+use super::{Backend, Hold, not_found};
 
-pub(super) fn destroy(shared: &Shared, reaper: &Reaper, id: &SandboxId) -> Result<(), IsolationError> {
-    let (hold, lock) = seize(shared, id)?;
-    discard(shared, reaper, id, hold, lock);
+pub(super) fn destroy(backend: &Backend, reaper: &Reaper, id: &SandboxId) -> Result<(), IsolationError> {
+    let (hold, lock) = seize(backend, id)?;
+    discard(backend, reaper, id, hold, lock);
     Ok(())
 }
 
-/// Takes over all that this process holds of a sandbox, and the lock on its directory. What is held stays so if the lock
-/// cannot be had.
-pub(super) fn seize(shared: &Shared, id: &SandboxId) -> Result<(Hold, Lock), IsolationError> {
-    let mut hold = shared.release(id);
-    match hold.lock.take().map_or_else(|| lock_unless_owned(shared, id), Ok) {
+/// Takes this process's [`Hold`] on a sandbox, and the lock on its directory. Without the lock the
+/// hold stays as it was.
+pub(super) fn seize(backend: &Backend, id: &SandboxId) -> Result<(Hold, Lock), IsolationError> {
+    let mut hold = backend.release(id);
+    match hold.lock.take().map_or_else(|| lock_unless_owned(backend, id), Ok) {
         Ok(lock) => Ok((hold, lock)),
         Err(error) => {
-            // It lives on, and its first process is still to be reaped by whoever destroys it.
-            shared.hold(id, hold);
+            // Its first process is still to be reaped when it is destroyed.
+            backend.hold(id, hold);
             Err(error)
         }
     }
 }
 
-/// A search for orphans holds the lock of every sandbox it looks at for a moment, and the gate all along: behind the
-/// gate, a lock that is held has an owner.
-fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<Lock, IsolationError> {
+/// A search for orphans briefly holds the lock of every sandbox, and the gate all along. So a lock
+/// that is held while the gate is free has an owner.
+fn lock_unless_owned(backend: &Backend, id: &SandboxId) -> Result<Lock, IsolationError> {
     let lock = || {
-        let gate = shared.data.gate(FlockOperation::LockShared)?;
-        let lock = try_lock(&shared.data.sandbox(id));
+        let gate = backend.data.gate(FlockOperation::LockShared)?;
+        let lock = try_lock(&backend.data.sandbox(id));
         drop(gate);
         lock
     };
@@ -52,12 +52,12 @@ fn lock_unless_owned(shared: &Shared, id: &SandboxId) -> Result<Lock, IsolationE
     }
 }
 
-/// Removes whatever exists of a sandbox whose directory's lock is held. Never fails: what cannot be done now is tried again
-/// by the reaper, and by the next process that opens the data directory.
-pub(super) fn discard(shared: &Shared, reaper: &Reaper, id: &SandboxId, hold: Hold, lock: Lock) {
-    drop(shared.cgroups.kill(id.as_str()));
-    shared.passed(CrashPoint::DestroyKill);
-    drop(fs::rename(shared.data.sandbox(id), shared.data.trash(id)));
-    shared.passed(CrashPoint::DestroyTrash);
+/// Removes a sandbox whose directory's lock is held. Never fails: the reaper, and the next process
+/// that opens the data directory, try again.
+pub(super) fn discard(backend: &Backend, reaper: &Reaper, id: &SandboxId, hold: Hold, lock: Lock) {
+    drop(backend.cgroups.kill(id.as_str()));
+    backend.passed(CrashPoint::DestroyKill);
+    drop(fs::rename(backend.data.sandbox(id), backend.data.trash(id)));
+    backend.passed(CrashPoint::DestroyTrash);
     reaper.take(Remains::new(id.clone(), lock, hold.child));
 }

@@ -11,7 +11,7 @@ pub(super) struct DataDisk {
 }
 
 impl DataDisk {
-    /// The directory has to exist. It stays open, so what is mounted over it later does not count.
+    /// The directory has to exist. It stays open, so a later mount over it has no effect.
     pub(super) fn of(data_dir: &Path) -> io::Result<Self> {
         Ok(Self { directory: File::open(data_dir)? })
     }

@@ -1,4 +1,5 @@
-//! A root's layers as detached mounts: no path, no place in any mount table, gone with the last descriptor.
+//! A root's layers as detached mounts: no path, no place in any mount table, gone with the last
+//! descriptor.
 
 use std::fs;
 use std::io;
@@ -46,11 +47,11 @@ pub(super) enum LayerError {
 pub(super) struct Tree {
     pub(super) at: PathBuf,
     pub(super) lowers: Vec<OwnedFd>,
-    /// What of the machine itself lies below them.
+    /// The host's own directory below them, if it is shown.
     pub(super) shown: Option<ShownLayers>,
 }
 
-/// A directory of the machine itself.
+/// A directory of the host, shown without its private files.
 #[derive(Debug)]
 pub(super) struct ShownLayers {
     pub(super) hidden: OwnedFd,
@@ -58,10 +59,10 @@ pub(super) struct ShownLayers {
     pub(super) mapped: bool,
 }
 
-/// What a tree without a writable layer is.
+/// A tree without a writable layer.
 #[derive(Debug)]
-pub(super) enum Seen {
-    /// A directory of the machine itself, at this place.
+pub(super) enum ReadOnlyTree {
+    /// A directory of the host, and where the sandbox sees it.
     Shown(PathBuf, ShownLayers),
     Bind(Bind),
 }
@@ -77,7 +78,7 @@ pub(super) struct Bind {
 const SAFE: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 const LAYER: u64 = SAFE | libc::MOUNT_ATTR_RDONLY;
 
-/// What is never a layer like others: root inside would read there what only the machine's root may.
+/// Never used as an ordinary layer: root inside could read files that only the host's root may.
 const MACHINE: &str = "/usr";
 
 /// Opens a tree's layers, ids mapped through `namespace`.
@@ -88,20 +89,21 @@ pub(super) fn open(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Tree, L
     Ok(Tree { at: tree.at.clone(), lowers, shown })
 }
 
-/// Opens a tree without a writable layer. It is one directory, mounted as it is, or the machine's own.
-pub(super) fn show(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<Seen, LayerError> {
+/// Opens a tree without a writable layer: one directory, mounted as it is, or one of the host's.
+pub(super) fn show(tree: &RootTree, namespace: BorrowedFd<'_>) -> Result<ReadOnlyTree, LayerError> {
     match Shown::part(&tree.lowers) {
-        ([], Some(shown)) => Ok(Seen::Shown(tree.at.clone(), open_shown(shown, namespace)?)),
+        ([], Some(shown)) => Ok(ReadOnlyTree::Shown(tree.at.clone(), open_shown(shown, namespace)?)),
         ([path], None) => {
             let source = mapped(path, namespace)?;
-            Ok(Seen::Bind(Bind { at: tree.at.clone(), source, directory: true }))
+            Ok(ReadOnlyTree::Bind(Bind { at: tree.at.clone(), source, directory: true }))
         }
         _ => Err(LayerError::ManyLayers { at: tree.at.clone() }),
     }
 }
 
-/// The machine's own may be on a file system without id mapping, such as the overlay of a container. Its files then look as if
-/// nobody owned them, and root inside has no right over them but what everybody has.
+/// The host's directory may be on a file system without id mapping, such as the overlay of a
+/// container. Its files then seem to belong to nobody, and root inside has no special rights to
+/// them.
 fn open_shown(shown: Shown<'_>, namespace: BorrowedFd<'_>) -> Result<ShownLayers, LayerError> {
     let path = shown.machine;
     let failed = |errno: Errno| LayerError::Open { path: path.to_owned(), source: errno.into() };
@@ -118,7 +120,7 @@ fn open_shown(shown: Shown<'_>, namespace: BorrowedFd<'_>) -> Result<ShownLayers
     Ok(ShownLayers { hidden, machine, mapped: is_mapped })
 }
 
-/// Makes a tree's private writable layer; of one that is kept, what belongs to the last mount of it alone is made anew.
+/// Makes a tree's private writable layer. A kept layer gets a new work directory only.
 pub(super) fn make_writable(
     place: &Path,
     number: usize,
@@ -136,7 +138,8 @@ pub(super) fn make_writable(
                 Appearance::above(tree.lowers.first().map(PathBuf::as_path))?.give(&upper)?;
             }
         }
-        // The kernel marks it, so that no layer is mounted again by somebody who does not know what a crash may have cost it.
+        // A volatile overlay leaves a mark in the work directory that keeps it from being mounted
+        // again: the kernel cannot know what a crash may have lost.
         if state == RootState::Kept && !remove::remove_tree(&work, || {}) {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
@@ -145,7 +148,7 @@ pub(super) fn make_writable(
     make().map_err(|source| LayerError::Writable { path: place.to_owned(), source })
 }
 
-/// How the root of a layer looks: a merged directory takes what describes it from the topmost.
+/// Mode and owner of a layer's root. A merged directory takes them from the topmost layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Appearance {
     mode: u32,
@@ -159,7 +162,7 @@ impl Appearance {
         Ok(Self { mode: found.permissions().mode() & 0o7777, user: found.uid(), group: found.gid() })
     }
 
-    /// That of an empty writable layer: as the layer below, if that was once one too.
+    /// The appearance of an empty writable layer: that of the layer below if a sandbox wrote it.
     pub(super) fn above(below: Option<&Path>) -> io::Result<Self> {
         let written = |path: &&Path| {
             path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"upper-"))
@@ -203,13 +206,13 @@ pub(super) fn upper(number: usize) -> String {
     format!("upper-{number}")
 }
 
-/// What the kernel needs beside it.
+/// The work directory that the kernel needs beside it.
 pub(super) fn work(number: usize) -> String {
     format!("work-{number}")
 }
 
-/// Puts a small file of the host's making into the fresh writable layer of the root. Not for a kept one: the sandbox may
-/// have put links there.
+/// Writes a small file into the fresh writable layer of the root. Not for a kept layer, where the
+/// sandbox may have put links.
 pub(super) fn seed_file(place: &Path, path: &str, content: &str) -> Result<(), LayerError> {
     let file = place.join(upper(0)).join(path);
     let seed = || {
@@ -222,7 +225,7 @@ pub(super) fn seed_file(place: &Path, path: &str, content: &str) -> Result<(), L
     seed().map_err(|source| LayerError::Writable { path: file.clone(), source })
 }
 
-/// Maps the ids of a sandbox's own area, once the host has put into it what it must.
+/// Maps the ids of a sandbox's own area, after the host has written its files there.
 pub(super) fn map_area(
     mount: BorrowedFd<'_>,
     path: &Path,
@@ -243,8 +246,9 @@ fn mapped(path: &Path, namespace: BorrowedFd<'_>) -> Result<OwnedFd, LayerError>
     Ok(mount)
 }
 
-/// Opens the source of a mount. It has been canonicalised and allowed by now, so no component may be a link: if one is, it
-/// was swapped in between. On the mount, the source's owner and the sandbox's user are the same; all others are nobody.
+/// Opens the source of a mount. The path was canonicalised and allowed before, so a link in it was
+/// put there since and is refused. On the mount, the source's owner becomes the sandbox's user; all
+/// other owners become nobody.
 pub(super) fn bind(mount: &Mount, user: (u32, u32), id_base: u32) -> Result<Bind, LayerError> {
     let path = &mount.source;
     let failed = |errno: Errno| LayerError::Source { path: path.clone(), source: errno.into() };
@@ -271,7 +275,7 @@ pub(super) fn bind(mount: &Mount, user: (u32, u32), id_base: u32) -> Result<Bind
     Ok(Bind { at: mount.target.clone(), source, directory: found.is_dir() })
 }
 
-/// The prepared `/dev`: a tmpfs that is made once, never changes again, and is cloned for each sandbox.
+/// Makes the `/dev` that is cloned for each sandbox: a tmpfs that never changes again.
 pub(super) fn prepare_dev() -> Result<OwnedFd, Errno> {
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let dev = small_tmpfs("64k", flags)?;
@@ -304,22 +308,27 @@ pub(super) fn prepare_dev() -> Result<OwnedFd, Errno> {
     Ok(dev)
 }
 
-/// A new tmpfs with place for a few files, as a detached mount.
+/// A new tmpfs for a few files, as a detached mount.
 pub(super) fn small_tmpfs(size: &str, flags: MountAttrFlags) -> Result<OwnedFd, Errno> {
-    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, value) in [("mode", "0755"), ("size", size), ("nr_inodes", "64")] {
+    mount_new("tmpfs", [("mode", "0755"), ("size", size), ("nr_inodes", "64")], flags)
+}
+
+/// Mounts a file system with these options, attached nowhere.
+pub(super) fn mount_new(
+    kind: &str,
+    options: impl IntoIterator<Item = (&'static str, impl rustix::path::Arg)>,
+    flags: MountAttrFlags,
+) -> Result<OwnedFd, Errno> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
         fsconfig_set_string(&context, key, value)?;
     }
     fsconfig_create(&context)?;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
 }
 
-/// Another mount of the prepared `/dev`, with ids mapped so that its nodes belong to the sandbox's root.
-pub(super) fn clone_dev(dev: &OwnedFd, namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    clone_prepared(dev, namespace, prepare_dev)
-}
-
-/// Another mount of a prepared tmpfs, with ids mapped so that what is in it belongs to the sandbox's root.
+/// Another mount of a prepared tmpfs, with ids mapped so that its files belong to the sandbox's
+/// root.
 pub(super) fn clone_prepared(
     prepared: &OwnedFd,
     namespace: BorrowedFd<'_>,
@@ -332,7 +341,8 @@ pub(super) fn clone_prepared(
         Err(Errno::INVAL) => prepare()?,
         answer => answer?,
     };
-    // tmpfs takes id mappings from Linux 6.3 on. Without, the files look as if nobody owned them, and still work.
+    // tmpfs takes id mappings from Linux 6.3 on. Without, the files belong to nobody, and still
+    // work.
     match sys::set_mount(tree.as_fd(), 0, Some(namespace)) {
         Ok(()) | Err(Errno::INVAL) => Ok(tree),
         Err(errno) => Err(errno),

@@ -1,6 +1,6 @@
-//! The machine that a sandbox sees. What the agent measures it writes itself; what is the same for all sandboxes with as many
-//! processors (`/proc/cpuinfo`, `/proc/vmstat` and the little of `/sys` that counts processors) is prepared here once and
-//! cloned. So is the program `sudo`, which has to be somewhere.
+//! The machine that a sandbox sees. The agent writes the files with measured values. Files that are
+//! the same for all sandboxes with as many processors (`/proc/cpuinfo`, `/proc/vmstat` and the part
+//! of `/sys` that counts processors) are prepared here once and cloned, with the program `sudo`.
 
 mod cpuinfo;
 
@@ -15,10 +15,12 @@ use rustix::mount::MountAttrFlags;
 
 use super::{clones, layers, sys};
 
-/// Where C libraries count processors, and all that a sandbox has of `/sys`. Anything else there would tell of the host.
+/// The directory where C libraries count processors. A sandbox has nothing else of `/sys`, which
+/// would tell about the host.
 const PROCESSORS: &str = "sys/devices/system/cpu";
 
-/// `/proc/vmstat`: what programs divide by the uptime. Nobody counts paging for one sandbox, and there is no swap.
+/// The lines of `/proc/vmstat` that programs read. Paging is not counted for one sandbox, and there
+/// is no swap.
 const PAGING: &str = "pgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\npgmajfault 0\noom_kill 0\n";
 
 static SUDO: &[u8] = include_bytes!(env!("WARREN_SUDO"));
@@ -26,7 +28,7 @@ static SUDO: &[u8] = include_bytes!(env!("WARREN_SUDO"));
 /// Makes machines.
 #[derive(Debug)]
 pub(super) struct Machines {
-    /// What the host has: no sandbox sees more, whatever its limit.
+    /// The host's memory: no sandbox sees more, even with a larger limit.
     memory_bytes: u64,
     cpus: u32,
     /// The prepared trees, by number of processors.
@@ -37,7 +39,7 @@ impl Machines {
     pub(super) fn new() -> Self {
         let host = rustix::system::sysinfo();
         let memory_bytes = host.totalram.saturating_mul(host.mem_unit.into());
-        // Asked once: the answer takes a look at every control group above this process.
+        // Asked once, as it reads every control group above this process.
         let cpus =
             std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
         Self { memory_bytes, cpus, trees: Mutex::default() }
@@ -47,13 +49,13 @@ impl Machines {
         limit.min(self.memory_bytes)
     }
 
-    /// Which processors a sandbox sees: as many as its share rounds up to, spread over the machine by its range.
+    /// The processors of a sandbox: as many as wanted, spread over the machine by its id range.
     pub(super) fn processors(&self, wanted: u32, id_base: u32) -> Vec<u32> {
         let first = id_base / 65_536 % self.cpus;
         (0..wanted.min(self.cpus)).map(|step| (first + step) % self.cpus).collect()
     }
 
-    /// The tree of a machine with so many processors, ids mapped through `namespace`.
+    /// The tree of a machine with this many processors, ids mapped through `namespace`.
     pub(super) fn tree(&self, cpus: u32, namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         let mut trees = self.trees.lock();
         let prepared = match trees.entry(cpus) {
@@ -97,7 +99,7 @@ fn write(tree: &OwnedFd, path: &str, mode: u32, content: &[u8]) -> Result<(), Er
     Ok(())
 }
 
-/// So many processors in the kernel's words.
+/// A number of processors as the kernel writes it.
 fn range(cpus: u32) -> String {
     match cpus {
         0 | 1 => "0\n".to_owned(),

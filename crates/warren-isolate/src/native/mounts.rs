@@ -1,10 +1,11 @@
-//! Which directories of the machine may be mounted in sandboxes.
+//! The check whether a directory of the host may be mounted in a sandbox.
 
 use std::path::{Component, Path, PathBuf};
 
 use warren_core::{MountRefusal, MountSource};
 
-/// Where the source of a mount really is, if that is inside an allowed directory. Outside of those nothing is said of what exists.
+/// The real path of a mount's source, if it is inside an allowed directory. For a path outside,
+/// the refusal does not tell whether it exists.
 pub(super) fn source(allowed: &[PathBuf], asked: &Path) -> Result<MountSource, MountRefusal> {
     let Ok(real) = asked.canonicalize() else {
         let plain = asked.components().all(|part| part != Component::ParentDir);

@@ -1,8 +1,8 @@
-//! Network namespaces: set up by the host before a sandbox enters, and where many are needed, ahead of time, because none is
-//! costlier to make.
+//! Network namespaces. The host sets one up before a sandbox enters it. A process that needs many
+//! keeps some ready, as they are slower to make than other namespaces.
 //!
-//! A thread makes one by leaving for it; the namespace lives on in its descriptor. It belongs to the host's user namespace,
-//! so no sandbox has any right over the one it is given.
+//! A thread makes one by moving into it, and the descriptor keeps the namespace alive. It belongs
+//! to the host's user namespace, so a sandbox has no rights over its own.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::sys;
 
-/// What is ready. Dropping it ends the thread.
+/// Namespaces that are ready. Dropping this ends the thread that makes them.
 #[derive(Debug)]
 pub(super) struct Networks {
     ready: Option<Mutex<Receiver<OwnedFd>>>,
@@ -27,14 +27,14 @@ impl Networks {
         if count == 0 {
             return Ok(Self { ready: None });
         }
-        // One more waits in the thread's hands.
+        // The thread itself holds one more.
         let (sender, ready) = sync_channel(count - 1);
         std::thread::Builder::new().name("warren-networks".to_owned()).spawn(move || supply(&sender))?;
         Ok(Self { ready: Some(Mutex::new(ready)) })
     }
 
-    /// Orders a namespace with loopback up. One that is ready is there at once; else it is made while the caller does other
-    /// things, in a thread that ends with it, so that no other thread is ever in the wrong one.
+    /// Orders a namespace with loopback up. If none is ready, a thread of its own makes one while
+    /// the caller goes on, so that no other thread is ever in the wrong namespace.
     pub(super) fn order(&self) -> io::Result<Order> {
         match self.ready.as_ref().and_then(|ready| ready.lock().try_recv().ok()) {
             Some(namespace) => Ok(Order::Ready(namespace)),
@@ -49,7 +49,7 @@ impl Networks {
 /// A namespace that was ordered.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Somebody else made it.
+    /// The caller of the create made it.
     Given(Arc<OwnedFd>),
     Ready(OwnedFd),
     Coming(JoinHandle<io::Result<OwnedFd>>),
@@ -69,7 +69,8 @@ impl Order {
     }
 }
 
-/// Ends when nobody takes them any more, or when one cannot be made: creates then make their own and report why not.
+/// Makes namespaces until nobody takes them, or one cannot be made. Creates then make their own and
+/// report the error.
 fn supply(sender: &SyncSender<OwnedFd>) {
     while let Ok(namespace) = make() {
         if sender.send(namespace).is_err() {

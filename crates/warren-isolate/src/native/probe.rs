@@ -1,4 +1,4 @@
-//! What `doctor` reports: every feature the backend needs, tried where that is cheap, with what to do about it.
+//! The report of `doctor`: every feature the backend needs, tried where that is cheap, with advice.
 
 mod propagation;
 mod storage;
@@ -16,8 +16,8 @@ use super::userns::{self, Mapping};
 /// The first kernel whose overlayfs takes id-mapped layers.
 const LEAST_KERNEL: (u32, u32) = (5, 19);
 
-/// What can be found out without root's rights, and the rest only with them: without, every trial would fail for that one
-/// reason and suggest others.
+/// Makes all checks. Those that need root's rights are left out without them: each would fail for
+/// that one reason and suggest another.
 pub(super) fn examine(data_dir: &Path) -> Vec<Check> {
     let rights = rights();
     let may_try = rights.status != CheckStatus::Failed;
@@ -77,7 +77,7 @@ fn rights() -> Check {
     }
 }
 
-/// As manuals call them.
+/// Capabilities by the names that manuals use.
 fn words(capabilities: CapabilitySet) -> String {
     let names: Vec<String> = capabilities.iter_names().map(|(name, _)| format!("CAP_{name}")).collect();
     names.join(", ")
@@ -106,7 +106,7 @@ fn control_groups() -> Check {
     }
 }
 
-/// Ids of the trials: those of no sandbox, for ranges are given out from below.
+/// Ids that the trials use. No sandbox has these: ranges are given out from below.
 const TRIAL: Mapping = Mapping { inside: 0, outside: 0x7fff_0000, count: 65_536 };
 
 fn user_namespaces() -> Check {
@@ -148,7 +148,7 @@ fn processes() -> Check {
     }
 }
 
-/// All processes of one sandbox at its default limits must not be able to use up the machine's stock.
+/// One sandbox at its default limits must not be able to use up the machine's open files.
 fn open_files() -> Check {
     let defaults = warren_core::Limits::default();
     let least = u64::from(defaults.pids) * defaults.open_files;
@@ -179,7 +179,8 @@ fn resource_limits() -> Check {
     )
 }
 
-/// Sandboxes never dump core, so a handler is no danger; it is told because it matters to everything else.
+/// Sandboxes never dump core, so a handler is harmless here; the report mentions it for the rest of
+/// the machine.
 fn core_pattern() -> Check {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default().trim().to_owned();
     let handled = if pattern.starts_with('|') {

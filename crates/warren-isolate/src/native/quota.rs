@@ -1,14 +1,16 @@
-//! Where a sandbox's writable layers live, and what holds them to their limit.
+//! Where a sandbox's writable layers live, and how their size is limited.
 //!
-//! Three ways, the strongest that the host offers:
+//! There are three ways; the strongest that the host offers is used:
 //!
-//! * **project**: the data directory's file system has project quotas (ext4 or XFS mounted with `prjquota`). Each sandbox is a
-//!   project as long as it has files; bytes and inodes are counted and refused by the kernel, at no cost.
-//! * **image**: a sandbox whose spec asks for a disk limit gets an ext4 image of that size, on a loop device that clears
-//!   itself. Exact as well, at a few milliseconds per create.
-//! * **watched**: a default limit without project quotas. No file may be larger than the limit, and usage is reported.
+//! * **project**: the data directory's file system has project quotas (ext4 or XFS mounted with
+//!   `prjquota`). Each sandbox is a project as long as it has files; the kernel counts and refuses
+//!   bytes and inodes, at no cost.
+//! * **image**: a sandbox whose spec asks for a disk limit gets an ext4 image of that size, on a
+//!   loop device that clears itself. Exact as well, at a few milliseconds per create.
+//! * **watched**: a default limit without project quotas. No file may be larger than the limit, and
+//!   usage is reported.
 //!
-//! What holds the files of a sandbox is decided when they are first made, and stays.
+//! The way is chosen when a sandbox's files are first made, and never changes.
 
 mod image;
 mod project;
@@ -20,7 +22,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use warren_core::{DiskQuota, Limits, SandboxId};
@@ -29,7 +31,7 @@ pub(super) use self::image::FORMATTER;
 use super::claims::{ClaimError, Claims};
 use super::layers;
 
-/// What holds a sandbox's disk usage, as its record keeps it.
+/// The way a sandbox's disk usage is limited, as its record has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum QuotaKind {
@@ -38,7 +40,8 @@ pub(super) enum QuotaKind {
     Watched,
 }
 
-/// A sandbox's place for writable layers: a detached mount, and a path through which the host can still fill it.
+/// A sandbox's place for writable layers: a detached mount, and a path by which the host can still
+/// write to it.
 #[derive(Debug)]
 pub(super) struct Area {
     pub(super) mount: OwnedFd,
@@ -65,7 +68,7 @@ pub(super) enum QuotaError {
     NotHard,
 }
 
-/// What the data directory's file system offers.
+/// The kinds of disk limit that the data directory's file system offers.
 #[derive(Debug)]
 pub(super) struct Quotas {
     project: bool,
@@ -106,7 +109,7 @@ impl Quotas {
         if required { image::prepare(directory, limits) } else { plain(directory, QuotaKind::Watched) }
     }
 
-    /// Opens the place that an earlier life of the sandbox left, and limits it again.
+    /// Opens the place of a sandbox that ran before, and limits it again.
     pub(super) fn reopen(
         &self,
         directory: &Path,
@@ -122,7 +125,8 @@ impl Quotas {
         }
     }
 
-    /// Bytes and inodes that the sandbox alone holds, but for layers that it wrote earlier and the kernel does not count.
+    /// Bytes and inodes that only this sandbox holds. Layers that it wrote earlier are included
+    /// only with project quotas.
     pub(super) fn used(&self, directory: &Path, kind: QuotaKind) -> (u64, u64) {
         match kind {
             QuotaKind::Project { project } => project::used(directory, project),
@@ -140,7 +144,8 @@ impl Quotas {
         }
     }
 
-    /// Gives back the project number of a sandbox that has no files any more. An unknown kind is looked up.
+    /// Frees the project number of a sandbox whose files are gone. If the kind is not known, the
+    /// number is looked up.
     pub(super) fn release(&self, id: &SandboxId, kind: Option<QuotaKind>) {
         match kind {
             Some(QuotaKind::Project { project }) => self.projects.release(Some(project), id),
@@ -171,7 +176,7 @@ pub(super) fn view(directory: &Path, kind: QuotaKind) -> Result<OwnedFd, QuotaEr
     opened.map_err(|errno| place("open", directory)(errno.into()))
 }
 
-/// What was done to which path, for a failure to say.
+/// Makes an error of a failed action on a path.
 fn place(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> QuotaError {
     let path = path.to_owned();
     move |source| QuotaError::Place { action, path, source }
@@ -189,7 +194,7 @@ impl Area {
 pub(super) struct LayerSizes(Mutex<HashMap<PathBuf, (u64, u64)>>);
 
 impl LayerSizes {
-    /// Of all these together. What is not known is counted while nobody is kept waiting.
+    /// The sum of these layers. Counting an unknown one blocks nobody else.
     pub(super) fn sizes(&self, layers: &[PathBuf]) -> (u64, u64) {
         layers.iter().map(|layer| self.size(layer)).fold((0, 0), |sum, size| {
             (u64::saturating_add(sum.0, size.0), u64::saturating_add(sum.1, size.1))
@@ -197,30 +202,26 @@ impl LayerSizes {
     }
 
     fn size(&self, layer: &Path) -> (u64, u64) {
-        let known = self.known().get(layer).copied();
+        let known = self.0.lock().get(layer).copied();
         known.unwrap_or_else(|| {
             let size = count(layer);
-            self.known().insert(layer.to_owned(), size);
+            self.0.lock().insert(layer.to_owned(), size);
             size
         })
     }
 
-    /// Forgets those that are gone.
+    /// Forgets layers that no longer exist.
     pub(super) fn forget_removed(&self) {
-        self.known().retain(|layer, _| layer.exists());
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, (u64, u64)>> {
-        self.0.lock()
+        self.0.lock().retain(|layer, _| layer.exists());
     }
 }
 
-/// Walks a tree that sandbox code writes to: by descriptor, never through a link, and without getting lost in its depth.
+/// Bytes and inodes of a tree that sandbox code writes to. No link is followed.
 fn count(tree: &Path) -> (u64, u64) {
     let (mut bytes, mut inodes) = (0, 0);
     let mut waiting = vec![tree.to_owned()];
     while let Some(directory) = waiting.pop() {
-        // A path too deep to be opened is not counted: the figure is a report, not a limit.
+        // A path too deep to be opened is not counted: the figure is a report, no limit.
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             let Ok(found) = entry.metadata() else { continue };
             bytes += found.blocks() * 512;

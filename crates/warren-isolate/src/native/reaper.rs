@@ -1,7 +1,8 @@
-//! Removing the remains of destroyed sandboxes, off the path of whoever asked.
+//! Removing the remains of destroyed sandboxes in the background.
 //!
-//! A few threads, one queue: a tree of a million files holds up one of them, and others' sandboxes go meanwhile. The order is what makes reuse safe: no process, then no group, then no file, and only then is the
-//! id range free. A step that cannot be done yet puts the sandbox back in the queue for a moment.
+//! A few threads share one queue: a tree of a million files holds up only one of them. The order
+//! makes reuse safe: first the processes, then the group, then the files, and only then is the id
+//! range free. If a step cannot be done yet, the sandbox goes back into the queue for a moment.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::PidfdFlags;
 use warren_core::SandboxId;
@@ -18,9 +19,9 @@ use super::data::Lock;
 use super::record::Record;
 use super::step::CrashPoint;
 use super::sys::{self, Child};
-use super::{Shared, reclaim, remove};
+use super::{Backend, reclaim, remove};
 
-/// Hands remains to the threads. Dropping it lets them finish what they have at hand.
+/// Hands remains to the threads. A drop waits until they have finished what is queued.
 #[derive(Debug)]
 pub(super) struct Reaper {
     queue: Arc<Queue>,
@@ -62,30 +63,30 @@ impl Remains {
     }
 }
 
-/// How many threads remove. One who has many large sandboxes removed waits for them alone, mostly.
+/// More than one, so that large sandboxes seldom hold up the removal of others.
 const THREADS: usize = 4;
-/// Nobody waits for a removal.
+/// Removals run at low priority, as nobody waits for them.
 const NICE: i32 = 10;
-/// After this many attempts, about a minute, the remains are left to the next process.
+/// After this many attempts, about a minute, the remains are left to the next start.
 const MOST_ATTEMPTS: u32 = 200;
-/// After this many, about a second, a process that wants to end does not wait any longer.
+/// After this many, about a second, a process that is ending gives up.
 const LAST_ATTEMPTS: u32 = 30;
 
 impl Reaper {
-    /// Starts the threads, the first of which looks for orphans before all else.
-    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+    /// Starts the threads. The first one begins with a search for orphans.
+    pub(super) fn start(backend: Arc<Backend>) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
-        queue.lock().busy = 1;
+        queue.state.lock().busy = 1;
         let mut reaper = Self { queue: Arc::clone(&queue), threads: Vec::new() };
         for number in 0..THREADS {
-            let (worker, shared) = (Arc::clone(&queue), Arc::clone(&shared));
+            let (worker, backend) = (Arc::clone(&queue), Arc::clone(&backend));
             let work = move || {
-                // A machine that does not allow it still works.
+                // A machine that refuses this still works.
                 let _ignored = rustix::process::setpriority_process(None, NICE);
                 if number == 0 {
-                    worker.find(&shared);
+                    worker.find(&backend);
                 }
-                worker.work(&shared);
+                worker.work(&backend);
             };
             reaper.threads.push(Builder::new().name("warren-reaper".to_owned()).spawn(work)?);
         }
@@ -93,19 +94,19 @@ impl Reaper {
     }
 
     pub(super) fn take(&self, remains: Remains) {
-        self.queue.lock().waiting.push_back(remains);
+        self.queue.state.lock().waiting.push_back(remains);
         self.queue.changed.notify_all();
     }
 
     pub(super) fn settle(&self, patience: Duration) -> bool {
         let idle = |state: &mut State| state.busy > 0 || !state.waiting.is_empty();
-        !self.queue.changed.wait_while_for(&mut self.queue.lock(), idle, patience).timed_out()
+        !self.queue.changed.wait_while_for(&mut self.queue.state.lock(), idle, patience).timed_out()
     }
 }
 
 impl Drop for Reaper {
     fn drop(&mut self) {
-        self.queue.lock().closed = true;
+        self.queue.state.lock().closed = true;
         self.queue.changed.notify_all();
         for thread in self.threads.drain(..) {
             drop(thread.join());
@@ -114,23 +115,19 @@ impl Drop for Reaper {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    fn find(&self, shared: &Shared) {
-        let orphans = reclaim::orphans(shared);
-        let mut state = self.lock();
+    fn find(&self, backend: &Backend) {
+        let orphans = reclaim::orphans(backend);
+        let mut state = self.state.lock();
         state.busy -= 1;
         state.waiting.extend(orphans);
         drop(state);
         self.changed.notify_all();
     }
 
-    fn work(&self, shared: &Shared) {
+    fn work(&self, backend: &Backend) {
         while let Some(mut remains) = self.next() {
-            let gone = dispose(shared, &mut remains);
-            let mut state = self.lock();
+            let gone = dispose(backend, &mut remains);
+            let mut state = self.state.lock();
             state.busy -= 1;
             remains.attempts += 1;
             let most = if state.closed { LAST_ATTEMPTS } else { MOST_ATTEMPTS };
@@ -143,9 +140,9 @@ impl Queue {
         }
     }
 
-    /// The next remains that are due, waiting for some if need be. `None`: the queue is closed and empty.
+    /// Waits for the next remains that are due. `None`: the queue is closed and empty.
     fn next(&self) -> Option<Remains> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             let now = Instant::now();
             let due = state.waiting.iter().position(|remains| remains.not_before <= now);
@@ -153,7 +150,7 @@ impl Queue {
                 state.busy += 1;
                 return Some(remains);
             }
-            // What another thread has at hand it puts back for itself.
+            // A thread that puts remains back goes on with them itself.
             if state.closed && state.waiting.is_empty() {
                 return None;
             }
@@ -169,33 +166,33 @@ fn retry_delay(attempts: u32) -> Duration {
     Duration::from_millis(u64::from(attempts).min(300))
 }
 
-/// Takes the remains apart as far as possible. Says whether nothing is left.
-fn dispose(shared: &Shared, remains: &mut Remains) -> bool {
+/// Removes the remains as far as possible. Returns whether nothing is left.
+fn dispose(backend: &Backend, remains: &mut Remains) -> bool {
     let name = remains.id.as_str();
-    drop(shared.cgroups.kill(name));
+    drop(backend.cgroups.kill(name));
     remains.child.take_if(|child| has_ended(child));
-    if remains.child.is_some() || shared.cgroups.processes(name).is_ok_and(|left| !left.is_empty()) {
+    if remains.child.is_some() || backend.cgroups.processes(name).is_ok_and(|left| !left.is_empty()) {
         return false;
     }
-    shared.passed(CrashPoint::ReapProcesses);
-    if !shared.cgroups.remove(name) {
+    backend.passed(CrashPoint::ReapProcesses);
+    if !backend.cgroups.remove(name) {
         return false;
     }
-    shared.passed(CrashPoint::ReapCgroup);
-    let trash = shared.data.trash(&remains.id);
+    backend.passed(CrashPoint::ReapCgroup);
+    let trash = backend.data.trash(&remains.id);
     let record = Record::load(&trash);
     let quota = record.as_ref().map(|record| record.quota);
-    shared.quotas.lift(&trash, quota);
+    backend.quotas.lift(&trash, quota);
     remove::remove_tree(&trash, || {
-        shared.passed(CrashPoint::ReapFiles);
-        // The directory outlives its claim, so a claim without a directory never exists.
-        shared.quotas.release(&remains.id, quota);
-        shared.data.ranges().release(record.as_ref().map(|record| record.id_base), &remains.id);
-        shared.passed(CrashPoint::ReapRange);
+        backend.passed(CrashPoint::ReapFiles);
+        // The claim goes before the directory, so a claim without a directory never exists.
+        backend.quotas.release(&remains.id, quota);
+        backend.data.ranges().release(record.as_ref().map(|record| record.id_base), &remains.id);
+        backend.passed(CrashPoint::ReapRange);
     })
 }
 
-/// Takes a process that has been killed off the process table, waiting a moment for its end if need be.
+/// Reaps a process that has been killed, after waiting a moment for its end if need be.
 pub(super) fn has_ended(child: &Child) -> bool {
     let wait = || -> Option<()> {
         let process = rustix::process::pidfd_open(child.number()?, PidfdFlags::empty()).ok()?;

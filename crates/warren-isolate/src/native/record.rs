@@ -1,4 +1,4 @@
-//! What is written down about a sandbox, so that another process finds it again.
+//! The record of a sandbox on disk, by which another process finds it again.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -13,11 +13,11 @@ use super::quota::QuotaKind;
 
 const FILE: &str = "record.json";
 const FORMAT: u32 = 1;
-/// A record is small; a larger file is not one.
+/// A larger file is not a record.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Written first when the sandbox's agent has answered. A sandbox without a record is half made; one with a record has been
-/// handed out, and its files are its owner's.
+/// First written when the sandbox's agent has answered. A sandbox without a record is half made;
+/// one with a record has been handed out, and its files belong to its owner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Record {
     format: u32,
@@ -27,36 +27,38 @@ pub(super) struct Record {
     #[serde(default)]
     pub(super) stage: Stage,
     pub(super) pid: u32,
-    /// The process's start time in clock ticks since boot: with the pid and the boot it names one process for good.
+    /// The process's start time in clock ticks since boot. With the pid and the boot it identifies
+    /// one process.
     pub(super) pid_started: u64,
     #[serde(default)]
     boot: String,
     pub(super) id_base: u32,
     pub(super) quota: QuotaKind,
-    /// What it stands on.
+    /// The trees that its root is made of.
     #[serde(default)]
     pub(super) root: Vec<RootTree>,
-    /// The layers among these that it wrote itself: they count as what it holds.
+    /// The layers among these that it wrote itself. They count as its disk usage.
     #[serde(default)]
     pub(super) own: Vec<PathBuf>,
     pub(super) created_unix_ms: u64,
 }
 
-/// How far a sandbox that has been handed out has come.
+/// The stage of a sandbox that has been handed out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Stage {
     /// Its agent has answered. It may have ended since.
     #[default]
     Started,
-    /// There is nothing of it but its files.
+    /// Only its files are left.
     Halted,
     /// It is being started again from its files.
     Resuming,
 }
 
 impl Record {
-    /// `pid` is the sandbox's first process, alive at this moment. `kept` is the record of the life before.
+    /// `pid` is the sandbox's first process, alive at this moment. `kept` is the sandbox's record
+    /// if it ran before.
     pub(super) fn new(
         request: &CreateRequest,
         pid: u32,
@@ -84,7 +86,7 @@ impl Record {
         .standing_on(request.root.trees().to_vec(), None)
     }
 
-    /// The same sandbox on another root, of which it wrote one more layer.
+    /// The same sandbox on another root, with one more layer that it wrote.
     pub(super) fn standing_on(&self, root: Vec<RootTree>, written: Option<&Path>) -> Self {
         let mut own = self.own.clone();
         own.extend(written.filter(|layer| !self.own.iter().any(|own| own == layer)).map(Path::to_owned));
@@ -97,7 +99,7 @@ impl Record {
         place(self, directory, FILE, |_| Ok(()))
     }
 
-    /// Writes down another stage. Whatever happens to the machine, there is the old record or the new one.
+    /// Writes another stage. After a power cut there is either the old record or the new one.
     pub(super) fn enter(&self, stage: Stage, directory: &Path) -> io::Result<()> {
         place(&self.at(stage), directory, FILE, fs::File::sync_all)
     }
@@ -107,19 +109,19 @@ impl Record {
         Self { stage, ..self.clone() }
     }
 
-    /// `None` when there is none, or none that this version can read.
+    /// `None` if there is no record, or none that this version can read.
     pub(super) fn load(directory: &Path) -> Option<Self> {
         let mut text = Vec::new();
         fs::File::open(directory.join(FILE)).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
         serde_json::from_slice::<Self>(&text).ok().filter(|record| record.format == FORMAT)
     }
 
-    /// Whether there is one, readable or not.
+    /// True if there is a record, readable or not.
     pub(super) fn exists(directory: &Path) -> bool {
         directory.join(FILE).symlink_metadata().is_ok()
     }
 
-    /// Whether the recorded process is the one that has the pid now.
+    /// True if the recorded process is the one that has the pid now.
     pub(super) fn is_alive(&self) -> bool {
         self.stage == Stage::Started
             && self.boot == this_boot()
@@ -127,7 +129,7 @@ impl Record {
     }
 }
 
-/// Writes a file of a sandbox's directory, and puts it in place in one step once `finish` has had it.
+/// Writes a file of a sandbox's directory, calls `finish` on it, and puts it in place in one step.
 pub(super) fn place(
     content: &impl Serialize,
     directory: &Path,
@@ -141,7 +143,7 @@ pub(super) fn place(
     placed.inspect_err(|_| drop(fs::remove_file(&staging)))
 }
 
-/// Pids and times begin anew with each start of the machine.
+/// The id of this boot: pids and start times begin anew with each.
 fn this_boot() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| {

@@ -1,7 +1,8 @@
-//! Removing a tree that sandbox code filled: any depth, any names, no link followed, a handful of descriptors.
+//! Removing a tree that sandbox code filled: any depth, any names, no link followed, a handful of
+//! descriptors.
 //!
-//! A directory that is not empty is moved up beside the others at the top and emptied there, so the walk is never deeper
-//! than one level, however deep the tree was.
+//! A directory that is not empty is moved to the top of the tree and emptied there, so the walk is
+//! never deeper than one level.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +11,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-/// Empties a directory, then removes what `last` does, then the directory itself. Says whether it is gone.
+/// Empties a directory, calls `last`, then removes the directory itself. Returns whether it is
+/// gone.
 pub(super) fn remove_tree(path: &Path, last: impl FnOnce()) -> bool {
     match open_directory(CWD, path) {
         Err(Errno::NOENT) => {
@@ -52,8 +54,8 @@ fn move_up(directory: &OwnedFd, name: &CStr, top: &OwnedFd, number: &mut u64) ->
     }
 }
 
-/// Removes every entry of a directory. One that has content is given to `move_away`, which answers its new name at the top,
-/// or nothing if it stays where it is. Answers the names of all that had content.
+/// Removes every entry of a directory. A directory with content is given to `move_away`, which
+/// returns its new name at the top, or nothing if it stays. Returns the names of all of those.
 fn clear(
     directory: &OwnedFd,
     mut move_away: impl FnMut(&CStr) -> Result<Option<CString>, Errno>,

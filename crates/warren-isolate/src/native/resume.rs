@@ -1,5 +1,4 @@
-//! Starting a sandbox again from the files of its last life. Whatever happens on the way, the files stay, and the record that
-//! says whose they are.
+//! Starting a sandbox again from its files. If anything fails, the files and the record stay.
 
 use std::io;
 
@@ -8,51 +7,52 @@ use warren_core::{CreateRequest, Created, IsolationError, IsolationErrorKind};
 use super::data::Lock;
 use super::record::{Record, Stage};
 use super::step::CrashPoint;
-use super::{Hold, Shared, create, destroy, halt, seal, warden};
+use super::{Backend, Hold, create, destroy, halt, seal, warden};
 
-pub(super) fn resume(shared: &Shared, request: &CreateRequest) -> Result<Created, IsolationError> {
+pub(super) fn resume(backend: &Backend, request: &CreateRequest) -> Result<Created, IsolationError> {
     let id = &request.id;
-    let (mut hold, lock) = destroy::seize(shared, id)?;
-    let directory = shared.data.sandbox(id);
+    let (mut hold, lock) = destroy::seize(backend, id)?;
+    let directory = backend.data.sandbox(id);
     let Some(record) = Record::load(&directory) else {
         let action = format!("{id} has no files to start from");
         return Err(IsolationError::new(IsolationErrorKind::NotFound, action));
     };
     if record.is_alive() {
-        halt::keep(shared, id, record.owner, hold, lock);
+        halt::keep(backend, id, record.owner, hold, lock);
         return Err(IsolationError::new(IsolationErrorKind::AlreadyExists, format!("{id} is running")));
     }
-    let record = match seal::settle_locked(shared, record.clone(), &directory) {
+    let record = match seal::settle_locked(backend, record.clone(), &directory) {
         Ok(record) => record,
         Err(error) => {
-            halt::keep(shared, id, record.owner, hold, lock);
+            halt::keep(backend, id, record.owner, hold, lock);
             return Err(IsolationError::caused(IsolationErrorKind::Host, format!("settle {id}"), error));
         }
     };
-    match start(shared, request, &record, &lock, &mut hold) {
+    match start(backend, request, &record, &lock, &mut hold) {
         Ok(pid) => {
-            halt::keep(shared, id, request.owner, hold, lock);
+            halt::keep(backend, id, request.owner, hold, lock);
             Ok(Created { id: id.clone(), pid })
         }
         Err(error) => {
-            // What cannot be ended now is found by the next search for orphans: the record still says that it was begun.
-            drop(halt::end(shared, &record.at(Stage::Resuming), &mut hold));
-            halt::keep(shared, id, record.owner, hold, lock);
+            // If it cannot be ended now, the next search for orphans does that: the record still
+            // says that the start was begun.
+            drop(halt::end(backend, &record.at(Stage::Resuming), &mut hold));
+            halt::keep(backend, id, record.owner, hold, lock);
             Err(error)
         }
     }
 }
 
 fn start(
-    shared: &Shared,
+    backend: &Backend,
     request: &CreateRequest,
     record: &Record,
     lock: &Lock,
     hold: &mut Hold,
 ) -> Result<u32, IsolationError> {
-    // It may have ended by itself, and then nothing has been given back yet.
-    halt::end(shared, record, hold)?;
-    let directory = shared.data.sandbox(&request.id);
+    // It may have ended by itself, and then its group and ids are still taken.
+    halt::end(backend, record, hold)?;
+    let directory = backend.data.sandbox(&request.id);
     let begin = || -> io::Result<()> {
         record.enter(Stage::Resuming, &directory)?;
         warden::forgive(&directory)
@@ -61,6 +61,6 @@ fn start(
         let action = format!("write down that {} is started again", request.id);
         IsolationError::caused(IsolationErrorKind::Host, action, error)
     })?;
-    shared.passed(CrashPoint::ResumeRecord);
-    create::build(shared, lock, request, Some(record), hold)
+    backend.passed(CrashPoint::ResumeRecord);
+    create::build(backend, lock, request, Some(record), hold)
 }

@@ -1,25 +1,23 @@
 //! The seccomp filter every process of a sandbox runs under, agent and template builds included.
 //!
-//! [`policy`] says what each system call may do, as tables, and [`arguments`] what of the calls with many meanings; [`compile`] turns the tables into a decision tree and
-//! [`assemble`] into the kernel's classic BPF. Nothing here touches the kernel: the agent loads the program.
+//! [`policy`] has tables with a rule for each system call, and [`arguments`] those of the calls
+//! with many meanings. [`compile`] turns the tables into a decision tree and [`assemble`] into the
+//! kernel's classic BPF. Nothing here touches the kernel: the agent loads the program.
 //!
 //! Three properties are kept on purpose:
 //!
-//! - What no table names is refused: a call added to a future kernel is absent here until somebody lists it.
+//! - A call that no table names is refused, so a call of a future kernel is refused until it is
+//!   listed.
 //! - The program is short, because loading it costs time on every create.
-//! - Until a call's arguments matter, only instructions the kernel can evaluate in advance are used (load of the
-//!   number, comparisons, `and`). The kernel then remembers which calls are always allowed and never runs the
-//!   program for them.
+//! - Until a call's arguments matter, only instructions the kernel can evaluate in advance are used
+//!   (load of the number, comparisons, `and`). The kernel then remembers which calls are always
+//!   allowed and never runs the program for them.
 
 mod arguments;
 mod assemble;
 mod compile;
 mod policy;
 
-#[cfg(test)]
-mod interpret;
-#[cfg(test)]
-mod surface;
 #[cfg(test)]
 mod tests;
 

@@ -1,8 +1,9 @@
-//! Sockets in the networks of sandboxes, for whoever brings traffic to their ports.
+//! Sockets in the networks of sandboxes, for traffic to their ports.
 //!
-//! A socket belongs to the network that its maker was in. One thread makes all of them: it enters a sandbox's network, makes the socket
-//! and comes back, so that no other thread is ever in the wrong one, and none stays behind and keeps a network alive whose sandbox
-//! is gone. It looks at nothing of the sandbox, so nothing inside can make it wait.
+//! A socket belongs to the network that its maker was in. One thread makes all of them: it enters a
+//! sandbox's network, makes the socket and comes back. So no other thread is ever in the wrong
+//! network, and none keeps the network of a removed sandbox alive. Nothing inside a sandbox can
+//! make the thread wait.
 
 use std::fs;
 use std::io;
@@ -14,9 +15,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 
 use super::record::Record;
-use super::{Shared, not_found, sys};
+use super::{Backend, not_found, sys};
 
-/// The thread that makes them; started by the first who needs one. Dropping it ends the thread.
+/// The thread that makes sockets. The first call starts it, a drop ends it.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     orders: Mutex<Option<Sender<Order>>>,
@@ -29,14 +30,14 @@ struct Order {
     made: SyncSender<io::Result<OwnedFd>>,
 }
 
-/// A TCP socket in the sandbox's network, which does not block.
-pub(super) fn socket(shared: &Shared, id: &SandboxId, v6: bool) -> Result<OwnedFd, IsolationError> {
-    let record = Record::load(&shared.data.sandbox(id)).ok_or_else(|| not_found(id))?;
+/// A nonblocking TCP socket in the sandbox's network.
+pub(super) fn socket(backend: &Backend, id: &SandboxId, v6: bool) -> Result<OwnedFd, IsolationError> {
+    let record = Record::load(&backend.data.sandbox(id)).ok_or_else(|| not_found(id))?;
     let network = network(&record).ok_or_else(|| {
         IsolationError::new(IsolationErrorKind::Ended, format!("enter the network of {id}, which has ended"))
     })?;
     let family = if v6 { AddressFamily::INET6 } else { AddressFamily::INET };
-    shared.sockets.make(network, family).map_err(|error| {
+    backend.sockets.make(network, family).map_err(|error| {
         IsolationError::caused(
             IsolationErrorKind::Host,
             format!("make a socket in the network of {id}"),
@@ -45,8 +46,8 @@ pub(super) fn socket(shared: &Shared, id: &SandboxId, v6: bool) -> Result<OwnedF
     })
 }
 
-/// The recorded process's network; `None` if it has ended. It is opened first and the number compared after that, so it is never
-/// that of another process which was given the same number.
+/// The network of the recorded process; `None` if that has ended. It is opened before the process
+/// is compared with the record, so it never belongs to another process with the same number.
 fn network(record: &Record) -> Option<OwnedFd> {
     let network = fs::File::open(format!("/proc/{}/ns/net", record.pid)).ok()?;
     record.is_alive().then(|| network.into())
@@ -63,7 +64,7 @@ impl Sockets {
                     drop(orders);
                     return answer.recv().map_err(|_| gone())?;
                 }
-                // It could not come back once, and ended.
+                // The thread could not return from a network, and ended.
                 Err(unsent) => order = unsent.0,
             }
         }
@@ -85,7 +86,7 @@ fn start() -> io::Result<Sender<Order>> {
     Ok(sender)
 }
 
-/// Ends when nobody orders any more, and when it cannot come back from a sandbox's network.
+/// Ends when the orders end, or when it cannot come back from a sandbox's network.
 fn work(orders: &Receiver<Order>) {
     let Ok(home) = fs::File::open("/proc/thread-self/ns/net").map(OwnedFd::from) else { return };
     while let Ok(Order { network, family, made }) = orders.recv() {
@@ -94,7 +95,7 @@ fn work(orders: &Receiver<Order>) {
             rustix::net::socket_with(family, SocketType::STREAM, flags, None)
         });
         let back = sys::enter_network(&home);
-        // Nobody waits any more if this fails.
+        // If this fails, nobody waits for the answer.
         drop(made.send(socket.map_err(io::Error::from)));
         if back.is_err() {
             return;
@@ -155,7 +156,7 @@ mod tests {
             })
             .collect();
         times.sort();
-        // Of the faster ones: what a busy machine adds to the others is not ours.
+        // One of the faster ones, as a busy machine delays others.
         assert!(times[20].as_micros() < 500, "{:?}", times[20]);
     }
 

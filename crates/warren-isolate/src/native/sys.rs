@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 #[cfg(not(target_arch = "x86_64"))]
-compile_error!("the native backend knows the x86_64 system call interface only");
+compile_error!("the native shared knows the x86_64 system call interface only");
 
 const STACK_BYTES: usize = 32 * 1024;
 
-/// Wider than the type that libc gives its clone flags.
+/// A clone flag that is wider than libc's type for them.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 fn last_errno() -> Errno {
@@ -23,8 +23,8 @@ fn checked(answer: libc::c_long) -> Result<libc::c_long, Errno> {
     if answer >= 0 { Ok(answer) } else { Err(last_errno()) }
 }
 
-/// A child of this process that has not been reaped, so that its number is no one else's. It is not kept as a descriptor:
-/// what a process has open, every clone has to copy and every exec to close.
+/// A child of this process that has not been reaped, so no other process has its number. It is not
+/// kept as a descriptor, because every clone copies all descriptors and every exec closes them.
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) pid: u32,
@@ -36,8 +36,8 @@ impl Child {
     }
 }
 
-/// What the child of [`spawn`] executes. All of it is prepared before the clone, because the child shares this
-/// process's memory and may not allocate.
+/// The program of [`spawn`]'s child. All of it is prepared before the clone, because the child
+/// shares this process's memory and may not allocate.
 #[derive(Debug)]
 pub(super) struct Program<'a> {
     pub(super) executable: BorrowedFd<'a>,
@@ -54,8 +54,9 @@ struct Launch<'a> {
     failure: AtomicI32,
 }
 
-/// Clones a child into the namespaces that `flags` name (and into the cgroup behind `cgroup`) and lets it execute
-/// the program. The cost does not grow with this process's memory: the child borrows it and this thread waits.
+/// Clones a child into the namespaces that `flags` name (and into the cgroup behind `cgroup`) and
+/// lets it execute the program. The cost does not grow with this process's memory: the child
+/// borrows it and this thread waits.
 pub(super) fn spawn(
     program: &Program<'_>,
     flags: u64,
@@ -79,8 +80,9 @@ pub(super) fn spawn(
 
 /// Runs in the child, on its own stack, in the parent's memory.
 extern "C" fn launch_child(argument: *const c_void) -> ! {
-    // SAFETY: `spawn` passes a Launch that outlives the child's use of it, because CLONE_VFORK suspends the parent
-    // until the child has executed or exited. Only system calls follow; nothing allocates, locks or unwinds.
+    // SAFETY: `spawn` passes a Launch that outlives the child's use of it, because CLONE_VFORK
+    // suspends the parent until the child has executed or exited. Only system calls follow; nothing
+    // allocates, locks or unwinds.
     unsafe {
         let launch = &*argument.cast::<Launch<'_>>();
         let program = launch.program;
@@ -116,12 +118,13 @@ pub(super) struct NamespaceHolder {
 }
 
 impl NamespaceHolder {
-    /// Makes a process in new namespaces that belong to `owner`: what the kernel counts by user, such as inotify instances
-    /// and message queues, it also counts for the owner of the namespace, outside.
+    /// Makes a process in new namespaces that belong to `owner`: what the kernel counts by user,
+    /// such as inotify instances and message queues, it also counts for the owner of the namespace,
+    /// outside.
     pub(super) fn new(flags: u64, owner: u32) -> Result<Self, Errno> {
         let mask = block_signals()?;
         let child = as_user(owner, || {
-            // It does nothing, so it may as well share the descriptors: there may be thousands to copy.
+            // It does nothing, so it shares the descriptors instead of copying thousands.
             let shared = (libc::CLONE_VM | libc::CLONE_FILES) as u64;
             let parent = std::ptr::without_provenance(std::process::id() as usize);
             clone(flags | shared, None, 0, hold_namespace, parent)
@@ -145,7 +148,8 @@ impl Drop for NamespaceHolder {
     }
 }
 
-/// Acts as another user, with every capability kept. Ids and capabilities are a thread's own, so no other thread notices.
+/// Acts as another user, with every capability kept. Ids and capabilities belong to a thread, so no
+/// other thread is affected.
 fn as_user<T>(user: u32, action: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     use rustix::thread::{CapabilitiesSecureBits, Uid};
     let before = rustix::thread::capabilities_secure_bits()?;
@@ -157,7 +161,7 @@ fn as_user<T>(user: u32, action: impl FnOnce() -> Result<T, Errno>) -> Result<T,
     outcome
 }
 
-/// Runs in the holder: sleeps until it is killed, or until its parent, whose number it is given, dies.
+/// Runs in the holder: sleeps until it is killed, or until the parent with the given number dies.
 extern "C" fn hold_namespace(parent: *const c_void) -> ! {
     loop {
         // SAFETY: plain system calls without memory; the process does nothing else until SIGKILL.
@@ -172,7 +176,7 @@ extern "C" fn hold_namespace(parent: *const c_void) -> ! {
     }
 }
 
-/// clone3 with a stack of its own. Answers the child, and the stack it runs on.
+/// Calls clone3 with a new stack. Returns the child, and the stack it runs on.
 fn clone(
     flags: u64,
     cgroup: Option<BorrowedFd<'_>>,
@@ -190,8 +194,8 @@ fn clone(
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK_BYTES as u64;
     arguments.cgroup = cgroup.map_or(0, |fd| u64::from(fd.as_raw_fd().unsigned_abs()));
-    // SAFETY: the arguments are valid and live across the call, the stack is ours alone and is kept by the caller
-    // until the child no longer uses it, and `entry` never returns.
+    // SAFETY: the arguments are valid and live across the call, the stack is ours alone and is kept
+    // by the caller until the child no longer uses it, and `entry` never returns.
     let answer = unsafe { clone3(&raw const arguments, entry, argument) };
     if answer < 0 {
         return Err(Errno::from_raw_os_error(i32::try_from(-answer).unwrap_or(libc::EINVAL)));
@@ -199,7 +203,8 @@ fn clone(
     Ok((Child { pid: u32::try_from(answer).unwrap_or(0) }, stack))
 }
 
-/// The system call and the child's first jump, which no library function offers together with a new stack.
+/// The system call and the child's first jump, which no library function offers together with a new
+/// stack.
 ///
 /// # Safety
 /// `arguments` names a stack that only the child uses, and `entry` must not return.
@@ -209,8 +214,8 @@ unsafe fn clone3(
     argument: *const c_void,
 ) -> i64 {
     let answer: i64;
-    // SAFETY: by the caller's contract. In the child rax is zero: it calls the entry on the new stack, which never
-    // comes back. In the parent only rax, rcx and r11 change.
+    // SAFETY: by the caller's contract. In the child rax is zero: it calls the entry on the new
+    // stack, which never comes back. In the parent only rax, rcx and r11 change.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -245,20 +250,22 @@ fn block_signals() -> Result<libc::sigset_t, Errno> {
 }
 
 fn restore_signals(mask: &libc::sigset_t) {
-    // SAFETY: the set was filled by `block_signals`; setting a mask cannot fail with valid arguments.
+    // SAFETY: the set was filled by `block_signals`; setting a mask cannot fail with valid
+    // arguments.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
-/// Waits for the end of a child and takes it off the process table.
+/// Waits for the end of a child and reaps it.
 fn wait_for(child: &Child) {
     // SAFETY: waits for exactly this child and stores nothing.
     unsafe { libc::waitid(libc::P_PID, child.pid, std::ptr::null_mut(), libc::WEXITED | libc::__WALL) };
 }
 
-/// Takes a child off the process table if it has ended. Also true for one that somebody else has reaped.
+/// Reaps a child if it has ended. Also true for one that was reaped before.
 pub(super) fn reap_if_ended(child: &Child) -> bool {
     let options = libc::WEXITED | libc::WNOHANG | libc::__WALL;
-    // SAFETY: all-zero is a valid siginfo_t, which the call fills; `si_pid` is only read after a call that succeeded.
+    // SAFETY: all-zero is a valid siginfo_t, which the call fills; `si_pid` is only read after a
+    // call that succeeded.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         libc::waitid(libc::P_PID, child.pid, &raw mut info, options) != 0 || info.si_pid() != 0
@@ -274,8 +281,8 @@ struct MountAttr {
     user_namespace: u64,
 }
 
-/// Flags of a detached mount and of all that is below it, and the user namespace whose mapping their ids go through. They are
-/// private from then on: a clone hears of what is mounted on its original, and tells of what is mounted on it.
+/// Sets flags of a detached mount and of all below it, and the user namespace that maps their ids.
+/// They also become private: otherwise a clone and its original show mounts to each other.
 pub(super) fn set_mount(
     mount: BorrowedFd<'_>,
     set: u64,
@@ -288,7 +295,8 @@ pub(super) fn set_mount(
         ..MountAttr::default()
     };
     let empty: &CStr = c"";
-    // SAFETY: the struct has the kernel's layout and lives across the call, with its size beside it.
+    // SAFETY: the struct has the kernel's layout and lives across the call, with its size beside
+    // it.
     checked(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -324,7 +332,7 @@ pub(super) fn free_loop_device(control: &std::fs::File) -> Result<libc::c_long, 
     checked(unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) }.into())
 }
 
-/// Binds a loop device to a file; it lets go by itself when the last user is gone.
+/// Binds a loop device to a file. It is released after its last use.
 pub(super) fn configure_loop(device: &std::fs::File, backing: RawFd) -> Result<(), Errno> {
     // SAFETY: all-zero is valid for this plain struct of numbers.
     let mut config: LoopConfig = unsafe { std::mem::zeroed() };
@@ -357,7 +365,7 @@ const FS_IOC_FSGETXATTR: libc::c_ulong = 0x801C_581F;
 const FS_IOC_FSSETXATTR: libc::c_ulong = 0x401C_5820;
 const FS_XFLAG_PROJINHERIT: u32 = 0x200;
 
-/// Makes a directory, and all that is made below it from now on, part of a project.
+/// Makes a directory, and everything made below it from now on, part of a project.
 pub(super) fn set_project(directory: BorrowedFd<'_>, project: u32) -> Result<(), Errno> {
     let mut attributes = FsXattr::default();
     // SAFETY: the struct has the kernel's layout and lives across both calls.

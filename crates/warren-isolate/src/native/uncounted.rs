@@ -1,39 +1,41 @@
-//! Kernel memory that no control group counts: answers that wait in netlink sockets, locks on files, memberships of groups.
+//! Kernel memory that no control group counts: unread netlink answers, file locks and multicast
+//! memberships.
 //!
-//! None of them can be limited where it is taken, and each is cheap to make. So the machine's memory for kernel objects is
-//! watched, and when it has grown by much, whoever holds a lot of these loses its processes, as it would for ordinary
-//! memory. What is less than that is little, however many sandboxes there are.
+//! The kernel has no limit for these, and each is cheap to make. So the machine's memory for kernel
+//! objects is watched. When it has grown by much, a sandbox that holds a lot of them loses its
+//! processes, as it would for ordinary memory.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read;
 
-use super::Shared;
+use super::Backend;
 
 /// Growth of the machine's kernel objects after which sandboxes are looked at.
 const STEP_BYTES: u64 = 64 << 20;
-/// What one sandbox may hold: an ordinary one has a few kilobytes, a few hundred and a few.
+/// Limits of one sandbox. An ordinary one has a few kilobytes, a few hundred locks and a few
+/// memberships.
 const MOST_ANSWER_BYTES: u64 = 16 << 20;
 const MOST_LOCKS: u64 = 65_536;
 const MOST_MEMBERSHIPS: usize = 32_768;
-/// Twice as many locks as one sandbox may hold, at some sixty bytes each.
+/// Room for twice as many locks as one sandbox may hold, at some sixty bytes each.
 const LIST_BYTES: u64 = 8 << 20;
 
 /// When to look again.
 #[derive(Debug, Default)]
 pub(super) struct Uncounted {
-    /// What kernel objects may take before somebody has to be looked at.
+    /// The size of all kernel objects above which sandboxes are looked at.
     look_at_bytes: Option<u64>,
 }
 
 impl Uncounted {
-    /// Looks, if there is reason to.
-    pub(super) fn inspect(&mut self, shared: &Shared) {
+    /// Looks at the sandboxes if kernel memory has grown.
+    pub(super) fn inspect(&mut self, backend: &Backend) {
         let Some(now) = kernel_objects(&fs::read_to_string("/proc/meminfo").unwrap_or_default()) else {
             return;
         };
         if self.is_due(now) {
-            look(shared);
+            look(backend);
         }
     }
 
@@ -46,10 +48,10 @@ impl Uncounted {
     }
 }
 
-fn look(shared: &Shared) {
+fn look(backend: &Backend) {
     let locks = Locks::read(&newest_locks());
-    for name in shared.cgroups.names() {
-        let Ok(processes) = shared.cgroups.processes(&name) else { continue };
+    for name in backend.cgroups.names() {
+        let Ok(processes) = backend.cgroups.processes(&name) else { continue };
         let Some(first) = processes.iter().copied().find(|pid| is_first(*pid)) else { continue };
         let text = |file: &str| fs::read_to_string(format!("/proc/{first}/{file}")).unwrap_or_default();
         let answers = waiting_answers(&text("net/netlink"));
@@ -63,13 +65,14 @@ fn look(shared: &Shared) {
                 locks = held,
                 "kernel memory that nobody counts is used up: the sandbox's processes are ended"
             );
-            shared.cgroups.kill_all_but(&name, first);
+            backend.cgroups.kill_all_but(&name, first);
         }
     }
 }
 
-/// The list of locks, newest first. The kernel counts from its beginning for each page that is read, and nobody can lock meanwhile: so
-/// no more than shows who has too many.
+/// The list of locks, newest first. The kernel walks it from its beginning for each page that is
+/// read, and blocks all locking meanwhile, so only as much is read as shows a sandbox with too
+/// many.
 fn newest_locks() -> String {
     let mut text = Vec::new();
     let read = fs::File::open("/proc/locks").and_then(|file| file.take(LIST_BYTES).read_to_end(&mut text));
@@ -77,20 +80,20 @@ fn newest_locks() -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Memory for objects that the kernel cannot take back.
+/// Memory of kernel objects that cannot be reclaimed.
 fn kernel_objects(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("SUnreclaim:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Whether it is the agent, the first process of its namespace.
+/// True for the agent, the first process of its namespace.
 fn is_first(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     numbers.and_then(|numbers| numbers.split_whitespace().next_back()) == Some("1")
 }
 
-/// Bytes that nobody has read, in all sockets of a namespace.
+/// Unread bytes in all netlink sockets of a namespace.
 fn waiting_answers(netlink: &str) -> u64 {
     let bytes = |line: &str| line.split_whitespace().nth(4)?.parse::<u64>().ok();
     netlink.lines().filter_map(bytes).sum()

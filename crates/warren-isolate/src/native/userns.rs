@@ -1,5 +1,5 @@
-//! User namespaces with a mapping, made ahead of the process that will live in them: a layer's ids are mapped through
-//! one before anything is mounted.
+//! User namespaces with a mapping. They are made before the process that will live in them, because
+//! the ids of layers are mapped through them first.
 
 use std::fs;
 use std::io;
@@ -24,8 +24,8 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// A sandbox's range but for its last id, which is its agent's: nobody inside can have that user, and so nobody can act on
-    /// the agent.
+    /// A sandbox's range without its last id, which is its agent's. Nobody inside can have that
+    /// user, so nobody can act on the agent.
     pub(super) fn of_tenants(base: u32) -> Self {
         Self { inside: 0, outside: base, count: 65_535 }
     }
@@ -35,8 +35,9 @@ impl Mapping {
     }
 }
 
-/// Makes a user namespace with these mappings. It belongs to the first user it maps: if all belonged to the host's root,
-/// sandboxes would use up each other's and root's shares of what the kernel counts by user.
+/// Makes a user namespace with these mappings. It belongs to the first user it maps: if all
+/// belonged to the host's root, sandboxes would share its limits on things the kernel counts by
+/// user.
 pub(super) fn make(users: Mapping, groups: Mapping) -> Result<OwnedFd, UserNamespaceError> {
     let failed = |action| move |source: io::Error| UserNamespaceError { action, source };
     let holder = NamespaceHolder::new(libc::CLONE_NEWUSER as u64, users.outside)

@@ -1,5 +1,5 @@
-//! The numbers behind a user's name, looked up in a template before anything runs. Only mounts need them on the host's
-//! side; processes are given their user by the agent, inside.
+//! The ids of a user, looked up in a template by name. Only mounts need them on the host's side;
+//! the agent looks up the users of processes inside.
 
 use std::fs;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use warren_core::RootTree;
 
 const MOST_BYTES: u64 = 4 << 20;
-/// How often a path is asked for that the kernel gives up on.
+/// How often a path is tried again that the kernel gave up on.
 const RESOLVE_ATTEMPTS: usize = 256;
 
 /// The user is not there.
@@ -60,7 +60,7 @@ fn read_in(root: &Path, path: &str) -> io::Result<String> {
     let top = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    // The kernel gives up on a link with `..` in it whenever something is renamed or mounted elsewhere meanwhile.
+    // The kernel gives up on a link with `..` when anything is renamed or mounted meanwhile.
     let mut attempt = 0;
     let file = loop {
         match rustix::fs::openat2(&top, path, flags, Mode::empty(), resolve) {

@@ -1,10 +1,11 @@
-//! Disk limits where the file system has no quotas: usage is watched, and a sandbox that goes over its limit is ended.
+//! Disk limits where the file system has no quotas: usage is watched, and a sandbox that goes over
+//! its limit is ended.
 //!
-//! Counting a tree costs time, so it is done only when it could find something: a sandbox cannot have written more than
-//! the whole file system has filled up since the sandbox was last known to be within its limit.
+//! Counting a tree takes time, so it is done only when it could find something: a sandbox cannot
+//! have written more than the whole file system has grown since the sandbox was last counted.
 //!
-//! Whoever answers for a sandbox watches it: the process that made it, or one that found it. That it was ended for its disk
-//! usage is marked by a file in its directory, for all to see.
+//! The process that made a sandbox watches it, or one that found it later. A file in its directory
+//! marks a sandbox that was ended for its disk usage.
 
 use std::fs;
 use std::io;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use warren_core::{Limits, OwnerBond, SandboxId};
 
-use super::Shared;
+use super::Backend;
 use super::cgroup::CgroupError;
 use super::quota::QuotaKind;
 use super::record::Record;
@@ -24,10 +25,10 @@ use super::uncounted::Uncounted;
 
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Marks a sandbox that was ended for what it held.
+/// The file that marks a sandbox ended for its disk usage.
 const MARK: &str = "over-limit";
 
-/// Runs as long as this lives.
+/// The thread that watches. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Warden {
     stop: Option<Sender<()>>,
@@ -39,35 +40,40 @@ pub(super) struct Warden {
 pub(super) struct Watched {
     bytes: u64,
     inodes: u64,
-    /// What the file system may hold in all before the sandbox has to be looked at.
+    /// Usage of the whole file system above which the sandbox is counted again.
     look_at_bytes: u64,
     look_at_inodes: u64,
 }
 
 impl Watched {
-    /// For a sandbox that is about to start. What it has kept from an earlier life it may keep, even beyond its limit, or
-    /// nobody could ever get at it.
-    pub(super) fn begin(shared: &Shared, id: &SandboxId, limits: &Limits, quota: QuotaKind) -> Option<Self> {
+    /// For a sandbox that is about to start. Files from before may exceed its limit, or nobody
+    /// could ever reach them again.
+    pub(super) fn begin(
+        backend: &Backend,
+        id: &SandboxId,
+        limits: &Limits,
+        quota: QuotaKind,
+    ) -> Option<Self> {
         (quota == QuotaKind::Watched).then(|| {
-            let used = used(shared, id);
+            let used = used(backend, id);
             let mut watched = Self {
                 bytes: limits.disk.0.max(used.0),
                 inodes: limits.inodes.max(used.1),
                 look_at_bytes: 0,
                 look_at_inodes: 0,
             };
-            watched.update(used, held(shared.data.root()));
+            watched.update(used, held(backend.data.root()));
             watched
         })
     }
 
-    /// For a sandbox that runs already: it is looked at as soon as anything is written anywhere.
+    /// For a sandbox that runs already: it is counted as soon as the file system grows.
     fn found(limits: &Limits, data: &Path) -> Self {
         let (bytes, inodes) = held(data);
         Self { bytes: limits.disk.0, inodes: limits.inodes, look_at_bytes: bytes, look_at_inodes: inodes }
     }
 
-    /// What the sandbox holds now; says whether that is too much.
+    /// Notes the sandbox's usage and that of the whole file system. Returns whether it is too much.
     fn update(&mut self, used: (u64, u64), all: (u64, u64)) -> bool {
         self.look_at_bytes = all.0.saturating_add(self.bytes.saturating_sub(used.0));
         self.look_at_inodes = all.1.saturating_add(self.inodes.saturating_sub(used.1));
@@ -76,13 +82,13 @@ impl Watched {
 }
 
 impl Warden {
-    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+    pub(super) fn start(backend: Arc<Backend>) -> io::Result<Self> {
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::Builder::new().name("warren-warden".to_owned()).spawn(move || {
             let mut uncounted = Uncounted::default();
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                inspect(&shared);
-                uncounted.inspect(&shared);
+                inspect(&backend);
+                uncounted.inspect(&backend);
             }
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
@@ -98,16 +104,16 @@ impl Drop for Warden {
     }
 }
 
-/// Watches a sandbox that another process made, if nothing better holds it and its maker may be gone.
-pub(super) fn adopt(shared: &Shared, record: &Record) {
+/// Watches a sandbox that another process made, if it has no hard limit and its maker may be gone.
+pub(super) fn adopt(backend: &Backend, record: &Record) {
     if record.quota == QuotaKind::Watched && record.owner == OwnerBond::Outlives {
-        let found = Watched::found(&record.spec.limits, shared.data.root());
-        let mut holds = shared.holds.lock();
+        let found = Watched::found(&record.spec.limits, backend.data.root());
+        let mut holds = backend.holds.lock();
         holds.entry(record.id.clone()).or_default().watched.get_or_insert(found);
     }
 }
 
-/// Whether the sandbox was ended for what it held.
+/// True if the sandbox was ended for its disk usage.
 pub(super) fn has_ended(directory: &Path) -> bool {
     directory.join(MARK).symlink_metadata().is_ok()
 }
@@ -120,20 +126,20 @@ pub(super) fn forgive(directory: &Path) -> io::Result<()> {
     }
 }
 
-fn inspect(shared: &Shared) {
-    let all = held(shared.data.root());
-    let due = due(shared, all);
+fn inspect(backend: &Backend) {
+    let all = held(backend.data.root());
+    let due = due(backend, all);
     if !due.is_empty() {
-        shared.own_layers.forget_removed();
+        backend.own_layers.forget_removed();
     }
     for id in due {
-        let directory = shared.data.sandbox(&id);
-        let used = used(shared, &id);
-        let mut holds = shared.holds.lock();
+        let directory = backend.data.sandbox(&id);
+        let used = used(backend, &id);
+        let mut holds = backend.holds.lock();
         let Some(hold) = holds.get_mut(&id) else { continue };
         let over = hold.watched.as_mut().is_some_and(|watched| watched.update(used, all));
-        // Somebody else may have destroyed it.
-        if !directory.exists() || (over && end(shared, &id, &directory).is_ok()) {
+        // Another process may have destroyed it.
+        if !directory.exists() || (over && end(backend, &id, &directory).is_ok()) {
             hold.watched = None;
         }
         if hold.is_empty() {
@@ -142,23 +148,26 @@ fn inspect(shared: &Shared) {
     }
 }
 
-/// What a sandbox holds; of one that is being made for the first time, what is there.
-fn used(shared: &Shared, id: &SandboxId) -> (u64, u64) {
-    let directory = shared.data.sandbox(id);
+/// The disk usage of a sandbox, which has no record while it is first made.
+fn used(backend: &Backend, id: &SandboxId) -> (u64, u64) {
+    let directory = backend.data.sandbox(id);
     let record = Record::load(&directory);
-    record
-        .map_or_else(|| shared.quotas.used(&directory, QuotaKind::Watched), |record| shared.holdings(&record))
+    record.map_or_else(
+        || backend.quotas.used(&directory, QuotaKind::Watched),
+        |record| backend.holdings(&record),
+    )
 }
 
-/// The mark is there before anybody can learn of the end. On a disk without room for it, the end matters more. Called while
-/// the holds are locked, so that it is never a later life of the sandbox that ends.
-fn end(shared: &Shared, id: &SandboxId, directory: &Path) -> Result<(), CgroupError> {
+/// Marks and kills a sandbox. The mark comes first, so that it is there when the end is noticed; on
+/// a full disk the kill matters more. Called while the holds are locked, so that a sandbox that was
+/// started again is not hit.
+fn end(backend: &Backend, id: &SandboxId, directory: &Path) -> Result<(), CgroupError> {
     drop(fs::File::create(directory.join(MARK)));
-    shared.cgroups.kill(id.as_str())
+    backend.cgroups.kill(id.as_str())
 }
 
-fn due(shared: &Shared, all: (u64, u64)) -> Vec<SandboxId> {
-    let holds = shared.holds.lock();
+fn due(backend: &Backend, all: (u64, u64)) -> Vec<SandboxId> {
+    let holds = backend.holds.lock();
     let over = |watched: &Watched| all.0 > watched.look_at_bytes || all.1 > watched.look_at_inodes;
     holds
         .iter()

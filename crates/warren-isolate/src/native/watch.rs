@@ -1,4 +1,4 @@
-//! Answering for a sandbox: telling the end of its first process, and holding it to what the kernel does not.
+//! Watching a sandbox: its first process's end, and its disk limit where the kernel has none.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,13 +8,13 @@ use rustix::process::{Pid, PidfdFlags};
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 
 use super::record::Record;
-use super::{Shared, not_found, warden};
+use super::{Backend, not_found, warden};
 
-pub(super) fn watch(shared: &Shared, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-    let record = Record::load(&shared.data.sandbox(id)).ok_or_else(|| not_found(id))?;
+pub(super) fn watch(backend: &Backend, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+    let record = Record::load(&backend.data.sandbox(id)).ok_or_else(|| not_found(id))?;
     let watched = match open(&record) {
         Some(process) => {
-            warden::adopt(shared, &record);
+            warden::adopt(backend, &record);
             Ok(process)
         }
         None => over(),
@@ -22,15 +22,15 @@ pub(super) fn watch(shared: &Shared, id: &SandboxId) -> Result<OwnedFd, Isolatio
     watched.map_err(|error| IsolationError::caused(IsolationErrorKind::Host, format!("watch {id}"), error))
 }
 
-/// The recorded process; `None` if it has ended. The descriptor is opened first and the number compared after that, so it is
-/// never another process that was given the same number.
+/// The recorded process; `None` if it has ended. The descriptor is opened before the process is
+/// compared with the record, so it is never another process with the same number.
 fn open(record: &Record) -> Option<OwnedFd> {
     let number = i32::try_from(record.pid).ok().and_then(Pid::from_raw)?;
     let process = rustix::process::pidfd_open(number, PidfdFlags::empty()).ok()?;
     record.is_alive().then_some(process)
 }
 
-/// A descriptor that is readable at once, and for good.
+/// A descriptor that is always readable.
 fn over() -> io::Result<OwnedFd> {
     Ok(rustix::event::eventfd(1, EventfdFlags::CLOEXEC)?)
 }

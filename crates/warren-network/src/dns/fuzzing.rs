@@ -13,7 +13,7 @@ use super::sift::Sifted;
 use super::upstream::Upstream;
 use super::{Names, answer_here, reply_with};
 use crate::book::{Book, Guest};
-use crate::egress::Reporter;
+use crate::report::Reporter;
 
 /// The answer that a sandbox gets.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use warren_core::{HostName, NetworkMode};
 
 use super::question::host_name;
 use crate::book::{Book, Guest};
-use crate::egress::Incident;
 use crate::place::GATEWAY;
+use crate::report::Incident;
 
 /// The next step for one question, and the report of it.
 #[derive(Debug, PartialEq)]

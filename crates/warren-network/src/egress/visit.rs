@@ -16,10 +16,10 @@ use super::Egress;
 use super::judge::{Basis, Goal, Judge, Verdict};
 use super::meter::Slot;
 use super::refusal::{Reason, Refusal};
-use super::report::Incident;
 use crate::book::{Guest, unix_ms};
 use crate::dial::DialError;
 use crate::dns::denied_alias;
+use crate::report::Incident;
 
 /// A refused connection stays open at most this much longer while the program behind it is looked
 /// for.

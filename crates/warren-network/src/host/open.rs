@@ -47,11 +47,7 @@ pub enum OpenError {
     #[error("open the certificate authority")]
     Authority(#[source] AuthorityError),
     #[error("{action}")]
-    Host {
-        action: &'static str,
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
-    },
+    Host { action: &'static str, source: Box<dyn Error + Send + Sync> },
 }
 
 impl OpenError {
@@ -84,7 +80,7 @@ impl HostNetwork {
         let TakenBlock { table, links } = domain::settle(&claim, &ledger, &mut socket)
             .map_err(OpenError::host("have a block of addresses and a table of nftables"))?;
 
-        let (block, v6) = (table.block(), has_v6());
+        let (block, v6) = (table.block(), probe::has_v6());
         let guard = Guard::new(block, options.subnet).map_err(OpenError::host("make the guard"))?;
         guard.hold().map_err(OpenError::host("keep what has no mark from being routed"))?;
         let sockets = Sockets::open(v6.then(|| place::proxy_v6(block)))
@@ -166,12 +162,6 @@ fn forward() -> io::Result<()> {
     }
     tracing::info!("switching net.ipv4.ip_forward on: sandboxes' packets are forwarded");
     namespace::set_sysctl("ipv4/ip_forward", "1")
-}
-
-/// Sandboxes have IPv6 where the host is a router of it, and has somewhere to send it.
-pub(crate) fn has_v6() -> bool {
-    let forwards = namespace::sysctl("ipv6/conf/all/forwarding").as_deref() == Some("1");
-    forwards && links::has_default_v6().unwrap_or(false)
 }
 
 /// Without it, what the kernel refuses by itself is refused all the same.

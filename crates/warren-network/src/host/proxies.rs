@@ -17,10 +17,11 @@ use crate::book::Book;
 use crate::dial::{self, Dialer};
 use crate::dns::{self, Names, Servers, Upstream};
 use crate::edge::Edge;
-use crate::egress::{self, Egress, Reporter};
+use crate::egress::{self, Egress};
 use crate::links::{RouteKind, route_kind};
 use crate::nft::Listener;
 use crate::place::GATEWAY;
+use crate::report::Reporter;
 
 const WORKERS: usize = 2;
 const BACKLOG: i32 = 4096;

@@ -153,7 +153,7 @@ pub(crate) fn describe(socket: &mut Socket, place: Place, alias: &str) -> Result
 }
 
 /// Removes links, all at once: the kernel waits for all its readers once, and not for each link.
-/// Those that are gone already are no failure. The group is a number that nobody else gives to
+/// Links that are gone already are no failure. The group is a number that nobody else gives to
 /// links.
 pub(crate) fn remove(socket: &mut Socket, places: &[Place], group: u32) -> Result<(), NetlinkError> {
     for place in places {

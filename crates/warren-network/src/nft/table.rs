@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::element::{self, Element, additions, removals};
@@ -123,7 +123,7 @@ impl Table {
         }
         let table = Self::new(block, owner, socket, flags);
         let is_ours = comment.is_some_and(|comment| comment.starts_with(SIGNATURE));
-        table.state().load(&table.name, is_ours).map_err(ClaimError::Kernel)?;
+        table.state.lock().load(&table.name, is_ours).map_err(ClaimError::Kernel)?;
         Ok(table)
     }
 
@@ -151,12 +151,12 @@ impl Table {
 
     /// True if nobody else can change it.
     pub(crate) fn is_held(&self) -> bool {
-        self.state().flags != 0
+        self.state.lock().flags != 0
     }
 
     /// Puts down the chains and rules in place of those there are. What links have stays.
     pub(crate) fn install(&self, skeleton: &Skeleton) -> Result<(), NetlinkError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.skeleton = Some(skeleton.clone());
         if state.is_foreign {
             return self.make_anew(&mut state);
@@ -171,7 +171,7 @@ impl Table {
 
     /// Adds a link, or replaces all that one has. From one packet to the next.
     pub(crate) fn put(&self, link: &LinkRules) -> Result<(), NetlinkError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let (old, new) = (state.links.get(&link.link).map_or(&[][..], Vec::as_slice), element::of_link(link));
         let mut requests = removals(&self.name, old.iter().filter(|one| !new.contains(one)));
         requests.extend(additions(&self.name, new.iter().filter(|one| !old.contains(one))));
@@ -182,7 +182,7 @@ impl Table {
 
     /// Takes away all that a link has: nothing passes it any more. Right for one that has nothing.
     pub(crate) fn remove(&self, link: &str) -> Result<(), NetlinkError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(old) = state.links.get(link) else { return Ok(()) };
         let requests = removals(&self.name, old.iter());
         state.commit(requests)?;
@@ -192,13 +192,13 @@ impl Table {
 
     /// The links that have elements.
     pub(crate) fn links(&self) -> Vec<String> {
-        self.state().links.keys().cloned().collect()
+        self.state.lock().links.keys().cloned().collect()
     }
 
     /// True if the kernel still has what it was given. Cheap as long as nobody has changed any
     /// table.
     pub(crate) fn is_intact(&self) -> Result<bool, NetlinkError> {
-        let state = &mut *self.state();
+        let state = &mut *self.state.lock();
         let now = read::generation(&mut state.socket)?;
         if state.sound_at == Some(now) {
             return Ok(true);
@@ -214,12 +214,12 @@ impl Table {
     /// Makes the table anew with all that the kernel was told, whatever is there now. Until then,
     /// nothing is forwarded.
     pub(crate) fn restore(&self) -> Result<(), NetlinkError> {
-        self.make_anew(&mut self.state())
+        self.make_anew(&mut self.state.lock())
     }
 
     /// Takes the table away, and with it all that links have.
     pub(crate) fn delete(&self) -> Result<(), NetlinkError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match state.socket.batch(vec![self.deletion()]) {
             Err(error) if error.is_absent() => Ok(()),
             done => done,
@@ -271,10 +271,6 @@ impl Table {
         state.fingerprint = read::fingerprint(&mut state.socket, &self.name)?;
         state.sound_at = Some(now);
         Ok(())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

@@ -30,7 +30,7 @@ pub enum AssemblyError {
 }
 
 impl AssemblyError {
-    /// What to do about it, where that is known.
+    /// The next thing to do about it, where that is known.
     pub fn advice(&self) -> Option<String> {
         let advice = match self {
             Self::DataDir(refused) => return Some(refused.advice()),

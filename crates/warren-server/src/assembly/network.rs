@@ -1,4 +1,4 @@
-//! What links this machine's sandboxes to the world.
+//! The network of this machine's sandboxes.
 
 use std::sync::Arc;
 

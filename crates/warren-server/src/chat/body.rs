@@ -29,7 +29,7 @@ struct Endpoint {
     port: u16,
 }
 
-/// What `DELETE` found. A chat without a sandbox has nothing to name.
+/// The result of `DELETE`. A chat without a sandbox has nothing to name.
 #[derive(Debug, Serialize)]
 pub(super) struct Deleted {
     chat_id: String,

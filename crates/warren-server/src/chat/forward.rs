@@ -1,8 +1,10 @@
 //! Addresses for the services inside chats' sandboxes.
 //!
-//! A sandbox's own loopback cannot be reached from the host, so each exposed sandbox gets a loopback address of the host's to itself,
-//! on which the server listens at the very port the service has inside. The address follows from the sandbox's id: after a restart
-//! of the server the next create opens the same one again. It is reachable from this machine alone, and no sandbox can reach it.
+//! A sandbox's own loopback cannot be reached from the host, so each exposed sandbox gets a
+//! loopback address of the host's to itself, on which the server listens at the very port the
+//! service has inside. The address follows from the sandbox's id: after a restart of the server the
+//! next create opens the same one again. It is reachable from this machine alone, and no sandbox
+//! can reach it.
 
 use std::collections::HashMap;
 use std::io;
@@ -80,7 +82,7 @@ impl Drop for Forwarder {
     }
 }
 
-/// What an address stands for.
+/// The service that an address stands for.
 #[derive(Clone)]
 struct Target {
     sandbox: Sandbox,

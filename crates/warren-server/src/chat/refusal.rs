@@ -23,7 +23,7 @@ pub(super) enum Refusal {
     Named(ErrorCode),
     StartFailed(String),
     Invalid(Vec<Wrong>),
-    /// Whatever every interface refuses alike; reworded on its way out.
+    /// An error that every interface refuses alike; reworded on its way out.
     Usual(Box<ApiError>),
 }
 
@@ -122,7 +122,8 @@ fn detail(status: StatusCode, detail: serde_json::Value) -> Response {
     (status, axum::Json(json!({"detail": detail}))).into_response()
 }
 
-/// The status for a code that kept a chat from its sandbox. Whatever else fails there is a start that failed.
+/// The status for a code that kept a chat from its sandbox. Whatever else fails there is a start
+/// that failed.
 fn status_at_start(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::SandboxConflict | ErrorCode::VolumeNotAllowed | ErrorCode::InvalidValue => status_of(code),

@@ -14,7 +14,8 @@ pub(super) struct Assigned {
 }
 
 impl Assigned {
-    /// Gives a setting a value, which is checked at once so that the error leads to where it stands.
+    /// Gives a setting a value, which is checked at once so that the error leads to where it
+    /// stands.
     pub(super) fn set(&mut self, path: &str, value: Value, origin: Origin) -> Result<(), ConfigError> {
         let Some(key) = KEYS.iter().find(|key| key.path == path) else {
             return Err(ConfigError::Unknown { key: path.to_owned(), nearest: nearest(path), origin });

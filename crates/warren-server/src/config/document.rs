@@ -1,4 +1,5 @@
-//! `docs/configuration.md` says what the table of settings says; `WARREN_BLESS=1` writes it anew. `SECURITY.md` names every limit.
+//! `docs/configuration.md` says what the table of settings says; `WARREN_BLESS=1` writes it anew.
+//! `SECURITY.md` names every limit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -44,7 +45,7 @@ fn the_document_has_every_setting() {
     assert!(current == expected, "docs/configuration.md is not what the settings are: run `make bless`");
 }
 
-/// Whether a setting bounds what one who is not trusted can take.
+/// True for a setting that bounds what a caller who is not trusted can take.
 fn is_limit(path: &str) -> bool {
     let (section, name) = path.split_once('.').expect("a section and a name");
     section == "limits" || name.contains("max_") || name.contains("timeout") || name.contains("connections")
@@ -76,7 +77,7 @@ fn every_limit_and_its_default_is_in_the_security_document() {
     assert_eq!(told, BTreeMap::new(), "SECURITY.md names what is no setting");
 }
 
-/// What stands between two backticks, if the cell is nothing else.
+/// The text between two backticks, if the cell is nothing else.
 fn code(cell: &str) -> Option<&str> {
     cell.strip_prefix('`')?.strip_suffix('`')
 }

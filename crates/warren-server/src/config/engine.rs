@@ -8,7 +8,7 @@ use warren_face::{AuthSettings, HttpSettings, PortSettings};
 use super::sections::{Config, LimitSettings};
 
 impl Config {
-    /// What the engine takes of it. `network` says whether this machine can give sandboxes one.
+    /// The engine's settings. `network` is true if this machine can give sandboxes one.
     pub(crate) fn settings(&self, network: bool) -> Settings {
         Settings {
             max_sandboxes: usize::try_from(self.limits.max_sandboxes).unwrap_or(usize::MAX),
@@ -60,7 +60,7 @@ impl Config {
 }
 
 impl Config {
-    /// What faces take of it.
+    /// The settings of all faces.
     pub(crate) fn of_faces(&self) -> warren_face::Settings {
         warren_face::Settings {
             auth: AuthSettings {
@@ -80,7 +80,7 @@ impl Config {
 }
 
 impl LimitSettings {
-    /// What is left to the machine follows from its processors.
+    /// Limits of heavy work. Those that are left to the machine follow from its processors.
     fn heavy_work_limits(&self) -> HeavyWorkLimits {
         let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
         let usual = HeavyWorkLimits::default();

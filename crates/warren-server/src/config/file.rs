@@ -61,8 +61,8 @@ impl Places {
     }
 }
 
-/// The line of each key. The parser does not tell, so this follows indentation; what is written in braces on one line is
-/// not found, and then the error names only the file.
+/// The line of each key. The parser does not tell, so this follows indentation; what is written in
+/// braces on one line is not found, and then the error names only the file.
 fn lines(text: &str) -> HashMap<String, usize> {
     let mut found = HashMap::new();
     let mut above: Vec<(usize, String)> = Vec::new();

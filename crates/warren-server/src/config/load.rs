@@ -18,9 +18,10 @@ const SHORT: [(&str, &str); 2] = [("WARREN_DATA_DIR", DATA_DIR), ("WARREN_LISTEN
 /// Where settings come from. Nothing else is looked at, so a test owns all of it.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// A file that must exist. Without one, `/etc/warren/warren.yaml` and `<data>/warren.yaml` are tried in this order.
+    /// A file that must exist. Without one, `/etc/warren/warren.yaml` and `<data>/warren.yaml` are
+    /// tried in this order.
     pub file: Option<PathBuf>,
-    /// Whether the usual places are tried when no file is named.
+    /// The usual places are tried when no file is named.
     pub usual_files: bool,
     pub environment: Vec<(String, String)>,
     /// Settings that have flags of their own: the flag, the setting and its value.
@@ -101,7 +102,8 @@ impl Sources {
         usual.into_iter().flatten().find(|path| Path::exists(path))
     }
 
-    /// One rule: `WARREN_`, then the setting in upper case with two underscores for the dot. Other variables are none of ours.
+    /// One rule: `WARREN_`, then the setting in upper case with two underscores for the dot. Other
+    /// variables are none of ours.
     fn take_environment(&self, assigned: &mut Assigned) -> Result<(), ConfigError> {
         for (name, value) in &self.environment {
             let short = SHORT.iter().find(|(short, _)| short == name).map(|(_, key)| (*key).to_owned());

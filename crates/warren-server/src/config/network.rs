@@ -11,7 +11,7 @@ use warren_engine::NetworkSettings;
 use super::sections::NetworkSection;
 use super::value::{Setting, flow, word};
 
-/// What a sandbox may reach that does not say.
+/// The policy of a sandbox that asks for none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DefaultNetwork {
     /// The Internet where this machine can, else nothing.
@@ -35,7 +35,7 @@ pub struct OptionalFile(pub Option<PathBuf>);
 const DNS: u16 = 53;
 
 impl NetworkSection {
-    /// What the engine takes of it, on a machine that can give sandboxes a network or cannot.
+    /// The engine's settings of the network, on a machine that can give sandboxes one or cannot.
     pub(crate) fn settings(&self, available: bool) -> NetworkSettings {
         let (default, exceptions) = (self.policy(available), self.exceptions.clone());
         NetworkSettings { default, exceptions, most: self.most_limits() }

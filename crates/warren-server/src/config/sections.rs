@@ -1,5 +1,5 @@
-//! Every setting: its name, type, default and purpose, written down once. The structs, the table that the loader checks names
-//! against, and `docs/configuration.md` all come from here.
+//! Every setting: its name, type, default and purpose, written down once. The structs, the table
+//! that the loader checks names against, and `docs/configuration.md` all come from here.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use super::error::ConfigError;
 use super::network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
 use super::value::{LogFormat, LogLevel, Setting};
 
-/// What is known of a setting without knowing its value.
+/// A setting without its value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
     /// `section.name`.
@@ -25,7 +25,7 @@ pub(super) struct Key {
     pub(super) kind: &'static str,
     /// As people write it.
     pub(super) default: &'static str,
-    /// What it is for, one line each.
+    /// Its purpose, line by line.
     purpose: &'static [&'static str],
     /// Its value is never shown.
     pub(super) secret: bool,
@@ -101,25 +101,31 @@ sections! {
         /// How long requests may take to end when the server is told to.
         shutdown_grace: Duration = "10s";
     }
-    /// What isolates sandboxes.
+    /// Backends that isolate sandboxes.
     backends: Backends {
-        /// Which backends are on, in the order in which they are tried for a sandbox that names none. `native` is the kernel's own namespaces, and needs no other program.
+        /// Which backends are on, in the order in which they are tried for a sandbox that names
+        /// none. `native` is the kernel's own namespaces, and needs no other program.
         enabled: EnabledBackends = "[native]";
     }
     /// API keys.
     auth: Auth {
-        /// Whether a key is asked for. Without keys the server listens on loopback addresses only.
+        /// Requests need a key. Without keys the server listens on loopback addresses only.
         enabled: bool = "true";
-        /// Failed attempts from one address within the window before it is told to wait. Right keys always pass.
+        /// Failed attempts from one address within the window before it is told to wait. Right keys
+        /// always pass.
         max_failures: u64 = "100";
         /// How long failed attempts are remembered.
         failure_window: Duration = "10s";
     }
     /// How connections and requests are served.
     http: Http {
-        /// Connections at once. Whoever comes when there are so many gets in, and the one of least use is closed: one that says nothing, or rests between two requests. Three quarters at most are those that have shown no key.
+        /// Connections at once. Whoever comes when there are so many gets in, and the one of least
+        /// use is closed: one that says nothing, or rests between two requests. Three quarters at
+        /// most are those that have shown no key.
         max_connections: u32 = "1024";
-        /// Connections at once from one IPv4 address or one IPv6 network of 64 bits that have shown no key or token. With a proxy in front of the server all of its visitors without keys are one address.
+        /// Connections at once from one IPv4 address or one IPv6 network of 64 bits that have shown
+        /// no key or token. With a proxy in front of the server all of its visitors without keys
+        /// are one address.
         max_connections_per_address: u32 = "256";
         /// Longest time for a request's head to arrive.
         header_timeout: Duration = "10s";
@@ -129,7 +135,8 @@ sections! {
         read_timeout: Duration = "30s";
         /// Longest time in which a client may take nothing of its answer.
         write_timeout: Duration = "2m";
-        /// Longest time for a request that is neither a stream nor told by its client how long to wait.
+        /// Longest time for a request that is neither a stream nor told by its client how long to
+        /// wait.
         request_timeout: Duration = "1m";
         /// Headers of one request.
         max_headers: u32 = "100";
@@ -142,11 +149,12 @@ sections! {
         /// Requests at once on one HTTP/2 connection.
         max_streams: u32 = "128";
     }
-    /// What sandboxes may use.
+    /// Limits of sandboxes.
     limits: LimitSettings {
         /// Sandboxes alive at once, all owners together.
         max_sandboxes: u32 = "100";
-        /// Sandboxes of one owner alive at once. 0: all of them while only one owner has keys or sandboxes, three quarters as soon as another has.
+        /// Sandboxes of one owner alive at once. 0: all of them while only one owner has keys or
+        /// sandboxes, three quarters as soon as another has.
         max_sandboxes_per_owner: u32 = "0";
         /// Calls under way in one sandbox: commands that are followed, file calls, watches.
         calls_per_sandbox: u32 = "256";
@@ -156,13 +164,16 @@ sections! {
         visits_per_sandbox: u32 = "1024";
         /// Requests and connections under way to ports of all sandboxes of one owner.
         visits_per_owner: u32 = "4096";
-        /// Comparisons, searches and merges of files that the machine does at once: diffs, blame, counts in the journal, promotions, templates from snapshots. Each has a thread of low priority. 0: as many as there are processors, and at least 2.
+        /// Comparisons, searches and merges of files that the machine does at once: diffs, blame,
+        /// counts in the journal, promotions, templates from snapshots. Each has a thread of low
+        /// priority. 0: as many as there are processors, and at least 2.
         heavy_work: u32 = "0";
         /// The same of one owner. 0: half of them, so that others find a place.
         heavy_work_per_owner: u32 = "0";
         /// Longest time for one of these.
         heavy_work_time: Duration = "5m";
-        /// Archives on their way at once: exports, imports, templates, files for template builds, archives that are unpacked.
+        /// Archives on their way at once: exports, imports, templates, files for template builds,
+        /// archives that are unpacked.
         transfers: u32 = "16";
         /// The same of one owner.
         transfers_per_owner: u32 = "4";
@@ -170,7 +181,8 @@ sections! {
         listings: u32 = "16";
         /// The same of one owner.
         listings_per_owner: u32 = "4";
-        /// Requests of one owner that may wait for a place, of each of these kinds. Further ones are refused at once.
+        /// Requests of one owner that may wait for a place, of each of these kinds. Further ones
+        /// are refused at once.
         waiting_per_owner: u32 = "16";
         /// How long each may wait.
         waiting_time: Duration = "10s";
@@ -227,40 +239,55 @@ sections! {
     }
     /// Snapshots of sandboxes.
     snapshots: Snapshots {
-        /// How a sandbox's files are captured. `overlay` works everywhere. `reflink` needs a file system that shares extents, such as XFS, and `btrfs` one of its name.
+        /// How a sandbox's files are captured. `overlay` works everywhere. `reflink` needs a file
+        /// system that shares extents, such as XFS, and `btrfs` one of its name.
         driver: LayerDriver = "overlay";
-        /// Which are taken without being asked for, of a sandbox that does not say: around `commands`, at the end of `turns`, or none (`off`).
+        /// Which are taken without being asked for, of a sandbox that does not say: around
+        /// `commands`, at the end of `turns`, or none (`off`).
         automatic: Automatic = "commands";
-        /// How many of those are kept for each sandbox, and how many that were asked for and have no name. Older ones are thinned out; those with a name stay.
+        /// How many of those are kept for each sandbox, and how many that were asked for and have
+        /// no name. Older ones are thinned out; those with a name stay.
         keep_automatic: u32 = "200";
-        /// Programs that run in a sandbox stand still for a moment while an automatic snapshot copies what changed. It is not taken if more files changed than this; the log says so.
+        /// Programs that run in a sandbox stand still for a moment while an automatic snapshot
+        /// copies what changed. It is not taken if more files changed than this; the log says so.
         copy_entries: u64 = "2000";
         /// Nor if more bytes changed than this, where files cannot share them.
         copy_bytes: ByteSize = "64MiB";
         /// Nor if they would stand still for more milliseconds than this.
         copy_still_ms: u64 = "20";
-        /// When what commands write is put on disk, where a power cut cannot reach it: `background` is some seconds later, as the machine does it; `commands` is before anybody is told that a command has ended, which takes as long as the disk does.
+        /// When what commands write is put on disk, where a power cut cannot reach it: `background`
+        /// is some seconds later, as the machine does it; `commands` is before anybody is told that
+        /// a command has ended, which takes as long as the disk does.
         durability: Flush = "background";
         /// How many seconds a pause waits for commands that somebody waits for, if it does not say.
         pause_drain_s: u64 = "5";
     }
-    /// Where sandboxes' packets may go. What every sandbox is kept from is in [the guide](guide/network.md).
+    /// Where sandboxes' packets may go. What every sandbox is kept from is in [the
+    /// guide](guide/network.md).
     network: NetworkSection {
-        /// Whether sandboxes can have a network at all. Without, nothing of this machine's own network is touched.
+        /// Sandboxes can have a network at all. Without, nothing of this machine's own network is
+        /// touched.
         enabled: bool = "true";
-        /// What a sandbox may reach that does not say: `auto` (`public` where this machine can give sandboxes a network, else `none`), `none`, `public`, `allow`, `ask` or `learn`, or a whole policy such as `{mode: allow, allow: [pypi.org, '*.pythonhosted.org']}`.
+        /// The policy of a sandbox that asks for none: `auto` (`public` where this machine can give
+        /// sandboxes a network, else `none`), `none`, `public`, `allow`, `ask` or `learn`, or a
+        /// whole policy such as `{mode: allow, allow: [pypi.org, '*.pythonhosted.org']}`.
         default: DefaultNetwork = "auto";
-        /// What of this machine's surroundings sandboxes may reach although it is closed to them: addresses and networks, best with a port, such as `10.1.2.3:5432`. Every sandbox whose policy is otherwise open to it can go there.
+        /// The parts of this machine's networks that sandboxes may reach although they are closed
+        /// to them: addresses and networks, best with a port, such as `10.1.2.3:5432`. Every
+        /// sandbox whose policy is otherwise open to it can go there.
         exceptions: Vec<NetworkRule> = "[]";
-        /// The range that sandboxes' addresses are taken from; it must not be used on this machine otherwise.
+        /// The range that sandboxes' addresses are taken from; it must not be used on this machine
+        /// otherwise.
         subnet: Subnet = "10.213.0.0/16";
-        /// Which name servers are asked for sandboxes: addresses, with a port if it is not 53. Empty: those of `/etc/resolv.conf`, followed when they change.
+        /// Which name servers are asked for sandboxes: addresses, with a port if it is not 53.
+        /// Empty: those of `/etc/resolv.conf`, followed when they change.
         dns: Vec<Resolver> = "[]";
         /// How long a connection in mode `ask` waits for an answer before it is refused.
         ask_patience: Duration = "30s";
         /// Links kept ready, so that a create does not wait for one.
         prepared: u32 = "16";
-        /// A file of certificates, in PEM, of authorities that servers are believed by beside the machine's own, where a secret is put into what a sandbox sends.
+        /// A file of certificates, in PEM, of authorities that servers are believed by beside the
+        /// machine's own, where a secret is put into what a sandbox sends.
         extra_ca: OptionalFile = "";
         /// Connections of a sandbox that asks for no other number.
         connections: u32 = "2500";
@@ -270,9 +297,11 @@ sections! {
         max_connections: u32 = "10000";
         /// The most new connections in a second that may be asked for.
         max_new_connections_per_s: u32 = "2000";
-        /// Bytes in a second to one sandbox, which may ask for less and never for more. 0 is no limit.
+        /// Bytes in a second to one sandbox, which may ask for less and never for more. 0 is no
+        /// limit.
         download: ByteSize = "0";
-        /// Bytes in a second from one sandbox, which may ask for less and never for more. 0 is no limit.
+        /// Bytes in a second from one sandbox, which may ask for less and never for more. 0 is no
+        /// limit.
         upload: ByteSize = "0";
     }
     /// Which template each type of sandbox starts from.
@@ -287,7 +316,7 @@ sections! {
         /// These and all below them. Nothing else can be mounted.
         allow: Vec<PathBuf> = "[]";
     }
-    /// What recorded runs of a session may use.
+    /// Limits of a session's recorded runs.
     runs: RunSettings {
         /// Runs of one session.
         runs: u32 = "10";
@@ -297,7 +326,8 @@ sections! {
         tokens: u64 = "50000";
         /// Longest session.
         duration: Duration = "15m";
-        /// Other limits for classes of customers: `{gold: {runs: 100, run_time: 10m, tokens: 1000000, duration: 1h}}`. What is left out is as above.
+        /// Other limits for classes of customers: `{gold: {runs: 100, run_time: 10m, tokens:
+        /// 1000000, duration: 1h}}`. What is left out is as above.
         tiers: BTreeMap<String, RunLimits> = "{}";
     }
     /// Sandboxes of chats.
@@ -311,33 +341,40 @@ sections! {
     }
     /// Ports of sandboxes, as addresses of their own.
     ports: Ports {
-        /// Port 8000 of a sandbox is at `8000-ID.DOMAIN`. Names below `localhost` are this machine's without any DNS, and always work too. Not the API's own domain: pages of sandboxes are next to one another there.
+        /// Port 8000 of a sandbox is at `8000-ID.DOMAIN`. Names below `localhost` are this
+        /// machine's without any DNS, and always work too. Not the API's own domain: pages of
+        /// sandboxes are next to one another there.
         domain: HostName = "localhost";
         /// The address to listen on with TLS, or `off`. It answers all that the other one does.
         tls_listen: Option<SocketAddr> = "off";
-        /// The certificate with its chain, in PEM, for `*.DOMAIN`. `off`: what `warren tls init` made in the data directory.
+        /// The certificate with its chain, in PEM, for `*.DOMAIN`. `off`: what `warren tls init`
+        /// made in the data directory.
         cert: Option<PathBuf> = "off";
         /// The certificate's private key, in PEM.
         key: Option<PathBuf> = "off";
-        /// Something in front of the server speaks TLS at port 443: addresses begin with `https://` and have no port.
+        /// Something in front of the server speaks TLS at port 443: addresses begin with `https://`
+        /// and have no port.
         behind_tls: bool = "false";
         /// Requests and web sockets of one sandbox at a time.
         max_connections: u32 = "512";
-        /// Requests and web sockets of visitors without a key at a time, to all sandboxes of one owner.
+        /// Requests and web sockets of visitors without a key at a time, to all sandboxes of one
+        /// owner.
         max_visitors_per_owner: u32 = "512";
-        /// How long an application may take to begin its answer, and a client to go on with what it sends.
+        /// How long an application may take to begin its answer, and a client to go on with what it
+        /// sends.
         timeout: Duration = "5m";
     }
     /// The E2B protocol, which is spoken below `/e2b` in any case ([guide](guide/e2b.md)).
     e2b: E2b {
-        /// The address of a listener for it alone, or `off`: everything there that is for no port of a sandbox is the protocol's, at the root.
+        /// The address of a listener for it alone, or `off`: everything there that is for no port
+        /// of a sandbox is the protocol's, at the root.
         listen: Option<SocketAddr> = "off";
     }
     /// The server's own log, on standard error.
     log: Log {
         /// Lines for people, or one JSON object each.
         format: LogFormat = "text";
-        /// What is too unimportant to be written.
+        /// Lines of lesser importance are not written.
         level: LogLevel = "info";
     }
 }

@@ -10,7 +10,7 @@ use super::error::ConfigError;
 use super::sections::Config;
 use super::value::Setting;
 
-/// Whoever pauses waits for so long at most.
+/// The longest time to wait for a pause.
 const LONGEST_DRAIN_S: u64 = 600;
 
 /// Clients give up waiting for a connection after some minutes anyway.

@@ -79,11 +79,11 @@ pub(crate) fn code_message(event: Event, count: &mut Option<u64>) -> Message {
     }
 }
 
-/// What became of a cell, as far as it is known and there is room for it.
+/// The result of a cell, as far as it is known and there is room for it.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     result: api::CodeResult,
-    /// Bytes of what was shown.
+    /// Bytes that were shown.
     shown: usize,
     ended: bool,
 }
@@ -128,7 +128,8 @@ impl Collected {
     }
 }
 
-/// Says whether there was room for all of it. Where a character was cut out there is room for less than one, and nothing follows.
+/// Says whether there was room for all of it. Where a character was cut out there is room for less
+/// than one, and nothing follows.
 fn append(output: &mut String, text: &str) -> bool {
     let room = MOST_OUTPUT.saturating_sub(output.len());
     let mut end = if room < char::MAX.len_utf8() { 0 } else { room.min(text.len()) };

@@ -1,11 +1,13 @@
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use warren_core::{Change, DiffOptions, Entry, EntryKind, TextDiff};
+use warren_core::{Change, DiffOptions, Entry, TextDiff};
 use warren_face::error::{ApiError, change_kind, path_as_text};
 use warren_face::extract::Params;
 use warren_wire::api;
 
 use super::rfc3339;
+use super::words::file_type;
 
 const USUAL_LIMIT: u64 = 1000;
 pub(crate) const MOST_CHANGES: u64 = 10_000;
@@ -16,7 +18,7 @@ pub(crate) const MOST_TEXTS: u64 = 1000;
 const LONGEST_PATH: usize = 4095;
 
 pub(crate) fn change(change: &Change) -> api::FileDiff {
-    let (path, path_base64) = path_as_text(&change.path);
+    let (path, path_base64) = path_as_text(change.path.as_os_str().as_bytes());
     api::FileDiff {
         path,
         path_base64,
@@ -77,22 +79,9 @@ fn state(entry: &Entry) -> api::FileState {
     }
 }
 
-fn file_type(kind: EntryKind) -> api::FileType {
-    match kind {
-        EntryKind::File => api::FileType::File,
-        EntryKind::Directory => api::FileType::Directory,
-        EntryKind::Symlink => api::FileType::Symlink,
-        EntryKind::Fifo => api::FileType::Fifo,
-        EntryKind::Socket => api::FileType::Socket,
-        EntryKind::CharDevice => api::FileType::CharDevice,
-        EntryKind::BlockDevice => api::FileType::BlockDevice,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;
 

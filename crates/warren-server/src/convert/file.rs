@@ -1,20 +1,16 @@
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use warren_face::error::ApiError;
-use warren_wire::api::{FileChange, FileChangeKind, FileInfo, FileType, GrepLine};
-use warren_wire::guest::{ByteString, EntryKind, FileEntry, GrepMatch, WatchEvent, WatchKind};
+use warren_face::error::{ApiError, path_as_text};
+use warren_wire::api::{FileChange, FileInfo, GrepLine};
+use warren_wire::guest::{ByteString, FileEntry, GrepMatch, WatchEvent};
 
 use super::rfc3339;
+use super::words::{file_change_kind, file_type_seen};
 
 const LONGEST_PATH: usize = 4095;
 const LONGEST_NAME: usize = 255;
 
 /// A path as a caller wrote it.
 pub(crate) fn path(field: &str, text: &str) -> Result<ByteString, ApiError> {
-    if !(1..=LONGEST_PATH).contains(&text.len()) || text.contains('\0') {
-        return Err(ApiError::invalid(field, format!("`{field}` has 1 to {LONGEST_PATH} bytes, and no NUL")));
-    }
-    Ok(text.into())
+    bounded(field, text, LONGEST_PATH)
 }
 
 /// The user whose rights count.
@@ -23,8 +19,12 @@ pub(crate) fn user(text: Option<&str>) -> Result<Option<ByteString>, ApiError> {
 }
 
 pub(crate) fn name(field: &str, text: &str) -> Result<ByteString, ApiError> {
-    if !(1..=LONGEST_NAME).contains(&text.len()) || text.contains('\0') {
-        return Err(ApiError::invalid(field, format!("`{field}` has 1 to {LONGEST_NAME} bytes, and no NUL")));
+    bounded(field, text, LONGEST_NAME)
+}
+
+fn bounded(field: &str, text: &str, longest: usize) -> Result<ByteString, ApiError> {
+    if !(1..=longest).contains(&text.len()) || text.contains('\0') {
+        return Err(ApiError::invalid(field, format!("`{field}` has 1 to {longest} bytes, and no NUL")));
     }
     Ok(text.into())
 }
@@ -38,10 +38,11 @@ pub(crate) fn mode(text: &str) -> Result<u32, ApiError> {
 
 pub(crate) fn file_info(entry: FileEntry) -> FileInfo {
     let text = |bytes: ByteString| bytes.to_text().into_owned();
+    let (path, path_base64) = path_as_text(entry.path.as_bytes());
     FileInfo {
-        path_base64: base64_unless_text(&entry.path),
-        path: text(entry.path),
-        kind: file_type(entry.kind),
+        path,
+        path_base64,
+        kind: file_type_seen(entry.kind),
         size_bytes: entry.size,
         mode: format!("{:04o}", entry.permissions & 0o7777),
         uid: entry.uid,
@@ -61,32 +62,9 @@ pub(crate) fn grep_line(found: GrepMatch) -> GrepLine {
 }
 
 pub(crate) fn file_change(event: WatchEvent) -> FileChange {
-    let change = match event.kind {
-        WatchKind::Created => FileChangeKind::Created,
-        WatchKind::Written => FileChangeKind::Written,
-        WatchKind::Removed => FileChangeKind::Removed,
-        WatchKind::Renamed => FileChangeKind::Renamed,
-        WatchKind::AttributesChanged => FileChangeKind::AttributesChanged,
-        WatchKind::Overflowed => FileChangeKind::Overflowed,
-    };
+    let change = file_change_kind(event.kind);
     let renamed_to = event.renamed_to.map(|path| path.to_text().into_owned());
     FileChange { change, path: event.path.to_text().into_owned(), renamed_to }
-}
-
-fn file_type(kind: EntryKind) -> FileType {
-    match kind {
-        EntryKind::File => FileType::File,
-        EntryKind::Directory => FileType::Directory,
-        EntryKind::Symlink => FileType::Symlink,
-        EntryKind::Fifo => FileType::Fifo,
-        EntryKind::Socket => FileType::Socket,
-        EntryKind::CharDevice => FileType::CharDevice,
-        EntryKind::BlockDevice => FileType::BlockDevice,
-    }
-}
-
-fn base64_unless_text(path: &ByteString) -> Option<String> {
-    std::str::from_utf8(path.as_bytes()).is_err().then(|| STANDARD.encode(path.as_bytes()))
 }
 
 #[cfg(test)]
@@ -102,12 +80,6 @@ mod tests {
         for text in ["", "7", "0x1f", "888", "77777", "+644", "-644"] {
             assert_eq!(mode(text).unwrap_err().problem().field.as_deref(), Some("mode"), "{text}");
         }
-    }
-
-    #[test]
-    fn a_path_that_is_no_text_is_told_in_base64_too() {
-        assert_eq!(base64_unless_text(&"/ä".into()), None);
-        assert_eq!(base64_unless_text(&vec![b'/', 0xff].into()), Some("L/8=".to_owned()));
     }
 
     #[test]

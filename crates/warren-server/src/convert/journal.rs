@@ -1,8 +1,9 @@
-use warren_core::{Action, FileDeed, JournalEntry};
-use warren_engine::{LogEntry, PathState};
+use warren_core::{Action, JournalEntry};
+use warren_engine::LogEntry;
 use warren_wire::api;
 
 use super::rfc3339;
+use super::words::file_deed;
 
 pub(crate) fn log_entry(log: &LogEntry) -> api::JournalEntry {
     api::JournalEntry { changed: log.changed, ..journal_entry(&log.entry) }
@@ -63,7 +64,7 @@ fn with_action(plain: api::JournalEntry, action: &Action) -> api::JournalEntry {
         },
         Action::Files { operation, path, to, bytes, files } => api::JournalEntry {
             action: api::JournalAction::Files,
-            operation: Some(deed(*operation)),
+            operation: Some(file_deed(*operation)),
             path: Some(path.clone()),
             to: to.clone(),
             bytes: *bytes,
@@ -82,28 +83,5 @@ fn with_action(plain: api::JournalEntry, action: &Action) -> api::JournalEntry {
             from_id: Some(from.to_string()),
             ..plain
         },
-    }
-}
-
-pub(crate) fn path_state(state: PathState) -> api::PathState {
-    match state {
-        PathState::Changed => api::PathState::Changed,
-        PathState::AsItBegan => api::PathState::AsItBegan,
-        PathState::Removed => api::PathState::Removed,
-        PathState::NeverThere => api::PathState::NeverThere,
-    }
-}
-
-fn deed(deed: FileDeed) -> api::FileDeed {
-    match deed {
-        FileDeed::Write => api::FileDeed::Write,
-        FileDeed::Unpack => api::FileDeed::Unpack,
-        FileDeed::MakeDirectory => api::FileDeed::MakeDirectory,
-        FileDeed::Rename => api::FileDeed::Rename,
-        FileDeed::Remove => api::FileDeed::Remove,
-        FileDeed::SetPermissions => api::FileDeed::SetPermissions,
-        FileDeed::SetOwner => api::FileDeed::SetOwner,
-        FileDeed::MakeSymlink => api::FileDeed::MakeSymlink,
-        FileDeed::SetAttributes => api::FileDeed::SetAttributes,
     }
 }

@@ -1,15 +1,15 @@
 use std::time::Duration;
 
-use warren_core::network::{Grant, GrantEffect, Protocol, RuleError};
+use warren_core::network::Grant;
 use warren_core::{
-    Field, NetworkLimits, NetworkMode, NetworkPolicy, NetworkRule, NetworkUsage, NetworkVerdict, PolicyField,
-    SandboxId, SecretName,
+    Field, NetworkLimits, NetworkPolicy, NetworkRule, NetworkUsage, PolicyField, SandboxId, SecretName,
 };
 use warren_engine::{EngineError, NetworkAsk, NetworkSettings, NetworkSighting, NetworkView, Wording};
-use warren_face::error::{ApiError, name_of};
+use warren_face::error::{ApiError, name_of, parsed};
 use warren_wire::api;
 
 use super::rfc3339;
+use super::words::{effect_told, network_mode, network_mode_told, protocol, verdict};
 
 /// Rules that one request may add.
 const MOST_NEW_RULES: usize = 64;
@@ -17,14 +17,15 @@ const MOST_NEW_RULES: usize = 64;
 /// Longer is for good.
 const LONGEST_GRANT: Duration = Duration::from_secs(366 * 86_400);
 
-/// A policy as a body asks for it. `at` is where it stands in the request: empty, or such as `network`.
+/// A policy as a body asks for it. `at` is where it stands in the request: empty, or such as
+/// `network`.
 pub(crate) fn network_policy(
     body: &api::NetworkRequest,
     at: &str,
     settings: &NetworkSettings,
 ) -> Result<NetworkPolicy, ApiError> {
     let policy = NetworkPolicy {
-        mode: mode(body.mode),
+        mode: network_mode(body.mode),
         allow: rules(&body.allow, &field(at, "allow"))?,
         deny: rules(&body.deny, &field(at, "deny"))?,
         grants: Vec::new(),
@@ -38,12 +39,8 @@ pub(crate) fn network_policy(
 }
 
 /// Rules, each of which is named by its place in the list.
-fn rules(texts: &[String], at: &str) -> Result<Vec<NetworkRule>, ApiError> {
-    let one = |(index, text): (usize, &String)| {
-        text.parse()
-            .map_err(|error: RuleError| ApiError::invalid(format!("{at}[{index}]"), error.to_string()))
-    };
-    texts.iter().enumerate().map(one).collect()
+pub(super) fn rules(texts: &[String], at: &str) -> Result<Vec<NetworkRule>, ApiError> {
+    texts.iter().enumerate().map(|(index, text)| parsed(format!("{at}[{index}]"), text)).collect()
 }
 
 fn secrets(names: &[String], at: &str) -> Result<Vec<SecretName>, ApiError> {
@@ -81,7 +78,7 @@ fn field(at: &str, name: &str) -> String {
 
 pub(super) fn network(policy: &NetworkPolicy) -> api::Network {
     api::Network {
-        mode: mode_word(policy.mode),
+        mode: network_mode_told(policy.mode),
         allow: texts(&policy.allow),
         deny: texts(&policy.deny),
         grants: policy.grants.iter().map(grant).collect(),
@@ -106,11 +103,7 @@ pub(crate) fn network_sighting(sighting: &NetworkSighting) -> api::NetworkLogEnt
     api::NetworkLogEntry {
         number: sighting.number,
         at: rfc3339(sighting.at_unix_ms),
-        verdict: match entry.verdict {
-            NetworkVerdict::Allowed => api::NetworkVerdict::Allowed,
-            NetworkVerdict::Denied => api::NetworkVerdict::Denied,
-            NetworkVerdict::Asked => api::NetworkVerdict::Asked,
-        },
+        verdict: verdict(entry.verdict),
         protocol: protocol(entry.protocol),
         host: entry.host.clone(),
         address: entry.address.map(|address| address.to_string()),
@@ -140,7 +133,7 @@ pub(crate) fn network_ask(ask: &NetworkAsk) -> api::NetworkAsk {
 /// A policy that somebody may give back as it is.
 pub(crate) fn learned_network(policy: &NetworkPolicy) -> api::NetworkRequest {
     api::NetworkRequest {
-        mode: mode_word(policy.mode),
+        mode: network_mode_told(policy.mode),
         allow: texts(&policy.allow),
         deny: texts(&policy.deny),
         secrets: policy.secrets.iter().map(ToString::to_string).collect(),
@@ -164,13 +157,6 @@ pub(crate) fn granted_for(for_s: Option<u64>) -> Result<Option<u64>, ApiError> {
             Err(ApiError::invalid("for_s", format!("`for_s` is {} at most", LONGEST_GRANT.as_secs())))
         }
         seconds => Ok(seconds.map(|seconds| seconds * 1000)),
-    }
-}
-
-pub(crate) fn effect(answer: api::NetworkEffect) -> GrantEffect {
-    match answer {
-        api::NetworkEffect::Allow => GrantEffect::Allow,
-        api::NetworkEffect::Deny => GrantEffect::Deny,
     }
 }
 
@@ -198,15 +184,6 @@ pub(crate) fn of_rules(error: EngineError) -> ApiError {
     }
 }
 
-fn protocol(protocol: Protocol) -> api::NetworkProtocol {
-    match protocol {
-        Protocol::Tcp => api::NetworkProtocol::Tcp,
-        Protocol::Udp => api::NetworkProtocol::Udp,
-        Protocol::Icmp => api::NetworkProtocol::Icmp,
-        Protocol::Dns => api::NetworkProtocol::Dns,
-    }
-}
-
 fn port(port: u16) -> Option<u16> {
     Some(port).filter(|port| *port != 0)
 }
@@ -218,10 +195,7 @@ fn texts(rules: &[NetworkRule]) -> Vec<String> {
 fn grant(grant: &Grant) -> api::NetworkGrant {
     api::NetworkGrant {
         rule: grant.rule.to_string(),
-        effect: match grant.effect {
-            GrantEffect::Allow => api::NetworkEffect::Allow,
-            GrantEffect::Deny => api::NetworkEffect::Deny,
-        },
+        effect: effect_told(grant.effect),
         until: grant.until_unix_ms.map(rfc3339),
         by: grant.by.clone(),
     }
@@ -240,25 +214,5 @@ pub(super) fn network_usage(usage: NetworkUsage) -> api::NetworkUsage {
         sent_packets: usage.sent_packets,
         proxied: usage.proxied,
         denied: usage.denied,
-    }
-}
-
-fn mode(mode: api::NetworkMode) -> NetworkMode {
-    match mode {
-        api::NetworkMode::None => NetworkMode::None,
-        api::NetworkMode::Public => NetworkMode::Public,
-        api::NetworkMode::Allow => NetworkMode::Allow,
-        api::NetworkMode::Ask => NetworkMode::Ask,
-        api::NetworkMode::Learn => NetworkMode::Learn,
-    }
-}
-
-fn mode_word(mode: NetworkMode) -> api::NetworkMode {
-    match mode {
-        NetworkMode::None => api::NetworkMode::None,
-        NetworkMode::Public => api::NetworkMode::Public,
-        NetworkMode::Allow => api::NetworkMode::Allow,
-        NetworkMode::Ask => api::NetworkMode::Ask,
-        NetworkMode::Learn => api::NetworkMode::Learn,
     }
 }

@@ -1,19 +1,19 @@
 use std::path::PathBuf;
 
 use warren_core::{
-    Automatic, ByteSize, Cpus, Limits, Mount, MountAccess, NetworkPolicy, OnExpiry, Profile, SandboxKind,
-    SandboxSpec, SnapshotId, SpecError, TemplateName, TemplateNameError, Timeouts, UniqueIdError,
-    check_labels,
+    ByteSize, Cpus, Limits, Mount, MountAccess, NetworkPolicy, SandboxKind, SandboxSpec, SpecError,
+    TemplateName, Timeouts, check_labels,
 };
 use warren_engine::{EngineError, NewSandbox, Settings};
-use warren_face::error::{ApiError, name_of};
+use warren_face::error::{ApiError, name_of, parsed};
 use warren_wire::api;
 
 use super::network::network_policy;
+use super::words::{automatic, on_expiry, profile, sandbox_kind};
 
 const LONGEST_BACKEND: usize = 63;
 
-/// What a body asks for, with what belongs to its session.
+/// The parts of a body: the sandbox that it asks for, and its session.
 #[derive(Debug)]
 pub(crate) struct NewParts {
     pub(crate) sandbox: NewSandbox,
@@ -50,7 +50,7 @@ pub(crate) fn new_sandbox(
             kind,
             metadata: body.metadata,
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
-            from: body.snapshot_id.map(|id| snapshot_id(&id, &format!("{at}snapshot_id"))).transpose()?,
+            from: body.snapshot_id.map(|id| parsed(format!("{at}snapshot_id"), &id)).transpose()?,
             automatic: body.history.map(automatic),
             ..NewSandbox::new(spec)
         },
@@ -67,12 +67,7 @@ fn template(
     kind: SandboxKind,
 ) -> Result<TemplateName, ApiError> {
     let Some(name) = name else { return Ok(settings.template_of(kind)) };
-    template_name(&format!("{at}template"), name)
-}
-
-/// The name of a template, as a field of this name gives it.
-pub(crate) fn template_name(field: &str, text: &str) -> Result<TemplateName, ApiError> {
-    text.parse().map_err(|error: TemplateNameError| ApiError::invalid(field, error.to_string()))
+    parsed(format!("{at}template"), name)
 }
 
 fn limits(body: &api::CreateSandbox, at: &str, settings: &Settings) -> Result<Limits, ApiError> {
@@ -99,7 +94,7 @@ fn cpus_of(cpus: f64, at: &str) -> Result<Cpus, ApiError> {
     format!("{cpus:.3}").parse().map_err(|_| wrong())
 }
 
-/// The name of what is wrong with a spec. A variable is named too.
+/// The name of the wrong field of a spec. A variable is named too.
 fn spec_field(error: &SpecError) -> String {
     match error {
         SpecError::EnvValue { name } => format!("env.{name}"),
@@ -138,29 +133,9 @@ pub(crate) fn nested(error: EngineError, at: &str) -> ApiError {
     }
 }
 
-/// The id of a snapshot, as a field of this name gives it.
-pub(crate) fn snapshot_id(text: &str, field: &str) -> Result<SnapshotId, ApiError> {
-    text.parse().map_err(|error: UniqueIdError| ApiError::invalid(field, error.to_string()))
-}
-
-fn automatic(history: api::HistoryMode) -> Automatic {
-    match history {
-        api::HistoryMode::Commands => Automatic::Commands,
-        api::HistoryMode::Turns => Automatic::Turns,
-        api::HistoryMode::Off => Automatic::Off,
-    }
-}
-
 fn mount(mount: api::Mount) -> Mount {
     let access = if mount.read_only { MountAccess::ReadOnly } else { MountAccess::ReadWrite };
     Mount { source: mount.source.into(), target: mount.target.into(), access }
-}
-
-pub(super) fn sandbox_kind(kind: api::SandboxType) -> SandboxKind {
-    match kind {
-        api::SandboxType::Terminal => SandboxKind::Terminal,
-        api::SandboxType::Research => SandboxKind::Research,
-    }
 }
 
 /// Absent: as the server is configured.
@@ -172,21 +147,6 @@ fn network(
     match body {
         Some(body) => network_policy(&body, &format!("{at}network"), &settings.network),
         None => Ok(settings.network.default.clone()),
-    }
-}
-
-fn profile(profile: api::Profile) -> Profile {
-    match profile {
-        api::Profile::Standard => Profile::Standard,
-        api::Profile::Strict => Profile::Strict,
-    }
-}
-
-pub(super) fn on_expiry(on_expiry: api::OnExpiry) -> OnExpiry {
-    match on_expiry {
-        api::OnExpiry::Keep => OnExpiry::Keep,
-        api::OnExpiry::Delete => OnExpiry::Delete,
-        api::OnExpiry::Pause => OnExpiry::Pause,
     }
 }
 

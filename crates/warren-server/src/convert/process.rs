@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use warren_engine::{LaunchStatus, Launched, Output, OutputCaps, port_of};
+use warren_engine::{Launched, Output, OutputCaps, port_of};
 use warren_face::error::{ApiError, Code};
 use warren_wire::api::{
     Command, Encoding, Exec, ExecResult, ExitCause, OutputRange, Process, ProcessExit, ProcessStatus, Signal,
@@ -13,12 +13,13 @@ use warren_wire::guest::{
     self, ByteString, Exit, ProcessId, ProcessInfo, ProcessSelector, Start, Started, Stdin,
 };
 
+use super::file::{name, path};
+use super::words::launch_status;
+
 /// How much of each stream is kept for a caller who names no other bound.
 const OUTPUT_BYTES: u64 = 1 << 20;
 const MOST_OUTPUT_BYTES: u64 = 64 << 20;
 const LONGEST_TIMEOUT_S: u64 = 366 * 24 * 60 * 60;
-const LONGEST_PATH: usize = 4095;
-const LONGEST_NAME: usize = 255;
 
 /// A command to run to its end, as the engine takes it.
 #[derive(Debug)]
@@ -40,9 +41,9 @@ pub(crate) fn exec_order(body: Exec) -> Result<ExecOrder, ApiError> {
     let start = Start {
         argv: words(body.command)?,
         env: variables(body.env)?,
-        cwd: optional("cwd", body.cwd, LONGEST_PATH)?,
-        user: optional("user", body.user, LONGEST_NAME)?,
-        tag: optional("tag", body.tag, LONGEST_NAME)?,
+        cwd: body.cwd.map(|text| path("cwd", &text)).transpose()?,
+        user: body.user.map(|text| name("user", &text)).transpose()?,
+        tag: body.tag.map(|text| name("tag", &text)).transpose()?,
         timeout_ms: timeout_ms(body.timeout_s)?,
         stdin: if stdin.is_empty() { Stdin::Null } else { Stdin::Piped },
         ..Start::default()
@@ -54,9 +55,9 @@ pub(crate) fn start_order(body: StartProcess) -> Result<Start, ApiError> {
     Ok(Start {
         argv: words(body.command)?,
         env: variables(body.env)?,
-        cwd: optional("cwd", body.cwd, LONGEST_PATH)?,
-        user: optional("user", body.user, LONGEST_NAME)?,
-        tag: optional("tag", body.tag, LONGEST_NAME)?,
+        cwd: body.cwd.map(|text| path("cwd", &text)).transpose()?,
+        user: body.user.map(|text| name("user", &text)).transpose()?,
+        tag: body.tag.map(|text| name("tag", &text)).transpose()?,
         timeout_ms: timeout_ms(body.timeout_s)?,
         terminal: body.terminal.map(|size| terminal_size(size, "terminal.")).transpose()?,
         stdin: if body.stdin_open { Stdin::Piped } else { Stdin::Null },
@@ -64,7 +65,8 @@ pub(crate) fn start_order(body: StartProcess) -> Result<Start, ApiError> {
     })
 }
 
-/// A process's number, `pid:N` or `tag:NAME`. What cannot name a process is answered like one that is not there.
+/// A process's number, `pid:N` or `tag:NAME`. What cannot name a process is answered like one that
+/// is not there.
 pub(crate) fn process_selector(text: &str) -> Result<ProcessSelector, ApiError> {
     let named =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
@@ -168,12 +170,7 @@ pub(crate) fn process(info: ProcessInfo) -> Process {
 }
 
 pub(crate) fn launched(launched: Launched) -> Process {
-    let status = match launched.status {
-        LaunchStatus::Starting => ProcessStatus::Starting,
-        LaunchStatus::Running => ProcessStatus::Running,
-        LaunchStatus::Exited => ProcessStatus::Exited,
-    };
-    Process { status, ..process(launched.process) }
+    Process { status: launch_status(launched.status), ..process(launched.process) }
 }
 
 pub(crate) fn process_exit(exit: &Exit) -> ProcessExit {
@@ -219,16 +216,6 @@ fn variables(env: BTreeMap<String, String>) -> Result<Vec<ByteString>, ApiError>
     env.into_iter().map(one).collect()
 }
 
-fn optional(field: &str, text: Option<String>, longest: usize) -> Result<Option<ByteString>, ApiError> {
-    text.map(|text| {
-        if (1..=longest).contains(&text.len()) && !text.contains('\0') {
-            return Ok(ByteString::from(text));
-        }
-        Err(ApiError::invalid(field, format!("`{field}` has 1 to {longest} bytes, and no NUL")))
-    })
-    .transpose()
-}
-
 fn timeout_ms(seconds: Option<u64>) -> Result<Option<u64>, ApiError> {
     let check = |seconds: u64| match seconds {
         1..=LONGEST_TIMEOUT_S => Ok(seconds * 1000),
@@ -254,7 +241,8 @@ fn exec_input(text: Option<String>, base64: Option<String>) -> Result<Bytes, Api
     }
 }
 
-/// What was kept of a stream. As text, a line stands where something was left out, and no character is cut there.
+/// The kept part of a stream. As text, a line stands where something was left out, and no character
+/// is cut there.
 fn shown(output: Output, encoding: Encoding) -> String {
     if encoding == Encoding::Base64 {
         return STANDARD.encode(&output.bytes);

@@ -1,9 +1,10 @@
-use warren_core::{NewRun, RunDenied, RunLimits, RunRecord, RunStatus, RunTotals};
+use warren_core::{NewRun, RunLimits, RunRecord, RunTotals};
 use warren_engine::Allowance;
 use warren_face::error::ApiError;
 use warren_wire::api;
 
 use super::rfc3339;
+use super::words::{run_denied, run_status};
 
 /// Numbers above this one lose their last digits in some readers of JSON.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;
@@ -13,11 +14,7 @@ pub(crate) fn run(record: &RunRecord) -> api::Run {
         run_id: record.id.to_string(),
         session_id: record.session.to_string(),
         number: record.number,
-        status: match record.status {
-            RunStatus::Completed => api::RunStatus::Completed,
-            RunStatus::OverTime => api::RunStatus::OverTime,
-            RunStatus::OverTokens => api::RunStatus::OverTokens,
-        },
+        status: run_status(record.status),
         at: rfc3339(record.at_unix_ms),
         task: record.run.task.clone(),
         result: record.run.result.clone(),
@@ -47,13 +44,7 @@ pub(crate) fn new_run(body: api::NewRun) -> Result<NewRun, ApiError> {
 pub(crate) fn can_run(allowance: &Allowance) -> api::CanRun {
     api::CanRun {
         allowed: allowance.denied.is_none(),
-        reason: allowance.denied.map(|denied| match denied {
-            RunDenied::Inactive => api::RunDenied::Inactive,
-            RunDenied::NotReady => api::RunDenied::NotReady,
-            RunDenied::Expired => api::RunDenied::Expired,
-            RunDenied::OutOfRuns => api::RunDenied::OutOfRuns,
-            RunDenied::OutOfTokens => api::RunDenied::OutOfTokens,
-        }),
+        reason: allowance.denied.map(run_denied),
         runs_left: allowance.runs_left,
         tokens_left: allowance.tokens_left,
         seconds_left: allowance.seconds_left,

@@ -2,16 +2,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use warren_core::{
-    Automatic, DeathCause, DeathCertificate, Limits, Mount, MountAccess, OnExpiry, PausedBy, Profile,
-    SandboxKind, SandboxRecord, Status, Timeouts, Usage,
+    DeathCause, DeathCertificate, Limits, Mount, MountAccess, SandboxRecord, Status, Timeouts, Usage,
 };
 use warren_engine::{Acquired, Patch};
 use warren_face::error::ApiError;
 use warren_wire::api;
 
 use super::network::{network, network_usage};
-use super::new_sandbox::on_expiry;
 use super::rfc3339;
+use super::words::{history_mode, on_expiry, on_expiry_told, paused_by, profile_told, sandbox_type, status};
 
 const LONGEST_DRAIN_MS: u64 = 600_000;
 
@@ -31,12 +30,12 @@ pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
         workdir: spec.workdir.as_deref().map(text),
         hostname: spec.hostname.clone(),
         network: network(&spec.network),
-        profile: profile(spec.profile),
+        profile: profile_told(spec.profile),
         limits: limits(&spec.limits),
         mounts: spec.mounts.iter().map(mount).collect(),
         created_at: rfc3339(record.created_unix_ms),
         expires_at: rfc3339(record.deadline.unix_ms),
-        on_expiry: expiry(record.on_expiry),
+        on_expiry: on_expiry_told(record.on_expiry),
         timeouts: times(record.timeouts),
         made_in_ms: record.made_in_ms,
         generation: record.generation,
@@ -120,62 +119,14 @@ pub(crate) fn drain(body: &api::PauseSandbox) -> Result<Option<Duration>, ApiErr
     }
 }
 
-fn status(status: Status) -> api::SandboxStatus {
-    match status {
-        Status::Creating => api::SandboxStatus::Creating,
-        Status::Ready => api::SandboxStatus::Ready,
-        Status::Paused => api::SandboxStatus::Paused,
-        Status::Stopping => api::SandboxStatus::Stopping,
-        Status::Stopped => api::SandboxStatus::Stopped,
-        Status::Failed => api::SandboxStatus::Failed,
-    }
-}
-
 /// The state of that name, if sandboxes have it.
 pub(crate) fn status_named(named: api::SandboxStatus) -> Option<Status> {
     Status::ALL.into_iter().find(|known| status(*known) == named)
 }
 
-pub(super) fn sandbox_type(kind: SandboxKind) -> api::SandboxType {
-    match kind {
-        SandboxKind::Terminal => api::SandboxType::Terminal,
-        SandboxKind::Research => api::SandboxType::Research,
-    }
-}
-
 pub(super) fn times(timeouts: Timeouts) -> api::Timeouts {
     let Timeouts { active_s, detached_s, suspended_s } = timeouts;
     api::Timeouts { active_s, detached_s, suspended_s }
-}
-
-fn history_mode(automatic: Automatic) -> api::HistoryMode {
-    match automatic {
-        Automatic::Commands => api::HistoryMode::Commands,
-        Automatic::Turns => api::HistoryMode::Turns,
-        Automatic::Off => api::HistoryMode::Off,
-    }
-}
-
-fn paused_by(by: PausedBy) -> api::PausedBy {
-    match by {
-        PausedBy::Request => api::PausedBy::Request,
-        PausedBy::Idleness => api::PausedBy::Idleness,
-    }
-}
-
-fn profile(profile: Profile) -> api::Profile {
-    match profile {
-        Profile::Standard => api::Profile::Standard,
-        Profile::Strict => api::Profile::Strict,
-    }
-}
-
-fn expiry(on_expiry: OnExpiry) -> api::OnExpiry {
-    match on_expiry {
-        OnExpiry::Keep => api::OnExpiry::Keep,
-        OnExpiry::Delete => api::OnExpiry::Delete,
-        OnExpiry::Pause => api::OnExpiry::Pause,
-    }
 }
 
 fn limits(limits: &Limits) -> api::Limits {

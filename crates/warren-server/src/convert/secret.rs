@@ -1,20 +1,18 @@
-use warren_core::network::{Injection, NetworkRule, RuleError, Secret, SecretName, SecretRecord};
+use warren_core::network::{Injection, Secret, SecretName, SecretRecord};
 use warren_face::error::ApiError;
 use warren_wire::api;
 
+use super::network::rules;
 use super::rfc3339;
 
 const USUAL_HEADER: &str = "Authorization";
 const USUAL_TEMPLATE: &str = "Bearer {}";
 
-/// What was asked for, with the usual header where it does not say. The engine says what is wrong with the rest, and sets the times.
+/// The secret that a body asks for, with the usual header where it names none. The engine checks
+/// the rest, and sets the times.
 pub(crate) fn new_secret(name: SecretName, body: api::PutSecret) -> Result<Secret, ApiError> {
     let api::PutSecret { value, hosts, header, template, placeholder } = body;
-    let rule = |(index, text): (usize, &String)| {
-        text.parse()
-            .map_err(|error: RuleError| ApiError::invalid(format!("hosts[{index}]"), error.to_string()))
-    };
-    let hosts = hosts.iter().enumerate().map(rule).collect::<Result<Vec<NetworkRule>, _>>()?;
+    let hosts = rules(&hosts, "hosts")?;
     let injection = match placeholder {
         Some(_) if header.is_some() || template.is_some() => {
             let detail = "`placeholder` is instead of `header` and `template`";

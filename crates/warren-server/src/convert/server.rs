@@ -1,16 +1,13 @@
 use warren_core::{DiskSpace, TemplateInfo};
-use warren_engine::{Health, HealthStatus, Mode, Stats};
+use warren_engine::{Health, Mode, Stats};
 use warren_wire::api;
 
 use super::rfc3339;
+use super::words::health_status;
 
 /// Strangers learn whether the server works, and nothing of what it does.
 pub(crate) fn health(health: Health, no_network: Option<String>, to_strangers: bool) -> api::Health {
-    let status = match health.status {
-        HealthStatus::Ok => api::HealthStatus::Ok,
-        HealthStatus::Warning => api::HealthStatus::Warning,
-        HealthStatus::Critical => api::HealthStatus::Critical,
-    };
+    let status = health_status(health.status);
     let details = (!to_strangers).then(|| api::HealthDetails {
         read_only: matches!(health.mode, Some(Mode::ReadOnly { .. })),
         problems: health.problems,

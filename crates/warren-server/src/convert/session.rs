@@ -1,17 +1,17 @@
 use std::path::PathBuf;
 
-use warren_core::{ByteSize, Deadline, Provision, RunLimits, SessionRecord, SessionState};
+use warren_core::{ByteSize, Deadline, Provision, RunLimits, SessionRecord};
 use warren_engine::{
     Acquire, Acquired, Attach, Expected, Requirements, SessionDetails, SessionView, Settings,
 };
-use warren_face::error::ApiError;
+use warren_face::error::{ApiError, parsed};
 use warren_wire::api;
 
 use super::new_sandbox::{checked_backend, new_sandbox, timeouts};
 use super::rfc3339;
 use super::run::{run, run_limits, totals};
-use super::sandbox as sandboxes;
-use super::sandbox::{sandbox, sandbox_type, times};
+use super::sandbox::{sandbox, times};
+use super::words::{sandbox_type, session_state};
 
 pub(crate) fn session(record: &SessionRecord) -> api::Session {
     let moment = |deadline: &Option<Deadline>| deadline.as_ref().map(|deadline| rfc3339(deadline.unix_ms));
@@ -20,7 +20,7 @@ pub(crate) fn session(record: &SessionRecord) -> api::Session {
         sandbox_id: record.sandbox.to_string(),
         client: record.client.clone(),
         kind: sandbox_type(record.kind),
-        state: state(record.state),
+        state: session_state(record.state),
         provision: provision(&record.provision),
         limits: run_limits(record.limits),
         totals: totals(record.totals),
@@ -44,7 +44,7 @@ pub(crate) fn session_view(view: &SessionView) -> api::Session {
 
 /// The answer to acquire and attach.
 pub(crate) fn acquired(acquired: &Acquired) -> api::Session {
-    let whole = Some(sandboxes::sandbox(&acquired.sandbox));
+    let whole = Some(sandbox(&acquired.sandbox));
     api::Session { sandbox: whole, fresh: Some(acquired.fresh), ..session(&acquired.session) }
 }
 
@@ -62,12 +62,10 @@ pub(crate) fn acquire(
         return Err(ApiError::invalid("sandbox.client", "`client` stands beside `sandbox`, not in it"));
     }
     let outer = body.backend.map(|name| checked_backend(name, "")).transpose()?;
-    let preferred = body.preferred_sandbox_id.as_deref().map(str::parse).transpose();
+    let preferred = body.preferred_sandbox_id.as_deref();
     Ok(Acquire {
         client: body.client,
-        preferred: preferred.map_err(|error: warren_core::SandboxIdError| {
-            ApiError::invalid("preferred_sandbox_id", error.to_string())
-        })?,
+        preferred: preferred.map(|text| parsed("preferred_sandbox_id", text)).transpose()?,
         sandbox: parts.sandbox,
         fresh: body.require_fresh,
         required: requirements(body.required.unwrap_or_default()),
@@ -89,26 +87,21 @@ pub(crate) fn attach(body: api::AttachSession, settings: &Settings) -> Result<At
     let create = body.create.unwrap_or_default();
     let parts = body.create_if_missing.then(|| new_sandbox(create, "create.", settings)).transpose()?;
     let own_times = body.timeouts.map(|times| timeouts(&times, settings));
-    if let Some(NotHere(field)) = parts.as_ref().and_then(misplaced) {
+    if let Some(field) = parts.as_ref().and_then(misplaced) {
         return Err(ApiError::invalid(field, "this cannot be chosen when joining a sandbox"));
     }
-    let sandbox = body.sandbox_id.parse();
     Ok(Attach {
-        sandbox: sandbox.map_err(|error: warren_core::SandboxIdError| {
-            ApiError::invalid("sandbox_id", error.to_string())
-        })?,
+        sandbox: parsed("sandbox_id", &body.sandbox_id)?,
         client: body.client,
         timeouts: own_times.or_else(|| parts.as_ref().and_then(|parts| parts.timeouts)),
         create_if_missing: parts.map(|parts| parts.sandbox),
     })
 }
 
-struct NotHere(&'static str);
-
-/// What a body for a new sandbox may hold, but an attach has no use for.
-fn misplaced(parts: &super::NewParts) -> Option<NotHere> {
-    let client = parts.client.as_ref().map(|_| NotHere("create.client"));
-    client.or_else(|| parts.backend.as_ref().map(|_| NotHere("create.backend")))
+/// A field that a body for a new sandbox may hold, but an attach has no use for.
+fn misplaced(parts: &super::NewParts) -> Option<&'static str> {
+    let client = parts.client.as_ref().map(|_| "create.client");
+    client.or_else(|| parts.backend.as_ref().map(|_| "create.backend"))
 }
 
 /// It may stand in either place, but not differently in both.
@@ -139,17 +132,6 @@ fn run_limits_of(body: &api::RunLimitsRequest, settings: &Settings) -> RunLimits
         run_s: body.run_s.unwrap_or(own.run_s),
         tokens: body.tokens.unwrap_or(own.tokens),
         duration_s: body.duration_s.unwrap_or(own.duration_s),
-    }
-}
-
-fn state(state: SessionState) -> api::SessionState {
-    match state {
-        SessionState::Active => api::SessionState::Active,
-        SessionState::Detached => api::SessionState::Detached,
-        SessionState::Suspended => api::SessionState::Suspended,
-        SessionState::Expired => api::SessionState::Expired,
-        SessionState::Released => api::SessionState::Released,
-        SessionState::Terminated => api::SessionState::Terminated,
     }
 }
 

@@ -1,20 +1,20 @@
 use std::time::Duration;
 
 use warren_core::catalog::SnapshotFilter;
-use warren_core::{SandboxId, SessionId, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord};
+use warren_core::{SandboxId, SnapshotId, SnapshotReason, SnapshotRecord};
 use warren_engine::{
     EndedProcess, EndedSession, EngineError, ForkOrder, Point, PromoteOrder, Promoted, RolledBack,
     TakeSnapshot, Taken, TurnDone, WayBack,
 };
-use warren_face::error::{ApiError, conflict};
+use warren_face::error::{ApiError, conflict, parsed};
 use warren_face::extract::Params;
 use warren_wire::api;
 
 use super::diff::change;
-use super::new_sandbox::on_expiry;
 use super::rfc3339;
 use super::sandbox::sandbox;
 use super::session::session;
+use super::words::{on_expiry, snapshot_method};
 
 const LONGEST_NAME: usize = 128;
 const MOST_FORKS: u32 = 100;
@@ -33,7 +33,7 @@ pub(crate) fn snapshot(record: &SnapshotRecord) -> api::Snapshot {
         reason: reason(record.reason),
         turn: record.turn,
         created_at: rfc3339(record.created_unix_ms),
-        method: method(record.method),
+        method: snapshot_method(record.method),
         durable: record.durable,
         damaged: record.damaged,
         depth: u32::try_from(record.stack.depth()).unwrap_or(u32::MAX),
@@ -89,7 +89,7 @@ fn way_back(back: WayBack) -> api::WayBack {
     }
 }
 
-/// What a merge comes to. One that was to be done and was not is a refusal.
+/// The result of a merge. One that was to be applied and was not is a refusal.
 pub(crate) fn promoted(done: &Promoted, apply: bool) -> Result<api::Promoted, ApiError> {
     let merge = &done.merge;
     if apply && done.applied.is_none() && !merge.conflicts.is_empty() {
@@ -134,11 +134,6 @@ pub(crate) fn snapshot_filter(
     })
 }
 
-pub(crate) fn session_id(text: &str) -> Result<SessionId, ApiError> {
-    text.parse()
-        .map_err(|error: warren_core::UniqueIdError| ApiError::invalid("session_id", error.to_string()))
-}
-
 pub(crate) fn steps(body: &api::Steps) -> Result<u32, ApiError> {
     let wrong = || ApiError::invalid("steps", format!("`steps` must be from 1 to {MOST_STEPS}"));
     (1..=MOST_STEPS).contains(&body.steps).then_some(body.steps).ok_or_else(wrong)
@@ -163,12 +158,8 @@ pub(crate) fn fork_order(body: api::Fork, caller: String) -> Result<ForkOrder, A
 }
 
 pub(crate) fn promote_order(body: &api::Promote) -> Result<PromoteOrder, ApiError> {
-    let parse = |text: &String| {
-        text.parse()
-            .map_err(|error: warren_core::SandboxIdError| ApiError::invalid("into", error.to_string()))
-    };
     Ok(PromoteOrder {
-        into: body.into.as_ref().map(parse).transpose()?,
+        into: body.into.as_ref().map(|text| parsed("into", text)).transpose()?,
         apply: body.apply,
         conflicts: match body.conflicts {
             api::ConflictRule::Refuse => warren_core::Conflicts::Refuse,
@@ -206,15 +197,6 @@ fn reason(reason: SnapshotReason) -> api::SnapshotReason {
         SnapshotReason::End => api::SnapshotReason::End,
         SnapshotReason::Promote => api::SnapshotReason::Promote,
         SnapshotReason::Import => api::SnapshotReason::Import,
-    }
-}
-
-fn method(method: SnapshotMethod) -> api::SnapshotMethod {
-    match method {
-        SnapshotMethod::Unchanged => api::SnapshotMethod::Unchanged,
-        SnapshotMethod::Sealed => api::SnapshotMethod::Sealed,
-        SnapshotMethod::Copied => api::SnapshotMethod::Copied,
-        SnapshotMethod::Cloned => api::SnapshotMethod::Cloned,
     }
 }
 

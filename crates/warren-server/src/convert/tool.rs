@@ -1,10 +1,8 @@
 use serde_json::Value;
 use warren_engine::{ContentBlock, ToolCall, ToolInfo, ToolProgress, ToolResources, ToolResult};
-use warren_face::error::ApiError;
+use warren_face::error::{ApiError, parsed};
 use warren_face::sse::Message;
 use warren_wire::api;
-
-use super::snapshot::session_id;
 
 const LONGEST_CALL_ID: usize = 255;
 const LONGEST_TIMEOUT_MS: u64 = 86_400_000;
@@ -38,7 +36,7 @@ pub(crate) fn tool_call(tool: String, body: api::ToolCall) -> Result<ToolCall, A
             memory_bytes: within("memory_bytes", body.memory_bytes, LEAST_MEMORY, MOST_MEMORY)?,
         },
         snapshot: body.snapshot,
-        session: body.session_id.as_deref().map(session_id).transpose()?,
+        session: body.session_id.as_deref().map(|text| parsed("session_id", text)).transpose()?,
     })
 }
 

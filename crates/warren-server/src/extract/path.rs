@@ -1,156 +1,97 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
-use warren_core::network::SecretError;
-use warren_core::{SandboxId, SecretName, SessionId, SnapshotId, TemplateName};
-use warren_engine::{EngineError, Missing};
-use warren_face::error::{ApiError, Code};
+use warren_core::{SecretName, SnapshotId, TemplateName};
+use warren_engine::{EngineError, Missing, Sandbox, Session};
+use warren_face::auth::Caller;
+use warren_face::error::{ApiError, Code, parsed};
 use warren_face::port::parse_port;
 use warren_wire::guest::ProcessSelector;
 
 use crate::convert;
+use crate::state::AppState;
 
-const LONGEST_TOOL: usize = 64;
-const LONGEST_CONTEXT: usize = 64;
+const LONGEST_WORD: usize = 64;
 
-/// `{sandbox_id}` of the path. What cannot be an id is answered like one that nobody has.
-#[derive(Debug, Clone)]
-pub(crate) struct SandboxPath(pub(crate) SandboxId);
+/// `{sandbox_id}` of the path, with which the caller acts on the sandbox. A text that cannot be an
+/// id is answered like an id that nobody has.
+#[derive(Debug)]
+pub(crate) struct SandboxPath(pub(crate) Sandbox);
 
-/// `{session_id}` of the path.
-#[derive(Debug, Clone)]
-pub(crate) struct SessionPath(pub(crate) SessionId);
+/// `{session_id}` of the path, with which the caller acts on the session.
+#[derive(Debug)]
+pub(crate) struct SessionPath(pub(crate) Session);
 
-/// `{snapshot_id}` of the path.
-#[derive(Debug, Clone)]
-pub(crate) struct SnapshotPath(pub(crate) SnapshotId);
-
-/// `{tool}` of the path.
-#[derive(Debug, Clone)]
-pub(crate) struct ToolPath(pub(crate) String);
-
-/// `{context}` of the path.
-#[derive(Debug, Clone)]
-pub(crate) struct CodeContextPath(pub(crate) String);
-
-/// `{number}` of the path: what a sandbox waits for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AskPath(pub(crate) u64);
-
-/// `{name}` of the path.
-#[derive(Debug, Clone)]
-pub(crate) struct TemplatePath(pub(crate) TemplateName);
-
-/// `{secret}` of the path.
-#[derive(Debug, Clone)]
-pub(crate) struct SecretPath(pub(crate) SecretName);
-
-/// `{process}` of the path.
-#[derive(Debug, Clone)]
-pub(crate) struct ProcessPath(pub(crate) ProcessSelector);
-
-/// `{port}` of the path.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PortPath(pub(crate) u16);
-
-impl<S: Send + Sync> FromRequestParts<S> for PortPath {
+impl FromRequestParts<AppState> for SandboxPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let port = parse_port(&part(parts, state, "port").await?);
-        port.map(Self).ok_or_else(|| ApiError::invalid("port", "a port is a number from 1 to 65535"))
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for ProcessPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        convert::process_selector(&part(parts, state, "process").await?).map(Self)
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for SandboxPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let caller = <Caller as FromRequestParts<AppState>>::from_request_parts(parts, state).await?;
         let text = part(parts, state, "sandbox_id").await?;
-        text.parse().map(Self).map_err(|_| EngineError::sandbox_not_found(shorten(&text)).into())
+        let id = text.parse().map_err(|_| EngineError::sandbox_not_found(shorten(&text)))?;
+        Ok(Self(state.engine.as_(&caller).sandbox(&id)))
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+impl FromRequestParts<AppState> for SessionPath {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let caller = <Caller as FromRequestParts<AppState>>::from_request_parts(parts, state).await?;
         let text = part(parts, state, "session_id").await?;
-        text.parse().map(Self).map_err(|_| EngineError::session_not_found(shorten(&text)).into())
+        let id = text.parse().map_err(|_| EngineError::session_not_found(shorten(&text)))?;
+        Ok(Self(state.engine.as_(&caller).session(&id)))
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for SnapshotPath {
-    type Rejection = ApiError;
+/// Parts of the path that are read from their text alone.
+macro_rules! path_parts {
+    ($($part:literal $name:ident($value:ty) $read:expr;)*) => {$(
+        #[doc = concat!("`{", $part, "}` of the path.")]
+        #[derive(Debug)]
+        pub(crate) struct $name(pub(crate) $value);
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let text = part(parts, state, "snapshot_id").await?;
-        text.parse().map(Self).map_err(|_| EngineError::snapshot_not_found(shorten(&text)).into())
-    }
-}
+        impl<S: Send + Sync> FromRequestParts<S> for $name {
+            type Rejection = ApiError;
 
-impl<S: Send + Sync> FromRequestParts<S> for ToolPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let text = part(parts, state, "tool").await?;
-        let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        if (1..=LONGEST_TOOL).contains(&text.len()) && text.bytes().all(word) {
-            return Ok(Self(text));
+            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+                let read: fn(&str) -> Result<$value, ApiError> = $read;
+                read(&part(parts, state, $part).await?).map(Self)
+            }
         }
-        Err(EngineError::NotFound { what: Missing::Tool, id: shorten(&text) }.into())
-    }
+    )*};
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for CodeContextPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let text = part(parts, state, "context").await?;
-        let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        if (1..=LONGEST_CONTEXT).contains(&text.len()) && text.bytes().all(word) {
-            return Ok(Self(text));
-        }
-        Err(ApiError::new(Code::ContextNotFound, format!("there is no context `{}`", shorten(&text))))
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for AskPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let text = part(parts, state, "number").await?;
+path_parts! {
+    "snapshot_id" SnapshotPath(SnapshotId) |text| {
+        text.parse().map_err(|_| EngineError::snapshot_not_found(shorten(text)).into())
+    };
+    "tool" ToolPath(String) |text| {
+        word(text).ok_or_else(|| EngineError::NotFound { what: Missing::Tool, id: shorten(text) }.into())
+    };
+    "context" CodeContextPath(String) |text| {
+        word(text).ok_or_else(|| missing(Code::ContextNotFound, "context", text))
+    };
+    "number" AskPath(u64) |text| {
         let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-        let missing = || EngineError::NotFound { what: Missing::NetworkAsk, id: shorten(&text) };
-        number.map(Self).ok_or_else(|| missing().into())
-    }
+        number.ok_or_else(|| EngineError::NotFound { what: Missing::NetworkAsk, id: shorten(text) }.into())
+    };
+    "name" TemplatePath(TemplateName) |text| {
+        text.parse().map_err(|_| missing(Code::TemplateNotFound, "template", text))
+    };
+    "secret" SecretPath(SecretName) |text| parsed("secret", text);
+    "process" ProcessPath(ProcessSelector) convert::process_selector;
+    "port" PortPath(u16) |text| {
+        parse_port(text).ok_or_else(|| ApiError::invalid("port", "a port is a number from 1 to 65535"))
+    };
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for SecretPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let text = part(parts, state, "secret").await?;
-        text.parse().map(Self).map_err(|error: SecretError| ApiError::invalid("secret", error.to_string()))
-    }
+fn word(text: &str) -> Option<String> {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    ((1..=LONGEST_WORD).contains(&text.len()) && text.bytes().all(letter)).then(|| text.to_owned())
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for TemplatePath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let text = part(parts, state, "name").await?;
-        let missing =
-            || ApiError::new(Code::TemplateNotFound, format!("there is no template `{}`", shorten(&text)));
-        text.parse().map(Self).map_err(|_| missing())
-    }
+fn missing(code: Code, what: &str, text: &str) -> ApiError {
+    ApiError::new(code, format!("there is no {what} `{}`", shorten(text)))
 }
 
 /// A part of the path by its name in the route.

@@ -37,7 +37,7 @@ pub(crate) async fn take_out(
     Ok((headers, body.await?).into_response())
 }
 
-/// What is wanted, its media type, and how a file of it ends.
+/// The export that the query asks for, its media type, and its file's ending.
 fn export_order(params: &Params) -> Result<(ExportOrder, &'static str, &'static str), ApiError> {
     let below = convert::inside_or_root(params, "path")?;
     let format = params.text("format").unwrap_or("tar");
@@ -80,8 +80,7 @@ pub(crate) async fn bring_in(
 }
 
 fn import_order(params: &Params) -> Result<(ImportFormat, Option<TemplateName>), ApiError> {
-    let template =
-        params.text("template").map(|name| convert::template_name("template", name)).transpose()?;
+    let template = params.parsed("template")?;
     match (params.text("format").unwrap_or("history"), template) {
         ("tar", None) => Err(ApiError::invalid("template", "a tar file needs a `template` to stand on")),
         ("tar", template) => Ok((ImportFormat::Tar, template)),

@@ -2,7 +2,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::{Stream, stream};
 use http::{HeaderMap, StatusCode};
-use warren_core::SandboxId;
+use warren_engine::Sandbox;
 use warren_face::auth::Caller;
 use warren_face::code::{Lines, Service};
 use warren_face::error::ApiError;
@@ -17,12 +17,12 @@ use crate::state::AppState;
 pub(crate) async fn run(
     State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     headers: HeaderMap,
     Json(body): Json<api::RunCode>,
 ) -> Result<Response, ApiError> {
     let order = convert::code_order(body)?;
-    let mut lines = service(&state, &caller, &id).execute(&order).await?;
+    let mut lines = service(&state, sandbox).execute(&order).await?;
     if sse::is_wanted(&headers) {
         return Ok(sse::answer(&caller, messages(lines)));
     }
@@ -35,59 +35,54 @@ pub(crate) async fn run(
 
 pub(crate) async fn contexts(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
 ) -> Result<Json<api::CodeContextList>, ApiError> {
-    let items = service(&state, &caller, &id).contexts().await?;
+    let items = service(&state, sandbox).contexts().await?;
     Ok(Json(api::CodeContextList { items }))
 }
 
 pub(crate) async fn create_context(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::NewCodeContext>,
 ) -> Result<(StatusCode, Json<api::CodeContext>), ApiError> {
     let wanted = convert::new_code_context(body)?;
-    let context = service(&state, &caller, &id).create_context(&wanted).await?;
+    let context = service(&state, sandbox).create_context(&wanted).await?;
     Ok((StatusCode::CREATED, Json(context)))
 }
 
 pub(crate) async fn restart_context(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     CodeContextPath(context): CodeContextPath,
 ) -> Result<StatusCode, ApiError> {
-    service(&state, &caller, &id).restart_context(&context).await?;
+    service(&state, sandbox).restart_context(&context).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn interrupt_context(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     CodeContextPath(context): CodeContextPath,
 ) -> Result<StatusCode, ApiError> {
-    service(&state, &caller, &id).interrupt_context(&context).await?;
+    service(&state, sandbox).interrupt_context(&context).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn remove_context(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     CodeContextPath(context): CodeContextPath,
 ) -> Result<StatusCode, ApiError> {
-    service(&state, &caller, &id).remove_context(&context).await?;
+    service(&state, sandbox).remove_context(&context).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn service<'a>(state: &'a AppState, caller: &Caller, id: &SandboxId) -> Service<'a> {
-    Service { desk: state, sandbox: state.engine.as_(caller).sandbox(id) }
+fn service(state: &AppState, sandbox: Sandbox) -> Service<'_> {
+    Service { desk: state, sandbox }
 }
 
-/// What the cell does, then how it ended.
+/// The cell's output, then how it ended.
 fn messages(lines: Lines) -> impl Stream<Item = Message> + Send + 'static {
     stream::unfold(Some((lines, None)), |open| async {
         let (mut lines, mut count) = open?;

@@ -1,7 +1,7 @@
 use axum::extract::State;
 use http::StatusCode;
 use warren_face::auth::Caller;
-use warren_face::error::ApiError;
+use warren_face::error::{ApiError, parsed};
 use warren_wire::api;
 
 use crate::convert;
@@ -19,9 +19,7 @@ pub(crate) async fn set(
     caller: Caller,
     Json(body): Json<api::SetDefaultSandbox>,
 ) -> Answer {
-    let id = body.sandbox_id.parse();
-    let id =
-        id.map_err(|error: warren_core::SandboxIdError| ApiError::invalid("sandbox_id", error.to_string()))?;
+    let id = parsed("sandbox_id", &body.sandbox_id)?;
     state.engine.as_(&caller).sandboxes().set_default(Some(&id)).await?;
     get(State(state), caller).await
 }

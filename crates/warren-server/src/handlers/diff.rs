@@ -25,12 +25,12 @@ pub(crate) async fn get(
     let options = convert::diff_options(&params)?;
     let snapshots = state.engine.as_(&caller).snapshots();
     let body = export(Pace::Brisk, move |out| async move {
-        let tale = Tale::begin(out);
-        let telling = tale.clone();
+        let writer = DiffWriter::begin(out);
+        let telling = writer.clone();
         let told = snapshots.diff_each(&from, &to, options, move |change| telling.change(&change));
         let end = told.await?;
         // Even the last few bytes may have to wait for the client.
-        let ended = tokio::task::spawn_blocking(move || tale.end(end)).await.map_err(ApiError::internal)?;
+        let ended = tokio::task::spawn_blocking(move || writer.end(end)).await.map_err(ApiError::internal)?;
         ended.map_err(|_| ApiError::new(Code::RequestTimeout, "the client took nothing for too long"))
     });
     Ok(([(CONTENT_TYPE, "application/json")], body.await?).into_response())
@@ -43,17 +43,17 @@ fn point(params: &Params, field: &'static str) -> Result<Point, ApiError> {
 
 /// A [`warren_wire::api::Diff`] on its way. A clone goes on with the same one.
 #[derive(Clone)]
-struct Tale(Arc<Mutex<Telling>>);
+struct DiffWriter(Arc<Mutex<OpenList>>);
 
-struct Telling {
+struct OpenList {
     out: Box<dyn Write + Send>,
-    /// What stands before the next change.
+    /// The text before the next change.
     before: &'static str,
 }
 
-impl Tale {
+impl DiffWriter {
     fn begin(out: Box<dyn Write + Send>) -> Self {
-        Self(Arc::new(Mutex::new(Telling { out, before: "{\"items\":[" })))
+        Self(Arc::new(Mutex::new(OpenList { out, before: "{\"items\":[" })))
     }
 
     /// Says whether anybody still listens.
@@ -72,7 +72,7 @@ impl Tale {
     }
 }
 
-impl Telling {
+impl OpenList {
     fn change(&mut self, change: &Change) -> io::Result<()> {
         self.out.write_all(self.before.as_bytes())?;
         self.before = ",";
@@ -89,9 +89,9 @@ mod tests {
     use super::*;
 
     /// Keeps what is written where the test sees it.
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    struct Sink(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Shared {
+    impl Write for Sink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().write(bytes)
         }
@@ -103,12 +103,12 @@ mod tests {
 
     fn told(changes: usize, end: Differences) -> api::Diff {
         let text = Arc::new(Mutex::new(Vec::new()));
-        let tale = Tale::begin(Box::new(Shared(Arc::clone(&text))));
+        let writer = DiffWriter::begin(Box::new(Sink(Arc::clone(&text))));
         for number in 0..changes {
             let path = PathBuf::from(format!("/{number}\u{1}"));
-            assert!(tale.change(&Change { path, before: None, after: None, text: None }));
+            assert!(writer.change(&Change { path, before: None, after: None, text: None }));
         }
-        tale.end(end).unwrap();
+        writer.end(end).unwrap();
         let text = text.lock().clone();
         serde_json::from_slice(&text).unwrap()
     }

@@ -20,18 +20,17 @@ use crate::state::AppState;
 pub(crate) async fn run(
     State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     headers: HeaderMap,
     Json(body): Json<api::Exec>,
 ) -> Result<Response, ApiError> {
-    let engine = state.engine.as_(&caller);
     let ExecOrder { start, stdin, caps, encoding } = convert::exec_order(body)?;
     if sse::is_wanted(&headers) {
-        let handle = engine.sandbox(&id).start(start).await?;
+        let handle = sandbox.start(start).await?;
         return Ok(sse::answer(&caller, messages(handle, stdin, encoding).into_stream()));
     }
-    let room = engine.room_for(caps.stdout.saturating_add(caps.stderr))?;
-    let result = engine.sandbox(&id).exec(start, stdin, caps).await?;
+    let room = state.engine.as_(&caller).room_for(caps.stdout.saturating_add(caps.stderr))?;
+    let result = sandbox.exec(start, stdin, caps).await?;
     let answer = Json(convert::exec_result(result, encoding)).into_response();
     Ok(answer.map(|body| Body::new(Held::new(body, room))))
 }

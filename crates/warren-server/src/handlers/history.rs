@@ -3,7 +3,7 @@
 use axum::extract::State;
 use warren_engine::RolledBack;
 use warren_face::auth::Caller;
-use warren_face::error::ApiError;
+use warren_face::error::{ApiError, parsed};
 use warren_wire::api;
 
 use crate::convert;
@@ -14,13 +14,12 @@ type Answer = Result<Json<api::RolledBack>, ApiError>;
 
 pub(crate) async fn turn(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::CompleteTurn>,
 ) -> Result<Json<api::Turn>, ApiError> {
-    let session = body.session_id.as_deref().map(convert::session_id).transpose()?;
+    let session = body.session_id.as_deref().map(|text| parsed("session_id", text)).transpose()?;
     let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
-    let done = state.engine.as_(&caller).sandbox(&id).history().complete_turn(session, name).await?;
+    let done = sandbox.history().complete_turn(session, name).await?;
     state.counters.took(&done.taken);
     Ok(Json(convert::turn(&done)))
 }
@@ -28,59 +27,55 @@ pub(crate) async fn turn(
 pub(crate) async fn session_turn(
     State(state): State<AppState>,
     caller: Caller,
-    SessionPath(id): SessionPath,
+    SessionPath(session): SessionPath,
     JsonOrNothing(body): JsonOrNothing<api::CompleteTurn>,
 ) -> Result<Json<api::Turn>, ApiError> {
-    if body.session_id.as_ref().is_some_and(|given| given != id.as_str()) {
+    if body.session_id.as_ref().is_some_and(|given| given != session.id().as_str()) {
         return Err(ApiError::invalid("session_id", "the path names another session: leave this out"));
     }
     let name = body.name.map(|name| convert::snapshot_name("name", name)).transpose()?;
-    let sandbox = state.engine.as_(&caller).session(&id).view().await?.session.sandbox;
-    let done = state.engine.as_(&caller).sandbox(&sandbox).history().complete_turn(Some(id), name).await?;
+    let sandbox = state.engine.as_(&caller).sandbox(&session.view().await?.session.sandbox);
+    let done = sandbox.history().complete_turn(Some(session.id().clone()), name).await?;
     state.counters.took(&done.taken);
     Ok(Json(convert::turn(&done)))
 }
 
 pub(crate) async fn end_session(
     State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
+    SessionPath(session): SessionPath,
 ) -> Result<Json<api::EndedSession>, ApiError> {
-    let ended = state.engine.as_(&caller).session(&id).end().await?;
+    let ended = session.end().await?;
     state.counters.took(&ended.taken);
     Ok(Json(convert::ended_session(&ended)))
 }
 
 pub(crate) async fn rollback(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     Json(body): Json<api::Rollback>,
 ) -> Answer {
-    let to = convert::snapshot_id(&body.snapshot_id, "snapshot_id")?;
-    let done = state.engine.as_(&caller).sandbox(&id).history().rollback(&to, body.force).await?;
+    let to = parsed("snapshot_id", &body.snapshot_id)?;
+    let done = sandbox.history().rollback(&to, body.force).await?;
     Ok(went(&state, &done))
 }
 
 pub(crate) async fn undo(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::Steps>,
 ) -> Answer {
     let steps = convert::steps(&body)?;
-    let done = state.engine.as_(&caller).sandbox(&id).history().undo(steps, body.force).await?;
+    let done = sandbox.history().undo(steps, body.force).await?;
     Ok(went(&state, &done))
 }
 
 pub(crate) async fn redo(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::Steps>,
 ) -> Answer {
     let steps = convert::steps(&body)?;
-    let done = state.engine.as_(&caller).sandbox(&id).history().redo(steps, body.force).await?;
+    let done = sandbox.history().redo(steps, body.force).await?;
     Ok(went(&state, &done))
 }
 
@@ -90,12 +85,10 @@ fn went(state: &AppState, done: &RolledBack) -> Json<api::RolledBack> {
 }
 
 pub(crate) async fn promote(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::Promote>,
 ) -> Result<Json<api::Promoted>, ApiError> {
     let order = convert::promote_order(&body)?;
-    let done = state.engine.as_(&caller).sandbox(&id).history().promote(order).await?;
+    let done = sandbox.history().promote(order).await?;
     convert::promoted(&done, body.apply).map(Json)
 }

@@ -1,14 +1,14 @@
-//! `/v1/keys`: who may come in. Administrators only.
+//! `/v1/keys`: API keys. Administrators only.
 
 use axum::extract::{Path, State};
 use http::StatusCode;
 use warren_core::catalog::{CatalogError, CatalogErrorKind};
 use warren_core::{Event, KeyId, KeyRecord, Owner, Scope};
 use warren_face::auth::{Caller, NewKey, Secret};
-use warren_face::error::{ApiError, Code};
+use warren_face::error::{ApiError, Code, parsed};
 use warren_wire::api::{CreateKey, Key, KeyList};
 
-use crate::convert::rfc3339;
+use crate::convert::{self, rfc3339};
 use crate::extract::Json;
 use crate::state::AppState;
 
@@ -72,17 +72,10 @@ fn checked(request: CreateKey, own: &Owner) -> Result<NewKey, ApiError> {
         ));
     }
     let owner = match request.owner {
-        Some(owner) => owner
-            .parse()
-            .map_err(|error: warren_core::OwnerError| ApiError::invalid("owner", error.to_string()))?,
+        Some(owner) => parsed("owner", &owner)?,
         None => own.clone(),
     };
-    let scope = match request.scope {
-        warren_wire::api::Scope::Read => Scope::Read,
-        warren_wire::api::Scope::Use => Scope::Use,
-        warren_wire::api::Scope::Admin => Scope::Admin,
-    };
-    Ok(NewKey { owner, name, scope })
+    Ok(NewKey { owner, name, scope: convert::scope(request.scope) })
 }
 
 fn body(record: KeyRecord, secret: Option<&Secret>) -> Key {
@@ -90,11 +83,7 @@ fn body(record: KeyRecord, secret: Option<&Secret>) -> Key {
         key_id: record.id.to_string(),
         key: secret.map(Secret::shown),
         name: record.name,
-        scope: match record.scope {
-            Scope::Read => warren_wire::api::Scope::Read,
-            Scope::Use => warren_wire::api::Scope::Use,
-            Scope::Admin => warren_wire::api::Scope::Admin,
-        },
+        scope: convert::scope_told(record.scope),
         owner: record.owner.to_string(),
         hint: record.hint,
         created_at: rfc3339(record.created_unix_ms),

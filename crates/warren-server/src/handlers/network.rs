@@ -3,7 +3,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use http::HeaderMap;
 use warren_core::SandboxId;
-use warren_engine::NetworkView;
+use warren_engine::{NetworkView, Sandbox};
 use warren_face::auth::Caller;
 use warren_face::error::ApiError;
 use warren_face::sse::{self, Message};
@@ -18,52 +18,42 @@ const MOST: u64 = 1000;
 
 type Answer = Result<Json<api::NetworkStatus>, ApiError>;
 
-pub(crate) async fn get(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-) -> Answer {
-    let view = state.engine.as_(&caller).sandbox(&id).network().view().await?;
-    Ok(status(&id, &view))
+pub(crate) async fn get(SandboxPath(sandbox): SandboxPath) -> Answer {
+    let view = sandbox.network().view().await?;
+    Ok(status(sandbox.id(), &view))
 }
 
 pub(crate) async fn set(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     Json(body): Json<api::NetworkRequest>,
 ) -> Answer {
     let policy = convert::network_policy(&body, "", &state.settings.network)?;
-    let view = state.engine.as_(&caller).sandbox(&id).network().set(policy).await;
-    Ok(status(&id, &view.map_err(convert::unnested)?))
+    let view = sandbox.network().set(policy).await;
+    Ok(status(sandbox.id(), &view.map_err(convert::unnested)?))
 }
 
 pub(crate) async fn allow(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     Json(body): Json<api::ChangeNetworkRules>,
 ) -> Answer {
     let (rules, for_ms) = (convert::new_rules(&body.rules)?, convert::granted_for(body.for_s)?);
-    let view = state.engine.as_(&caller).sandbox(&id).network().allow(rules, for_ms).await;
-    Ok(status(&id, &view.map_err(convert::of_rules)?))
+    let view = sandbox.network().allow(rules, for_ms).await;
+    Ok(status(sandbox.id(), &view.map_err(convert::of_rules)?))
 }
 
 pub(crate) async fn deny(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     Json(body): Json<api::ChangeNetworkRules>,
 ) -> Answer {
     let (rules, for_ms) = (convert::new_rules(&body.rules)?, convert::granted_for(body.for_s)?);
-    let view = state.engine.as_(&caller).sandbox(&id).network().deny(rules, for_ms).await;
-    Ok(status(&id, &view.map_err(convert::of_rules)?))
+    let view = sandbox.network().deny(rules, for_ms).await;
+    Ok(status(sandbox.id(), &view.map_err(convert::of_rules)?))
 }
 
 pub(crate) async fn log(
-    State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
@@ -71,23 +61,18 @@ pub(crate) async fn log(
     let limit = params.number("limit", 1, MOST)?.unwrap_or(USUAL_LIMIT);
     if sse::is_wanted(&headers) {
         let after = sse::last_seen(&headers)?.or(after);
-        return follow(&state, &caller, &id, after).await;
+        return follow(&caller, &sandbox, after).await;
     }
     let (after, limit) = (after.unwrap_or(0), u32::try_from(limit).unwrap_or(u32::MAX));
-    let seen = state.engine.as_(&caller).sandbox(&id).network().log(after, limit).await?;
+    let seen = sandbox.network().log(after, limit).await?;
     let next_after = seen.last().map_or(after, |sighting| sighting.number);
     let items = seen.iter().map(convert::network_sighting).collect();
     Ok(Json(api::NetworkLog { items, next_after }).into_response())
 }
 
 /// Goes on until the reader goes, the sandbox is removed, the key is revoked, or the server ends.
-async fn follow(
-    state: &AppState,
-    caller: &Caller,
-    id: &SandboxId,
-    after: Option<u64>,
-) -> Result<Response, ApiError> {
-    let seen = state.engine.as_(caller).sandbox(id).network().follow_log(after).await?;
+async fn follow(caller: &Caller, sandbox: &Sandbox, after: Option<u64>) -> Result<Response, ApiError> {
+    let seen = sandbox.network().follow_log(after).await?;
     let messages = seen.map(|sighting| {
         let body = convert::network_sighting(&sighting);
         Message::new("entry", &body).id(body.number)
@@ -96,33 +81,27 @@ async fn follow(
 }
 
 pub(crate) async fn requests(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
 ) -> Result<Json<api::NetworkAskList>, ApiError> {
-    let asks = state.engine.as_(&caller).sandbox(&id).network().asks().await?;
+    let asks = sandbox.network().asks().await?;
     Ok(Json(api::NetworkAskList { items: asks.iter().map(convert::network_ask).collect() }))
 }
 
 pub(crate) async fn answer(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     AskPath(number): AskPath,
     Json(body): Json<api::AnswerNetworkAsk>,
 ) -> Answer {
     let (effect, for_ms) = (convert::effect(body.answer), convert::granted_for(body.for_s)?);
-    let network = state.engine.as_(&caller).sandbox(&id).network();
+    let network = sandbox.network();
     let view = network.answer(number, effect, for_ms).await?;
-    Ok(status(&id, &view))
+    Ok(status(sandbox.id(), &view))
 }
 
 pub(crate) async fn learned(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
 ) -> Result<Json<api::NetworkRequest>, ApiError> {
-    let policy = state.engine.as_(&caller).sandbox(&id).network().learned().await?;
+    let policy = sandbox.network().learned().await?;
     Ok(Json(convert::learned_network(&policy)))
 }
 

@@ -22,29 +22,28 @@ const LONGEST_LINK_S: u64 = 30 * 86_400;
 const LONGEST_PATH: usize = 1024;
 const LONGEST_HOST: usize = 260;
 
-/// What a client wants its connection to become, for a tunnel.
+/// The protocol that a client asks for to get a tunnel.
 const TUNNEL: &str = "warren-tcp";
 
 pub(crate) async fn get(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     PortPath(port): PortPath,
     address: Address,
 ) -> Result<Json<api::Port>, ApiError> {
-    state.engine.as_(&caller).sandbox(&id).record().await?;
-    Ok(Json(shown(&state, &address, &id, port)))
+    sandbox.record().await?;
+    Ok(Json(shown(&state, &address, sandbox.id(), port)))
 }
 
 pub(crate) async fn set(
     State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     PortPath(port): PortPath,
     address: Address,
     Json(body): Json<api::SetPort>,
 ) -> Result<Json<api::Port>, ApiError> {
-    state.engine.as_(&caller).sandbox(&id).record().await?;
+    sandbox.record().await?;
     let host = body.host_header.filter(|host| !host.is_empty());
     let usable =
         |host: &String| host.len() <= LONGEST_HOST && host.bytes().all(|byte| byte.is_ascii_graphic());
@@ -52,24 +51,23 @@ pub(crate) async fn set(
         return Err(ApiError::invalid("host_header", "this is no host"));
     }
     let settings = PortSettings { public: body.public, host };
-    let (held, sandbox) = (state.clone(), id.clone());
-    let set = move || held.book.set(held.catalog.as_ref(), (&caller.owner, &sandbox), port, &settings);
+    let (held, id) = (state.clone(), sandbox.id().clone());
+    let set = move || held.book.set(held.catalog.as_ref(), (&caller.owner, &id), port, &settings);
     tokio::task::spawn_blocking(set).await.map_err(ApiError::internal)??;
-    Ok(Json(shown(&state, &address, &id, port)))
+    Ok(Json(shown(&state, &address, sandbox.id(), port)))
 }
 
 pub(crate) async fn link(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     PortPath(port): PortPath,
     address: Address,
     JsonOrNothing(body): JsonOrNothing<api::MakePortLink>,
 ) -> Result<Json<api::PortLink>, ApiError> {
-    state.engine.as_(&caller).sandbox(&id).record().await?;
+    sandbox.record().await?;
     let link = wanted_link(body, state.clock.unix_ms() / 1000)?;
-    let signed = link.sign(&state.link_keys, &id, port);
-    let url = format!("{}{}?{LINK_PARAMETER}={signed}", address.url(&id, port), link.path);
+    let signed = link.sign(&state.link_keys, sandbox.id(), port);
+    let url = format!("{}{}?{LINK_PARAMETER}={signed}", address.url(sandbox.id(), port), link.path);
     Ok(Json(api::PortLink { url, expires_at: convert::rfc3339(link.expires_unix_s * 1000) }))
 }
 
@@ -103,18 +101,18 @@ fn wanted_link(body: api::MakePortLink, now_unix_s: u64) -> Result<Link, ApiErro
 pub(crate) async fn connect(
     State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     PortPath(port): PortPath,
     mut request: Request,
 ) -> Result<Response, ApiError> {
-    // First, so that whoever may not have it is refused like anywhere else.
-    state.engine.as_(&caller).sandbox(&id).record().await?;
+    // First, so that a caller who may not use it is refused like anywhere else.
+    sandbox.record().await?;
     let asked = request.headers().get(UPGRADE).map(HeaderValue::as_bytes);
     if !asked.is_some_and(|protocol| protocol.eq_ignore_ascii_case(TUNNEL.as_bytes())) {
         let detail = format!("ask for it with `Connection: Upgrade` and `Upgrade: {TUNNEL}`, over HTTP/1.1");
         return Err(ApiError::new(Code::InvalidRequest, detail));
     }
-    let service = state.engine.as_(&caller).sandbox(&id).connect(port).await;
+    let service = sandbox.connect(port).await;
     let service = service.map_err(|error| closed(port, error))?;
     let (client, open) = (hyper::upgrade::on(&mut request), state.metrics.ports.opened());
     tokio::spawn(async move {

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use http::{HeaderMap, StatusCode};
@@ -16,59 +15,48 @@ use warren_wire::guest::{FailureCode, Reader};
 use crate::convert;
 use crate::extract::{Json, Params, ProcessPath, SandboxPath};
 use crate::process_messages::ProcessMessages;
-use crate::state::AppState;
 
 const USUAL_WAIT_S: u64 = 60;
 const LONGEST_WAIT_S: u64 = 3600;
 const SIGKILL: i32 = 9;
 
 pub(crate) async fn start(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     Json(body): Json<api::StartProcess>,
 ) -> Result<Response, ApiError> {
     let port = convert::checked_port(body.port)?;
     let order = convert::start_order(body)?;
     let process = match port {
-        Some(port) => convert::launched(state.engine.as_(&caller).sandbox(&id).launch(order, port).await?),
-        None => convert::process(state.engine.as_(&caller).sandbox(&id).spawn(order).await?),
+        Some(port) => convert::launched(sandbox.launch(order, port).await?),
+        None => convert::process(sandbox.spawn(order).await?),
     };
     Ok((StatusCode::CREATED, Json(process)).into_response())
 }
 
-pub(crate) async fn list(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-) -> Result<Json<api::ProcessList>, ApiError> {
-    let processes = state.engine.as_(&caller).sandbox(&id).processes().list().await?;
+pub(crate) async fn list(SandboxPath(sandbox): SandboxPath) -> Result<Json<api::ProcessList>, ApiError> {
+    let processes = sandbox.processes().list().await?;
     Ok(Json(api::ProcessList { items: processes.into_iter().map(convert::process).collect() }))
 }
 
 /// A process that was given a port is looked at through it.
 pub(crate) async fn get(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     ProcessPath(process): ProcessPath,
 ) -> Result<Json<api::Process>, ApiError> {
-    let found = state.engine.as_(&caller).sandbox(&id).processes().get(process.clone()).await?;
+    let found = sandbox.processes().get(process.clone()).await?;
     if port_of(&found).is_none() {
         return Ok(Json(convert::process(found)));
     }
-    let launched = state.engine.as_(&caller).sandbox(&id).processes().launch_status(process).await?;
+    let launched = sandbox.processes().launch_status(process).await?;
     Ok(Json(convert::launched(launched)))
 }
 
 /// One that has ended is as dead as was asked for.
 pub(crate) async fn kill(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     ProcessPath(process): ProcessPath,
 ) -> Result<StatusCode, ApiError> {
-    match state.engine.as_(&caller).sandbox(&id).processes().signal(process, SIGKILL, true).await {
+    match sandbox.processes().signal(process, SIGKILL, true).await {
         Err(EngineError::Refused(failure)) if failure.code == FailureCode::Ended => {}
         outcome => outcome?,
     }
@@ -76,28 +64,24 @@ pub(crate) async fn kill(
 }
 
 pub(crate) async fn signal(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     ProcessPath(process): ProcessPath,
     Json(body): Json<api::SendSignal>,
 ) -> Result<StatusCode, ApiError> {
     let number = convert::signal_number(&body.signal)?;
-    state.engine.as_(&caller).sandbox(&id).processes().signal(process, number, body.group).await?;
+    sandbox.processes().signal(process, number, body.group).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The body goes to the process as it arrives, and no faster than the process reads.
 pub(crate) async fn stdin(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     ProcessPath(process): ProcessPath,
     params: Params,
     body: Body,
 ) -> Result<StatusCode, ApiError> {
     let close = params.flag("close")?;
-    let mut input = state.engine.as_(&caller).sandbox(&id).processes().open_input(process, close).await?;
+    let mut input = sandbox.processes().open_input(process, close).await?;
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
         input.write(piece.map_err(|error| broken_body(&error))?).await?;
@@ -107,22 +91,20 @@ pub(crate) async fn stdin(
 }
 
 pub(crate) async fn resize(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     ProcessPath(process): ProcessPath,
     Json(body): Json<api::TerminalSize>,
 ) -> Result<StatusCode, ApiError> {
     let size = convert::terminal_size(body, "")?;
-    state.engine.as_(&caller).sandbox(&id).processes().resize(process, size).await?;
+    sandbox.processes().resize(process, size).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Onlookers never slow a process down: what they do not take in time is missed, and they are told so.
+/// Onlookers never slow a process down: what they do not take in time is missed, and they are told
+/// so.
 pub(crate) async fn output(
-    State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     ProcessPath(process): ProcessPath,
     headers: HeaderMap,
     params: Params,
@@ -130,8 +112,7 @@ pub(crate) async fn output(
     let from = params.number("from", 0, u64::MAX)?.unwrap_or(0);
     let from = sse::last_seen(&headers)?.unwrap_or(from);
     let encoding = convert::encoding(params.text("encoding"))?;
-    let handle =
-        state.engine.as_(&caller).sandbox(&id).processes().follow(process, from, Reader::Skips).await?;
+    let handle = sandbox.processes().follow(process, from, Reader::Skips).await?;
     let started = handle.started;
     let (reader, _) = handle.split();
     Ok(sse::answer(&caller, ProcessMessages::new(started, reader, encoding).into_stream()))
@@ -139,14 +120,13 @@ pub(crate) async fn output(
 
 /// Answers how it ended, or how it stands when the time is over.
 pub(crate) async fn wait(
-    State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     ProcessPath(process): ProcessPath,
     params: Params,
 ) -> Result<Json<api::Process>, ApiError> {
     let patience = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
-    let processes = state.engine.as_(&caller).sandbox(&id).processes();
+    let processes = sandbox.processes();
     let ended = processes.wait(process.clone());
     tokio::select! {
         ended = ended => drop(ended?),

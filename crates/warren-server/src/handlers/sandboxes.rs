@@ -46,7 +46,8 @@ pub(crate) async fn create(
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::created(&acquired)).into_response()))
 }
 
-/// Marks the answer to a create: a new thing, or one that an earlier request with the same key made.
+/// Marks the answer to a create: a new thing, or one that an earlier request with the same key
+/// made.
 pub(super) fn made(repeated: bool, status: StatusCode, body: Response) -> Response {
     if repeated {
         ([("idempotent-replayed", "true")], body).into_response()
@@ -85,56 +86,35 @@ fn statuses(text: &str) -> Result<Vec<Status>, ApiError> {
     Ok(named?.into_iter().filter_map(convert::status_named).collect())
 }
 
-pub(crate) async fn get(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-    params: Params,
-) -> Answer {
+pub(crate) async fn get(SandboxPath(sandbox): SandboxPath, params: Params) -> Answer {
     let seen = params.number("wait_generation", 0, u64::MAX)?;
     let patience_s = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
     let record = match seen {
-        Some(seen) => state.engine.as_(&caller).sandbox(&id).changed(seen, patience_s * 1000).await?,
-        None => state.engine.as_(&caller).sandbox(&id).record().await?,
+        Some(seen) => sandbox.changed(seen, patience_s * 1000).await?,
+        None => sandbox.record().await?,
     };
     Ok(Json(convert::sandbox(&record)))
 }
 
-pub(crate) async fn update(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-    Json(body): Json<api::PatchSandbox>,
-) -> Answer {
-    let record = state.engine.as_(&caller).sandbox(&id).update(convert::patch(body)).await?;
+pub(crate) async fn update(SandboxPath(sandbox): SandboxPath, Json(body): Json<api::PatchSandbox>) -> Answer {
+    let record = sandbox.update(convert::patch(body)).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
-pub(crate) async fn delete(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-) -> Answer {
-    let record = state.engine.as_(&caller).sandbox(&id).stop(StoppedFiles::Delete).await?;
+pub(crate) async fn delete(SandboxPath(sandbox): SandboxPath) -> Answer {
+    let record = sandbox.stop(StoppedFiles::Delete).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
-pub(crate) async fn stop(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-) -> Answer {
-    let record = state.engine.as_(&caller).sandbox(&id).stop(StoppedFiles::Keep).await?;
+pub(crate) async fn stop(SandboxPath(sandbox): SandboxPath) -> Answer {
+    let record = sandbox.stop(StoppedFiles::Keep).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
 pub(crate) async fn pause(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::PauseSandbox>,
 ) -> Answer {
-    let sandbox = state.engine.as_(&caller).sandbox(&id);
     let record = match convert::drain(&body)? {
         Some(drain) => sandbox.pause_after(drain).await?,
         None => sandbox.pause().await?,
@@ -142,29 +122,18 @@ pub(crate) async fn pause(
     Ok(Json(convert::sandbox(&record)))
 }
 
-pub(crate) async fn resume(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-) -> Answer {
-    let record = state.engine.as_(&caller).sandbox(&id).resume().await?;
+pub(crate) async fn resume(SandboxPath(sandbox): SandboxPath) -> Answer {
+    let record = sandbox.resume().await?;
     Ok(Json(convert::sandbox(&record)))
 }
 
-pub(crate) async fn death(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-) -> Result<Json<api::Death>, ApiError> {
-    let certificate = state.engine.as_(&caller).sandbox(&id).death().await?;
-    let certificate = certificate.ok_or_else(|| ApiError::new(Code::NotDead, format!("{id} lives")))?;
+pub(crate) async fn death(SandboxPath(sandbox): SandboxPath) -> Result<Json<api::Death>, ApiError> {
+    let certificate = sandbox.death().await?;
+    let certificate =
+        certificate.ok_or_else(|| ApiError::new(Code::NotDead, format!("{} lives", sandbox.id())))?;
     Ok(Json(convert::death(&certificate)))
 }
 
-pub(crate) async fn usage(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-) -> Result<Json<api::Usage>, ApiError> {
-    Ok(Json(convert::usage(state.engine.as_(&caller).sandbox(&id).usage().await?)))
+pub(crate) async fn usage(SandboxPath(sandbox): SandboxPath) -> Result<Json<api::Usage>, ApiError> {
+    Ok(Json(convert::usage(sandbox.usage().await?)))
 }

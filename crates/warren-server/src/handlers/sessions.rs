@@ -58,96 +58,53 @@ pub(crate) async fn list(
     Ok(Json(convert::page(&page, convert::session)))
 }
 
-pub(crate) async fn get(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
-) -> Answer {
-    Ok(Json(convert::session_view(&state.engine.as_(&caller).session(&id).view().await?)))
+pub(crate) async fn get(SessionPath(session): SessionPath) -> Answer {
+    Ok(Json(convert::session_view(&session.view().await?)))
 }
 
 pub(crate) async fn details(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
+    SessionPath(session): SessionPath,
 ) -> Result<Json<api::SessionDetails>, ApiError> {
-    Ok(Json(convert::details(&state.engine.as_(&caller).session(&id).details().await?)))
+    Ok(Json(convert::details(&session.details().await?)))
 }
 
-pub(crate) async fn detach(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
-) -> Answer {
-    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).detach().await?)))
+pub(crate) async fn detach(SessionPath(session): SessionPath) -> Answer {
+    Ok(Json(convert::session(&session.detach().await?)))
 }
 
-pub(crate) async fn suspend(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
-) -> Answer {
-    Ok(Json(convert::session_view(&state.engine.as_(&caller).session(&id).suspend().await?)))
+pub(crate) async fn suspend(SessionPath(session): SessionPath) -> Answer {
+    Ok(Json(convert::session_view(&session.suspend().await?)))
 }
 
-pub(crate) async fn resume(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
-) -> Answer {
-    Ok(Json(convert::session_view(&state.engine.as_(&caller).session(&id).resume().await?)))
+pub(crate) async fn resume(SessionPath(session): SessionPath) -> Answer {
+    Ok(Json(convert::session_view(&session.resume().await?)))
 }
 
 pub(crate) async fn release(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
+    SessionPath(session): SessionPath,
     Json(body): Json<api::ReleaseSession>,
 ) -> Answer {
     let release = if body.keep_alive { Release::KeepAlive } else { Release::Destroy };
-    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).release(release).await?)))
+    Ok(Json(convert::session(&session.release(release).await?)))
 }
 
-pub(crate) async fn terminate(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
-) -> Answer {
-    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).terminate().await?)))
+pub(crate) async fn terminate(SessionPath(session): SessionPath) -> Answer {
+    Ok(Json(convert::session(&session.terminate().await?)))
 }
 
-pub(crate) async fn expire(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
-) -> Answer {
-    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).expire().await?)))
+pub(crate) async fn expire(SessionPath(session): SessionPath) -> Answer {
+    Ok(Json(convert::session(&session.expire().await?)))
 }
 
-pub(crate) async fn thinking(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
-    Json(body): Json<api::Thinking>,
-) -> Answer {
-    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).think(body.seconds).await?)))
+pub(crate) async fn thinking(SessionPath(session): SessionPath, Json(body): Json<api::Thinking>) -> Answer {
+    Ok(Json(convert::session(&session.think(body.seconds).await?)))
 }
 
-pub(crate) async fn ready(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
-    Json(body): Json<api::MarkReady>,
-) -> Answer {
-    let session = state.engine.as_(&caller).session(&id).mark_ready(body.url, body.job_id).await?;
+pub(crate) async fn ready(SessionPath(session): SessionPath, Json(body): Json<api::MarkReady>) -> Answer {
+    let session = session.mark_ready(body.url, body.job_id).await?;
     Ok(Json(convert::session(&session)))
 }
 
-pub(crate) async fn failed(
-    State(state): State<AppState>,
-    caller: Caller,
-    SessionPath(id): SessionPath,
-    Json(body): Json<api::MarkFailed>,
-) -> Answer {
-    Ok(Json(convert::session(&state.engine.as_(&caller).session(&id).mark_failed(body.reason).await?)))
+pub(crate) async fn failed(SessionPath(session): SessionPath, Json(body): Json<api::MarkFailed>) -> Answer {
+    Ok(Json(convert::session(&session.mark_failed(body.reason).await?)))
 }

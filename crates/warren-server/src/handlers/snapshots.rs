@@ -3,7 +3,7 @@ use http::StatusCode;
 use warren_core::SnapshotId;
 use warren_engine::Point;
 use warren_face::auth::Caller;
-use warren_face::error::ApiError;
+use warren_face::error::{ApiError, parsed};
 use warren_wire::api;
 
 use crate::convert;
@@ -14,12 +14,11 @@ type Answer = Result<Json<api::Snapshot>, ApiError>;
 
 pub(crate) async fn take(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::TakeSnapshot>,
 ) -> Result<(StatusCode, Json<api::Snapshot>), ApiError> {
     let order = convert::take_snapshot(body)?;
-    let taken = state.engine.as_(&caller).sandbox(&id).history().take(order).await?;
+    let taken = sandbox.history().take(order).await?;
     state.counters.took(&taken);
     Ok((StatusCode::CREATED, Json(convert::taken(&taken))))
 }
@@ -28,13 +27,13 @@ pub(crate) async fn take(
 pub(crate) async fn list_of_sandbox(
     State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     params: Params,
 ) -> Result<Json<api::Page<api::Snapshot>>, ApiError> {
-    let filter = convert::snapshot_filter(&params, Some(id.clone()))?;
+    let filter = convert::snapshot_filter(&params, Some(sandbox.id().clone()))?;
     let page = state.engine.as_(&caller).snapshots().list(&filter, &params.page()?).await?;
     if page.items.is_empty() {
-        state.engine.as_(&caller).sandbox(&id).record().await?;
+        sandbox.record().await?;
     }
     Ok(Json(convert::page(&page, convert::snapshot)))
 }
@@ -89,10 +88,10 @@ pub(crate) async fn fork(
 pub(crate) async fn fork_sandbox(
     State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::Fork>,
 ) -> Result<(StatusCode, Json<api::Forks>), ApiError> {
-    fork_from(&state, &caller, &Point::Sandbox(id), body).await
+    fork_from(&state, &caller, &Point::Sandbox(sandbox.id().clone()), body).await
 }
 
 async fn fork_from(
@@ -115,13 +114,14 @@ pub(crate) async fn make_template(
     SnapshotPath(id): SnapshotPath,
     Json(body): Json<api::MakeTemplate>,
 ) -> Result<(StatusCode, Json<api::Template>), ApiError> {
-    let name = convert::template_name("name", &body.name)?;
+    let name = parsed("name", &body.name)?;
     let made = state.engine.as_(&caller).snapshots().make_template(&id, &name).await?;
     Ok((StatusCode::CREATED, Json(convert::template(&made))))
 }
 
-/// Fills in the template below the snapshot that a new sandbox is to start from. If there is no such snapshot the engine says so,
-/// unless the request is a repeated one that it has answered before.
+/// Fills in the template below the snapshot that a new sandbox is to start from. If there is no
+/// such snapshot the engine says so, unless the request is a repeated one that it has answered
+/// before.
 pub(super) async fn settle_template(
     state: &AppState,
     caller: &Caller,
@@ -129,7 +129,7 @@ pub(super) async fn settle_template(
     at: &str,
 ) -> Result<(), ApiError> {
     let Some(text) = &body.snapshot_id else { return Ok(()) };
-    let id: SnapshotId = convert::snapshot_id(text, &format!("{at}snapshot_id"))?;
+    let id: SnapshotId = parsed(format!("{at}snapshot_id"), text)?;
     let Ok(snapshot) = state.engine.as_(caller).snapshots().get(&id).await else { return Ok(()) };
     let below = snapshot.spec.template.to_string();
     if body.template.as_ref().is_some_and(|given| *given != below) {

@@ -1,4 +1,3 @@
-use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::response::Response;
@@ -6,17 +5,14 @@ use warren_face::auth::Caller;
 use warren_face::error::{ApiError, Code};
 
 use crate::extract::SandboxPath;
-use crate::state::AppState;
 use crate::stream::{Conversation, MOST_MESSAGE, PROTOCOL};
 
-/// Looks for the sandbox first, so that whoever may not have it is refused like anywhere else.
+/// Looks for the sandbox first, so that a caller who may not use it is refused like anywhere else.
 pub(crate) async fn open(
-    State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    let sandbox = state.engine.as_(&caller).sandbox(&id);
     sandbox.record().await?;
     let upgrade = upgrade.map_err(|error| ApiError::new(Code::InvalidRequest, error.body_text()))?;
     let upgrade = upgrade.protocols([PROTOCOL]).max_message_size(MOST_MESSAGE).max_frame_size(MOST_MESSAGE);

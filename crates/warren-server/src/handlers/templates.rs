@@ -29,7 +29,8 @@ pub(crate) async fn get(
     Ok(Json(convert::template(found.ok_or_else(missing)?)))
 }
 
-/// The store keeps the body in a nameless file first, so memory stays small and a broken upload leaves nothing.
+/// The store keeps the body in a nameless file first, so memory stays small and a broken upload
+/// leaves nothing.
 pub(crate) async fn import(
     State(state): State<AppState>,
     caller: Caller,
@@ -60,7 +61,7 @@ pub(crate) async fn import(
     get(State(state), TemplatePath(name)).await
 }
 
-/// What an image would say of its processes, for an archive that says nothing.
+/// The process settings of an archive, as an image would have them.
 fn config(text: &str) -> Result<TemplateConfig, ApiError> {
     serde_json::from_str(text).map_err(|error| ApiError::invalid("config", format!("this is none: {error}")))
 }

@@ -4,8 +4,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use http::HeaderMap;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use warren_core::SandboxId;
-use warren_engine::{EngineError, Missing, ToolCall, ToolProgress, ToolResult};
+use warren_engine::{EngineError, Missing, Sandbox, ToolCall, ToolProgress, ToolResult};
 use warren_face::auth::Caller;
 use warren_face::error::ApiError;
 use warren_face::sse::{self, Message};
@@ -15,7 +14,8 @@ use crate::convert;
 use crate::extract::{Json, SandboxPath, ToolPath};
 use crate::state::AppState;
 
-/// Pieces of progress that wait for their reader. What comes when there are so many is left out; the answer has it.
+/// Pieces of progress that wait for their reader. What comes when there are so many is left out;
+/// the answer has it.
 const WAITING: usize = 64;
 
 pub(crate) async fn list(State(state): State<AppState>) -> Json<api::ToolList> {
@@ -26,7 +26,7 @@ pub(crate) async fn list(State(state): State<AppState>) -> Json<api::ToolList> {
 pub(crate) async fn call(
     State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     ToolPath(tool): ToolPath,
     headers: HeaderMap,
     Json(body): Json<api::ToolCall>,
@@ -37,23 +37,21 @@ pub(crate) async fn call(
     let streamed = body.stream || sse::is_wanted(&headers);
     let call = convert::tool_call(tool, body)?;
     if streamed {
-        state.engine.as_(&caller).sandbox(&id).record().await?;
+        sandbox.record().await?;
         let (progress, told) = mpsc::channel(WAITING);
-        let answer = begin(&state, &caller, &id, call, Some(progress));
+        let answer = begin(state, sandbox, call, Some(progress));
         return Ok(sse::answer(&caller, messages(told, answer)));
     }
-    let answer = begin(&state, &caller, &id, call, None).await.map_err(ApiError::internal)??;
+    let answer = begin(state, sandbox, call, None).await.map_err(ApiError::internal)??;
     Ok(Json(answer).into_response())
 }
 
 fn begin(
-    state: &AppState,
-    caller: &Caller,
-    id: &SandboxId,
+    state: AppState,
+    sandbox: Sandbox,
     call: ToolCall,
     progress: Option<mpsc::Sender<ToolProgress>>,
 ) -> JoinHandle<Result<api::ToolResult, ApiError>> {
-    let (state, sandbox) = (state.clone(), state.engine.as_(caller).sandbox(id));
     tokio::spawn(async move {
         let tool = call.tool.clone();
         let result: ToolResult = sandbox.call_tool(call, progress).await?;
@@ -62,7 +60,7 @@ fn begin(
     })
 }
 
-/// What the tool tells while it runs, then its answer.
+/// The tool's output while it runs, then its answer.
 fn messages(
     told: mpsc::Receiver<ToolProgress>,
     answer: JoinHandle<Result<api::ToolResult, ApiError>>,

@@ -10,20 +10,20 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use warren_face::Held;
-use warren_face::arrival::{Acquaintance, Arrival, Peer};
+use warren_face::arrival::{Arrival, OwnerNotice, Peer};
 use warren_network::heads::Strict;
 
 use super::usage::Usage;
-use super::{Answers, Shared};
+use super::{Answers, ServeParts};
 
-/// What is still to be said may be said within this long after the connection is told to end.
+/// The time that a connection may go on after it is told to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves one connection to its end.
 pub(super) async fn serve<F, S>(
-    shared: &Shared<F>,
+    shared: &ServeParts<F>,
     (stream, usage): (S, Usage),
-    (arrival, acquaintance): (Arrival, Acquaintance),
+    (arrival, acquaintance): (Arrival, OwnerNotice),
     shutdown: CancellationToken,
 ) where
     F: Answers,

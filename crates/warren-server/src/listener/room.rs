@@ -1,10 +1,13 @@
-//! Who has a connection, and whose is closed when there is no room for another.
+//! Room for connections: counts them, and decides which one is closed when there is no room for
+//! another.
 //!
-//! Nobody waits for anybody here: whoever comes gets in, and if that is one too many, a connection that is of less use is closed for it. A
-//! connection is a stranger's until a request on it shows who asks ([`Acquaintance::of`]). Strangers have a part of the room for all of them
-//! and a smaller one for each address, and within those the newest is served rather than the oldest: silent ones go first, then
-//! those between requests, then the rest. Whoever is known is safe while a request is under way, as long as the owner has not more
-//! than half of the room; what an owner has beyond that counts as strangers'. A little is left to strangers in any case, for everybody
+//! Nobody waits for anybody here: every connection gets in, and if that is one too many, a
+//! connection that is of less use is closed for it. A connection is a stranger's until a request on
+//! it shows who asks ([`OwnerNotice::of`]). Strangers have a part of the room for all of them and a
+//! smaller one for each address, and within those the newest is served rather than the oldest:
+//! silent ones go first, then those between requests, then the rest. A known owner's is safe while
+//! a request is under way, as long as the owner has not more than half of the room; what an owner
+//! has beyond that counts as strangers'. A little is left to strangers in any case, for everybody
 //! begins as one.
 
 use std::collections::HashMap;
@@ -14,7 +17,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use warren_core::Owner;
-use warren_face::arrival::{Acquaintance, Peer};
+use warren_face::arrival::{OwnerNotice, Peer};
 
 use super::usage::{Rank, Usage};
 use crate::config::Http;
@@ -98,7 +101,7 @@ impl Room {
 }
 
 impl Book {
-    /// Whose connection is to be closed before another one of this peer is there.
+    /// The connection to be closed before this peer gets another one.
     fn in_the_way(&self, peer: Peer, limits: &Limits) -> Option<u64> {
         if self.strangers.get(&peer).is_some_and(|count| *count >= limits.strangers_of_address) {
             return self.least(|guest| guest.owner.is_none() && guest.peer == peer);
@@ -168,9 +171,9 @@ impl Ticket {
         self.cut.clone()
     }
 
-    pub(super) fn acquaintance(&self) -> Acquaintance {
+    pub(super) fn acquaintance(&self) -> OwnerNotice {
         let (room, number) = (Arc::clone(&self.room), self.number);
-        Acquaintance::new(move |owner| room.book().meet(number, owner, &room.limits))
+        OwnerNotice::new(move |owner| room.book().meet(number, owner, &room.limits))
     }
 }
 

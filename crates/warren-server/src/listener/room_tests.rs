@@ -20,7 +20,7 @@ fn peer(number: u32) -> Peer {
 fn meet(ticket: &Ticket, owner: &str) {
     let mut extensions = Extensions::new();
     extensions.insert(ticket.acquaintance());
-    Acquaintance::of(&extensions, &owner.parse().unwrap());
+    OwnerNotice::of(&extensions, &owner.parse().unwrap());
 }
 
 fn is_here(ticket: &Ticket) -> bool {

@@ -12,10 +12,11 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::room::Ticket;
 use super::usage::Usage;
 
-/// A connection with the slot that it takes up. An upgraded connection carries it on, so that web sockets are counted too.
+/// A connection with the slot that it takes up. An upgraded connection carries it on, so that web
+/// sockets are counted too.
 pub(super) struct Slot {
     stream: TcpStream,
-    /// Runs while the peer takes nothing of what is to be written.
+    /// Runs while the peer does not read.
     stalled: Pin<Box<Sleep>>,
     is_stalled: bool,
     patience: Duration,

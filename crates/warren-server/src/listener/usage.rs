@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use crate::config::Http;
 
-/// What a connection is used for. A clone is the same connection's.
+/// The use of one connection. A clone is the same connection's.
 #[derive(Clone)]
-pub(super) struct Usage(Arc<Shared>);
+pub(super) struct Usage(Arc<Counts>);
 
-struct Shared {
+struct Counts {
     requests: Mutex<Requests>,
     /// The next deadline may be earlier than it was.
     hurried: Notify,
@@ -33,7 +33,7 @@ struct Requests {
     upgraded: bool,
     /// When the last one ended.
     unused_since: Instant,
-    /// Whether there was one at all.
+    /// There was a request at all.
     used: bool,
     /// When the first byte of the next one arrived.
     head_began: Option<Instant>,
@@ -51,7 +51,7 @@ impl Usage {
             head_began: None,
             multiplexed: false,
         };
-        Self(Arc::new(Shared { requests: Mutex::new(requests), hurried: Notify::new() }))
+        Self(Arc::new(Counts { requests: Mutex::new(requests), hurried: Notify::new() }))
     }
 
     pub(super) fn begin(&self, version: Version) -> UnderWay {
@@ -88,7 +88,8 @@ impl Usage {
         }
     }
 
-    /// Waits until no request came for too long. For the first one, and for one that has begun to come, there is less patience.
+    /// Waits until no request came for too long. For the first one, and for one that has begun to
+    /// come, there is less patience.
     pub(super) async fn until_unused(&self, http: &Http) {
         loop {
             let deadline = self.change(|requests| requests.deadline(http));

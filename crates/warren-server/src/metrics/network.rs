@@ -1,4 +1,4 @@
-//! What sandboxes' links carry.
+//! Traffic of sandboxes' links.
 
 use warren_core::NetworkMode;
 use warren_face::Desk;

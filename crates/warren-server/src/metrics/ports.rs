@@ -1,4 +1,4 @@
-//! What passes to ports of sandboxes.
+//! Traffic to ports of sandboxes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use super::text::Text;
 use super::times::Times;
 
-/// Counted by the proxy. Which port of which sandbox it was is for the log: labels would be without number.
+/// Counted by the proxy. Which port of which sandbox it was is for the log: labels would be without
+/// number.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
     /// By the first digit of the status.

@@ -1,4 +1,4 @@
-//! What snapshots, rollbacks, forks and tools cost those who ask for them.
+//! Costs of snapshots, rollbacks, forks and tools for their callers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,16 @@ use warren_engine::{Taken, ToolResult};
 use super::text::Text;
 use super::times::Times;
 
-/// Counted where a request was answered. What is taken without being asked for is the engine's to count.
+/// Counted where a request was answered. What is taken without being asked for is the engine's to
+/// count.
 #[derive(Debug, Default)]
 pub(crate) struct Travel {
     /// By method: how long a snapshot took, and how long its sandbox stood still.
     snapshots: Mutex<BTreeMap<&'static str, (Times, Times)>>,
     rollbacks: Mutex<Times>,
     forks: AtomicU64,
-    /// By tool, and whether it did what it was asked to. Names come from the engine's table of tools.
+    /// By tool, and whether it did what it was asked to. Names come from the engine's table of
+    /// tools.
     tools: Mutex<BTreeMap<(String, bool), Times>>,
 }
 

@@ -1,7 +1,8 @@
-//! Who may use a port: whoever shows an API key of the sandbox's owner, a token, or a link to it; and everybody, if the owner
-//! said so. What is shown must be right: a wrong key beside a right link is refused, and so is any credential that was sent twice.
-//! A cookie is no such thing, since browsers send it unasked: it counts only where nothing else is shown. None of it reaches the
-//! application.
+//! Access to ports. A port is open to callers with an API key of the sandbox's owner, a token, or a
+//! link to it; and to everybody, if the owner said so. Every credential that is sent must be right:
+//! a wrong key beside a right link is refused, and so is any credential that was sent twice.
+//! Browsers send cookies unasked, so a cookie counts only where nothing else is shown. No
+//! credential reaches the application.
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -12,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use warren_core::{Owner, Scope, Traffic};
 use warren_e2b::is_traffic_token;
 use warren_face::arrival::Peer;
-use warren_face::arrival::{Acquaintance, Arrival};
+use warren_face::arrival::{Arrival, OwnerNotice};
 use warren_face::auth::{Caller, Secret, StreamGuard};
 use warren_face::foreign;
 use warren_face::gate;
@@ -22,7 +23,8 @@ use super::refusal::{Refusal, Wrong};
 use super::{LINK_PARAMETER, Target, head, route};
 use crate::state::AppState;
 
-/// Headers that carry a token: a port's own, and one for all ports of a sandbox that E2B's clients are told.
+/// Headers that carry a token: a port's own, and one for all ports of a sandbox that E2B's clients
+/// are told.
 pub(super) const TOKEN_HEADERS: [&str; 2] = ["warren-traffic-token", E2B_TOKEN_HEADER];
 const E2B_TOKEN_HEADER: &str = "e2b-traffic-access-token";
 
@@ -32,16 +34,16 @@ pub(super) const COOKIE_NAME: &str = "warren-port";
 const KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 const OWNER_HEADER: HeaderName = HeaderName::from_static("x-warren-owner");
 
-/// What a request is answered at the door.
+/// The decision about a request.
 pub(super) enum Admission {
     Granted(Admitted),
     /// Somebody came with a link: the same address without it, and a cookie instead.
     Welcome(Welcome),
 }
 
-/// Somebody who may.
+/// A client that was admitted.
 pub(super) struct Admitted {
-    /// Whose sandbox it is.
+    /// The sandbox's owner.
     pub(super) owner: Owner,
     /// How the sandbox's ports are used.
     pub(super) traffic: Traffic,
@@ -55,7 +57,7 @@ pub(super) struct Welcome {
     cookie: HeaderValue,
 }
 
-/// Lets pass who may, without what let them pass.
+/// Admits a request, and removes the credentials that it showed.
 pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) -> Result<Admission, Refusal> {
     let refuse = |wrong| Refusal::of(target, wrong);
     let peer = Peer::of(request);
@@ -75,12 +77,12 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
         if caller.owner != owner {
             return Err(refuse(Wrong::NoSandbox));
         }
-        Acquaintance::of(request.extensions(), &owner);
+        OwnerNotice::of(request.extensions(), &owner);
         let guard = Some(caller.guard());
         return Ok(Admission::Granted(Admitted { owner, traffic, guard }));
     }
     if tokened || linked.is_some() {
-        Acquaintance::of(request.extensions(), &owner);
+        OwnerNotice::of(request.extensions(), &owner);
     }
     let granted = Admission::Granted(Admitted { owner, traffic, guard: None });
     if let Some((link, text)) = linked {
@@ -104,8 +106,8 @@ pub(super) fn admit(state: &AppState, target: &Target, request: &mut Request) ->
     Ok(granted)
 }
 
-/// Takes what has the shape of one of our keys out of the headers; anything else there is for the application. Somebody is found also
-/// where no key is asked for.
+/// Takes what has the shape of one of our keys out of the headers; anything else there is for the
+/// application. Somebody is found also where no key is asked for.
 fn by_key(
     state: &AppState,
     target: &Target,
@@ -215,7 +217,8 @@ fn take_cookie(headers: &mut HeaderMap) -> Result<Option<String>, ()> {
     Ok(found)
 }
 
-/// Whether a page of somewhere else makes the browser do more than look, with a cookie that is not its own.
+/// True if a page of another site makes the browser do more than look, with a cookie that is not
+/// its own.
 fn is_foreign(target: &Target, request: &Request) -> bool {
     let looks =
         matches!(*request.method(), Method::GET | Method::HEAD) && !head::wants_upgrade(request.headers());
@@ -223,8 +226,8 @@ fn is_foreign(target: &Target, request: &Request) -> bool {
     !looks && origins.any(|origin| !is_own_origin(target, origin))
 }
 
-/// Whether a page of neither this application nor another of the same sandbox does more than look, or got here by a name that is not
-/// this machine's.
+/// True if a page of neither this application nor another of the same sandbox does more than look,
+/// or got here by a name that is not this machine's.
 fn is_from_elsewhere(state: &AppState, target: &Target, request: &Request) -> bool {
     if !foreign::is_own(&state.config.ports.domain, &target.authority) {
         return true;
@@ -249,7 +252,7 @@ fn is_own_origin(target: &Target, origin: &HeaderValue) -> bool {
     host.is_some_and(|host| host.eq_ignore_ascii_case(&target.authority))
 }
 
-/// Whether a person goes there, and will want what the page needs as well.
+/// True if a person goes there, and will want what the page needs as well.
 fn is_navigation(request: &Request) -> bool {
     let wants_page = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
     *request.method() == Method::GET
@@ -261,7 +264,7 @@ fn is_secure(state: &AppState, request: &Request) -> bool {
     state.config.ports.behind_tls || Arrival::of(request).secure
 }
 
-/// Counts a wrong credential; whoever tries too often is told to wait.
+/// Counts a wrong credential; a client that tries too often is told to wait.
 fn failed(state: &AppState, target: &Target, peer: Option<Peer>, wrong: Wrong) -> Refusal {
     let error = gate::refuse(state, peer);
     if error.status() == StatusCode::TOO_MANY_REQUESTS {

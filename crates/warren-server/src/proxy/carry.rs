@@ -8,16 +8,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// What is read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
 thread_local! {
-    /// Where bytes are on their way from one side to the other. Those that cannot be written at once are kept apart, so that a
-    /// connection on which nothing happens needs no room.
+    /// Where bytes are on their way from one side to the other. Those that cannot be written at
+    /// once are kept apart, so that a connection on which nothing happens needs no room.
     static DESK: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into_boxed_slice());
 }
 
-/// What becomes of a connection when its client has said all it will.
+/// The fate of a connection when its client has said all it will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lingering {
     /// The other side may go on for as long as it likes.
@@ -28,7 +28,8 @@ pub(crate) enum Lingering {
 
 const BRIEFLY: Duration = Duration::from_secs(60);
 
-/// Carries bytes both ways until both have ended, one breaks, or `cut` says so. Each way ends on its own.
+/// Carries bytes both ways until both have ended, one breaks, or `cut` says so. Each way ends on
+/// its own.
 pub(crate) async fn carry<C, S>(
     mut client: C,
     mut service: S,
@@ -39,7 +40,7 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let (mut there, mut back) = (Way::default(), Way::default());
+    let (mut there, mut back) = (Direction::default(), Direction::default());
     let mut late: Option<Pin<Box<Sleep>>> = None;
     let mut cut = pin!(cut);
     poll_fn(|context| {
@@ -59,7 +60,7 @@ where
 
 /// One direction.
 #[derive(Debug, Default)]
-struct Way {
+struct Direction {
     /// Read and not written yet.
     left: Vec<u8>,
     written: usize,
@@ -74,7 +75,7 @@ enum Stage {
     Ended,
 }
 
-impl Way {
+impl Direction {
     fn poll<R: AsyncRead, W: AsyncWrite>(
         &mut self,
         context: &mut Context<'_>,

@@ -20,13 +20,13 @@ use warren_face::code::CODE_PORT;
 use warren_face::port::is_closed;
 
 use super::body::{Progress, Upload};
-use super::head::{self, Circumstances};
+use super::head::{self, RequestFacts};
 use super::pool::Permit;
 use super::refusal::{Refusal, Wrong};
 use super::{Lingering, Proxy, Target, VISITOR, carry, tls};
 
-/// What somebody holds of a sandbox while they use one of its ports.
-pub(super) struct Stay {
+/// The leases that a visitor holds while it uses a port of a sandbox.
+pub(super) struct PortLease {
     pub(super) visit: Visit,
     /// One of the sandbox's places.
     pub(super) permit: Permit,
@@ -38,7 +38,7 @@ pub(super) struct Stay {
 pub(super) struct Exchange<'a> {
     pub(super) proxy: &'a Proxy,
     pub(super) target: &'a Target,
-    /// Whose sandbox it is.
+    /// The sandbox's owner.
     pub(super) owner: Owner,
     /// How the sandbox's ports are used.
     pub(super) traffic: Traffic,
@@ -48,18 +48,19 @@ type Asked = http::Request<Body>;
 type Answered = http::Response<Incoming>;
 
 impl Exchange<'_> {
-    /// Passes the request on and the answer back. Nothing is followed, and nothing is kept of either.
-    pub(super) async fn run(&self, mut request: Request, stay: Stay) -> Result<Response, Refusal> {
+    /// Passes the request on and the answer back. Nothing is followed, and nothing is kept of
+    /// either.
+    pub(super) async fn run(&self, mut request: Request, lease: PortLease) -> Result<Response, Refusal> {
         if self.target.port == CODE_PORT && code::is_cell(&request) {
-            request = self.note_cell(request, &stay.visit).await?;
+            request = self.note_cell(request, &lease.visit).await?;
         }
         let client = head::can_upgrade(&request).then(|| hyper::upgrade::on(&mut request));
         let progress = Progress::new();
         let request = self.outgoing(request, &progress, client.is_some());
         let answered = async {
             match &client {
-                Some(_) => self.ask_to_upgrade(request, &stay.visit).await,
-                None => self.ask(request, &stay.visit).await,
+                Some(_) => self.ask_to_upgrade(request, &lease.visit).await,
+                None => self.ask(request, &lease.visit).await,
             }
         };
         let answered = tokio::select! {
@@ -73,13 +74,13 @@ impl Exchange<'_> {
         }
         if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
             let client = client.ok_or_else(|| Refusal::of(self.target, Wrong::Garbled))?;
-            return Ok(self.switch(answered, client, stay));
+            return Ok(self.switch(answered, client, lease));
         }
         let (mut parts, body) = answered.into_parts();
         head::returning(&mut parts);
-        let guard = stay.guard.clone();
+        let guard = lease.guard.clone();
         // The sandbox counts as used until the answer has been passed on to the end.
-        let body = Body::new(Held::new(body, stay));
+        let body = Body::new(Held::new(body, lease));
         let body = match guard {
             Some(guard) => Body::new(CutBody::new(body, guard)),
             None => body,
@@ -103,7 +104,7 @@ impl Exchange<'_> {
         let arrival = Arrival::of(&request);
         let host = self.proxy.settings(&target.sandbox, target.port).host;
         let host = host.or_else(|| self.traffic.host_of(target.port));
-        let circumstances = Circumstances {
+        let facts = RequestFacts {
             target,
             secure: arrival.secure || config.behind_tls,
             arrival,
@@ -113,7 +114,7 @@ impl Exchange<'_> {
         let (parts, body) = request.into_parts();
         let body =
             if body.is_end_stream() { Body::empty() } else { Body::new(Upload::new(body, progress.clone())) };
-        http::Request::from_parts(head::outgoing(parts, &circumstances), body)
+        http::Request::from_parts(head::outgoing(parts, &facts), body)
     }
 
     /// Asks over a connection that waits, or a new one.
@@ -126,7 +127,8 @@ impl Exchange<'_> {
                     self.keep(connection, &answered, visit);
                     return Ok(answered);
                 }
-                // An application may hang up while a connection waits. What it has not seen, or may see twice, is sent once more.
+                // An application may hang up while a connection waits. What it has not seen, or may
+                // see twice, is sent once more.
                 Err(mut error) => request = error.take_message().or(again).ok_or(Wrong::Garbled)?,
             }
         }
@@ -150,7 +152,7 @@ impl Exchange<'_> {
         self.greet(stream, waiting).await
     }
 
-    /// Connects to the port. Where code is run, whoever listens is started for the first who comes.
+    /// Connects to the port. Where code is run, the service is started by the first request.
     async fn dial(&self, visit: &Visit) -> Result<PortStream, EngineError> {
         let Target { sandbox, port, .. } = self.target;
         let state = &self.proxy.state;
@@ -188,7 +190,7 @@ impl Exchange<'_> {
             .handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(garbled)?;
         match waiting {
-            // How it ends is told to whoever asks over it.
+            // Its end is seen by the request that uses it.
             Waiting::Usual => drop(tokio::spawn(async { drop(connection.await) })),
             Waiting::MayUpgrade => drop(tokio::spawn(async { drop(connection.with_upgrades().await) })),
         }
@@ -198,7 +200,8 @@ impl Exchange<'_> {
     /// Lets the connection wait for another request once it has given its whole answer.
     fn keep(&self, mut connection: SendRequest<Body>, answered: &Answered, visit: &Visit) {
         let (pool, target, life) = (&self.proxy.pool, self.target, visit.life());
-        // A code service that was killed is started again for whoever finds nobody there, and not for who finds an old connection.
+        // A code service that was killed is started again by the request that finds nobody there,
+        // and not for who finds an old connection.
         if target.port == CODE_PORT {
             return;
         }
@@ -214,7 +217,7 @@ impl Exchange<'_> {
     }
 
     /// Both sides have agreed on another protocol, of which nothing is known here but its bytes.
-    fn switch(&self, mut answered: Answered, client: OnUpgrade, stay: Stay) -> Response {
+    fn switch(&self, mut answered: Answered, client: OnUpgrade, lease: PortLease) -> Response {
         let protocol = answered.headers().get(UPGRADE).cloned();
         let service = hyper::upgrade::on(&mut answered);
         let (mut parts, _) = answered.into_parts();
@@ -225,7 +228,7 @@ impl Exchange<'_> {
         let shutdown = self.proxy.state.shutdown.clone();
         tokio::spawn(async move {
             let Ok((client, service)) = tokio::try_join!(client, service) else { return };
-            let Stay { visit, permit, guard } = stay;
+            let PortLease { visit, permit, guard } = lease;
             let (client, service) = (TokioIo::new(client), TokioIo::new(service));
             // Peers come and go.
             drop(carry(client, service, Lingering::Briefly, until_cut(guard, shutdown)).await);

@@ -1,5 +1,5 @@
-//! What passes between an application and its clients beside bodies: everything that is the two's own business, and nothing that is
-//! about one connection only or about us.
+//! Heads of messages between an application and its clients: everything that concerns the two of
+//! them is passed on, and nothing that is about one connection only or about us.
 
 use axum::extract::Request;
 use http::header::{
@@ -31,7 +31,8 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// What a client may say of where a request came from or went to: applications believe it, so it is ours alone to say.
+/// Headers about where a request came from or went to. Applications believe them, so only we set
+/// them.
 const SAID_BY_US: [HeaderName; 10] = [
     FORWARDED,
     FORWARDED_FOR,
@@ -45,20 +46,20 @@ const SAID_BY_US: [HeaderName; 10] = [
     HeaderName::from_static("x-rewrite-url"),
 ];
 
-/// What an application is told of a request beside what the client said.
-pub(super) struct Circumstances<'a> {
+/// Facts about a request that an application is told beside what the client said.
+pub(super) struct RequestFacts<'a> {
     pub(super) target: &'a Target,
     pub(super) arrival: Arrival,
     pub(super) secure: bool,
     /// The host that the application is to see, if not the client's.
     pub(super) host: Option<HeaderValue>,
-    /// Whether another protocol that was asked for is asked for again.
+    /// The client's wish for another protocol is passed on.
     pub(super) upgrades: bool,
 }
 
 /// A request's head as the application sees it.
-pub(super) fn outgoing(mut parts: Parts, circumstances: &Circumstances<'_>) -> Parts {
-    let upgrade = parts.headers.get(UPGRADE).filter(|_| circumstances.upgrades).cloned();
+pub(super) fn outgoing(mut parts: Parts, facts: &RequestFacts<'_>) -> Parts {
+    let upgrade = parts.headers.get(UPGRADE).filter(|_| facts.upgrades).cloned();
     let headers = &mut parts.headers;
     strip_hop_by_hop(headers);
     for name in SAID_BY_US.iter().chain([&EXPECT, &CONTENT_LENGTH]) {
@@ -72,7 +73,7 @@ pub(super) fn outgoing(mut parts: Parts, circumstances: &Circumstances<'_>) -> P
         headers.remove(name);
     }
     join_cookies(headers);
-    let Circumstances { target, arrival, secure, host, .. } = circumstances;
+    let RequestFacts { target, arrival, secure, host, .. } = facts;
     let authority = HeaderValue::from_str(&target.authority).ok();
     if let Some(host) = host.as_ref().or(authority.as_ref()) {
         headers.insert(HOST, host.clone());
@@ -89,7 +90,8 @@ pub(super) fn outgoing(mut parts: Parts, circumstances: &Circumstances<'_>) -> P
     }
     let path = parts.uri.path_and_query().cloned();
     parts.uri = path.map(Uri::from).unwrap_or_default();
-    // How an HTTP/1 client wrote the names of its headers is in there; of HTTP/2 nothing is to be kept.
+    // How an HTTP/1 client wrote the names of its headers is in there; of HTTP/2 nothing is to be
+    // kept.
     if parts.version == Version::HTTP_2 {
         parts.extensions.clear();
     }
@@ -109,7 +111,7 @@ pub(super) fn returning(parts: &mut response::Parts) {
     parts.version = Version::HTTP_11;
 }
 
-/// Whether it can be read in two ways where an answer ends.
+/// True if the end of an answer can be read in two ways.
 pub(super) fn has_two_lengths(headers: &HeaderMap) -> bool {
     headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH)
 }
@@ -168,14 +170,14 @@ pub(super) fn drain(headers: &mut HeaderMap, name: &HeaderName) -> impl Iterator
     values.into_iter()
 }
 
-/// Whether the client wants another protocol on this connection.
+/// True if the client wants another protocol on this connection.
 pub(super) fn wants_upgrade(headers: &HeaderMap) -> bool {
     let is_upgrade = |word: &str| word.trim().eq_ignore_ascii_case("upgrade");
     let connection = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     headers.contains_key(UPGRADE) && connection.flat_map(|value| value.split(',')).any(is_upgrade)
 }
 
-/// Whether the request can change protocols where it is: HTTP/2 has other ways.
+/// True if the request can change protocols where it is: HTTP/2 has other ways.
 pub(super) fn can_upgrade(request: &Request) -> bool {
     request.version() == Version::HTTP_11 && wants_upgrade(request.headers())
 }

@@ -17,14 +17,14 @@ fn sent(headers: &[(&str, &str)], upgrades: bool, host: Option<&str>) -> HeaderM
         request = request.header(*name, *value);
     }
     let (parts, _) = request.body(Body::empty()).unwrap().into_parts();
-    let circumstances = Circumstances {
+    let facts = RequestFacts {
         target: &target(),
         arrival: Arrival { address: Some([192, 0, 2, 1].into()), secure: false, ..Arrival::default() },
         secure: true,
         host: host.map(|host| HeaderValue::from_str(host).unwrap()),
         upgrades,
     };
-    let parts = outgoing(parts, &circumstances);
+    let parts = outgoing(parts, &facts);
     assert_eq!(parts.uri.to_string(), "/a?b=c");
     parts.headers
 }

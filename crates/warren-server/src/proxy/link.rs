@@ -12,7 +12,7 @@ const TOKEN: &str = "warren port token";
 /// Longer than any link of ours.
 const MOST_TEXT: usize = 4096;
 
-/// What lets a stranger use a port for a while: with these methods, below this path.
+/// A permission for a stranger to use a port for a while: with these methods, below this path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) methods: Methods,
@@ -24,7 +24,7 @@ pub(crate) struct Link {
 /// Which requests a link is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Methods {
-    /// Those that only read: `GET`, `HEAD` and `OPTIONS`, and no web socket.
+    /// Methods that only read: `GET`, `HEAD` and `OPTIONS`, and no web socket.
     Read,
     All,
 }
@@ -51,8 +51,8 @@ impl Link {
         format!("{VERSION}.{}.{expiry}.{methods}.{path}.{}", key.id(), URL_SAFE_NO_PAD.encode(tag))
     }
 
-    /// The link, if it was signed for this port and its time is not over. What is signed is the text as it stands, so there is one way
-    /// only to write a link.
+    /// The link, if it was signed for this port and its time is not over. What is signed is the
+    /// text as it stands, so there is one way only to write a link.
     pub(super) fn read(
         text: &str,
         keys: &LinkKeys,
@@ -79,7 +79,7 @@ impl Link {
         if link.expires_unix_s > now_unix_s { Ok(link) } else { Err(BadLink) }
     }
 
-    /// Whether it is good for such a request.
+    /// True if it is good for such a request.
     pub(super) fn allows(&self, method: &Method, path: &str, upgrades: bool) -> bool {
         let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) && !upgrades;
         (reads || self.methods == Methods::All) && is_below(path, &self.path)
@@ -99,7 +99,8 @@ impl Methods {
     }
 }
 
-/// Whether a path lies at or below another. A path that an application might read as another one lies nowhere.
+/// True if a path lies at or below another. A path that an application might read as another one
+/// lies nowhere.
 fn is_below(path: &str, top: &str) -> bool {
     let top = top.trim_end_matches('/');
     if top.is_empty() {
@@ -110,12 +111,13 @@ fn is_below(path: &str, top: &str) -> bool {
     !odd && path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What opens one port of one sandbox, for as long as the sandbox exists. It follows from the key, so nobody has to remember it.
+/// The token of one port of one sandbox, valid for as long as the sandbox exists. It follows from
+/// the key, so nobody has to store it.
 pub(crate) fn token(keys: &LinkKeys, sandbox: &SandboxId, port: u16) -> String {
     URL_SAFE_NO_PAD.encode(keys.first().sign(&[TOKEN, VERSION, sandbox.as_str(), &port.to_string()]))
 }
 
-/// Whether that is the token of the port.
+/// True if the text is the token of the port.
 pub(super) fn is_token(text: &str, keys: &LinkKeys, sandbox: &SandboxId, port: u16) -> bool {
     let Ok(tag) = URL_SAFE_NO_PAD.decode(text) else { return false };
     let port = port.to_string();

@@ -1,5 +1,6 @@
-//! Connections to applications that wait for their next request, each for one port in one life of one sandbox: another life finds none
-//! of them, whatever else is the same. A connection that waits does not keep the sandbox awake.
+//! Connections to applications that wait for their next request, each for one port in one life of
+//! one sandbox: another life finds none of them, whatever else is the same. A connection that waits
+//! does not keep the sandbox awake.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -34,7 +35,7 @@ pub(super) struct Pool {
     visitors: Mutex<HashMap<Owner, Weak<Semaphore>>>,
     /// Requests and upgraded connections of one sandbox at a time.
     most: usize,
-    /// Those of one owner's visitors, who have no key.
+    /// Connections of one owner's visitors, who have no key.
     most_visitors: usize,
 }
 
@@ -66,7 +67,8 @@ impl Pool {
         }
     }
 
-    /// The right to use the sandbox's ports once; `None` if too many do, of the sandbox or, without a key, of its owner.
+    /// The right to use the sandbox's ports once; `None` if too many do, of the sandbox or, without
+    /// a key, of its owner.
     pub(super) fn permit(
         &self,
         (sandbox, life): (&SandboxId, &LifeMark),
@@ -130,7 +132,7 @@ impl Pool {
         }
     }
 
-    /// Lets go of what nobody needs any more.
+    /// Drops connections that nobody needs any more.
     fn clear(&self) {
         self.places().retain(|_, place| {
             let over = place.life.is_over();

@@ -18,7 +18,7 @@ pub(super) struct Refusal {
     wrong: Wrong,
 }
 
-/// What went wrong on the way to a port.
+/// A failure on the way to a port.
 #[derive(Debug)]
 pub(super) enum Wrong {
     Misdirected(Misdirected),
@@ -46,7 +46,7 @@ pub(super) enum Wrong {
     Server(Code),
 }
 
-/// Whom an answer is for.
+/// The reader of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reader {
     Program,
@@ -54,7 +54,7 @@ pub(super) enum Reader {
     Person,
 }
 
-/// What programs are told. The fields are those that clients of other sandboxes know.
+/// The body for programs. The fields are those that clients of other sandboxes know.
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(rename = "sandboxId", skip_serializing_if = "Option::is_none")]
@@ -203,14 +203,14 @@ impl Wrong {
         sentence.to_owned()
     }
 
-    /// What to do next, where a visitor can do something.
+    /// The next thing to do, where a visitor can do something.
     fn advice(&self) -> Option<String> {
         let is_for_visitors =
             matches!(self, Self::Private | Self::Token | Self::Link | Self::Closed | Self::Paused);
         is_for_visitors.then(|| page_text(self.code().hint()))
     }
 
-    /// Whether another port of the sandbox may have answered.
+    /// True if another port of the sandbox may have answered.
     fn is_about_port(&self) -> bool {
         matches!(self, Self::Closed | Self::Silent | Self::Garbled)
     }

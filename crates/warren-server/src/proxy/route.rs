@@ -11,13 +11,13 @@ use warren_face::port::parse_port;
 pub(crate) struct Target {
     pub(crate) sandbox: SandboxId,
     pub(crate) port: u16,
-    /// What the client wrote as the host, with its port.
+    /// The host that the client wrote, with its port.
     pub(crate) authority: String,
-    /// Whether the host is this port's own: cookies are for nobody else then.
+    /// The host is this port's own: cookies are for nobody else then.
     pub(crate) own_host: bool,
 }
 
-/// Who is to answer a request.
+/// The part of the server that answers a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     Api,
@@ -69,20 +69,22 @@ pub(crate) const PORT_HEADER: &str = ROUTING_HEADERS[0].1;
 pub(super) const ROUTING_HEADERS: [(&str, &str); 2] =
     [("warren-sandbox-id", "warren-sandbox-port"), ("e2b-sandbox-id", "e2b-sandbox-port")];
 
-/// The domains below which sandboxes have names: the configured one, and the one that every machine has for itself.
+/// The domains below which sandboxes have names: the configured one, and the one that every machine
+/// has for itself.
 pub(super) fn domains(configured: &HostName) -> Arc<[HostName]> {
     let local: Option<HostName> = "localhost".parse().ok().filter(|local| local != configured);
     [configured.clone()].into_iter().chain(local).collect()
 }
 
-/// Says who is to answer. One source decides, and a second one may only say the same.
+/// Finds the destination of a request. One source decides, and a second one may only say the same.
 pub(super) fn destination(request: &Request, domains: &[HostName]) -> Result<Destination, Misdirected> {
     let authority = authority(request.uri(), request.headers())?;
     let host = authority.as_deref().map(by_host(domains)).transpose()?.flatten();
     let header = by_header(request.headers())?;
     let own_host = host.is_some();
     let (sandbox, port) = match (host, header) {
-        // HTTP/1 without a host ends before it comes here, unless it is of the version that knows none.
+        // HTTP/1 without a host ends before it comes here, unless it is of the version that knows
+        // none.
         (None, None) if authority.is_none() && request.version() == Version::HTTP_2 => {
             return Err(Misdirected::Host);
         }
@@ -100,8 +102,8 @@ pub(super) fn sandbox_of(authority: &str, domain: &HostName) -> Option<SandboxId
     by_host(&domains(domain))(&authority.to_ascii_lowercase()).ok().flatten().map(|(sandbox, _)| sandbox)
 }
 
-/// The host that the request is for, with its port. HTTP/2 and a request in absolute form say it in the target, others in a header;
-/// whoever says it twice must say the same.
+/// The host that the request is for, with its port. HTTP/2 and a request in absolute form say it in
+/// the target, others in a header; a request that says it twice must say the same.
 fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Option<String>, Misdirected> {
     let mut named = headers.get_all(HOST).iter();
     let header = named.next().map(|value| value.to_str().map_err(|_| Misdirected::Host)).transpose()?;
@@ -132,7 +134,8 @@ fn by_host(domains: &[HostName]) -> impl Fn(&str) -> Result<Option<Named>, Misdi
     }
 }
 
-/// A request to something that is no host at all may still be for the API, whose clients say what they like.
+/// A request to something that is no host at all may still be for the API, whose clients say what
+/// they like.
 fn host_of(authority: &str) -> Result<Option<Host>, Misdirected> {
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -183,14 +186,14 @@ fn parse_sandbox(text: &str) -> Option<SandboxId> {
     sandbox.parse().ok().filter(|_| plain)
 }
 
-/// What is no id of ours may be one of another server's.
+/// The error for a text that is no id of ours: it may be one of another server's.
 fn stranger(text: &str, otherwise: Misdirected) -> Misdirected {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let might_be = (1..=63).contains(&text.len()) && text.bytes().all(is_plain);
     if might_be { Misdirected::Stranger(text.to_owned()) } else { otherwise }
 }
 
-/// Whether a host that is not ours begins as only hosts of sandboxes do.
+/// True if a host that is not ours begins as only hosts of sandboxes do.
 fn is_elsewhere(authority: &str) -> bool {
     let label = authority.split(['.', ':']).next().unwrap_or_default();
     let named = label.split_once('-');

@@ -1,5 +1,6 @@
-//! TLS towards applications in sandboxes. It keeps nothing secret and proves nothing: the connection never leaves the machine, and an
-//! application that speaks TLS has a certificate of its own making. It is spoken because the application does.
+//! TLS towards applications in sandboxes. It keeps nothing secret and proves nothing: the
+//! connection never leaves the machine, and an application that speaks TLS has a certificate of its
+//! own making. It is spoken because the application does.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -16,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 /// How long an application may take over its part of the greeting.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// What everybody calls the other side.
+/// The name by which everybody calls the other side.
 const NAME: &str = "localhost";
 
 static CONNECTOR: LazyLock<Option<TlsConnector>> = LazyLock::new(connector);
@@ -38,17 +39,17 @@ fn connector() -> Option<TlsConnector> {
     let builder = builder.with_safe_default_protocol_versions().ok()?;
     let mut config = builder
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Some(TlsConnector::from(Arc::new(config)))
 }
 
-/// Takes every certificate, but only from who has its key.
+/// Takes every certificate, if the other side has its key.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

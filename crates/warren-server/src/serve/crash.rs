@@ -35,7 +35,7 @@ impl FromStr for CrashAt {
     }
 }
 
-/// What the engine calls after each step.
+/// The function that the engine calls after each step.
 pub(super) fn hook(crash_at: Option<CrashAt>) -> Arc<dyn Fn(EngineStep) + Send + Sync> {
     let step = match crash_at {
         Some(CrashAt::Engine(step)) => Some(step),

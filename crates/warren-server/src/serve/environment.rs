@@ -15,7 +15,7 @@ pub struct E2bAddress {
     pub api_url: String,
     /// For every sandbox: they are told apart by headers.
     pub sandbox_url: String,
-    /// What alone is enough where TLS is spoken, with its port.
+    /// The domain, which alone is enough where TLS is spoken, with its port.
     pub domain: Option<String>,
     /// The local authority that clients have to trust then, if it is one.
     pub authority: Option<PathBuf>,
@@ -38,7 +38,7 @@ impl E2bAddress {
         }
     }
 
-    /// What clients read, as lines of a file of shell variables.
+    /// The variables for clients, as lines of a file of shell variables.
     pub fn variables(&self, key: Option<&str>) -> String {
         let key = key.and_then(|key| key.parse::<Secret>().ok());
         let key = key.map_or_else(|| NO_KEY.to_owned(), |key| key.shown_to_e2b());

@@ -1,4 +1,4 @@
-//! What links to ports are signed with: made at the first start, and kept in a file beside the
+//! The keys that sign links to ports: made at the first start, and kept in a file beside the
 //! catalog. A copy of the catalog, as in a backup, must let nobody make links, and an operator
 //! replaces a key without a server. To replace the key, put a new one before it in the file; once
 //! no link of the old one is needed any more, take that away.

@@ -1,4 +1,5 @@
-//! The local administrator's key: made at the first start, kept beside the data for commands on this machine.
+//! The local administrator's key: made at the first start, kept beside the data for commands on
+//! this machine.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use crate::server::Server;
 /// In the data directory, which only root can enter.
 const FILE: &str = "server.json";
 
-/// What `server.json` says.
+/// The content of `server.json`.
 #[derive(Serialize, Deserialize)]
 struct Written {
     url: String,
@@ -21,8 +22,8 @@ struct Written {
     key: String,
 }
 
-/// Sees to it that there is a key, that local commands find the server, and that the environment file is written if one was
-/// asked for.
+/// Makes sure that there is a key, that local commands find the server, and that the environment
+/// file is written if one was asked for.
 pub(super) fn settle(
     server: &Server,
     url: &str,

@@ -1,4 +1,4 @@
-//! Whether it is the whole machine that ends, and not the server alone.
+//! Tells if the whole machine ends, and not the server alone.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,7 +8,8 @@ use std::time::Duration;
 /// How long systemd may take to say. It is asked while it has much else to do.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Asks systemd, where there is one. Elsewhere nobody knows, and sandboxes are ended by whoever ends all processes.
+/// Asks systemd, where there is one. Elsewhere nobody knows, and sandboxes are ended by the one
+/// that ends all processes.
 pub(super) async fn goes_down() -> bool {
     if !Path::new("/run/systemd/system").is_dir() {
         return false;

@@ -4,7 +4,8 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells systemd, or whoever started us and asked, how far we are. It is only a courtesy: a failure is logged.
+/// Tells systemd, or another parent that asked, how far the start has come. It is only a courtesy:
+/// a failure is logged.
 pub(super) fn tell(socket: Option<&OsStr>, state: &str) {
     let Some(socket) = socket else { return };
     if let Err(error) = send(socket, state) {

@@ -21,7 +21,7 @@ pub(super) enum Ending {
     Silent,
     /// The process ended, which is told last.
     Exited(StreamNotice),
-    /// What was asked for cannot be done, or no longer.
+    /// The request cannot be done, or no longer.
     Failed(ApiError),
     /// The client does not keep to the protocol: the code to close with, and why.
     Violated(u16, String),
@@ -54,8 +54,8 @@ impl Ending {
         }
     }
 
-    /// Says the last words and closes. Then what the client has sent meanwhile is read and dropped: a connection that is closed with
-    /// bytes unread takes back what was said.
+    /// Says the last words and closes. Then what the client has sent meanwhile is read and dropped:
+    /// a connection that is closed with bytes unread takes back what was said.
     pub(super) async fn say(self, mut socket: WebSocket) {
         let Some((notice, code, reason)) = self.last_words() else { return };
         let words = async {

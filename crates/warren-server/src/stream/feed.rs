@@ -4,15 +4,15 @@ use warren_engine::ProcessWriter;
 
 use super::Ending;
 
-/// What the client sends for the process's standard input.
+/// Messages of the client for the process's standard input.
 #[derive(Debug)]
 pub(super) enum Input {
     Bytes(Bytes),
     End,
 }
 
-/// Gives the process its input at the pace at which it reads. Never ends a conversation: a process that reads no more may still
-/// have things to say.
+/// Gives the process its input at the pace at which it reads. Never ends a conversation: a process
+/// that reads no more may still have things to say.
 pub(super) async fn feed(mut writer: ProcessWriter, mut waiting: mpsc::Receiver<Input>) -> Ending {
     while let Some(input) = waiting.recv().await {
         let given = match input {

@@ -28,7 +28,7 @@ pub(super) fn certificate(directory: &Path) -> PathBuf {
     directory.join(CERT)
 }
 
-/// Certificates that are kept. Whoever asks for more names than that waits for each a little.
+/// Certificates that are kept. A client with more names than that waits a little for each.
 const MOST_NAMES: usize = 1024;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -105,7 +105,7 @@ impl Authority {
         Ok(CertifiedKey::new(chain, ring::sign::any_supported_type(&key)?))
     }
 
-    /// The name to sign for: one of ours, or `localhost` for whoever names none.
+    /// The name to sign for: one of ours, or `localhost` for a client that names none.
     fn name(&self, asked: Option<&str>) -> Option<String> {
         let Some(asked) = asked else { return Some(LOCALHOST.to_owned()) };
         let Ok(Host::Name(name)) = asked.parse() else { return None };

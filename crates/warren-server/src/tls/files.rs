@@ -49,7 +49,7 @@ impl Files {
         Arc::clone(&held.certified)
     }
 
-    /// What is half written or wrong does not replace what works.
+    /// Reads the files again. A file that is half written or wrong does not replace what works.
     fn renew(&self, held: &mut Held) {
         let changed = changed(&self.cert, &self.key);
         if changed == held.changed {

@@ -8,7 +8,7 @@ use crate::support::{Answer, Call, TestServer};
 
 const PATH: &str = "/v1/sandboxes";
 
-/// What every stranger is told, without what differs between requests.
+/// The answer to every stranger, without what differs between requests.
 fn refusal(answer: &Answer) -> (u16, Option<String>, Option<String>, String) {
     let mut body = answer.json();
     body["request_id"] = json!(null);

@@ -1,5 +1,5 @@
-//! Every field of every JSON body, given what it cannot be. The cases are made from the OpenAPI document, so that the document and the
-//! server agree.
+//! Every field of every JSON body, given what it cannot be. The cases are made from the OpenAPI
+//! document, so that the document and the server agree.
 
 use serde_json::{Map, Value, json};
 

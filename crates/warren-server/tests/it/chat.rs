@@ -330,7 +330,8 @@ fn the_endpoint_closes_when_the_sandbox_ends_in_any_other_way() {
     until_refused(endpoint(&made));
 }
 
-/// Other tests of this process have sandboxes of the same ids, and so may take the address for a moment.
+/// Other tests of this process have sandboxes of the same ids, and so may take the address for a
+/// moment.
 fn until_refused(endpoint: SocketAddr) {
     let began = Instant::now();
     while TcpStream::connect(endpoint).is_ok() {
@@ -339,7 +340,7 @@ fn until_refused(endpoint: SocketAddr) {
     }
 }
 
-/// What the service sends back; `None` when there is none yet.
+/// The echo of the service; `None` when there is none yet.
 fn echo(endpoint: SocketAddr) -> Option<()> {
     let mut stream = TcpStream::connect(endpoint).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

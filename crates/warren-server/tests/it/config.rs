@@ -30,7 +30,8 @@ impl<'a> MakeWriter<'a> for Kept {
     }
 }
 
-/// The log of the whole process: other tests write to it too, and none of them may tell secrets either.
+/// The log of the whole process: other tests write to it too, and none of them may tell secrets
+/// either.
 #[test]
 fn no_secret_is_ever_written_to_the_log_or_told_in_figures() {
     let kept = Kept::default();

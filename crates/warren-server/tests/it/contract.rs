@@ -1,4 +1,5 @@
-//! Holds every answer that any test sees against the OpenAPI document: its status, its media type and its body.
+//! Holds every answer that any test sees against the OpenAPI document: its status, its media type
+//! and its body.
 
 use std::sync::LazyLock;
 
@@ -9,7 +10,8 @@ static DOCUMENT: LazyLock<Value> =
 
 /// # Panics
 ///
-/// If the document does not know such an answer. Routes that it does not have are no business of its.
+/// If the document does not know such an answer. Routes that it does not have are no business of
+/// its.
 pub(crate) fn check(method: &str, target: &str, status: u16, media_type: Option<&str>, body: &[u8]) {
     // Refused below every route, by whoever reads the head.
     if status == 431 {
@@ -67,7 +69,8 @@ fn followed(value: &'static Value) -> &'static Value {
     }
 }
 
-/// What is wrong with a value, by the part of JSON Schema that the document uses. Patterns are left to other tests.
+/// The fault of a value, by the part of JSON Schema that the document uses. Patterns are left to
+/// other tests.
 fn complaint(schema: &'static Value, value: &Value, at: &str) -> Option<String> {
     let schema = followed(schema);
     if let Some(choices) = schema["oneOf"].as_array() {

@@ -51,7 +51,7 @@ pub(crate) fn id_of(sandbox: &Value) -> String {
     sandbox["sandboxID"].as_str().expect("the id of a sandbox").to_owned()
 }
 
-/// What is told of a sandbox.
+/// The answer about a sandbox.
 pub(crate) fn info(server: &TestServer, id: &str) -> Value {
     call(server, "GET", &format!("/sandboxes/{id}")).pass().expect(200).json()
 }

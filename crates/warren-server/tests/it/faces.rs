@@ -1,4 +1,5 @@
-//! Every route of every face, tried without a key, with keys that are worth nothing, with each scope, and as another owner.
+//! Every route of every face, tried without a key, with keys that are worth nothing, with each
+//! scope, and as another owner.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,12 +14,12 @@ use crate::support::{Answer, Call, TestServer};
 
 const CHAT: &str = "0b5ac4d6-6a0f-4d0e-9a54-5a3b1de2a001";
 
-/// What paths are filled with: things of one owner, or of nobody.
+/// The values that paths are filled with: things of one owner, or of nobody.
 struct Objects {
     v1: Things,
     /// A sandbox that was made through E2B.
     sandbox: String,
-    /// What opens it.
+    /// The token of the sandbox.
     token: String,
     template: String,
     build: String,
@@ -83,7 +84,7 @@ impl Objects {
         if matches!(route.method.as_str(), "GET" | "DELETE") { call } else { call.json(&json!({})) }
     }
 
-    /// What tells two requests apart is left out of an answer.
+    /// The answer without what tells two requests apart.
     fn essence(&self, answer: &Answer) -> (u16, String) {
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         let names = [&self.sandbox, &self.template, &self.build, &self.alias, &self.chat];

@@ -1,4 +1,5 @@
-//! Pages of other sites, in the browser of somebody who runs a server without keys; and bodies that any page can send.
+//! Pages of other sites, in the browser of somebody who runs a server without keys; and bodies that
+//! any page can send.
 
 use serde_json::json;
 

@@ -1,12 +1,13 @@
-//! Whole answers, kept in the tree: what a client sees changes only where somebody has read the difference.
+//! Whole answers, kept in the tree: what a client sees changes only where somebody has read the
+//! difference.
 
 use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// Compares an answer with `golden/<name>.json`, or with `WARREN_BLESS=1` writes it anew. Ids and times that no two runs share are told
-/// by their kind alone.
+/// Compares an answer with `golden/<name>.json`, or with `WARREN_BLESS=1` writes it anew. Ids and
+/// times that no two runs share are told by their kind alone.
 pub(crate) fn assert_golden(name: &str, mut answer: Value) {
     blur(&mut answer);
     let now = format!("{}\n", serde_json::to_string_pretty(&answer).unwrap());

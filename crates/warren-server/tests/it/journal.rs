@@ -1,4 +1,4 @@
-//! Whatever writes to a sandbox's files is in its journal, whichever face it came through.
+//! Everything that writes to a sandbox's files is in its journal, whichever face it came through.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

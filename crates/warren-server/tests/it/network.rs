@@ -1,4 +1,5 @@
-//! Where sandboxes may go, over the interface: policies, grants, the log, requests, what was learned.
+//! Where sandboxes may go, over the interface: policies, grants, the log, requests, what was
+//! learned.
 
 use std::io::BufReader;
 

@@ -1,4 +1,4 @@
-//! What is told of the server itself, and its templates.
+//! The routes about the server itself, and its templates.
 
 use serde_json::json;
 use warren_core::Scope;

@@ -1,4 +1,5 @@
-//! Ports of sandboxes from outside. The fake machine's sandboxes all have the loopback of this process, on which the tests listen.
+//! Ports of sandboxes from outside. The fake machine's sandboxes all have the loopback of this
+//! process, on which the tests listen.
 
 mod access;
 pub(crate) mod application;
@@ -61,7 +62,7 @@ impl Site {
         format!("/v1/sandboxes/{}/ports/{}{rest}", self.sandbox, self.application.port)
     }
 
-    /// What of a link comes after the host.
+    /// The part of a link after the host.
     fn link(&self, wanted: &Value) -> String {
         let link = self.server.call("POST", &self.path("/link")).json(wanted).send().expect(200).json();
         let url = link["url"].as_str().unwrap().to_owned();

@@ -1,5 +1,5 @@
-//! Every row of the table of `/v1`, tried as another owner, with the wrong method and with what it does not know. Keys and scopes are
-//! tried by `faces`, for every face.
+//! Every row of the table of `/v1`, tried as another owner, with the wrong method and with what it
+//! does not know. Keys and scopes are tried by `faces`, for every face.
 
 use std::collections::BTreeSet;
 

@@ -37,8 +37,8 @@ impl EventLog for SqliteCatalog {
     }
 }
 
-/// SQLite gives numbers of an AUTOINCREMENT table in the order of the inserts, and none of them
-/// twice.
+/// SQLite numbers the rows of an AUTOINCREMENT table in the order of the inserts, and never gives a
+/// number twice.
 fn append(connection: &Connection, events: &[EventRecord]) -> Result<Vec<u64>, JobError> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO events (at, owner, sandbox, session, event) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -58,7 +58,7 @@ fn append(connection: &Connection, events: &[EventRecord]) -> Result<Vec<u64>, J
     Ok(numbers)
 }
 
-/// SQLite keeps the greatest number of an AUTOINCREMENT table here, whatever was deleted since.
+/// SQLite keeps the greatest number of an AUTOINCREMENT table here, even if its row was deleted.
 fn last(connection: &Connection) -> Result<u64, JobError> {
     let found: Option<i64> = connection
         .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'events'")?

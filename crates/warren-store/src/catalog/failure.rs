@@ -5,7 +5,7 @@ use warren_core::catalog::{CatalogError, CatalogErrorKind};
 
 use super::secrets::KeyError;
 
-/// Why a query or a change came to nothing. Its caller adds what was being done.
+/// The reason why a query or a change failed. The caller adds what was being done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JobError {
     #[error("SQLite failed")]
@@ -37,11 +37,11 @@ impl JobError {
     }
 }
 
-/// Tells what a failure of SQLite means to a caller.
+/// The meaning of an SQLite failure to a caller.
 pub(super) fn kind_of(error: &rusqlite::Error) -> CatalogErrorKind {
     let rusqlite::Error::SqliteFailure(failure, _) = error else {
         return match error {
-            // A column holds what no version ever wrote there.
+            // A column has a value that no version ever wrote there.
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::IntegralValueOutOfRange(..) => CatalogErrorKind::Damaged,

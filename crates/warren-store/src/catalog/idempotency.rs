@@ -8,7 +8,7 @@ use super::integer;
 /// How long a caller may repeat a request.
 const MEMORY_MS: u64 = 24 * 3600 * 1000;
 
-/// Does what the key is for and remembers the key, unless that was done before: then it says what for.
+/// Does the job and remembers the key. If the key was used before, returns what for instead.
 pub(super) fn once(
     connection: &Connection,
     idempotency: Option<&Idempotency>,
@@ -36,7 +36,7 @@ pub(super) fn find(
     let Some((fingerprint, session, at)) = found else { return Ok(None) };
     let session = session
         .parse()
-        .map_err(|_| JobError::refused(CatalogErrorKind::Damaged, "the key names what is no session"))?;
+        .map_err(|_| JobError::refused(CatalogErrorKind::Damaged, "the key has an invalid session id"))?;
     let at_unix_ms = u64::try_from(at).unwrap_or(0);
     Ok(Some(Idempotency { owner: owner.clone(), key: key.to_owned(), fingerprint, session, at_unix_ms }))
 }

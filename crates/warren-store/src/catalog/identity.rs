@@ -1,5 +1,5 @@
-//! `catalog.json`: which database belongs to this data directory, so that a lost one is noticed and no server starts empty
-//! over a machine full of sandboxes.
+//! `catalog.json` names the database that belongs to this data directory. So a lost database is
+//! noticed, and no server starts empty on a machine full of sandboxes.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -23,7 +23,7 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// `None` if there is none.
+    /// `None` if there is no file.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, IdentityError> {
         match fs::read(path) {
             Ok(text) => serde_json::from_slice(&text).map(Some).map_err(IdentityError::Malformed),
@@ -32,7 +32,7 @@ impl Identity {
         }
     }
 
-    /// The file appears whole or not at all; it is on the disk when this returns.
+    /// Writes the file whole or not at all, and syncs it to the disk.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let draft = path.with_extension("json.new");
         let mut file = File::create(&draft)?;

@@ -1,11 +1,9 @@
-use rusqlite::{Connection, OptionalExtension as _, params};
-use serde::de::DeserializeOwned;
+use rusqlite::{Connection, params};
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, ImageCatalog, ImageRoom};
 use warren_core::{ImageRecord, KeptStep, NodeId, Owner, SnapshotRecord};
 
 use super::failure::JobError;
-use super::sandboxes::text;
-use super::{SqliteCatalog, integer};
+use super::{SqliteCatalog, documents, integer};
 
 impl ImageCatalog for SqliteCatalog {
     fn insert_image(&self, record: &ImageRecord) -> Result<(), CatalogError> {
@@ -58,22 +56,16 @@ impl ImageCatalog for SqliteCatalog {
 
     fn image(&self, owner: &Owner, name: &str) -> Result<Option<ImageRecord>, CatalogError> {
         self.readers.read(&format!("read image `{name}`"), |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT record FROM images WHERE owner = ?1 AND (name = ?2 OR id = ?2)
-                     ORDER BY name IS NOT ?2 LIMIT 1",
-                )?
-                .query_row([owner.as_str(), name], text)
-                .optional()?
-                .map(|record| Ok(serde_json::from_str(&record)?))
-                .transpose()
+            let sql = "SELECT record FROM images WHERE owner = ?1 AND (name = ?2 OR id = ?2)
+                       ORDER BY name IS NOT ?2 LIMIT 1";
+            documents::one(connection, sql, [owner.as_str(), name])
         })
     }
 
     fn images(&self, owner: &Owner) -> Result<Vec<ImageRecord>, CatalogError> {
         self.readers.read(&format!("list the images of `{owner}`"), |connection| {
             let sql = "SELECT record FROM images WHERE owner = ?1 ORDER BY created DESC, id DESC";
-            records(connection, sql, &[owner.as_str()])
+            documents::all(connection, sql, [owner.as_str()])
         })
     }
 
@@ -93,7 +85,7 @@ impl ImageCatalog for SqliteCatalog {
 
     fn images_being_built(&self) -> Result<Vec<ImageRecord>, CatalogError> {
         self.readers.read("list the images that are being built", |connection| {
-            records(connection, "SELECT record FROM images WHERE building = 1 ORDER BY owner, id", &[])
+            documents::all(connection, "SELECT record FROM images WHERE building = 1 ORDER BY owner, id", [])
         })
     }
 
@@ -102,7 +94,7 @@ impl ImageCatalog for SqliteCatalog {
             let sql = "SELECT record FROM snapshots
                        WHERE name IS NOT NULL AND node = ?1 AND json_extract(record, '$.reason') = 'image'
                        ORDER BY owner, created";
-            records(connection, sql, &[node.as_str()])
+            documents::all(connection, sql, [node.as_str()])
         })
     }
 
@@ -125,7 +117,7 @@ impl ImageCatalog for SqliteCatalog {
     fn kept_steps(&self, owner: &Owner) -> Result<Vec<KeptStep>, CatalogError> {
         self.readers.read("list the states between steps", |connection| {
             let sql = "SELECT record FROM image_steps WHERE owner = ?1 ORDER BY used, key";
-            records(connection, sql, &[owner.as_str()])
+            documents::all(connection, sql, [owner.as_str()])
         })
     }
 
@@ -139,7 +131,7 @@ impl ImageCatalog for SqliteCatalog {
     }
 }
 
-/// Why no row of that generation was found.
+/// The reason why no row of that generation was found.
 fn not_as_expected(connection: &Connection, record: &ImageRecord) -> Result<JobError, JobError> {
     let exists: bool = connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM images WHERE owner = ?1 AND id = ?2)")?
@@ -149,14 +141,4 @@ fn not_as_expected(connection: &Connection, record: &ImageRecord) -> Result<JobE
     } else {
         JobError::refused(CatalogErrorKind::NotFound, "there is no such image")
     })
-}
-
-fn records<T: DeserializeOwned>(
-    connection: &Connection,
-    sql: &str,
-    parameters: &[&str],
-) -> Result<Vec<T>, JobError> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(rusqlite::params_from_iter(parameters), text)?;
-    rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
 }

@@ -102,7 +102,7 @@ impl JournalCatalog for SqliteCatalog {
     }
 }
 
-/// The number is told only by its column: the document is written before it is known.
+/// Only the column has the number: the document is written before it is known.
 fn append(connection: &Connection, entry: &JournalEntry) -> Result<u64, JobError> {
     let number: Option<i64> = connection
         .prepare_cached(

@@ -1,10 +1,9 @@
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, KeyCatalog};
 use warren_core::{KeyId, KeyRecord, Owner};
 
 use super::failure::JobError;
-use super::sandboxes::text;
-use super::{SqliteCatalog, integer};
+use super::{SqliteCatalog, documents, integer};
 
 impl KeyCatalog for SqliteCatalog {
     fn insert_key(&self, record: &KeyRecord) -> Result<(), CatalogError> {
@@ -26,18 +25,14 @@ impl KeyCatalog for SqliteCatalog {
 
     fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRecord>, CatalogError> {
         self.readers.read("look for a key", |connection| {
-            let mut statement = connection.prepare_cached("SELECT record FROM keys WHERE hash = ?1")?;
-            parse(statement.query_row([hash], text).optional()?)
+            documents::one(connection, "SELECT record FROM keys WHERE hash = ?1", [hash])
         })
     }
 
     fn keys(&self, owner: Option<&Owner>) -> Result<Vec<KeyRecord>, CatalogError> {
         self.readers.read("list keys", |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT record FROM keys WHERE ?1 IS NULL OR owner = ?1 ORDER BY created, id",
-            )?;
-            let rows = statement.query_map([owner.map(Owner::as_str)], text)?;
-            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+            let sql = "SELECT record FROM keys WHERE ?1 IS NULL OR owner = ?1 ORDER BY created, id";
+            documents::all(connection, sql, [owner.map(Owner::as_str)])
         })
     }
 
@@ -49,12 +44,9 @@ impl KeyCatalog for SqliteCatalog {
 }
 
 fn revoke(connection: &Connection, id: &KeyId, at_unix_ms: u64) -> Result<KeyRecord, JobError> {
-    let found = connection
-        .prepare_cached("SELECT record FROM keys WHERE id = ?1")?
-        .query_row([id.as_str()], text)
-        .optional()?;
+    let found = documents::one(connection, "SELECT record FROM keys WHERE id = ?1", [id.as_str()])?;
     let mut record: KeyRecord =
-        parse(found)?.ok_or_else(|| JobError::refused(CatalogErrorKind::NotFound, "there is no such key"))?;
+        found.ok_or_else(|| JobError::refused(CatalogErrorKind::NotFound, "there is no such key"))?;
     if record.revoked_unix_ms.is_none() {
         record.revoked_unix_ms = Some(at_unix_ms);
         connection
@@ -62,8 +54,4 @@ fn revoke(connection: &Connection, id: &KeyId, at_unix_ms: u64) -> Result<KeyRec
             .execute([id.as_str(), &serde_json::to_string(&record)?])?;
     }
     Ok(record)
-}
-
-fn parse(record: Option<String>) -> Result<Option<KeyRecord>, JobError> {
-    record.map(|record| Ok(serde_json::from_str(&record)?)).transpose()
 }

@@ -9,13 +9,14 @@ use rustix::io::Errno;
 
 use super::identity::sync_directory;
 
-/// A server that was killed is survived by its clones until they execute, and they have copies of its descriptors. Far longer than
-/// that takes.
+/// Far longer than a child takes from clone to exec. A child of a killed server holds a copy of the
+/// lock until then.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Held by the one server of a data directory; the kernel gives it back however that server ends. The file holds the pid of
-/// the last one from its first change on, until it has closed the database in good order.
+/// The lock of the one server of a data directory. The kernel releases it however that server ends.
+/// The file has the server's pid from its first change on until it has closed the database
+/// properly.
 #[derive(Debug)]
 pub(super) struct ServerLock {
     file: File,
@@ -24,7 +25,7 @@ pub(super) struct ServerLock {
 /// The lock could not be taken.
 #[derive(Debug)]
 pub(super) enum LockError {
-    /// By whom, if they said so.
+    /// Held by this process, if it has written its pid.
     Held(Option<u32>),
     Io(io::Error),
 }
@@ -51,21 +52,30 @@ impl ServerLock {
         }
     }
 
-    /// Whether the last server ended without closing: then changes may be in the database's log alone.
+    /// True if the last server did not close the database. Then some changes may be only in its
+    /// log.
     pub(super) fn was_left_open(&self) -> io::Result<bool> {
         Ok(self.file.metadata()?.len() > 0)
     }
 
-    /// Says who holds it, in one write, so that the file is at no moment empty. It is on the disk when this returns.
+    /// Writes this process's pid, in one write so that the file is never empty, and syncs it.
     pub(super) fn mark_open(&self, path: &Path) -> io::Result<()> {
         self.file.write_all_at(format!("{:>10}\n", std::process::id()).as_bytes(), 0)?;
         self.file.sync_all()?;
         sync_directory(path)
     }
 
-    /// Nothing is left in the log. This needs no room on the disk.
+    /// Notes that nothing is left in the log. This works on a full disk too.
     pub(super) fn mark_closed(&self) -> io::Result<()> {
         self.file.set_len(0)
+    }
+}
+
+impl Drop for ServerLock {
+    /// Closing is not enough: a child that another thread is just cloning has copies of all
+    /// descriptors until it executes.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 
@@ -97,5 +107,16 @@ mod tests {
         });
         ServerLock::acquire(&path).unwrap();
         clone.join().unwrap();
+    }
+
+    #[test]
+    fn a_copy_of_the_descriptor_in_a_child_does_not_keep_the_lock() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("lock");
+        let held = ServerLock::acquire(&path).unwrap();
+        held.mark_open(&path).unwrap();
+        let _copy = held.file.try_clone().unwrap();
+        drop(held);
+        ServerLock::acquire(&path).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// The first makes version 1 of an empty database, each other the next version of the one before.
+/// Migration `n` brings a database from version `n` to `n + 1`; an empty one has version 0.
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001-records.sql"),
     include_str!("migrations/0002-snapshots.sql"),
@@ -12,21 +12,39 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006-traffic.sql"),
 ];
 
-/// The version that this build reads and writes.
+/// The schema version of this build.
 pub(super) const LATEST: i64 = MIGRATIONS.len() as i64;
 
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Brings the schema up to date. Each migration happens together with its number, or not at all.
-pub(super) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<()> {
+/// A step of one migration, after which a test kills the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MigrationStep {
+    Begun,
+    Applied,
+    Numbered,
+    Committed,
+}
+
+/// Brings the schema up to date. A migration and its number are one transaction. `passed` is told
+/// each step and the version that it leads to.
+pub(super) fn migrate(
+    connection: &mut Connection,
+    migrations: &[&str],
+    passed: &dyn Fn(MigrationStep, usize),
+) -> rusqlite::Result<()> {
     let done = usize::try_from(version(connection)?).unwrap_or(0);
-    for (index, sql) in migrations.iter().enumerate().skip(done) {
+    for (sql, version) in migrations.iter().zip(1..).skip(done) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        passed(MigrationStep::Begun, version);
         transaction.execute_batch(sql)?;
-        transaction.execute_batch(&format!("PRAGMA user_version = {}", index + 1))?;
+        passed(MigrationStep::Applied, version);
+        transaction.execute_batch(&format!("PRAGMA user_version = {version}"))?;
+        passed(MigrationStep::Numbered, version);
         transaction.commit()?;
+        passed(MigrationStep::Committed, version);
     }
     Ok(())
 }
@@ -34,6 +52,10 @@ pub(super) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusql
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn apply(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<()> {
+        migrate(connection, migrations, &|_, _| {})
+    }
 
     fn tables(connection: &Connection) -> Vec<String> {
         let mut names =
@@ -44,8 +66,8 @@ mod tests {
     #[test]
     fn only_missing_migrations_are_applied() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, &["CREATE TABLE a (x)"]).unwrap();
-        migrate(&mut connection, &["CREATE TABLE a (x)", "CREATE TABLE b (x)"]).unwrap();
+        apply(&mut connection, &["CREATE TABLE a (x)"]).unwrap();
+        apply(&mut connection, &["CREATE TABLE a (x)", "CREATE TABLE b (x)"]).unwrap();
         assert_eq!(tables(&connection), ["a", "b"]);
         assert_eq!(version(&connection).unwrap(), 2);
     }
@@ -54,17 +76,17 @@ mod tests {
     fn a_migration_that_fails_half_way_leaves_the_version_before_it() {
         let mut connection = Connection::open_in_memory().unwrap();
         let broken = "CREATE TABLE b (x); CREATE TABLE a (y)";
-        migrate(&mut connection, &["CREATE TABLE a (x)", broken]).unwrap_err();
+        apply(&mut connection, &["CREATE TABLE a (x)", broken]).unwrap_err();
         assert_eq!(tables(&connection), ["a"]);
         assert_eq!(version(&connection).unwrap(), 1);
-        migrate(&mut connection, &["CREATE TABLE a (x)", "CREATE TABLE c (x)"]).unwrap();
+        apply(&mut connection, &["CREATE TABLE a (x)", "CREATE TABLE c (x)"]).unwrap();
         assert_eq!(tables(&connection), ["a", "c"]);
     }
 
     #[test]
     fn the_real_migrations_apply_to_an_empty_database() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, MIGRATIONS).unwrap();
+        apply(&mut connection, MIGRATIONS).unwrap();
         assert_eq!(version(&connection).unwrap(), LATEST);
     }
 }

@@ -1,10 +1,9 @@
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use warren_core::catalog::{CatalogError, ChangeNode, Durability, NodeCatalog};
 use warren_core::{NodeId, NodeRecord};
 
-use super::SqliteCatalog;
 use super::failure::JobError;
-use super::sandboxes::text;
+use super::{SqliteCatalog, documents};
 
 impl NodeCatalog for SqliteCatalog {
     fn node(&self) -> &NodeId {
@@ -28,9 +27,6 @@ impl NodeCatalog for SqliteCatalog {
 }
 
 fn find(connection: &Connection, node: &NodeId) -> Result<NodeRecord, JobError> {
-    let record = connection
-        .prepare_cached("SELECT record FROM nodes WHERE id = ?1")?
-        .query_row([node.as_str()], text)
-        .optional()?;
-    record.map_or_else(|| Ok(NodeRecord::default()), |record| Ok(serde_json::from_str(&record)?))
+    let found = documents::one(connection, "SELECT record FROM nodes WHERE id = ?1", [node.as_str()])?;
+    Ok(found.unwrap_or_default())
 }

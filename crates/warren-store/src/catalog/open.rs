@@ -1,7 +1,8 @@
-//! Opening: who may, whether what is found is what should be there, and how the first database comes to be.
+//! Opening a catalog: the lock, checks of what is found, migrations, and the first database.
 //!
-//! The first database is filled under another name and appears by a rename, so `catalog.db` is whole or absent. Only then is
-//! it named in `catalog.json`. A process may end after any step: what it leaves is either used or made again.
+//! The first database is filled under another name and appears by a rename, so `catalog.db` is
+//! whole or absent. Only then is it named in `catalog.json`. A process may end after any step: the
+//! next start uses what it left or makes it again.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -17,23 +18,24 @@ use super::SqliteCatalog;
 use super::failure::kind_of;
 use super::identity::{self, Identity};
 use super::lock::{LockError, ServerLock};
-use super::migrations::{self, LATEST, MIGRATIONS};
+use super::migrations::{self, LATEST, MIGRATIONS, MigrationStep};
 use super::open_error::{CatalogOpenError, DamageFound, MakeError};
 use super::readers::Readers;
 use super::secrets::KeyFile;
 use super::writer::{self, Writer};
 
-/// After what the process may end while it opens a catalog, for tests.
+/// A step of opening, after which a test ends the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenStep {
     Locked,
     Filled,
     Published,
+    Migration(MigrationStep, usize),
     Migrated,
     Named,
 }
 
-/// Where things are in a data directory.
+/// The catalog's files in a data directory.
 struct Files {
     data_dir: PathBuf,
     lock: PathBuf,
@@ -68,7 +70,7 @@ pub(super) fn open(data_dir: &Path, passed: &dyn Fn(OpenStep)) -> Result<SqliteC
         if lock.was_left_open().map_err(lock_failed)? && !files.log.exists() {
             return Err(CatalogOpenError::LogLost { path: files.log });
         }
-        // SQLite would remove the log of a database that has nothing in it.
+        // SQLite would remove the log of an empty database.
         if fs::metadata(&files.database).is_ok_and(|metadata| metadata.len() == 0) {
             return Err(CatalogOpenError::NotACatalog { path: files.database });
         }
@@ -80,7 +82,8 @@ pub(super) fn open(data_dir: &Path, passed: &dyn Fn(OpenStep)) -> Result<SqliteC
     }
     let mut connection = connect(&files)?;
     let instance = examine(&connection, &files, known.as_ref())?;
-    migrations::migrate(&mut connection, MIGRATIONS)
+    let migrating = |step, version| passed(OpenStep::Migration(step, version));
+    migrations::migrate(&mut connection, MIGRATIONS, &migrating)
         .map_err(|source| CatalogOpenError::Migrate { path: files.database.clone(), source })?;
     passed(OpenStep::Migrated);
     let node = node(&connection, &files)?;
@@ -102,7 +105,8 @@ fn node(connection: &Connection, files: &Files) -> Result<NodeId, CatalogOpenErr
     })
 }
 
-/// Writes down that this is the database, and that it is in use: from here on it must not get lost, nor its log.
+/// Records that this is the database and that it is in use. From now on a start without it, or
+/// without its log, is refused.
 fn name(
     files: &Files,
     known: Option<&Identity>,
@@ -135,7 +139,7 @@ fn make(files: &Files, passed: &dyn Fn(OpenStep)) -> Result<(), MakeError> {
     getrandom::fill(&mut bits).map_err(MakeError::Random)?;
     let instance = format!("{:032x}", u128::from_be_bytes(bits));
     remove_draft(&files.draft).map_err(MakeError::File)?;
-    // Specs hold what tenants keep secret from each other and from other users of the machine.
+    // Specs contain secrets of tenants, which no other user of the machine may read.
     OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -165,7 +169,7 @@ fn remove_draft(draft: &Path) -> io::Result<()> {
 
 fn fill(draft: &Path, instance: &str) -> rusqlite::Result<()> {
     let mut connection = Connection::open(draft)?;
-    migrations::migrate(&mut connection, MIGRATIONS)?;
+    migrations::migrate(&mut connection, MIGRATIONS, &|_, _| {})?;
     connection.execute("INSERT INTO identity (one, instance, node) VALUES (1, ?1, ?1)", [instance])?;
     connection.close().map_err(|(_, error)| error)
 }
@@ -175,12 +179,13 @@ fn connect(files: &Files) -> Result<Connection, CatalogOpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&files.database, flags).map_err(failed)?;
     writer::configure(&connection).map_err(failed)?;
-    // Otherwise a start that is refused would remove the log of a server that was killed, and look like its loss.
+    // Otherwise a refused start would remove the log of a killed server, and the next start would
+    // take it for lost.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
     Ok(connection)
 }
 
-/// Looks at everything before anything is changed. Says which catalog it is.
+/// Checks everything before anything is changed. Returns the catalog's name.
 fn examine(
     connection: &Connection,
     files: &Files,
@@ -214,7 +219,7 @@ fn examine(
     if mode == "wal" { Ok(instance) } else { Err(CatalogOpenError::NoLog { path: path() }) }
 }
 
-/// SQLite's general error is what a query about a table that is not there gives.
+/// A query on a missing table gives SQLite's general error.
 fn is_missing_table(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::Unknown)
 }
@@ -234,34 +239,62 @@ fn unreadable(files: &Files, source: rusqlite::Error) -> CatalogOpenError {
 #[cfg(test)]
 mod tests {
     use std::env;
-    use std::process::Command;
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Command, Stdio};
+    use std::thread;
 
-    use warren_core::catalog::NodeCatalog as _;
+    use warren_core::catalog::{EventLog as _, NodeCatalog as _};
+    use warren_core::{Event, EventRecord, Owner};
 
     use super::*;
 
     const STEP: &str = "WARREN_TEST_OPEN_STEP";
     const DATA: &str = "WARREN_TEST_OPEN_DATA";
-    const STEPS: [OpenStep; 5] =
-        [OpenStep::Locked, OpenStep::Filled, OpenStep::Published, OpenStep::Migrated, OpenStep::Named];
+    const REACHED: &str = "the step is reached";
+    const OLDEST: &str = include_str!("../../tests/it/catalog/golden/schema-3.sql");
+    /// The numbers that the oldest catalog gave its events, of which the last two were forgotten.
+    const GIVEN: u64 = 10;
 
-    /// The test starts itself as a child that ends after one step, as if it were killed there.
+    /// Not a test of its own: the process that [`kill_after`] starts and kills.
+    #[test]
+    fn a_child_opens_the_catalog() {
+        let (Ok(step), Some(data)) = (env::var(STEP), env::var_os(DATA)) else { return };
+        let stop_at = |at: OpenStep| {
+            if format!("{at:?}") == step {
+                writeln!(io::stdout(), "{REACHED}").unwrap();
+                loop {
+                    thread::park();
+                }
+            }
+        };
+        drop(open(Path::new(&data), &stop_at).unwrap());
+    }
+
+    /// Opens the catalog in a child, and kills that after one step. Returns whether it came there.
+    fn kill_after(step: OpenStep, data: &Path) -> bool {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "catalog::open::tests::a_child_opens_the_catalog", "--nocapture"])
+            .env(STEP, format!("{step:?}"))
+            .env(DATA, data)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let reached = lines.any(|line| line.unwrap().ends_with(REACHED));
+        child.kill().unwrap();
+        assert!(child.wait().unwrap().success() != reached, "{step:?}");
+        reached
+    }
+
     #[test]
     fn a_start_that_ends_after_any_step_leaves_what_the_next_one_accepts() {
-        if let (Ok(step), Some(data)) = (env::var(STEP), env::var_os(DATA)) {
-            let end_at = |at: OpenStep| {
-                if format!("{at:?}") == step {
-                    std::process::abort();
-                }
-            };
-            open(Path::new(&data), &end_at).unwrap();
-            panic!("step {step} was not passed");
-        }
-        for step in STEPS {
+        let steps =
+            [OpenStep::Locked, OpenStep::Filled, OpenStep::Published, OpenStep::Migrated, OpenStep::Named];
+        for step in steps {
             let data = tempfile::tempdir().unwrap();
-            for _ in 0..2 {
-                end_after(step, data.path());
-            }
+            assert!(kill_after(step, data.path()), "{step:?}");
+            // A database is published once only.
+            assert_eq!(kill_after(step, data.path()), step != OpenStep::Published);
             let catalog =
                 SqliteCatalog::open(data.path()).unwrap_or_else(|error| panic!("{step:?}: {error}"));
             let boot = Some("boot".to_owned());
@@ -279,19 +312,41 @@ mod tests {
         }
     }
 
-    /// The first steps are passed once only: then the child gets further than asked for, and is not ended.
-    fn end_after(step: OpenStep, data: &Path) {
-        let output = Command::new(env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "catalog::open::tests::a_start_that_ends_after_any_step_leaves_what_the_next_one_accepts",
-            ])
-            .env(STEP, format!("{step:?}"))
-            .env(DATA, data)
-            .output()
-            .unwrap();
-        let repeated = matches!(step, OpenStep::Published) && data.join("catalog.json").exists();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(repeated || output.status.code().is_none(), "{step:?}: {text}");
+    #[test]
+    fn a_migration_that_is_killed_after_any_step_is_done_by_the_next_start() {
+        use MigrationStep::{Applied, Begun, Committed, Numbered};
+        for version in 4..=MIGRATIONS.len() {
+            for step in [Begun, Applied, Numbered, Committed] {
+                let data = tempfile::tempdir().unwrap();
+                let connection = Connection::open(data.path().join("catalog.db")).unwrap();
+                connection.execute_batch(OLDEST).unwrap();
+                drop(connection);
+                let killed = OpenStep::Migration(step, version);
+                assert!(kill_after(killed, data.path()), "{killed:?}");
+                // Only a migration that was committed is not begun again.
+                assert_eq!(kill_after(killed, data.path()), step != Committed, "{killed:?}");
+                check_numbers(data.path());
+            }
+        }
+    }
+
+    /// The events are there, and a new one gets a number that none had.
+    fn check_numbers(data: &Path) {
+        let catalog = SqliteCatalog::open(data).unwrap();
+        let owner: Owner = "ann".parse().unwrap();
+        let numbers = |after| -> Vec<u64> {
+            catalog.events(&owner, after, 100).unwrap().into_iter().map(|event| event.number).collect()
+        };
+        assert_eq!((numbers(0), catalog.last_event().unwrap()), (vec![1, 2, 4, 5, 6, 7, 8], GIVEN));
+        let event = EventRecord {
+            number: 0,
+            at_unix_ms: 1,
+            owner: owner.clone(),
+            sandbox: None,
+            session: None,
+            event: Event::SandboxRemoved,
+        };
+        assert_eq!(catalog.append_events(&[event]).unwrap(), [GIVEN + 1]);
+        assert_eq!((numbers(8), catalog.last_event().unwrap()), (vec![GIVEN + 1], GIVEN + 1));
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use super::identity::IdentityError;
 use super::migrations::LATEST;
 
-/// The catalog could not be opened. Nothing was changed, but for what opening it again changes too.
+/// The catalog could not be opened. Another attempt is safe.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogOpenError {
     #[error("make the data directory `{}`", path.display())]
@@ -67,7 +67,7 @@ pub enum CatalogOpenError {
     Migrate { path: PathBuf, source: rusqlite::Error },
 }
 
-/// How the damage showed.
+/// The sign of damage.
 #[derive(Debug, thiserror::Error)]
 pub enum DamageFound {
     #[error("SQLite cannot read it")]

@@ -1,4 +1,4 @@
-//! Parts of long lists. One item more than asked for is fetched, to know whether there is more.
+//! Pages of long lists. One item more than asked for is fetched, to learn if there is another page.
 
 use warren_core::{Cursor, Page, PageRequest};
 
@@ -12,7 +12,7 @@ pub(super) fn fetched(page: &PageRequest) -> u32 {
     limit(page) + 1
 }
 
-/// What items have to be older than: the last one seen, or the end of time.
+/// The place that items come after: the last one seen, or the end of time.
 pub(super) fn start(page: &PageRequest) -> (i64, &str) {
     page.after.as_ref().map_or((i64::MAX, ""), |cursor| (integer(cursor.created_unix_ms), &cursor.id))
 }

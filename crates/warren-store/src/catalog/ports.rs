@@ -56,8 +56,8 @@ fn columns(row: &Row<'_>) -> rusqlite::Result<(String, u16, PortSettings)> {
 }
 
 fn parse((sandbox, port, settings): (String, u16, PortSettings)) -> Result<PortRecord, JobError> {
-    let sandbox = sandbox
-        .parse()
-        .map_err(|_| JobError::refused(CatalogErrorKind::Damaged, "the port is of what is no sandbox"))?;
+    let sandbox = sandbox.parse().map_err(|_| {
+        JobError::refused(CatalogErrorKind::Damaged, "the port belongs to an invalid sandbox id")
+    })?;
     Ok(PortRecord { sandbox, port, settings })
 }

@@ -10,7 +10,7 @@ use super::writer;
 /// Enough to keep every processor busy; a query takes microseconds.
 const MOST: usize = 16;
 
-/// Connections that only read. Each sees the last commit, and the writer never makes one wait.
+/// Connections that only read. Each sees the last commit, and never waits for the writer.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
@@ -48,7 +48,7 @@ impl Readers {
         answer.map_err(|error| error.during(action))
     }
 
-    /// Waits while all are lent; `None` leaves it to the caller to open one more.
+    /// Waits while all are lent. If it returns `None`, the caller opens a new one.
     fn take(&self) -> Option<Connection> {
         let mut pool = self.pool.lock();
         self.freed.wait_while(&mut pool, |pool| pool.lent == MOST);
@@ -63,7 +63,7 @@ impl Readers {
         Ok(connection)
     }
 
-    /// Closes what is idle; with nobody reading any more that is all.
+    /// Closes idle connections: all of them, once nobody reads.
     pub(super) fn close(&self) {
         self.pool.lock().idle.clear();
     }

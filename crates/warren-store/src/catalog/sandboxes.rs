@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
+use rusqlite::{Connection, OptionalExtension as _, named_params, params};
 use warren_core::catalog::{
     CatalogError, CatalogErrorKind, Durability, Idempotency, InsertError, NewRecords, SandboxCatalog,
     SandboxFilter,
 };
 use warren_core::{NodeId, Owner, Page, PageRequest, SandboxId, SandboxRecord, Status};
 
+use super::documents::{self, text};
 use super::failure::JobError;
 use super::{SqliteCatalog, idempotency, integer, page, sessions};
 
@@ -29,12 +30,8 @@ impl SandboxCatalog for SqliteCatalog {
 
     fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<Option<SandboxRecord>, CatalogError> {
         self.readers.read(&format!("read sandbox `{id}`"), |connection| {
-            connection
-                .prepare_cached("SELECT record FROM sandboxes WHERE id = ?1 AND owner = ?2")?
-                .query_row([id.as_str(), owner.as_str()], text)
-                .optional()?
-                .map(|record| Ok(serde_json::from_str(&record)?))
-                .transpose()
+            let sql = "SELECT record FROM sandboxes WHERE id = ?1 AND owner = ?2";
+            documents::one(connection, sql, [id.as_str(), owner.as_str()])
         })
     }
 
@@ -52,17 +49,15 @@ impl SandboxCatalog for SqliteCatalog {
 
     fn unfinished_sandboxes(&self, node: &NodeId) -> Result<Vec<SandboxRecord>, CatalogError> {
         self.readers.read("list the sandboxes that are not over", |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT record FROM sandboxes WHERE over = 0 AND node = ?1 ORDER BY owner, created DESC",
-            )?;
-            let rows = statement.query_map([node.as_str()], text)?;
-            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+            let sql =
+                "SELECT record FROM sandboxes WHERE over = 0 AND node = ?1 ORDER BY owner, created DESC";
+            documents::all(connection, sql, [node.as_str()])
         })
     }
 
     fn forget_sandboxes(&self, node: &NodeId, ended_before_unix_ms: u64) -> Result<u64, CatalogError> {
         self.writer.write("forget old sandboxes", Durability::Process, |connection| {
-            // The caller's moment is in the past, so what is a day older than it is certainly a day old.
+            // The caller's time is in the past, so a key a day older than it is at least a day old.
             idempotency::forget(connection, ended_before_unix_ms)?;
             let forgotten = connection
                 .prepare_cached("DELETE FROM sandboxes WHERE over = 1 AND ended < ?1 AND node = ?2")?
@@ -108,7 +103,7 @@ impl SandboxCatalog for SqliteCatalog {
     }
 }
 
-/// What a record says that queries look for.
+/// Columns of a record that queries look for.
 struct Columns {
     status: &'static str,
     over: bool,
@@ -184,7 +179,7 @@ pub(super) fn update(connection: &Connection, record: &SandboxRecord) -> Result<
     Err(JobError::refused(CatalogErrorKind::Stale, "it was changed since it was read"))
 }
 
-/// The sandbox is there, and this owner's.
+/// Fails unless the sandbox exists and belongs to the owner.
 pub(super) fn check_owner(connection: &Connection, owner: &Owner, id: &SandboxId) -> Result<(), JobError> {
     let exists = connection
         .prepare_cached("SELECT 1 FROM sandboxes WHERE id = ?1 AND owner = ?2")?
@@ -204,9 +199,9 @@ fn select(
 ) -> Result<Vec<SandboxRecord>, JobError> {
     let (created, id) = page::start(page);
     let statuses: Vec<&str> = filter.statuses.iter().map(|status| word(*status)).collect();
-    let mut statement =
-        connection.prepare_cached(if filter.ended { SELECT_ALL } else { SELECT_UNFINISHED })?;
-    let rows = statement.query_map(
+    documents::all(
+        connection,
+        if filter.ended { SELECT_ALL } else { SELECT_UNFINISHED },
         named_params! {
             ":owner": owner.as_str(),
             ":created": created,
@@ -216,9 +211,7 @@ fn select(
             ":metadata": wanted(&filter.metadata)?,
             ":limit": page::fetched(page),
         },
-        text,
-    )?;
-    rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+    )
 }
 
 macro_rules! select_sandboxes {
@@ -240,16 +233,11 @@ macro_rules! select_sandboxes {
     };
 }
 
-/// Two texts, so that each is planned with its own index.
+/// Two queries, so that each is planned with its own index.
 const SELECT_ALL: &str = select_sandboxes!("true");
 const SELECT_UNFINISHED: &str = select_sandboxes!("over = 0");
 
-/// The entries as JSON; nothing when none is asked for.
+/// The entries as JSON; empty if none is asked for.
 fn wanted(entries: &BTreeMap<String, String>) -> Result<String, JobError> {
     if entries.is_empty() { Ok(String::new()) } else { Ok(serde_json::to_string(entries)?) }
-}
-
-/// A query's only column.
-pub(super) fn text(row: &Row<'_>) -> rusqlite::Result<String> {
-    row.get(0)
 }

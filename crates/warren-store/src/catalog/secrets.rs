@@ -1,5 +1,6 @@
-//! Owners' secrets. The database has everything but the key that their values are sealed with, so a copy of it alone tells none of them; and
-//! a value is bound to its owner, its name and its record, so that nobody who can write there sends it to another host.
+//! Owners' secrets. The database lacks the key that their values are sealed with, so a copy of it
+//! alone reveals none. A value is also bound to its owner, its name and its record, so that someone
+//! who can write to the database cannot have it sent to another host.
 
 mod key;
 
@@ -9,12 +10,12 @@ use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, SecretCat
 use warren_core::network::{Secret, SecretName, SecretRecord};
 
 use super::SqliteCatalog;
+use super::documents::{self, text};
 use super::failure::JobError;
-use super::sandboxes::text;
 use key::Key;
 pub(super) use key::{KeyError, KeyFile};
 
-/// What the key's proof says.
+/// The text that a key's proof seals.
 const PROOF: &[u8] = b"warren secrets";
 
 impl SecretCatalog for SqliteCatalog {
@@ -34,10 +35,8 @@ impl SecretCatalog for SqliteCatalog {
 
     fn secrets(&self, owner: &Owner) -> Result<Vec<SecretRecord>, CatalogError> {
         self.readers.read("list secrets", |connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT record FROM secrets WHERE owner = ?1 ORDER BY name")?;
-            let rows = statement.query_map([owner.as_str()], text)?;
-            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+            let sql = "SELECT record FROM secrets WHERE owner = ?1 ORDER BY name";
+            documents::all(connection, sql, [owner.as_str()])
         })
     }
 
@@ -79,7 +78,7 @@ impl SqliteCatalog {
         Ok(())
     }
 
-    /// The key that everything here is sealed with. A new one is made only while nothing is.
+    /// The key that all secrets are sealed with. A new one is made only while there are none.
     fn proven_key(&self, connection: &Connection) -> Result<Key, JobError> {
         let any: bool =
             connection.query_row("SELECT EXISTS (SELECT 1 FROM secrets)", [], |row| row.get(0))?;
@@ -115,7 +114,7 @@ fn find(
     Ok(row)
 }
 
-/// What a value is sealed together with. No part can hold the line feed that ends it.
+/// The words that a value is bound to. No part can contain the line feed that ends it.
 fn bound_to(instance: &str, owner: &Owner, name: &SecretName, record: &str) -> Vec<u8> {
     format!("{instance}\n{owner}\n{name}\n{record}").into_bytes()
 }

@@ -1,4 +1,4 @@
-use rusqlite::{Connection, OptionalExtension as _, named_params, params};
+use rusqlite::{Connection, named_params, params};
 use warren_core::catalog::{
     CatalogError, CatalogErrorKind, ChangeSession, Durability, Idempotency, InsertError, SessionCatalog,
     SessionFilter, UpdateSessionError,
@@ -8,8 +8,7 @@ use warren_core::{
 };
 
 use super::failure::JobError;
-use super::sandboxes::text;
-use super::{SqliteCatalog, idempotency, integer, page};
+use super::{SqliteCatalog, documents, idempotency, integer, page};
 
 impl SessionCatalog for SqliteCatalog {
     fn insert_session(
@@ -55,28 +54,24 @@ impl SessionCatalog for SqliteCatalog {
 
     fn open_sessions(&self, node: &NodeId) -> Result<Vec<SessionRecord>, CatalogError> {
         self.readers.read("list the open sessions", |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT sessions.record FROM sessions JOIN sandboxes ON sandboxes.id = sessions.sandbox
-                 WHERE sessions.open = 1 AND sandboxes.node = ?1 ORDER BY sessions.owner, sessions.created DESC",
-            )?;
-            let rows = statement.query_map([node.as_str()], text)?;
-            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+            let sql = "SELECT sessions.record
+                       FROM sessions JOIN sandboxes ON sandboxes.id = sessions.sandbox
+                       WHERE sessions.open = 1 AND sandboxes.node = ?1
+                       ORDER BY sessions.owner, sessions.created DESC";
+            documents::all(connection, sql, [node.as_str()])
         })
     }
 
     fn runs(&self, owner: &Owner, id: &SessionId) -> Result<Vec<RunRecord>, CatalogError> {
         self.readers.read(&format!("list the runs of session `{id}`"), |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT runs.record FROM sessions JOIN runs ON runs.session = sessions.id
-                 WHERE sessions.id = ?1 AND sessions.owner = ?2 ORDER BY runs.number",
-            )?;
-            let rows = statement.query_map([id.as_str(), owner.as_str()], text)?;
-            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+            let sql = "SELECT runs.record FROM sessions JOIN runs ON runs.session = sessions.id
+                       WHERE sessions.id = ?1 AND sessions.owner = ?2 ORDER BY runs.number";
+            documents::all(connection, sql, [id.as_str(), owner.as_str()])
         })
     }
 }
 
-/// The sandbox must be there and belong to the same owner.
+/// The sandbox must exist and belong to the same owner.
 pub(super) fn insert(connection: &Connection, record: &SessionRecord) -> Result<(), JobError> {
     let inserted = connection
         .prepare_cached(
@@ -99,12 +94,8 @@ pub(super) fn insert(connection: &Connection, record: &SessionRecord) -> Result<
 }
 
 fn find(connection: &Connection, owner: &Owner, id: &SessionId) -> Result<Option<SessionRecord>, JobError> {
-    connection
-        .prepare_cached("SELECT record FROM sessions WHERE id = ?1 AND owner = ?2")?
-        .query_row([id.as_str(), owner.as_str()], text)
-        .optional()?
-        .map(|record| Ok(serde_json::from_str(&record)?))
-        .transpose()
+    let sql = "SELECT record FROM sessions WHERE id = ?1 AND owner = ?2";
+    documents::one(connection, sql, [id.as_str(), owner.as_str()])
 }
 
 fn update(
@@ -162,12 +153,14 @@ fn select(
     page: &PageRequest,
 ) -> Result<Vec<SessionRecord>, JobError> {
     let (created, id) = page::start(page);
-    let mut statement = connection.prepare_cached(match (&filter.sandbox, filter.ended) {
+    let sql = match (&filter.sandbox, filter.ended) {
         (Some(_), _) => SELECT_BY_SANDBOX,
         (None, true) => SELECT_ALL,
         (None, false) => SELECT_OPEN,
-    })?;
-    let rows = statement.query_map(
+    };
+    documents::all(
+        connection,
+        sql,
         named_params! {
             ":owner": owner.as_str(),
             ":created": created,
@@ -177,9 +170,7 @@ fn select(
             ":ended": filter.ended,
             ":limit": page::fetched(page),
         },
-        text,
-    )?;
-    rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+    )
 }
 
 macro_rules! select_sessions {
@@ -197,7 +188,7 @@ macro_rules! select_sessions {
     };
 }
 
-/// Three texts, so that each is planned with its own index.
+/// Three queries, so that each is planned with its own index.
 const SELECT_ALL: &str = select_sessions!("true");
 const SELECT_OPEN: &str = select_sessions!("open = 1");
 const SELECT_BY_SANDBOX: &str = select_sessions!("sandbox = :sandbox");

@@ -9,9 +9,9 @@ use warren_core::{
     TemplateName,
 };
 
+use super::documents::{self, text};
 use super::failure::JobError;
-use super::sandboxes::{self, text};
-use super::{SqliteCatalog, integer, page};
+use super::{SqliteCatalog, integer, page, sandboxes};
 
 impl SnapshotCatalog for SqliteCatalog {
     fn insert_snapshots(
@@ -44,12 +44,8 @@ impl SnapshotCatalog for SqliteCatalog {
 
     fn snapshot(&self, owner: &Owner, id: &SnapshotId) -> Result<Option<SnapshotRecord>, CatalogError> {
         self.readers.read(&format!("read snapshot `{id}`"), |connection| {
-            connection
-                .prepare_cached("SELECT record FROM snapshots WHERE id = ?1 AND owner = ?2")?
-                .query_row([id.as_str(), owner.as_str()], text)
-                .optional()?
-                .map(|record| Ok(serde_json::from_str(&record)?))
-                .transpose()
+            let sql = "SELECT record FROM snapshots WHERE id = ?1 AND owner = ?2";
+            documents::one(connection, sql, [id.as_str(), owner.as_str()])
         })
     }
 
@@ -89,24 +85,19 @@ impl SnapshotCatalog for SqliteCatalog {
 
     fn undurable_snapshots(&self, node: &NodeId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         self.readers.read("list the snapshots that are not durable", |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT record FROM snapshots WHERE durable = 0 AND damaged = 0 AND node = ?1 ORDER BY created",
-            )?;
-            let rows = statement.query_map([node.as_str()], text)?;
-            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+            let sql = "SELECT record FROM snapshots WHERE durable = 0 AND damaged = 0 AND node = ?1
+                       ORDER BY created";
+            documents::all(connection, sql, [node.as_str()])
         })
     }
 
     fn snapshots_on(&self, node: &NodeId, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         self.readers.read(&format!("list the snapshots on `{layer}`"), |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT record FROM layers
-                 JOIN snapshot_layers ON snapshot_layers.layer = layers.number
-                 JOIN snapshots ON snapshots.number = snapshot_layers.snapshot
-                 WHERE layers.node = ?1 AND layers.id = ?2 ORDER BY created, snapshots.id",
-            )?;
-            let rows = statement.query_map([node.as_str(), layer.as_str()], text)?;
-            rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+            let sql = "SELECT record FROM layers
+                       JOIN snapshot_layers ON snapshot_layers.layer = layers.number
+                       JOIN snapshots ON snapshots.number = snapshot_layers.snapshot
+                       WHERE layers.node = ?1 AND layers.id = ?2 ORDER BY created, snapshots.id";
+            documents::all(connection, sql, [node.as_str(), layer.as_str()])
         })
     }
 }
@@ -135,7 +126,7 @@ fn insert(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobErr
     count_layers(connection, connection.last_insert_rowid(), record)
 }
 
-/// The snapshot's node holds its layers.
+/// Notes that the snapshot uses its layers, which its node holds.
 fn count_layers(connection: &Connection, snapshot: i64, record: &SnapshotRecord) -> Result<(), JobError> {
     let node = record.node.as_str();
     let mut number = connection.prepare_cached("SELECT number FROM layers WHERE node = ?1 AND id = ?2")?;
@@ -215,7 +206,8 @@ fn replace(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobEr
     Ok(())
 }
 
-/// Its children go on with its parent, and an undo that led to it leads to where one from it would. Says whether it was there.
+/// Deletes a snapshot. Its children get its parent, and an undo that led to it leads to the one
+/// before it. Returns whether it existed.
 fn delete(connection: &Connection, owner: &Owner, id: &SnapshotId) -> Result<bool, JobError> {
     let removed: Option<(i64, String)> = connection
         .prepare_cached("DELETE FROM snapshots WHERE id = ?1 AND owner = ?2 RETURNING number, record")?
@@ -261,14 +253,16 @@ fn select(
     page: &PageRequest,
 ) -> Result<Vec<SnapshotRecord>, JobError> {
     let (created, id) = page::start(page);
-    let mut statement = connection.prepare_cached(match filter {
+    let sql = match filter {
         SnapshotFilter { sandbox: Some(_), name: Some(_), .. } => SELECT_BY_NAME,
         SnapshotFilter { session: Some(_), .. } => SELECT_BY_SESSION,
         SnapshotFilter { sandbox: Some(_), .. } => SELECT_BY_SANDBOX,
         SnapshotFilter { named: false, name: None, .. } => SELECT_ALL,
         SnapshotFilter { .. } => SELECT_NAMED,
-    })?;
-    let rows = statement.query_map(
+    };
+    documents::all(
+        connection,
+        sql,
         named_params! {
             ":owner": owner.as_str(),
             ":created": created,
@@ -279,9 +273,7 @@ fn select(
             ":named": filter.named,
             ":limit": page::fetched(page),
         },
-        text,
-    )?;
-    rows.map(|record| Ok(serde_json::from_str(&record?)?)).collect()
+    )
 }
 
 macro_rules! select_snapshots {
@@ -301,7 +293,7 @@ macro_rules! select_snapshots {
     };
 }
 
-/// Five texts, each with the index that reads least.
+/// Five queries, each with the index that reads least.
 const SELECT_ALL: &str = select_snapshots!("snapshots_by_owner", "true");
 const SELECT_NAMED: &str = select_snapshots!("snapshots_named", "name IS NOT NULL");
 const SELECT_BY_SANDBOX: &str = select_snapshots!("snapshots_by_sandbox", "sandbox = :sandbox");

@@ -1,9 +1,10 @@
-//! The one connection that writes, and how its callers share commits.
+//! The one connection that writes. Callers share its commits.
 //!
-//! A caller takes its turn at the connection, on its own thread, and runs its change in a savepoint of the transaction that
-//! is open. If another waits for its turn it leaves the transaction open for that one; the last in line commits for all.
-//! Everybody waits for that commit, so nothing is acknowledged early, and a change that fails takes nobody else's with it.
-//! With one caller every change is a commit; with many, one commit (and one `fsync`) serves as many as were waiting.
+//! A caller takes its turn at the connection, on its own thread, and runs its change in a savepoint
+//! of the open transaction. If another caller waits, the transaction is left open for it; the last
+//! in line commits for all. Every caller waits for that commit, so no change is acknowledged early,
+//! and a failed change does not affect the others. With one caller every change is a commit; with
+//! many, one commit (and one `fsync`) serves all that were waiting.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability};
 use super::PATIENCE;
 use super::failure::{JobError, kind_of};
 
-/// Keeps those who came first from waiting for ever while others keep coming.
+/// Most changes in one transaction, so that the first callers do not wait for ever.
 const MOST_JOBS: u32 = 256;
 
 #[derive(Debug)]
@@ -30,10 +31,11 @@ pub(super) struct Writer {
 #[derive(Debug)]
 struct Turn {
     connection: Connection,
-    /// What `PRAGMA synchronous` says now.
+    /// The present setting of `PRAGMA synchronous`.
     durability: Durability,
     batch: Option<Batch>,
-    /// When somebody last waited in vain for the database. Who stood in line meanwhile has waited long enough too.
+    /// When a caller last waited in vain for the database. Callers that were in line then do not
+    /// wait again.
     gave_up: Option<Instant>,
 }
 
@@ -41,24 +43,25 @@ struct Turn {
 #[derive(Debug)]
 struct Batch {
     jobs: u32,
-    fate: Arc<Fate>,
+    outcome: Arc<Outcome>,
 }
 
-/// What became of a transaction, for everybody with a change in it.
+/// The outcome of a transaction, for all callers with a change in it.
 #[derive(Debug, Default)]
-struct Fate {
+struct Outcome {
     result: Mutex<Option<Result<(), Arc<rusqlite::Error>>>>,
     known: Condvar,
 }
 
 impl Writer {
     pub(super) fn new(connection: Connection) -> Self {
-        // What SQLite starts with is FULL.
+        // SQLite starts with FULL.
         let turn = Turn { connection, durability: Durability::Disk, batch: None, gave_up: None };
         Self { waiting: AtomicUsize::new(0), turn: Mutex::new(turn) }
     }
 
-    /// Runs a change. It is committed, as safely as asked for, when this returns; an error leaves nothing of it.
+    /// Runs a change, and returns when it is committed as durably as asked. After an error nothing
+    /// of it is left.
     pub(super) fn write<T>(
         &self,
         action: &str,
@@ -67,7 +70,7 @@ impl Writer {
     ) -> Result<T, CatalogError> {
         let asked = Instant::now();
         let mut turn = self.take_turn();
-        let fate = turn.begin(durability, asked).map_err(|error| error.during(action))?;
+        let outcome = turn.begin(durability, asked).map_err(|error| error.during(action))?;
         let result = turn.run(job);
         if turn.may_leave_open() && self.waiting.load(Ordering::SeqCst) > 0 {
             // The next in line goes on with this transaction.
@@ -76,14 +79,14 @@ impl Writer {
             turn.commit();
             drop(turn);
         }
-        fate.wait().map_err(|error| error.during(action))?;
+        outcome.wait().map_err(|error| error.during(action))?;
         match result {
             Ok(result) => result.map_err(|error| error.during(action)),
             Err(panic) => resume_unwind(panic),
         }
     }
 
-    /// With nobody else left: moves what the log holds into the database. Says whether all of it went.
+    /// Moves the log into the database, once nobody else uses it. Returns whether all was moved.
     pub(super) fn checkpoint(&self) -> bool {
         let turn = self.take_turn();
         let busy =
@@ -99,7 +102,7 @@ impl Writer {
     }
 }
 
-/// What every connection has: waits a while for others, and holds its references.
+/// Settings of every connection: the time it waits for others, and foreign keys.
 pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     connection.set_prepared_statement_cache_capacity(64);
@@ -109,15 +112,15 @@ pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 impl Turn {
-    /// Opens a transaction unless a suitable one is open. SQLite fixes how a transaction is synchronised when it begins, so
-    /// one that was to be cheap is committed before one that has to last.
-    fn begin(&mut self, durability: Durability, asked: Instant) -> Result<Arc<Fate>, JobError> {
+    /// Opens a transaction unless a suitable one is open. SQLite fixes a transaction's durability
+    /// when it begins, so a less durable one is committed first.
+    fn begin(&mut self, durability: Durability, asked: Instant) -> Result<Arc<Outcome>, JobError> {
         if durability > self.durability {
             self.commit();
         }
         if let Some(batch) = &mut self.batch {
             batch.jobs += 1;
-            return Ok(Arc::clone(&batch.fate));
+            return Ok(Arc::clone(&batch.outcome));
         }
         if self.gave_up.is_some_and(|moment| moment > asked) {
             return Err(JobError::refused(CatalogErrorKind::Busy, "another program holds the database"));
@@ -129,9 +132,9 @@ impl Turn {
             }
             return Err(error.into());
         }
-        let fate = Arc::<Fate>::default();
-        self.batch = Some(Batch { jobs: 1, fate: Arc::clone(&fate) });
-        Ok(fate)
+        let outcome = Arc::<Outcome>::default();
+        self.batch = Some(Batch { jobs: 1, outcome: Arc::clone(&outcome) });
+        Ok(outcome)
     }
 
     fn synchronise(&mut self, durability: Durability) -> rusqlite::Result<()> {
@@ -147,7 +150,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Runs one change in a savepoint. A panic of the caller's own code is handed back, to go on when the others are served.
+    /// Runs one change in a savepoint. A panic in it is returned, so that the others are committed
+    /// before it goes on.
     fn run<T>(
         &mut self,
         job: impl FnOnce(&Connection) -> Result<T, JobError>,
@@ -159,7 +163,8 @@ impl Turn {
         }));
         let settled = match &result {
             Ok(Ok(_)) => execute(connection, "RELEASE job"),
-            // SQLite itself ends the whole transaction when the disk is full or fails; its reason is everybody's.
+            // On a full or failing disk SQLite ends the whole transaction, so all callers get its
+            // error.
             Ok(Err(JobError::Sqlite(rusqlite::Error::SqliteFailure(failure, text))))
                 if connection.is_autocommit() =>
             {
@@ -180,7 +185,7 @@ impl Turn {
     fn commit(&mut self) {
         let Some(batch) = self.batch.take() else { return };
         match execute(&self.connection, "COMMIT") {
-            Ok(()) => batch.fate.settle(Ok(())),
+            Ok(()) => batch.outcome.settle(Ok(())),
             Err(error) => {
                 self.batch = Some(batch);
                 self.abandon(error);
@@ -194,12 +199,12 @@ impl Turn {
             drop(execute(&self.connection, "ROLLBACK"));
         }
         if let Some(batch) = self.batch.take() {
-            batch.fate.settle(Err(Arc::new(error)));
+            batch.outcome.settle(Err(Arc::new(error)));
         }
     }
 }
 
-impl Fate {
+impl Outcome {
     fn settle(&self, result: Result<(), Arc<rusqlite::Error>>) {
         *self.result.lock() = Some(result);
         self.known.notify_all();

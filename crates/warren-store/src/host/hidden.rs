@@ -29,7 +29,7 @@ use sha2::{Digest as _, Sha256};
 use warren_core::Shown;
 
 use super::private::Private;
-use super::{BOOT, HostError, is_of_boot, survey};
+use super::{BOOT, HostError, is_of_boot, publish, survey};
 use crate::digest::Digest;
 use crate::staging::{NamesLock, Staging};
 
@@ -199,11 +199,7 @@ fn look(place: &Path, machine: &Path, boot: &str) -> Result<Finding, HostError> 
     let noted = if is_of_boot(&directory, boot) {
         noted
     } else {
-        if directory.exists() {
-            staging.exchange(&directory).map_err(HostError::Stage)?;
-        } else {
-            staging.publish(&directory).map_err(HostError::Stage)?;
-        }
+        publish(staging, &directory, boot)?;
         directory.join(FINDING)
     };
     fs::rename(&noted, place.join(FINDING)).map_err(failed)?;

@@ -2,8 +2,8 @@ use std::path::Path;
 
 use super::HostError;
 use super::copy::Copier;
+use super::given::Given;
 use super::survey::Survey;
-use crate::given::Given;
 use crate::template::{HOSTNAME, HOSTS};
 use crate::tree::{Attributes, EntryError, TreePath, TreeTotals, TreeWriter};
 

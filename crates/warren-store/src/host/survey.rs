@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::HostError;
+use super::given::Given;
 use crate::digest::Digest;
-use crate::given::Given;
 use crate::tree;
 
 /// Raise it when the generated part changes, so that every machine makes its skeleton anew.

@@ -26,58 +26,24 @@ const MAX_EXTENSIONS: usize = 16;
 /// An archive cannot be read on.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The bytes could not be read.
     #[error("read the archive")]
     Read(#[source] io::Error),
-    /// It ends too early.
     #[error("it ends in the middle: fetch it again")]
     Truncated,
-    /// A header's checksum is wrong.
     #[error("the header at byte {offset} has a wrong checksum")]
-    Checksum {
-        /// Where.
-        offset: u64,
-    },
-    /// A number in a header is none.
+    Checksum { offset: u64 },
     #[error("the header at byte {offset} has a malformed {field}")]
-    Field {
-        /// Where.
-        offset: u64,
-        /// Which.
-        field: &'static str,
-    },
-    /// An extended header is too large.
+    Field { offset: u64, field: &'static str },
     #[error("the extended header at byte {offset} is larger than {limit} bytes")]
-    HeaderTooLarge {
-        /// Where.
-        offset: u64,
-        /// The bound.
-        limit: u64,
-    },
-    /// An extended header is malformed.
+    HeaderTooLarge { offset: u64, limit: u64 },
     #[error("the extended header at byte {offset} is malformed")]
-    Pax {
-        /// Where.
-        offset: u64,
-    },
-    /// One entry has extended headers without end.
+    Pax { offset: u64 },
     #[error("the entry at byte {offset} has too many extended headers")]
-    Extensions {
-        /// Where.
-        offset: u64,
-    },
-    /// A link or directory claims to have content.
+    Extensions { offset: u64 },
     #[error("the entry at byte {offset} is no file and yet has content")]
-    UnexpectedContent {
-        /// Where.
-        offset: u64,
-    },
-    /// The map of a sparse file makes no sense.
+    UnexpectedContent { offset: u64 },
     #[error("the sparse file at byte {offset} has a malformed map")]
-    Sparse {
-        /// Where.
-        offset: u64,
-    },
+    Sparse { offset: u64 },
 }
 
 /// The need for an end mark in an archive. Where a digest covers the whole, its absence means

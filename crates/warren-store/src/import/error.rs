@@ -15,188 +15,74 @@ const EXCERPT: usize = 200;
 /// was.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The name is that of the built-in template.
     #[error("`host` is the built-in template: choose another name")]
     Reserved,
-    /// There is one already.
     #[error("template `{name}` already exists: remove it first, or ask for it to be replaced")]
-    AlreadyExists {
-        /// The name.
-        name: TemplateName,
-    },
-    /// Sandboxes use the one to be replaced.
+    AlreadyExists { name: TemplateName },
     #[error(
         "template `{name}` is in use: end the sandboxes made from it, remove the templates that stand on it, then try again"
     )]
-    InUse {
-        /// The name.
-        name: TemplateName,
-    },
-    /// The source could not be opened.
+    InUse { name: TemplateName },
     #[error("open `{}` to import it", path.display())]
-    Open {
-        /// The source.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The source is a pipe, a device or the like.
+    Open { path: PathBuf, source: io::Error },
     #[error("`{}` is neither a file nor a directory", path.display())]
-    OddSource {
-        /// The source.
-        path: PathBuf,
-    },
-    /// The source is a directory that contains the store.
+    OddSource { path: PathBuf },
     #[error("the source contains this store's own data directory: import another directory")]
     ContainsStore,
-    /// The source could not be read.
     #[error("read the source")]
     Read(#[source] io::Error),
-    /// The source could not be stored while it is examined.
     #[error("store the source while it is examined")]
     Spool(#[source] io::Error),
-    /// The source is nothing known.
     #[error(
         "the source is not an archive: give a directory, a root filesystem as tar (plain, gzip or zstd), \
          an OCI image layout archive or what `docker save` writes"
     )]
     NotAnArchive,
-    /// The source is compressed in a way that is not read.
     #[error("the source is compressed with {with}: decompress it first, or use gzip or zstd")]
-    Compression {
-        /// The name of the format.
-        with: &'static str,
-    },
-    /// The source holds no files.
+    Compression { with: &'static str },
     #[error("the source holds no files")]
     Empty,
-    /// The archive is damaged.
     #[error("the archive is damaged")]
     Archive(#[source] ArchiveError),
-    /// The source is too large in some way.
     #[error("the source exceeds a limit")]
     Limit(#[source] LimitExceeded),
-    /// An entry is refused.
     #[error("entry `{entry}` cannot be imported")]
-    Entry {
-        /// Its name, shortened.
-        entry: String,
-        /// Why.
-        #[source]
-        source: EntryError,
-    },
-    /// The image is unusable.
+    Entry { entry: String, source: EntryError },
     #[error("the image cannot be used")]
     Image(#[source] ImageError),
-    /// The template could not be staged or published.
     #[error("store template `{name}`")]
-    Stage {
-        /// The name.
-        name: TemplateName,
-        /// Why.
-        #[source]
-        source: StagingError,
-    },
-    /// The manifest could not be written.
+    Stage { name: TemplateName, source: StagingError },
     #[error("describe template `{name}`")]
-    Describe {
-        /// The name.
-        name: TemplateName,
-        /// Why.
-        #[source]
-        source: WriteError,
-    },
-    /// The finished template could not be read back.
+    Describe { name: TemplateName, source: WriteError },
     #[error("read template `{name}` back")]
-    ReadBack {
-        /// The name.
-        name: TemplateName,
-        /// Why.
-        #[source]
-        source: ReadError,
-    },
+    ReadBack { name: TemplateName, source: ReadError },
 }
 
 /// An image is malformed, incomplete or not for this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// A part is not in the archive.
     #[error("`{part}` is missing from the archive; images are never completed from the network")]
-    Missing {
-        /// The part.
-        part: String,
-    },
-    /// A document is too large.
+    Missing { part: String },
     #[error("`{part}` is larger than {limit} bytes")]
-    TooLarge {
-        /// The part.
-        part: String,
-        /// The bound.
-        limit: u64,
-    },
-    /// A document is not what it should be.
+    TooLarge { part: String, limit: u64 },
     #[error("`{part}` is malformed")]
-    Malformed {
-        /// The part.
-        part: String,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// A part's content is not what was promised.
+    Malformed { part: String, source: serde_json::Error },
     #[error("`{part}` has digest {found} instead of {expected}: fetch the image again")]
-    DigestMismatch {
-        /// The part.
-        part: String,
-        /// The promised digest.
-        expected: Digest,
-        /// The real digest.
-        found: Digest,
-    },
-    /// A part's size is not what was promised.
+    DigestMismatch { part: String, expected: Digest, found: Digest },
     #[error("`{part}` has {found} bytes instead of {expected}: fetch the image again")]
-    SizeMismatch {
-        /// The part.
-        part: String,
-        /// The promised size.
-        expected: u64,
-        /// The real size.
-        found: u64,
-    },
-    /// No image for this machine.
+    SizeMismatch { part: String, expected: u64, found: u64 },
     #[error("the archive has no image for linux/{architecture}")]
-    Platform {
-        /// This machine's architecture, as images name it.
-        architecture: &'static str,
-    },
-    /// Several images.
+    Platform { architecture: &'static str },
     #[error("the archive holds {images} images: save one only")]
-    Ambiguous {
-        /// How many.
-        images: usize,
-    },
-    /// Indexes that refer to indexes without end.
+    Ambiguous { images: usize },
     #[error("image indexes are nested too deeply")]
     Nesting,
-    /// An image without layers.
     #[error("the image has no layers")]
     NoLayers,
-    /// Layers and configuration disagree.
     #[error("the image has {layers} layers and its configuration names {diff_ids}")]
-    LayerCount {
-        /// Layers present.
-        layers: usize,
-        /// Layers named.
-        diff_ids: usize,
-    },
-    /// A layer that is no file tree.
+    LayerCount { layers: usize, diff_ids: usize },
     #[error("layer type `{media_type}` is not supported")]
-    MediaType {
-        /// The type.
-        media_type: String,
-    },
-    /// The configuration cannot be used.
+    MediaType { media_type: String },
     #[error("the image's configuration cannot be used")]
     Config(#[source] ConfigError),
 }

@@ -46,52 +46,22 @@ pub struct Progress {
 /// An import would take more than it may.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitExceeded {
-    /// Too much content.
     #[error("it holds more than {limit} bytes: raise the byte limit if you trust it")]
-    Bytes {
-        /// The bound.
-        limit: u64,
-    },
-    /// Too many entries.
+    Bytes { limit: u64 },
     #[error("it holds more than {limit} entries: raise the entry limit if you trust it")]
-    Entries {
-        /// The bound.
-        limit: u64,
-    },
-    /// It decompresses to too much.
+    Entries { limit: u64 },
     #[error("it decompresses to more than {limit} times its size: decompress it yourself if you trust it")]
-    Ratio {
-        /// The bound.
-        limit: u64,
-    },
-    /// An image has too many layers.
+    Ratio { limit: u64 },
     #[error("it has {layers} layers and {limit} are allowed")]
-    Layers {
-        /// The number of its layers.
-        layers: usize,
-        /// The bound.
-        limit: usize,
-    },
-    /// The disk is nearly full.
+    Layers { layers: usize, limit: usize },
     #[error(
         "only {free_bytes} bytes are free on the disk and {reserve_bytes} must stay free: make room and try again"
     )]
-    FreeSpace {
-        /// The free bytes.
-        free_bytes: u64,
-        /// The bytes that must stay free.
-        reserve_bytes: u64,
-    },
-    /// The disk has nearly no inodes left.
+    FreeSpace { free_bytes: u64, reserve_bytes: u64 },
     #[error(
         "only {free} inodes are free on the disk and {reserve} must stay free: remove files and try again"
     )]
-    FreeInodes {
-        /// The free inodes.
-        free: u64,
-        /// The inodes that must stay free.
-        reserve: u64,
-    },
+    FreeInodes { free: u64, reserve: u64 },
 }
 
 impl Default for ImportLimits {

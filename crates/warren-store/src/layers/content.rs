@@ -4,6 +4,7 @@ mod diff;
 mod export;
 pub(super) mod failure;
 #[cfg(test)]
+#[path = "content/tests/fixture.rs"]
 pub(super) mod fixture;
 pub(super) mod import;
 mod merge;

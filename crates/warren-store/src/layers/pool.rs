@@ -20,59 +20,20 @@ const MOST_COMPLAINT: usize = 500;
 /// A pool could not be made or mounted.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
-    /// A program is not installed.
     #[error("`{program}` is not installed: install the package `{package}`")]
-    Missing {
-        /// The program.
-        program: &'static str,
-        /// The Debian package that has it.
-        package: &'static str,
-    },
-    /// A program failed.
+    Missing { program: &'static str, package: &'static str },
     #[error("`{program}` failed for `{}`: {complaint}", pool.display())]
-    Program {
-        /// The program.
-        program: &'static str,
-        /// The pool's file.
-        pool: PathBuf,
-        /// Its output.
-        complaint: String,
-    },
-    /// There is a file of the pool's name already.
+    Program { program: &'static str, pool: PathBuf, complaint: String },
     #[error("`{}` exists already: mount it, or remove it first", pool.display())]
-    Exists {
-        /// The pool's file.
-        pool: PathBuf,
-    },
-    /// There is nothing to mount.
+    Exists { pool: PathBuf },
     #[error("`{}` is not there: `warren storage create` makes a pool", pool.display())]
-    Absent {
-        /// The pool's file.
-        pool: PathBuf,
-    },
-    /// A pool has to have some room.
+    Absent { pool: PathBuf },
     #[error("a pool of {size} bytes is too small: btrfs needs at least {SMALLEST}")]
-    TooSmall {
-        /// The requested size.
-        size: u64,
-    },
-    /// Something is in the data directory, which the pool would hide.
+    TooSmall { size: u64 },
     #[error("`{}` is not empty, and a pool mounted on it would hide what is in it: move that away first", path.display())]
-    NotEmpty {
-        /// The data directory.
-        path: PathBuf,
-    },
-    /// The host failed.
+    NotEmpty { path: PathBuf },
     #[error("{action} `{}`", path.display())]
-    Host {
-        /// The step that failed.
-        action: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    Host { action: &'static str, path: PathBuf, source: io::Error },
 }
 
 /// The file that holds the pool of a data directory.

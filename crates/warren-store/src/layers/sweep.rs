@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use rustix::fs::{Dir, FlockOperation, Mode, RenameFlags};
 use rustix::io::Errno;
 use warren_core::LayerError;
@@ -93,7 +93,7 @@ impl Reclaimer {
     /// Waits until nothing is left to remove. Says whether that is so.
     pub(super) fn settle(&self, patience: Duration) -> bool {
         let working = |queue: &mut Queue| queue.busy || !queue.names.is_empty();
-        !self.shared.changed.wait_while_for(&mut self.shared.lock(), working, patience).timed_out()
+        !self.shared.changed.wait_while_for(&mut self.shared.queue.lock(), working, patience).timed_out()
     }
 
     fn is_left_over(&self, name: &str) -> bool {
@@ -103,7 +103,7 @@ impl Reclaimer {
     }
 
     fn queue(&self, name: String) {
-        self.shared.lock().names.push_back(name);
+        self.shared.queue.lock().names.push_back(name);
         self.shared.changed.notify_all();
     }
 }
@@ -111,7 +111,7 @@ impl Reclaimer {
 impl Drop for Reclaimer {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        drop(self.shared.lock());
+        drop(self.shared.queue.lock());
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             // It panicked: what it left is removed at the next start.
@@ -121,22 +121,18 @@ impl Drop for Reclaimer {
 }
 
 impl ReclaimerState {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock()
-    }
-
     fn run(&self) {
         while let Some(name) = self.next() {
             // What resists is tried again at the next start.
             let _ = remove_tree(self.directory.as_fd(), &name, &self.stop);
-            self.lock().busy = false;
+            self.queue.lock().busy = false;
             self.changed.notify_all();
         }
     }
 
     fn next(&self) -> Option<String> {
         let idle = |queue: &mut Queue| queue.names.is_empty() && !self.stop.load(Ordering::Relaxed);
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         self.changed.wait_while(&mut queue, idle);
         if self.stop.load(Ordering::Relaxed) {
             return None;

@@ -60,7 +60,7 @@ fn bob() -> Owner {
     "bob".parse().expect("an owner")
 }
 
-/// The node that holds what the checks insert, unless they say otherwise.
+/// The node of the records that the checks insert, unless they say otherwise.
 fn here() -> NodeId {
     sample_node()
 }
@@ -88,7 +88,7 @@ fn insert(catalog: &dyn Catalog, owner: &Owner, number: u32) -> NewRecords {
     new
 }
 
-/// What an answer failed with.
+/// The kind of an answer's error.
 fn kind<T: std::fmt::Debug, E: Kind>(answer: Result<T, E>) -> CatalogErrorKind {
     answer.expect_err("it must not work").kind()
 }

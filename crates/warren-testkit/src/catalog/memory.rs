@@ -21,25 +21,23 @@ use warren_core::{
 };
 
 use super::records::sample_node;
+use crate::gate::Gate;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
-/// A catalog that keeps nothing. It is stricter than one on disk: it panics where a caller changes what never changes, leaps a
-/// generation, leaves a status without its death certificate, puts a layer into a stack twice, answers a tool call again or tags a build that is not there, and it
-/// calls each change of a session twice, because any catalog may.
+/// A catalog in memory. It is stricter than one on disk: it panics if a caller changes a fixed
+/// field, skips a generation, leaves a status without its death certificate, puts a layer into a
+/// stack twice, answers a tool call again or tags a build that does not exist. It calls each change
+/// of a session twice, because any catalog may.
 pub struct MemoryCatalog {
     node: NodeId,
     records: Arc<Mutex<Records>>,
     faults: Mutex<VecDeque<Fault>>,
-    before: Mutex<Option<Arc<Before>>>,
-    bar: Mutex<Option<Arc<Bar>>>,
+    gate: Gate<&'static str>,
 }
 
-type Before = dyn Fn(&'static str) + Send + Sync;
-type Bar = dyn Fn() -> bool + Send + Sync;
-
 struct Fault {
-    /// `None`: whatever is called next.
+    /// `None`: any method.
     method: Option<&'static str>,
     kind: CatalogErrorKind,
 }
@@ -66,7 +64,7 @@ struct Records {
 }
 
 impl MemoryCatalog {
-    /// As opened by the node that holds the sample records.
+    /// A catalog opened by the node of the sample records.
     pub fn new() -> Self {
         Self::opened_by(sample_node(), Arc::default())
     }
@@ -77,7 +75,7 @@ impl MemoryCatalog {
     }
 
     fn opened_by(node: NodeId, records: Arc<Mutex<Records>>) -> Self {
-        Self { node, records, faults: Mutex::default(), before: Mutex::default(), bar: Mutex::default() }
+        Self { node, records, faults: Mutex::default(), gate: Gate::default() }
     }
 
     /// The next call of any method fails and changes nothing. Asked for twice, two calls fail.
@@ -90,46 +88,30 @@ impl MemoryCatalog {
         self.faults.lock().push_back(Fault { method: Some(method), kind });
     }
 
-    /// Calls that were to fail and have not been made no longer are.
+    /// Cancels failures that have not happened yet.
     pub fn forgive(&self) {
         self.faults.lock().clear();
     }
 
-    /// Called with the method's name before each call, on its thread: it may wait.
+    /// Sets a hook that gets the method's name before each call, on its thread. It may wait.
     pub fn before_each(&self, hook: impl Fn(&'static str) + Send + Sync + 'static) {
-        *self.before.lock() = Some(Arc::new(hook));
+        self.gate.before_each(hook);
     }
 
-    /// A thread for which this says yes gets no further than the door, for ever: it belongs to a process that has ended.
+    /// Blocks every thread for which `barred` returns true, for ever: its process has ended.
     pub fn bar(&self, barred: impl Fn() -> bool + Send + Sync + 'static) {
-        *self.bar.lock() = Some(Arc::new(barred));
-    }
-
-    /// The records, for threads of living processes. Looked at with the records in hand, so that nothing slips through.
-    fn admit(&self) -> MutexGuard<'_, Records> {
-        let bar = self.bar.lock().clone();
-        loop {
-            let records = self.records.lock();
-            if !bar.as_ref().is_some_and(|barred| barred()) {
-                return records;
-            }
-            drop(records);
-            std::thread::park();
-        }
+        self.gate.bar(Arc::new(barred));
     }
 
     fn enter(&self, method: &'static str) -> Result<MutexGuard<'_, Records>, CatalogError> {
-        let before = self.before.lock().clone();
-        if let Some(before) = before {
-            before(method);
-        }
+        self.gate.announce(method);
         let mut faults = self.faults.lock();
         let meant = |fault: &Fault| fault.method.is_none_or(|name| name == method);
         if let Some(fault) = faults.iter().position(meant).and_then(|index| faults.remove(index)) {
             return Err(CatalogError::new(fault.kind, format!("{method}, which was told to fail")));
         }
         drop(faults);
-        Ok(self.admit())
+        Ok(self.gate.admit(&self.records))
     }
 }
 
@@ -444,7 +426,7 @@ impl Records {
     }
 }
 
-/// Whether it ended for good.
+/// True if it ended for good.
 fn is_over(record: &SandboxRecord) -> bool {
     !record.is_live() && !record.files_kept()
 }

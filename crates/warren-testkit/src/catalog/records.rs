@@ -8,12 +8,13 @@ use warren_core::{
     SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord, Stack, Status, TemplateName, Timeouts,
 };
 
-/// The node that holds all that is made here.
+/// The node of all sample records.
 pub fn sample_node() -> NodeId {
     NodeId::from_random([0xa1; 16])
 }
 
-/// A sandbox that was just asked for. The number makes the id; it is created that many seconds after 1970.
+/// A sandbox that was just asked for. The number makes the id; it is created that many seconds
+/// after 1970.
 pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
     SandboxRecord {
         id: SandboxId::from_random(bits(number)),
@@ -43,7 +44,8 @@ pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
     }
 }
 
-/// A session on that sandbox, ready to run. The number makes the id; it is created that many seconds after 1970.
+/// A session on that sandbox, ready to run. The number makes the id; it is created that many
+/// seconds after 1970.
 pub fn sample_session(sandbox: &SandboxRecord, number: u32) -> SessionRecord {
     SessionRecord {
         id: SessionId::from_random(bits(number)),
@@ -81,7 +83,8 @@ pub fn sample_key(owner: &Owner, number: u32) -> KeyRecord {
     }
 }
 
-/// A secret for `api.example`, put into `Authorization`. The number makes its value; it was made that many seconds after 1970.
+/// A secret for `api.example`, put into `Authorization`. The number makes its value; it was made
+/// that many seconds after 1970.
 pub fn sample_secret(name: &str, number: u32) -> Secret {
     let at_unix_ms = u64::from(number) * 1000;
     let record = SecretRecord {
@@ -94,7 +97,8 @@ pub fn sample_secret(name: &str, number: u32) -> Secret {
     Secret { record, value: format!("value-{number:032x}") }
 }
 
-/// An image with one build that is ready and has the default tag. The number makes the ids; it was made that many seconds after 1970.
+/// An image with one build that is ready and has the default tag. The number makes the ids; it was
+/// made that many seconds after 1970.
 pub fn sample_image(owner: &Owner, name: Option<&str>, number: u32) -> ImageRecord {
     let at_unix_ms = u64::from(number) * 1000;
     let id = ImageId::from_random(bits(number));
@@ -113,8 +117,8 @@ pub fn sample_image(owner: &Owner, name: Option<&str>, number: u32) -> ImageReco
     image
 }
 
-/// A snapshot of sandbox 1, without a name or a parent, that stands on one layer. The number makes the ids of the snapshot and of
-/// its layer; it was taken that many seconds after 1970.
+/// A snapshot of sandbox 1, without a name or a parent, that stands on one layer. The number makes
+/// the ids of the snapshot and of its layer; it was taken that many seconds after 1970.
 pub fn sample_snapshot(owner: &Owner, number: u32) -> SnapshotRecord {
     let sandbox = sample_sandbox(owner, 1);
     SnapshotRecord {
@@ -143,7 +147,8 @@ pub fn sample_snapshot(owner: &Owner, number: u32) -> SnapshotRecord {
     }
 }
 
-/// A command that began in that sandbox and has not ended. The number makes its text; it began that many seconds after 1970.
+/// A command that began in that sandbox and has not ended. The number makes its text; it began that
+/// many seconds after 1970.
 pub fn sample_entry(sandbox: &SandboxRecord, number: u32) -> JournalEntry {
     JournalEntry {
         number: 0,
@@ -162,7 +167,7 @@ pub fn sample_entry(sandbox: &SandboxRecord, number: u32) -> JournalEntry {
     }
 }
 
-/// Enough for an id that differs from every other number's.
+/// Bits of an id that is unique to the number.
 pub(crate) fn bits(number: u32) -> [u8; 16] {
     u128::from(number).to_be_bytes()
 }

@@ -1,4 +1,4 @@
-//! Another process takes over, whenever the one before was killed.
+//! Another process takes over after the one before was killed at any step.
 
 use warren_core::{IsolationErrorKind, OwnerBond};
 
@@ -80,7 +80,7 @@ fn a_kill_while_one_is_made_leaves_it_whole_or_not_at_all(rig: &mut dyn Rig) {
     }
 }
 
-/// Whatever a crash left, the files are there and it runs again.
+/// Checks that the sandbox's files are there and that it runs again.
 fn assert_recovers(rig: &dyn Rig, step: &str, request: &CreateRequest) {
     assert!(rig.backend().settle(PATIENCE), "{step}");
     let found = listed(rig, &request.id).unwrap_or_else(|| panic!("{step}: it is lost"));

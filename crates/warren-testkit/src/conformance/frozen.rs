@@ -1,4 +1,4 @@
-//! Standing still, and reaching an agent that does not answer.
+//! Freezing, and dialing an agent that does not answer.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
@@ -17,7 +17,7 @@ checks![
     a_caller_who_is_not_read_is_in_nobody_s_way,
 ];
 
-/// More than any agent's queue has room for.
+/// More than any agent's queue holds.
 const CALLERS: usize = 600;
 
 fn a_frozen_sandbox_stands_still_and_goes_on(rig: &mut dyn Rig) {

@@ -1,4 +1,4 @@
-//! What the suite does in a sandbox, all of it by calls to the agent.
+//! The suite's actions in a sandbox, all by calls to the agent.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -36,7 +36,7 @@ fn start(words: &[&str]) -> Start {
     Start { argv: words.iter().map(|word| (*word).into()).collect(), ..Start::default() }
 }
 
-/// Starts a program that goes on by itself.
+/// Starts a program and does not wait for it.
 #[track_caller]
 pub(super) fn spawn(backend: &dyn Isolation, id: &SandboxId, words: &[&str]) {
     let reply = Connection::ask(dial(backend, id), &Request::Start(start(words)));
@@ -127,7 +127,7 @@ pub(super) fn read(backend: &dyn Isolation, id: &SandboxId, path: &str) -> Optio
     }
 }
 
-/// Whether what is watched ends within so long.
+/// True if the watched process ends within this time.
 pub(super) fn has_ended(watched: &OwnedFd, patience: Duration) -> bool {
     let patience = Timespec::try_from(patience).expect("patience has an end");
     poll(&mut [PollFd::new(watched, PollFlags::IN)], Some(&patience)).expect("it can be polled") == 1

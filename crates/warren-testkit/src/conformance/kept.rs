@@ -45,7 +45,7 @@ fn a_start_that_is_refused_leaves_the_files(rig: &mut dyn Rig) {
     let request = made(rig);
     write(rig.backend(), &request.id, "/root/kept", "work");
     rig.backend().halt(&request.id).expect("halt");
-    // A fresh one in its place would cost the files.
+    // A fresh sandbox in its place would lose the files.
     assert_refused(rig.backend().create(request.clone()), IsolationErrorKind::AlreadyExists, "a fresh one");
     create(rig, &again(&request));
     assert_eq!(read(rig.backend(), &request.id, "/root/kept").as_deref(), Some("work"));

@@ -15,7 +15,7 @@ checks![
     a_kill_while_one_is_sealed_leaves_it_sealed_or_not,
 ];
 
-/// The second half of the port, and whether it seals.
+/// The layered part of the port; true if it can seal.
 fn layered(rig: &dyn Rig) -> Option<(&dyn Layered, bool)> {
     let seals = rig.backend().capabilities().snapshots == SnapshotSupport::Sealed;
     rig.backend().layered().map(|layered| (layered, seals))
@@ -29,7 +29,7 @@ fn layers_are_there_where_capabilities_say_so(rig: &mut dyn Rig) {
     assert_eq!(rig.backend().layered().is_some(), promised);
 }
 
-/// Seals what stands on this, as far as it can be sealed here. Says whether it was.
+/// Seals the request's sandbox if the backend can. Returns whether it was sealed.
 #[track_caller]
 fn seal(rig: &dyn Rig, request: &CreateRequest) -> Option<bool> {
     let (layered, seals) = layered(rig)?;

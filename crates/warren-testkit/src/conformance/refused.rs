@@ -1,4 +1,4 @@
-//! What capabilities deny is refused by name, and nothing is built.
+//! A request for a missing capability is refused by its name, and nothing is built.
 
 use warren_core::{
     Capabilities, CreateRequest, IsolationErrorKind, Mount, MountAccess, MountRefusal, Need, NetworkPolicy,
@@ -15,7 +15,7 @@ checks![
     mounts_are_looked_at_before_anything_is_built,
 ];
 
-/// A request for each capability, and whether it is one that is had.
+/// A request for each capability; true if the backend has it.
 fn requests(rig: &dyn Rig) -> Vec<(&'static str, bool, CreateRequest)> {
     let can: &Capabilities = rig.backend().capabilities();
     let plain = request(rig);

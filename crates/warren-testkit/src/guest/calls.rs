@@ -14,7 +14,7 @@ use super::{Gone, Guest, code, files, follow, programs};
 pub(super) fn serve(guest: &Arc<Guest>, connection: u64, stream: Arc<UnixStream>) -> Result<(), Gone> {
     let mut line = Line::new(stream);
     let Some(frame) = line.receive()? else { return Ok(()) };
-    // A frozen agent has not read it yet.
+    // A frozen agent has not read the request yet.
     drop(guest.awake()?);
     let request = match frame.kind {
         FrameKind::Message => minicbor::decode(&frame.payload)
@@ -164,7 +164,8 @@ fn resize(
     }))
 }
 
-/// Whoever listens in a fake sandbox sends back what it gets, unless it is the code service.
+/// Connects to a port. Every listener in a fake sandbox sends back what it gets, but for the code
+/// service.
 fn connect(guest: &Arc<Guest>, mut line: Line, port: u16) -> Result<(), Gone> {
     let listener = |process: &&Process| process.exit.is_none() && process.port == Some(port);
     let found = guest.awake()?.processes.values().find(listener).map(|process| process.start.argv[0].clone());

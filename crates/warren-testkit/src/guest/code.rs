@@ -1,4 +1,5 @@
-//! The code service of a fake sandbox: whatever the script is that `python3 - PORT` reads, it knows a few cells by heart.
+//! The code service of a fake sandbox. `python3 - PORT` ignores the script that it reads, and knows
+//! the answers to a few cells.
 
 use std::sync::Arc;
 
@@ -57,7 +58,9 @@ fn answer(guest: &Arc<Guest>, line: &mut Line, request: &Request) -> Result<(), 
         ("GET", ["health"]) => say(guest, line, 200, "OK"),
         ("GET", ["contexts"]) => say(guest, line, 200, &json!([context("first")]).to_string()),
         ("POST", ["contexts"]) if request.body["cwd"] == "/nowhere" => {
-            say(guest, line, 400, "cwd: /nowhere is not a directory")
+            let body = "cwd: /nowhere is not a directory";
+            let head = format!("HTTP/1.1 400 Said\r\nx-warren-field: cwd\r\ncontent-length: {}", body.len());
+            line.send(guest, FrameKind::Data, format!("{head}\r\n\r\n{body}").as_bytes())
         }
         ("POST", ["contexts"]) => say(guest, line, 200, &context("second").to_string()),
         (_, ["contexts", "first" | "python", ..]) => say(guest, line, 200, "{}"),

@@ -6,10 +6,10 @@ use super::calls::refuse;
 use super::line::Line;
 use super::{Gone, Guest, watch};
 
-/// Who is known in a fake sandbox beside those who are named by numbers.
+/// The users of a fake sandbox, besides those named by numbers.
 const USERS: [&str; 2] = ["root", "user"];
 
-/// Denies users whom a fake sandbox does not know, in the agent's words.
+/// Refuses unknown users with the agent's message.
 pub(super) fn check_user(user: Option<&ByteString>) -> Result<(), Failure> {
     let Some(name) = user.map(ByteString::to_text) else { return Ok(()) };
     if USERS.contains(&&*name) || name.starts_with(|first: char| first.is_ascii_digit()) {

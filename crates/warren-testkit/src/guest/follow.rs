@@ -9,7 +9,7 @@ use super::line::Line;
 use super::process::Process;
 use super::{Gone, Guest, STACK, State};
 
-/// Sends what a process writes until it ends, and hears what the follower sends meanwhile.
+/// Sends the output of a process until it ends, and reads the follower's frames meanwhile.
 pub(super) fn follow(
     guest: &Arc<Guest>,
     connection: u64,
@@ -64,7 +64,8 @@ pub(super) fn feed(guest: &Guest, process: u64, bytes: Option<&[u8]>) -> Result<
 
 type News = (Vec<(FrameKind, Vec<u8>)>, Option<Exit>);
 
-/// Waits until there is output after `position`, or the process has ended, or the other end has left.
+/// Waits until there is output after `position`, or the process has ended, or the other end has
+/// left.
 fn next_output(guest: &Guest, connection: u64, process: u64, position: u64) -> Result<News, Gone> {
     loop {
         let state = guest.awake()?;
@@ -88,7 +89,7 @@ fn rest(guest: &Guest, mut state: MutexGuard<'_, State>, due: Option<Instant>) {
     }
 }
 
-/// Hears the other end in a thread of its own, so that output flows while nothing arrives.
+/// Reads from the other end in a thread of its own, so that output flows while nothing arrives.
 fn listen(guest: &Arc<Guest>, connection: u64, mut line: Line, process: u64) -> Result<Line, Gone> {
     let writer = Line::new(Arc::clone(line.stream()));
     let guest = Arc::clone(guest);
@@ -104,10 +105,10 @@ fn listen(guest: &Arc<Guest>, connection: u64, mut line: Line, process: u64) -> 
                 return;
             }
         }
-        // One who only has nothing more to say still listens.
+        // A follower that only closed its sending side still reads.
         let mut hung_up = [PollFd::new(&**line.stream(), PollFlags::empty())];
         poll(&mut hung_up, None).ok();
-        guest.lock().note_departed(connection);
+        guest.state.lock().note_departed(connection);
         guest.changed.notify_all();
     };
     std::thread::Builder::new().stack_size(STACK).spawn(hear).map_err(|_| Gone)?;

@@ -36,7 +36,7 @@ impl Line {
         }
     }
 
-    /// Sends a frame, unless the sandbox is frozen: then once it is not.
+    /// Sends a frame. In a frozen sandbox it waits for the thaw.
     pub(super) fn send(&self, guest: &Guest, kind: FrameKind, payload: &[u8]) -> Result<(), Gone> {
         drop(guest.awake()?);
         let mut bytes = Frame::header(kind, payload.len()).to_vec();
@@ -53,7 +53,7 @@ impl Line {
         self.reply(guest, &Reply::Failed(failure))
     }
 
-    /// Sends what a call came to.
+    /// Sends the answer to a call.
     pub(super) fn answer(&self, guest: &Guest, answer: Result<Reply, Failure>) -> Result<(), Gone> {
         self.reply(guest, &answer.unwrap_or_else(Reply::Failed))
     }

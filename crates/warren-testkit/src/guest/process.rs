@@ -9,7 +9,7 @@ use super::State;
 use super::programs::Script;
 
 const SIGKILL: i32 = 9;
-/// Those that end a program which has not asked for them: HUP, INT, QUIT, KILL, TERM.
+/// Signals that end a program by default: HUP, INT, QUIT, KILL, TERM.
 const FATAL: [i32; 5] = [1, 2, 3, SIGKILL, 15];
 
 /// A program that runs, or ran.
@@ -18,11 +18,11 @@ pub(super) struct Process {
     pub(super) id: u64,
     pub(super) pid: u32,
     pub(super) start: Start,
-    /// What it wrote, in order.
+    /// Its output, in order.
     output: Vec<(FrameKind, Vec<u8>)>,
     written: u64,
     pub(super) stdin_open: bool,
-    /// What it does with its standard input.
+    /// True if it copies its standard input to its output.
     pub(super) echoes: bool,
     /// The port on which it listens.
     pub(super) port: Option<u16>,
@@ -108,12 +108,12 @@ impl Process {
         }
     }
 
-    /// When it has to be looked at again, if nothing else happens.
+    /// The next time at which it may end.
     pub(super) fn due(&self) -> Option<Instant> {
         self.ends.into_iter().chain(self.limit).min().filter(|_| self.exit.is_none())
     }
 
-    /// What was written from a position on.
+    /// The output from a position on.
     pub(super) fn output_from(&self, from: u64) -> Vec<(FrameKind, Vec<u8>)> {
         let mut position = 0;
         let mut rest = Vec::new();

@@ -1,10 +1,10 @@
-//! The programs that a fake sandbox knows. What a test wants to see of processes needs no more than these.
+//! The programs that a fake sandbox knows: as many as the tests need.
 
 use warren_wire::guest::{ByteString, FrameKind, Start, WriteMode};
 
 use super::Guest;
 
-/// What a program does.
+/// The behaviour of a program.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) output: Vec<(FrameKind, Vec<u8>)>,
@@ -29,7 +29,7 @@ impl Script {
     }
 }
 
-/// Finds out what the program does, and does to the files what it does to them.
+/// The behaviour of a program. Its changes of files are made at once.
 pub(super) fn script(guest: &Guest, start: &Start) -> Script {
     let words = words(&start.argv);
     let Some((name, rest)) = words.split_first() else { return Script::exit(0) };
@@ -54,7 +54,8 @@ pub(super) fn script(guest: &Guest, start: &Start) -> Script {
     }
 }
 
-/// A shell's text is cut at spaces, and a script with a name is the program of that name: that is all that is known of shells.
+/// The words of a command. A shell's text is split at spaces, and a script with a name counts as
+/// the program of that name.
 fn words(argv: &[ByteString]) -> Vec<String> {
     let mut words: Vec<String> = argv.iter().map(|word| word.to_text().into_owned()).collect();
     if let [shell, flag, _, named @ ..] = words.as_slice()
@@ -99,7 +100,7 @@ fn listen(start: &Start, word: &str) -> Script {
     }
 }
 
-/// Says on which port it listens, whatever the script is that it reads.
+/// Prints the port on which it listens, and ignores its script.
 fn serve_code(words: &[String]) -> Script {
     match words.last().and_then(|word| word.parse::<u16>().ok()) {
         Some(port) => {

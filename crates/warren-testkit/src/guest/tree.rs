@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use warren_wire::guest::{
     Attribute, ByteString, EntryKind, Failure, FailureCode, FileEntry, WatchKind, WriteMode,
 };
@@ -15,13 +15,13 @@ use crate::delta::{Delta, Node, Nodes, Written};
 #[derive(Debug)]
 pub(crate) struct Tree {
     written: Mutex<Written>,
-    /// Somebody may write at any moment.
+    /// Programs may write at any moment.
     lively: AtomicBool,
     /// How many bytes may be written.
     most_bytes: AtomicU64,
     /// Extended attributes by path. They are no part of what layers hold.
     attributes: Mutex<HashMap<PathBuf, Vec<Attribute>>>,
-    /// What was changed, for those who watch.
+    /// All changes, for watches.
     pub(super) log: Log,
 }
 
@@ -30,9 +30,9 @@ impl Tree {
         Self::of(Written::on(below, upper))
     }
 
-    /// The same files, out of the reach of those who had this one.
+    /// A copy of the files, which holders of this one cannot change.
     pub(crate) fn at_rest(&self) -> Self {
-        Self::of(self.lock().clone())
+        Self::of(self.written.lock().clone())
     }
 
     fn of(written: Written) -> Self {
@@ -45,7 +45,7 @@ impl Tree {
         }
     }
 
-    /// Holds the sandbox to its disk limit.
+    /// Sets the sandbox's disk limit.
     pub(crate) fn limit(&self, most_bytes: u64) {
         self.most_bytes.store(most_bytes, Ordering::SeqCst);
     }
@@ -58,44 +58,44 @@ impl Tree {
         self.lively.load(Ordering::SeqCst)
     }
 
-    /// What was written since the writable layer was empty.
+    /// The changes in the writable layer.
     pub(crate) fn upper(&self) -> Delta {
-        self.lock().upper().clone()
+        self.written.lock().upper().clone()
     }
 
-    /// What makes what is here of what was, when this much of it was written.
+    /// The changes since an earlier delta.
     pub(crate) fn since(&self, earlier: &Delta) -> Delta {
-        self.lock().since(earlier)
+        self.written.lock().since(earlier)
     }
 
     pub(crate) fn is_pristine(&self) -> bool {
-        self.lock().upper().0.is_empty()
+        self.written.lock().upper().0.is_empty()
     }
 
     /// See [`Written::sink`].
     pub(crate) fn sink(&self) -> Delta {
-        self.lock().sink()
+        self.written.lock().sink()
     }
 
     /// See [`Written::clear`].
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        self.written.lock().clear();
     }
 
-    /// The content of a file, for those who look from outside.
+    /// The content of a file, read from outside.
     pub(crate) fn content(&self, path: &str) -> Option<Vec<u8>> {
-        self.lock().nodes().get(Path::new(path))?.content.clone()
+        self.written.lock().nodes().get(Path::new(path))?.content.clone()
     }
 
     pub(super) fn stat(&self, path: &ByteString) -> Result<FileEntry, Failure> {
         let path = absolute(path);
-        let written = self.lock();
+        let written = self.written.lock();
         let entry =
             written.nodes().get(&path).map(|node| entry(node, &path)).ok_or_else(|| missing(&path))?;
-        Ok(FileEntry { attributes: self.attributes().get(&path).cloned(), ..entry })
+        Ok(FileEntry { attributes: self.attributes.lock().get(&path).cloned(), ..entry })
     }
 
-    /// Replaces those that begin with a prefix.
+    /// Replaces the attributes that begin with a prefix.
     pub(super) fn set_attributes(
         &self,
         path: &ByteString,
@@ -103,10 +103,10 @@ impl Tree {
         new: Vec<Attribute>,
     ) -> Result<(), Failure> {
         let path = absolute(path);
-        if !self.lock().nodes().contains_key(&path) {
+        if !self.written.lock().nodes().contains_key(&path) {
             return Err(missing(&path));
         }
-        let mut attributes = self.attributes();
+        let mut attributes = self.attributes.lock();
         let here = attributes.entry(path).or_default();
         here.retain(|attribute| !attribute.name.as_bytes().starts_with(prefix.as_bytes()));
         here.extend(new);
@@ -115,16 +115,16 @@ impl Tree {
 
     pub(super) fn read(&self, path: &ByteString) -> Result<(FileEntry, Vec<u8>), Failure> {
         let path = absolute(path);
-        let written = self.lock();
+        let written = self.written.lock();
         let node = written.nodes().get(&path).ok_or_else(|| missing(&path))?;
         let content = node.content.clone().ok_or_else(|| wrong_kind(&path, "is a directory"))?;
         Ok((entry(node, &path), content))
     }
 
-    /// What can be said before the first byte has arrived.
+    /// Checks a write before its first byte has arrived.
     pub(super) fn may_write(&self, path: &ByteString, mode: WriteMode, parents: bool) -> Result<(), Failure> {
         let path = absolute(path);
-        let written = self.lock();
+        let written = self.written.lock();
         match written.nodes().get(&path) {
             Some(node) if node.content.is_none() => Err(wrong_kind(&path, "is a directory")),
             Some(_) if mode == WriteMode::CreateNew => Err(exists(&path)),
@@ -143,7 +143,7 @@ impl Tree {
     ) -> Result<(), Failure> {
         self.may_write(path, mode, parents)?;
         let path = absolute(path);
-        let mut written = self.lock();
+        let mut written = self.written.lock();
         let held = written.upper().bytes() + bytes.len() as u64;
         if held > self.most_bytes.load(Ordering::SeqCst) {
             return Err(refuse(FailureCode::Exhausted, "no space left on the device"));
@@ -172,7 +172,7 @@ impl Tree {
 
     pub(super) fn list(&self, path: &ByteString, depth: u32) -> Result<Vec<FileEntry>, Failure> {
         let path = absolute(path);
-        let written = self.lock();
+        let written = self.written.lock();
         let node = written.nodes().get(&path).ok_or_else(|| missing(&path))?;
         if node.content.is_some() {
             return Err(wrong_kind(&path, "is not a directory"));
@@ -185,7 +185,7 @@ impl Tree {
 
     pub(super) fn make_directory(&self, path: &ByteString, parents: bool) -> Result<(), Failure> {
         let path = absolute(path);
-        let mut written = self.lock();
+        let mut written = self.written.lock();
         match written.nodes().get(&path) {
             Some(node) if parents && node.content.is_none() => return Ok(()),
             Some(_) => return Err(exists(&path)),
@@ -199,7 +199,7 @@ impl Tree {
 
     pub(super) fn rename(&self, from: &ByteString, to: &ByteString) -> Result<(), Failure> {
         let (from, to) = (absolute(from), absolute(to));
-        let mut written = self.lock();
+        let mut written = self.written.lock();
         if !written.nodes().contains_key(&from) {
             return Err(missing(&from));
         }
@@ -216,7 +216,7 @@ impl Tree {
 
     pub(super) fn remove(&self, path: &ByteString, recursive: bool) -> Result<(), Failure> {
         let path = absolute(path);
-        let mut written = self.lock();
+        let mut written = self.written.lock();
         let doomed = below(&written, &path);
         match doomed.len() {
             0 => return Err(missing(&path)),
@@ -232,19 +232,11 @@ impl Tree {
 
     pub(super) fn set_permissions(&self, path: &ByteString, permissions: u32) -> Result<(), Failure> {
         let path = absolute(path);
-        let mut written = self.lock();
+        let mut written = self.written.lock();
         let node = written.nodes().get(&path).cloned().ok_or_else(|| missing(&path))?;
         self.log.note(&path, WatchKind::AttributesChanged);
         written.put(path, Node { permissions, ..node });
         Ok(())
-    }
-
-    fn attributes(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<Attribute>>> {
-        self.attributes.lock()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Written> {
-        self.written.lock()
     }
 }
 
@@ -267,7 +259,7 @@ fn entry(node: &Node, path: &Path) -> FileEntry {
     }
 }
 
-/// What is at a path and below it.
+/// The paths at and below a path.
 fn below(written: &Written, path: &Path) -> Vec<PathBuf> {
     written.nodes().keys().filter(|each| each.starts_with(path)).cloned().collect()
 }

@@ -1,10 +1,10 @@
-//! Changes of a fake sandbox's files, and those who want to know of them.
+//! Watches on a fake sandbox's files.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use warren_wire::guest::{ByteString, EntryKind, FailureCode, FrameKind, Reply, WatchEvent, WatchKind};
 
 use super::calls::refuse;
@@ -43,22 +43,18 @@ impl Log {
     }
 
     fn push(&self, change: Change) {
-        self.lock().push(change);
+        self.changes.lock().push(change);
         self.grown.notify_all();
     }
 
-    /// Waits a little while for more than so many.
+    /// Waits a little while for more than `seen` changes.
     fn wait(&self, seen: usize) {
         let none = |changes: &mut Vec<Change>| changes.len() <= seen;
-        self.grown.wait_while_for(&mut self.lock(), none, LOOK_EVERY);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Change>> {
-        self.changes.lock()
+        self.grown.wait_while_for(&mut self.changes.lock(), none, LOOK_EVERY);
     }
 }
 
-/// One watch: where it looks, and how far it has told.
+/// One watch: its path, and how many changes it has reported.
 struct Watching<'a> {
     guest: &'a Guest,
     line: &'a Line,
@@ -67,14 +63,15 @@ struct Watching<'a> {
     told: Mutex<usize>,
 }
 
-/// Tells of changes until the other side hangs up. An empty data frame is answered once all that was is told.
+/// Reports changes until the other side hangs up. An empty data frame is answered once all changes
+/// so far are reported.
 pub(super) fn watch(guest: &Guest, line: Line, path: &ByteString, recursive: bool) -> Result<(), Gone> {
     match guest.tree.stat(path) {
         Ok(entry) if entry.kind == EntryKind::Directory => {}
         Ok(_) => return line.fail(guest, refuse(FailureCode::WrongKind, "it is not a directory")),
         Err(failure) => return line.fail(guest, failure),
     }
-    let began = guest.tree.log.lock().len();
+    let began = guest.tree.log.changes.lock().len();
     line.reply(guest, &Reply::Done)?;
     let mut receiver = Line::new(line.stream().clone());
     let watching = Watching { guest, line: &line, root: absolute(path), recursive, told: Mutex::new(began) };
@@ -90,9 +87,9 @@ pub(super) fn watch(guest: &Guest, line: Line, path: &ByteString, recursive: boo
 impl Watching<'_> {
     fn follow(&self, over: &AtomicBool) {
         while !over.load(Ordering::SeqCst) {
-            let seen = *self.lock();
+            let seen = *self.told.lock();
             self.guest.tree.log.wait(seen);
-            if self.tell(&mut self.lock()).is_err() {
+            if self.tell(&mut self.told.lock()).is_err() {
                 return;
             }
         }
@@ -103,7 +100,7 @@ impl Watching<'_> {
             if frame.kind != FrameKind::Data {
                 return Ok(());
             }
-            let mut told = self.lock();
+            let mut told = self.told.lock();
             self.tell(&mut told)?;
             self.line.reply(self.guest, &Reply::Done)?;
         }
@@ -111,7 +108,7 @@ impl Watching<'_> {
     }
 
     fn tell(&self, told: &mut usize) -> Result<(), Gone> {
-        let changes = self.guest.tree.log.lock()[*told..].to_vec();
+        let changes = self.guest.tree.log.changes.lock()[*told..].to_vec();
         *told += changes.len();
         let events: Vec<WatchEvent> = changes.iter().filter_map(|change| self.event(change)).collect();
         if events.is_empty() { Ok(()) } else { self.line.reply(self.guest, &Reply::Changed(events)) }
@@ -134,9 +131,5 @@ impl Watching<'_> {
             }
             (None, ..) => None,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.told.lock()
     }
 }

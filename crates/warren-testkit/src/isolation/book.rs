@@ -14,19 +14,19 @@ use crate::FakeLayers;
 use crate::delta::{Delta, Nodes};
 use crate::guest::{Guest, Tree};
 
-/// What a fake machine holds, and what was done to it that should not have been.
+/// The state of a fake machine, and the rules broken on it.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     sandboxes: BTreeMap<SandboxId, Sandbox>,
     /// Lifecycle calls that have not returned.
     pub(super) busy: BTreeMap<SandboxId, Call>,
-    /// What the present owner has destroyed, and so must not touch again.
+    /// Sandboxes that the present owner has destroyed and must not touch again.
     gone: BTreeSet<SandboxId>,
     pub(super) violations: Vec<String>,
     pub(super) faults: Faults,
     last_pid: u32,
     pub(super) layers: Arc<FakeLayers>,
-    /// What sandboxes wrote has to stay where it is.
+    /// Sandboxes' files cannot be moved.
     pub(super) unmovable: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) enum Life {
 }
 
 impl Life {
-    /// Ends what runs. Dropping the watchers' ends tells those who watch.
+    /// Ends the sandbox. Dropping the watchers' descriptors tells them.
     fn end(&mut self, after: Self) {
         if let Self::Running { guest, .. } = std::mem::replace(self, after) {
             guest.kill();
@@ -67,7 +67,7 @@ impl Life {
 }
 
 impl Sandbox {
-    /// Ends what runs. A thread of the guest that is late writes to files that nobody looks at any more.
+    /// Ends the sandbox. A late thread of its agent writes to files that nobody reads.
     fn end(&mut self, after: Life) {
         self.life.end(after);
         self.tree = Arc::new(self.tree.at_rest());
@@ -85,7 +85,7 @@ impl Book {
         Self { layers, ..Self::default() }
     }
 
-    /// Notes that a call begins. Says whether it is the only one for the id.
+    /// Notes that a call begins. Returns whether it is the only one for the id.
     pub(super) fn enter(&mut self, call: Call, id: &SandboxId) -> bool {
         if let Some(other) = self.busy.get(id) {
             self.violations.push(format!("{} of {id} while {} runs", call.word(), other.word()));
@@ -127,7 +127,7 @@ impl Book {
         Ok(Created { id, pid })
     }
 
-    /// What was written before, where that is to be kept.
+    /// The earlier writes, if they are kept.
     fn kept(&mut self, request: &CreateRequest) -> Result<Delta, IsolationError> {
         let id = &request.id;
         let found = self.sandboxes.get(id).map(|found| (found.life.standing(), Arc::clone(&found.tree)));
@@ -147,7 +147,7 @@ impl Book {
         }
     }
 
-    /// The files of the layers that it is to stand on.
+    /// The files of the layers below.
     fn below(&mut self, request: &CreateRequest, upper: &Delta) -> Result<Nodes, IsolationError> {
         let id = &request.id;
         let shelf = self.layers.shelf();

@@ -25,26 +25,12 @@ pub enum Call {
 }
 
 impl Call {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Dial => "dial",
-            Self::Watch => "watch",
-            Self::Freeze => "freeze",
-            Self::Thaw => "thaw",
-            Self::Halt => "halt",
-            Self::Destroy => "destroy",
-            Self::Seal => "seal",
-            Self::Writable => "writable",
-            Self::Flush => "flush",
-            Self::Clear => "clear",
-            Self::List => "list",
-            Self::Usage => "usage",
-        }
+    pub(super) fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
-/// While it exists, calls of one kind do not return.
+/// Keeps calls of one kind from returning while it exists.
 #[derive(Debug)]
 pub struct Hold {
     backend: Arc<FakeIsolation>,
@@ -63,7 +49,7 @@ impl Drop for Hold {
     }
 }
 
-/// What is to go wrong, and how often each call was made.
+/// The failures asked for, and how often each call was made.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     next: BTreeMap<Call, Vec<IsolationErrorKind>>,
@@ -117,14 +103,14 @@ impl Faults {
         self.calls.get(&call).copied().unwrap_or_default()
     }
 
-    /// Counts a call, and says how long it is to take.
+    /// Counts a call, and returns how long it is to take.
     pub(super) fn begin(&mut self, call: Call) -> Option<Duration> {
         *self.calls.entry(call).or_default() += 1;
         *self.waiting.entry(call).or_default() += 1;
         self.delays.get(&call).copied()
     }
 
-    /// Says how the call is to fail, if it is to.
+    /// The failure asked for this call, if any.
     pub(super) fn end(&mut self, call: Call) -> Option<IsolationErrorKind> {
         if let Some(waiting) = self.waiting.get_mut(&call) {
             *waiting = waiting.saturating_sub(1);

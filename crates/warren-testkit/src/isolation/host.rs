@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use warren_core::{DiskSpace, IsolationError, IsolationErrorKind, MountRefusal, MountSource};
 
-/// The machine around a fake backend: a disk with as much room as a test says, and directories that may be mounted.
+/// The machine of a fake backend: a disk with the free room that a test sets, and the directories
+/// that may be mounted.
 #[derive(Debug)]
 pub(super) struct Host {
     space: Mutex<Option<DiskSpace>>,
@@ -11,7 +12,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Plenty of room, and nothing that may be mounted.
+    /// Plenty of room, and no allowed mounts.
     pub(super) fn new() -> Self {
         Self { space: Mutex::new(Some(with_free(100 << 30))), allowed: Mutex::default() }
     }

@@ -9,7 +9,7 @@ use super::Standing;
 use super::book::{Book, Life};
 use crate::layers::lower;
 
-/// How long a fake sandbox stands still for a seal.
+/// How long a fake sandbox is frozen for a seal.
 const FROZEN: Duration = Duration::from_micros(500);
 
 impl Book {

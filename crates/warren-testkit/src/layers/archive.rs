@@ -9,7 +9,7 @@ use warren_core::{
 use super::shelf::Shelf;
 use crate::delta::Delta;
 
-/// What an export holds.
+/// The content of an export.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "format", rename_all = "snake_case")]
 pub(super) enum Archive {

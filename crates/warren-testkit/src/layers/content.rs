@@ -8,9 +8,9 @@ use warren_core::{
 };
 
 use super::archive::Archive;
-use super::shelf::template_place;
-use super::{FakeLayers, merge, template_root, text};
+use super::{FakeLayers, merge, text};
 use crate::delta::{Delta, Node, Nodes};
+use crate::world::{template_place, template_root};
 
 impl LayerContent for FakeLayers {
     fn diff_each(
@@ -136,7 +136,7 @@ fn encode(archive: &Archive) -> Result<Vec<u8>, LayerError> {
         .map_err(|error| LayerError::caused(LayerErrorKind::Invalid, "write an archive", error))
 }
 
-/// What differs, in the order of the paths; with options that ask for it, line by line.
+/// The differences, in the order of the paths; with options, line by line.
 fn changes(before: &Nodes, after: &Nodes, options: Option<&DiffOptions>) -> Vec<Change> {
     let options = options.filter(|options| options.text);
     let change = |path: &std::path::PathBuf| {

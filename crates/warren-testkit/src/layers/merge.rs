@@ -5,7 +5,7 @@ use warren_core::{ChangeKind, Conflict, Conflicts};
 
 use crate::delta::{Delta, Node, Nodes};
 
-/// What joining comes to, file by file.
+/// The result of a merge, file by file.
 pub(super) struct Joined {
     pub(super) result: Nodes,
     pub(super) conflicts: Vec<Conflict>,
@@ -47,7 +47,7 @@ fn kind(base: &Nodes, path: &PathBuf, found: Option<&Node>) -> ChangeKind {
     }
 }
 
-/// A directory in which something is left stays.
+/// Keeps directories that still have files.
 fn make_whole(nodes: &mut Nodes) {
     let parents: BTreeMap<PathBuf, Node> = nodes
         .keys()

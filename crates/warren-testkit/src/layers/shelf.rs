@@ -2,26 +2,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_core::{
-    LayerDriver, LayerError, LayerErrorKind, LayerId, RootTree, SandboxId, Stack, TemplateName,
-};
+use warren_core::{LayerDriver, LayerError, LayerErrorKind, LayerId, RootTree, SandboxId, Stack};
 
-use crate::FakeTemplates;
 use crate::delta::{Delta, Nodes, skeleton};
 use crate::guest::Tree;
+use crate::world::FakeTemplates;
 
 const LAYERS: &str = "/fake/layers";
-const TEMPLATES: &str = "/fake/templates";
 
-/// What there is beside the sandboxes, and what was done to it that should not have been.
+/// The layers and templates of a fake machine, and the rules broken on them.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     pub(super) driver: LayerDriver,
     pub(super) layers: BTreeMap<LayerId, Layer>,
-    /// What templates that were made of layers have on top of the skeleton.
+    /// The files of templates made of layers, on top of the skeleton.
     pub(super) templates: BTreeMap<PathBuf, Delta>,
     pub(super) publisher: Option<Arc<FakeTemplates>>,
-    /// What each sandbox stands on, as its backend says.
+    /// The root of each sandbox, by its backend.
     pub(crate) standing: BTreeMap<SandboxId, Vec<RootTree>>,
     pub(super) writables: BTreeMap<(u64, u64), (SandboxId, Arc<Tree>)>,
     pub(crate) violations: Vec<String>,
@@ -35,7 +32,7 @@ pub(super) struct Layer {
     pub(super) committed: bool,
     pub(super) synced: bool,
     pub(super) damaged: bool,
-    /// Of a copy: all that the sandbox had written.
+    /// For a copy: everything that the sandbox had written.
     pub(super) copied: Option<Delta>,
 }
 
@@ -66,13 +63,13 @@ impl Shelf {
         Ok(())
     }
 
-    /// What a sandbox wrote becomes a layer at this place. `None`: it is no place for one.
+    /// Makes a layer of a sandbox's writes at this place. `None`: it is no place for one.
     pub(crate) fn receive(&mut self, place: &Path, delta: impl FnOnce() -> Delta) -> Option<()> {
         let id = layer_at(place).filter(|id| super::store::place(id) == place)?;
         self.put(&id, delta(), false).ok()
     }
 
-    /// Whether there is something at the place.
+    /// True if there is something at the place.
     pub(crate) fn is_taken(&self, place: &Path) -> bool {
         layer_at(place).is_some_and(|id| self.layers.contains_key(&id))
     }
@@ -107,8 +104,8 @@ impl Shelf {
         Ok(nodes)
     }
 
-    /// The files that a sandbox with this root finds; an error names a layer that is not there. One that is not committed counts: the
-    /// backend knows nothing of manifests.
+    /// The files of a sandbox with this root; an error names a missing layer. A layer that is not
+    /// committed counts, as the backend knows nothing of manifests.
     pub(crate) fn files(&self, root: &[RootTree]) -> Result<Nodes, String> {
         let mut nodes = skeleton();
         for lower in root.iter().flat_map(|tree| tree.lowers.iter().rev()) {
@@ -133,7 +130,7 @@ impl Shelf {
         files
     }
 
-    /// Which sandbox stands on a layer.
+    /// A sandbox that stands on a layer.
     pub(super) fn who_stands_on(&self, id: &LayerId) -> Option<&SandboxId> {
         let on_it = |root: &[RootTree]| {
             root.iter().flat_map(|tree| &tree.lowers).any(|lower| layer_at(lower).as_ref() == Some(id))
@@ -144,10 +141,6 @@ impl Shelf {
 
 pub(super) fn layers_place() -> &'static Path {
     Path::new(LAYERS)
-}
-
-pub(super) fn template_place(name: &TemplateName) -> PathBuf {
-    Path::new(TEMPLATES).join(name.as_str())
 }
 
 /// The layer of which a host path is a part.

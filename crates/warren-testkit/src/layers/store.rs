@@ -17,7 +17,7 @@ pub(super) fn place(id: &LayerId) -> PathBuf {
     layers_place().join(id.as_str())
 }
 
-/// What sandboxes stand on of a layer: there is one writable tree in a fake sandbox.
+/// The directory of a layer that sandboxes use: a fake sandbox has one writable tree.
 pub(crate) fn lower(place: &std::path::Path) -> PathBuf {
     place.join("upper-0")
 }
@@ -143,7 +143,7 @@ struct Copy<'a> {
     into: LayerId,
     /// All that was written when it was last copied.
     last: Option<Delta>,
-    /// What the layer holds, and all that was written then.
+    /// The layer's content, and all that was written then.
     made: Option<(Delta, Delta)>,
 }
 

@@ -4,13 +4,13 @@ use std::path::Path;
 use warren_core::{
     ChangeKind, Conflicts, CopiedData, CreateRequest, DiffOptions, Export, ImportFormat, Isolation as _,
     LayerContent as _, LayerStore as _, Layered as _, MergeOrder, NewLayer, Owner, OwnerBond, Random as _,
-    SandboxSpec, Sealed, Stack, TemplateName, Templates as _, TextDiff,
+    RootTree, SandboxSpec, Sealed, Stack, TemplateName, Templates as _, TextDiff,
 };
 
 use super::*;
 use crate::{FakeIsolation, FakeRandom, sample_snapshot};
 
-/// A machine with one sandbox, and the world around it.
+/// A machine with one sandbox and a store of layers.
 struct Bench {
     backend: Arc<FakeIsolation>,
     layers: Arc<FakeLayers>,

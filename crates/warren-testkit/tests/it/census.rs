@@ -80,7 +80,7 @@ fn a_process_in_a_group_of_the_instance_is_found_and_the_group_with_it() {
     assert!(!parent.exists(), "the instance's own group goes with its data directory");
 }
 
-/// In one hierarchy, v1 or v2, that takes processes without further ado.
+/// Makes a group in a hierarchy, v1 or v2, that takes processes without other settings.
 fn make_group(instance: &str) -> Option<std::path::PathBuf> {
     ["/sys/fs/cgroup/pids", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
         .iter()

@@ -1,4 +1,4 @@
-//! The fake backend is held to what every backend has to do, with all capabilities and without.
+//! The conformance suite on the fake backend, with all capabilities and without.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use warren_core::{
 use warren_testkit::conformance::{Deed, Rig, conformance};
 use warren_testkit::{FakeIsolation, FakeTemplates};
 
-/// A process ends before a call has done anything, or after it has done all.
+/// A process ends before a call has any effect, or after all of it.
 const STEPS: [&str; 2] = ["before", "after"];
 
 struct FakeRig {

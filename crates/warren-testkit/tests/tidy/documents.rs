@@ -65,7 +65,7 @@ fn instructions_stay_short() {
     complain("too long to be read", &complaints);
 }
 
-/// A promise is worth the test that would fail without it.
+/// Each promise has a test that would fail without it.
 #[test]
 fn every_promise_names_tests_that_exist() {
     const PROOFS: &str = "| proved by |";
@@ -94,7 +94,7 @@ fn every_promise_names_tests_that_exist() {
     complain("tables of what is promised", &complaints);
 }
 
-/// A list of excuses must not grow old unseen.
+/// Each excuse has a date, so that its age is seen.
 #[test]
 fn every_unstable_test_is_listed_with_a_date_and_a_reason() {
     let sources: String = files(&["rs"]).iter().map(|path| read(path)).collect();

@@ -1,4 +1,4 @@
-//! Which crate may use which. The compiler only forbids circles; these are the walls.
+//! The dependencies that are allowed between our crates.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -36,10 +36,10 @@ const EDGES: [(&str, &[&str]); 13] = [
     ("warren-testkit", &["warren-core", "warren-wire"]),
 ];
 
-/// Sees the others from outside, and may use any of them.
+/// Tests from outside, and may use any crate.
 const ANYTHING: &str = "warren-e2e";
 
-/// Whose tests may use the test kit.
+/// Crates whose tests may use the test kit.
 const TESTKIT_USERS: [&str; 8] = [
     "warren-isolate",
     "warren-network",

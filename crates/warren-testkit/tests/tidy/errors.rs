@@ -9,7 +9,7 @@ use crate::tree::{complain, files, read};
 const RENDERERS: [&str; 7] = [
     "warren-core/src/error.rs",
     "error/status.rs",
-    "e2b/control/error.rs",
+    "warren-e2b/src/error.rs",
     "envd/refusal.rs",
     "rpc/error.rs",
     "chat/refusal.rs",

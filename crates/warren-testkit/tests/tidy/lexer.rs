@@ -1,6 +1,7 @@
-//! Tells code from comments and literals, so that a rule's word in a string or in prose is not taken for its breach.
+//! Tells code from comments and literals, so that a forbidden word in a string or in prose is not
+//! taken for code.
 
-/// A Rust source, line for line: what is not of the kind is blank.
+/// A Rust source in parts, line for line. In each part everything else is blank.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) code: String,
@@ -36,7 +37,7 @@ impl Source {
     }
 }
 
-/// Whether `text` holds `word` as a whole word.
+/// True if `text` has `word` as a whole word.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -49,7 +50,7 @@ fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// The length and kind of what the text starts with.
+/// The length and kind of the text's first token.
 fn token(text: &str, in_word: bool) -> (usize, Kind) {
     if text.starts_with("//") {
         return (text.find('\n').unwrap_or(text.len()), Kind::Comment);

@@ -1,5 +1,4 @@
-//! The rules of the house that no compiler knows. CONTRIBUTING.md gives their reasons; what is not checked here or by a
-//! lint is no rule.
+//! Rules of this repository that no compiler checks. CONTRIBUTING.md gives their reasons.
 
 mod cycles;
 mod documents;

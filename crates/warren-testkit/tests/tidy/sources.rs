@@ -8,10 +8,10 @@ use crate::tree::{complain, files, read, root};
 const MOST_LINES: usize = 800;
 const MANY_LINES: usize = 500;
 
-/// Drawers into which anything fits, and one prefix that says nothing.
+/// File names that say nothing about their content.
 const NO_NAMES: [&str; 8] = ["utils", "util", "common", "helpers", "helper", "misc", "manager", "inner"];
 
-/// The only crates whose `sys` modules may talk to the kernel past the compiler.
+/// The only crates with `unsafe` code, in their `sys` modules.
 const UNSAFE_CRATES: [&str; 4] = ["warren-guest", "warren-isolate", "warren-network", "warren-store"];
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Made by tools, and not ours to judge.
+/// Made by tools, and not checked.
 const SKIPPED: [&str; 2] = ["target", "node_modules"];
 
 pub(crate) fn root() -> PathBuf {

@@ -14,31 +14,23 @@ pub enum ClientError {
     #[error("write the request")]
     Encode(#[source] serde_json::Error),
     #[error("talk to the server at {address}")]
-    Connect {
-        address: String,
-        #[source]
-        source: Box<ureq::Error>,
-    },
+    Connect { address: String, source: Box<ureq::Error> },
     #[error("open a stream to the server at {address}")]
-    Stream {
-        address: String,
-        #[source]
-        source: Box<tungstenite::Error>,
-    },
+    Stream { address: String, source: Box<tungstenite::Error> },
     #[error("read the server's answer")]
     Read(#[source] io::Error),
     #[error("send to the server")]
     Write(#[source] io::Error),
     #[error("understand the server's answer")]
     Decode(#[source] serde_json::Error),
-    /// The server says no, and why.
+    /// The server's refusal with its reason.
     #[error("{}", .0.detail)]
     Refused(Box<Problem>),
     #[error("the server answered {status}: {text}")]
     Unexpected { status: u16, text: String },
     #[error("the server ended the stream")]
     Ended,
-    /// The server says why it ends the stream.
+    /// The server's reason for ending the stream.
     #[error("{detail}")]
     Cut { code: String, detail: String },
 }

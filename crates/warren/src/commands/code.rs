@@ -27,7 +27,14 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Code {
     Run(Run),
-    Contexts(Contexts),
+    /// List the contexts of a sandbox.
+    Contexts {
+        /// The sandbox, as `warren ls` lists them
+        id: SandboxId,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     Create(Create),
     /// Start a context anew: what runs in it ends, and its state is lost.
     Restart(OneContext),
@@ -68,16 +75,6 @@ pub(crate) struct Run {
     json: bool,
 }
 
-/// List the contexts of a sandbox.
-#[derive(Debug, Args)]
-pub(crate) struct Contexts {
-    /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 /// Make a context, with a state of its own.
 #[derive(Debug, Args)]
 pub(crate) struct Create {
@@ -107,10 +104,10 @@ impl Code {
         let client = global.client()?;
         match self {
             Self::Run(args) => return args.run(global),
-            Self::Contexts(args) => {
-                let contexts = client.code_contexts(args.id.as_str())?.items;
+            Self::Contexts { id, json } => {
+                let contexts = client.code_contexts(id.as_str())?.items;
                 let row = |one: &CodeContext| [one.id.clone(), one.language.clone(), one.cwd.clone()];
-                ui::show_table(args.json, ["CONTEXT", "LANGUAGE", "DIRECTORY"], &contexts, row);
+                ui::show_table(json, ["CONTEXT", "LANGUAGE", "DIRECTORY"], &contexts, row);
             }
             Self::Create(args) => {
                 let wanted = NewCodeContext { language: args.language, cwd: args.cwd };

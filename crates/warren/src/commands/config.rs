@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use warren_server::config::{Loaded, Row, Sources};
 
 use crate::error::CliError;
@@ -12,57 +12,45 @@ use crate::word::word;
 /// Look at the server's settings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    Check(Check),
-    Print(Print),
-}
-
-/// Check a file of settings, or all settings that `warren serve` would use here.
-#[derive(Debug, Args)]
-pub(crate) struct Check {
-    /// Check this file alone
-    #[arg(value_name = "FILE")]
-    file: Option<PathBuf>,
-}
-
-/// Print every setting, and where its value came from.
-#[derive(Debug, Args)]
-pub(crate) struct Print {
-    #[command(flatten)]
-    settings: SettingFlags,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// Check a file of settings, or all settings that `warren serve` would use here.
+    Check {
+        /// Check this file alone
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Print every setting, and where its value came from.
+    Print {
+        #[command(flatten)]
+        settings: SettingFlags,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl Config {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         match self {
-            Self::Check(args) => args.run(global),
-            Self::Print(args) => args.run(global),
+            Self::Check { file } => check(file, global)?,
+            Self::Print { settings, json } => {
+                let rows = settings.load(global)?.rows();
+                let cells = |row: &Row| [row.key.to_owned(), word(&row.value), row.origin.clone()];
+                ui::show_table(json, ["SETTING", "VALUE", "FROM"], &rows, cells);
+            }
         }
-    }
-}
-
-impl Check {
-    fn run(self, global: &Global) -> Result<(), CliError> {
-        let loaded = match self.file {
-            Some(file) => Loaded::load(&Sources { file: Some(file), ..Sources::default() })
-                .map_err(|error| CliError::new(error).hint("docs/configuration.md has every setting"))?,
-            None => SettingFlags::default().load(global)?,
-        };
-        ui::print(&match loaded.file {
-            Some(path) => format!("{} is right", path.display()),
-            None => "there is no file of settings; the rest is right".to_owned(),
-        });
         Ok(())
     }
 }
 
-impl Print {
-    fn run(self, global: &Global) -> Result<(), CliError> {
-        let rows = self.settings.load(global)?.rows();
-        let cells = |row: &Row| [row.key.to_owned(), word(&row.value), row.origin.clone()];
-        ui::show_table(self.json, ["SETTING", "VALUE", "FROM"], &rows, cells);
-        Ok(())
-    }
+fn check(file: Option<PathBuf>, global: &Global) -> Result<(), CliError> {
+    let loaded = match file {
+        Some(file) => Loaded::load(&Sources { file: Some(file), ..Sources::default() })
+            .map_err(|error| CliError::new(error).hint("docs/configuration.md has every setting"))?,
+        None => SettingFlags::default().load(global)?,
+    };
+    ui::print(&match loaded.file {
+        Some(path) => format!("{} is right", path.display()),
+        None => "there is no file of settings; the rest is right".to_owned(),
+    });
+    Ok(())
 }

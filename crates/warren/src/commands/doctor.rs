@@ -115,35 +115,29 @@ fn others(settings: &Result<Config, CliError>, data_dir: &Path) -> Vec<Section> 
 
 /// Checks that the data directory can be used as one.
 fn place(data_dir: &Path) -> Check {
-    let check = |status, found, advice| Check { name: "data directory", status, found, advice };
-    match examine_data_dir(data_dir) {
-        Ok(_) => check(CheckStatus::Ok, data_dir.display().to_string(), String::new()),
+    let (status, found, advice) = match examine_data_dir(data_dir) {
+        Ok(_) => (CheckStatus::Ok, data_dir.display().to_string(), String::new()),
         Err(error) => {
             let advice = error.advice().unwrap_or_default();
-            check(CheckStatus::Failed, CliError::new(error).chain(), advice)
+            (CheckStatus::Failed, CliError::new(error).chain(), advice)
         }
-    }
+    };
+    Check { name: "data directory", status, found, advice }
 }
 
 /// Counts the machine's own files that are hidden from sandboxes.
 fn private_names() -> Check {
-    let check = |status, found, advice: &str| Check {
-        name: "private files",
-        status,
-        found,
-        advice: advice.to_owned(),
-    };
-    match hidden_names() {
+    let (status, found, advice) = match hidden_names() {
         Ok(count) => {
             let found = format!("hidden from every sandbox: {count} in /usr that not everybody may read");
-            check(CheckStatus::Ok, found, "")
+            (CheckStatus::Ok, found, "")
         }
-        Err(error) => check(
-            CheckStatus::Failed,
-            CliError::new(error).chain(),
-            "template `host` cannot be used: mend /usr, or import a template",
-        ),
-    }
+        Err(error) => {
+            let advice = "template `host` cannot be used: mend /usr, or import a template";
+            (CheckStatus::Failed, CliError::new(error).chain(), advice)
+        }
+    };
+    Check { name: "private files", status, found, advice: advice.to_owned() }
 }
 
 /// Checks that the disk can do the snapshots that the settings ask for.

@@ -1,5 +1,3 @@
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use clap::Args;
 use serde::Serialize;
 use warren_core::Found;
@@ -10,7 +8,7 @@ use crate::error::CliError;
 use crate::global::Global;
 use crate::local::Local;
 use crate::server::{Place, all_pages};
-use crate::time::{age_of, in_one_unit};
+use crate::time::{age_of, age_since};
 use crate::ui;
 use crate::word::word;
 
@@ -103,13 +101,11 @@ impl Row for Sandbox {
 impl Row for Kept {
     fn row(&self) -> [String; 7] {
         let limits = &self.found.spec.limits;
-        let created = UNIX_EPOCH + Duration::from_millis(self.found.created_unix_ms);
-        let age = SystemTime::now().duration_since(created).unwrap_or_default();
         [
             self.sandbox_id.clone(),
             self.found.spec.template.to_string(),
             self.status.to_owned(),
-            in_one_unit(age.as_secs()),
+            age_since(self.found.created_unix_ms / 1000),
             limits.memory.to_string(),
             limits.cpus.to_string(),
             String::new(),

@@ -10,7 +10,7 @@ use warren_wire::client::Client;
 
 use crate::error::CliError;
 use crate::global::Global;
-use crate::network::{self, Remedy, Rules, Wish};
+use crate::network::{self, LastRefusal, NetworkChoice, Rules};
 use crate::time::{age_of, whole_seconds};
 use crate::ui;
 use crate::word::word;
@@ -104,8 +104,8 @@ struct Set {
     /// The sandbox, as `warren ls` lists them
     id: SandboxId,
     /// none, public, allow, ask or learn; rules may follow: allow=pypi.org,*.pythonhosted.org
-    #[arg(value_name = "MODE[=RULE,…]", value_parser = network::parse_wish)]
-    mode: Wish,
+    #[arg(value_name = "MODE[=RULE,…]", value_parser = network::parse_choice)]
+    mode: NetworkChoice,
     #[command(flatten)]
     rules: Rules,
     /// Print the network as it is then as JSON
@@ -181,19 +181,19 @@ impl Log {
             }
             return Ok(());
         }
-        let (mut after, mut remedy) = (self.after, Remedy::default());
+        let (mut after, mut refusal) = (self.after, LastRefusal::default());
         loop {
             let page = client.network_log(id, after)?;
             for entry in &page.items {
                 self.show(entry)?;
-                remedy.saw(entry);
+                refusal.saw(entry);
             }
             if page.items.is_empty() || page.next_after <= after {
                 break;
             }
             after = page.next_after;
         }
-        if let (false, Some(host)) = (self.json, remedy.host()) {
+        if let (false, Some(host)) = (self.json, refusal.host()) {
             ui::say(&format!("`warren net allow {id} {host}` opens it; add --for 10m for a while"));
         }
         Ok(())

@@ -14,7 +14,7 @@ use warren_wire::guest::ExitCause;
 use super::exec::exit_code;
 use crate::error::CliError;
 use crate::global::Global;
-use crate::local::{Aloud, Creation, Local, Outlet};
+use crate::local::{Creation, Local, LocalNetwork, Verbosity};
 use crate::network::{self, NetworkFlags};
 use crate::relay::{self, Outcome, Streams};
 use crate::ui;
@@ -150,8 +150,8 @@ impl Machine {
     }
 
     /// Opens the network that was asked for.
-    pub(crate) fn outlet(&self, local: &Local, aloud: Aloud) -> Result<Outlet, CliError> {
-        Outlet::open(local, self.network.policy(), aloud)
+    pub(crate) fn open_network(&self, local: &Local, verbosity: Verbosity) -> Result<LocalNetwork, CliError> {
+        LocalNetwork::open(local, self.network.policy(), verbosity)
     }
 
     pub(crate) fn user(&self) -> Option<String> {
@@ -188,24 +188,24 @@ impl Run {
         let local = Local::open(global)?;
         let owner = if self.keep { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
         let limits = spec.limits.clone();
-        let outlet = self.outlet(&local)?;
-        let created = local.create(spec, self.machine.creation(owner), &outlet)?;
+        let network = self.open_network(&local)?;
+        let created = local.create(spec, self.machine.creation(owner), &network)?;
         let mut start = relay::start_of(&self.command, self.timeout);
         let streams = if self.json { Streams::Captured } else { Streams::PassThrough };
         let outcome = relay::follow(local.dial(&created.id)?, &mut start, streams);
         let usage = local.usage(&created.id);
-        outlet.settle();
+        network.settle();
         if self.keep {
             ui::say(&format!("warren: kept as {id}; `warren shell {id}`, `warren rm {id}`", id = created.id));
         } else {
-            local.end(&created.id, &outlet)?;
+            local.end(&created.id, &network)?;
         }
         let outcome = outcome?;
         let cause = cause(&outcome, &usage);
         if let Some(reason) = explain(cause, self.timeout, &limits) {
             ui::complain(&reason);
         }
-        if let Some(learned) = outlet.learned() {
+        if let Some(learned) = network.learned() {
             ui::say(&format!("warren: what it reached: {learned}"));
         }
         let code = outcome.exit_code();
@@ -219,25 +219,25 @@ impl Run {
                 truncated: outcome.truncated,
                 duration_ms: outcome.exit.map_or(0, |exit| exit.duration_ms),
                 usage,
-                network: word(&outlet.mode()),
-                no_network: outlet.missing,
+                network: word(&network.mode()),
+                no_network: network.missing,
             });
         }
         Ok(exit_code(code))
     }
 
     /// The network of the sandbox. One that is kept has none: nobody would look after its link.
-    fn outlet(&self, local: &Local) -> Result<Outlet, CliError> {
+    fn open_network(&self, local: &Local) -> Result<LocalNetwork, CliError> {
         if !self.keep {
-            let aloud = if self.verbose { Aloud::Yes } else { Aloud::No };
-            return self.machine.outlet(local, aloud);
+            let verbosity = if self.verbose { Verbosity::Verbose } else { Verbosity::Quiet };
+            return self.machine.open_network(local, verbosity);
         }
         match self.machine.network.policy() {
             Some(policy) if !policy.is_none() => {
                 Err(CliError::new("--keep: the network of a sandbox ends with the command that made it")
                     .hint("`warren create --net …` makes one that stays, with a server to look after it"))
             }
-            Some(_) | None => Ok(Outlet::closed()),
+            Some(_) | None => Ok(LocalNetwork::closed()),
         }
     }
 }

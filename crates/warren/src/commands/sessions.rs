@@ -43,7 +43,7 @@ enum Action {
     Detach(One),
     /// Freeze its sandbox
     Suspend(One),
-    /// Go on, whatever it was left in
+    /// Go on from the state it was left in
     Resume(One),
     /// Give it back; its sandbox's files are kept
     Release(One),

@@ -10,7 +10,7 @@ use super::exec::exit_code;
 use super::run::Machine;
 use crate::error::CliError;
 use crate::global::Global;
-use crate::local::{Aloud, Local, Outlet};
+use crate::local::{Local, LocalNetwork, Verbosity};
 use crate::relay::{self, Streams};
 use crate::server::Home;
 
@@ -30,8 +30,8 @@ impl Shell {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let Some(id) = &self.id else {
             let local = Local::open(global)?;
-            let outlet = self.machine.outlet(&local, Aloud::No)?;
-            return self.fresh(&local, &outlet);
+            let network = self.machine.open_network(&local, Verbosity::Quiet)?;
+            return self.fresh(&local, &network);
         };
         match global.home_of(id)? {
             Home::Server(client) => through(&client, id, self.machine.user()),
@@ -39,11 +39,11 @@ impl Shell {
         }
     }
 
-    fn fresh(&self, local: &Local, outlet: &Outlet) -> Result<ExitCode, CliError> {
+    fn fresh(&self, local: &Local, network: &LocalNetwork) -> Result<ExitCode, CliError> {
         let spec = self.machine.spec()?;
-        let id = local.create(spec, self.machine.creation(OwnerBond::DiesWithOwner), outlet)?.id;
+        let id = local.create(spec, self.machine.creation(OwnerBond::DiesWithOwner), network)?.id;
         let code = directly(local, &id);
-        local.end(&id, outlet)?;
+        local.end(&id, network)?;
         code
     }
 }

@@ -1,7 +1,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::Serialize;
 use warren_core::{ByteSize, LayerDriver};
 use warren_server::assembly::{examine_data_dir, mount_pool};
@@ -20,63 +20,59 @@ use crate::word::word;
 /// `warren run` mount it by themselves.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Storage {
-    Create(Create),
+    /// Make a pool for an empty data directory, and mount it there.
+    ///
+    /// The file takes room on the disk only as it fills.
+    Create {
+        /// How large it may become, such as 20g
+        #[arg(long)]
+        size: ByteSize,
+    },
     /// Mount the pool on the data directory.
     Mount,
-    Status(Status),
-}
-
-/// Make a pool for an empty data directory, and mount it there.
-///
-/// The file takes room on the disk only as it fills.
-#[derive(Debug, Args)]
-pub(crate) struct Create {
-    /// How large it may become, such as 20g
-    #[arg(long)]
-    size: ByteSize,
-}
-
-/// Show the file system of the data directory, and which snapshot drivers it can have.
-#[derive(Debug, Args)]
-pub(crate) struct Status {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// Show the file system of the data directory, and which snapshot drivers it can have.
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl Storage {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let data_dir = global.data_dir()?;
         match self {
-            Self::Create(args) => args.run(&data_dir),
+            Self::Create { size } => create(&data_dir, size),
             Self::Mount => mount(&data_dir),
-            Self::Status(args) => args.run(&data_dir),
+            Self::Status { json } => {
+                // It tries out what the file system can do.
+                require_root()?;
+                ui::show(json, &Found::at(&data_dir)?, Found::print);
+                Ok(())
+            }
         }
     }
 }
 
-impl Create {
-    fn run(self, data_dir: &Path) -> Result<(), CliError> {
-        require_root()?;
-        examine_data_dir(data_dir)?;
-        pool::create(data_dir, self.size.0).map_err(CliError::new)?;
-        let pool = pool::file(data_dir);
-        if let Err(error) = pool::mount(data_dir) {
-            // It can be made again when the fault is mended.
-            drop(std::fs::remove_file(&pool));
-            return Err(CliError::new(error));
-        }
-        let free = pool.parent().and_then(free_bytes).unwrap_or(u64::MAX);
-        if free < self.size.0 {
-            ui::complain(&format!(
-                "the disk has only {} left: if it fills before the pool does, what is written to the pool fails",
-                ByteSize(free)
-            ));
-        }
-        ui::print(&format!("made {} and mounted it on {}", pool.display(), data_dir.display()));
-        ui::print("to use it: warren serve --set snapshots.driver=btrfs");
-        Ok(())
+fn create(data_dir: &Path, size: ByteSize) -> Result<(), CliError> {
+    require_root()?;
+    examine_data_dir(data_dir)?;
+    pool::create(data_dir, size.0).map_err(CliError::new)?;
+    let pool = pool::file(data_dir);
+    if let Err(error) = pool::mount(data_dir) {
+        // It can be made again when the fault is mended.
+        drop(std::fs::remove_file(&pool));
+        return Err(CliError::new(error));
     }
+    let free = ByteSize(pool.parent().and_then(free_bytes).unwrap_or(u64::MAX));
+    if free < size {
+        ui::complain(&format!(
+            "the disk has only {free} left: if it fills before the pool does, what is written to the pool fails"
+        ));
+    }
+    ui::print(&format!("made {} and mounted it on {}", pool.display(), data_dir.display()));
+    ui::print("to use it: warren serve --set snapshots.driver=btrfs");
+    Ok(())
 }
 
 fn mount(data_dir: &Path) -> Result<(), CliError> {
@@ -156,15 +152,6 @@ impl Found {
     /// The drivers in words.
     pub(crate) fn driver_words(&self) -> String {
         self.drivers.iter().map(word).collect::<Vec<_>>().join(", ")
-    }
-}
-
-impl Status {
-    fn run(self, data_dir: &Path) -> Result<(), CliError> {
-        // It tries out what the file system can do.
-        require_root()?;
-        ui::show(self.json, &Found::at(data_dir)?, Found::print);
-        Ok(())
     }
 }
 

@@ -22,8 +22,16 @@ pub(crate) enum Template {
     Build(build::Build),
     Import(Import),
     Make(Make),
-    Ls(List),
-    Rm(Remove),
+    /// List templates.
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a template that no sandbox uses.
+    Rm {
+        name: TemplateName,
+    },
 }
 
 /// Make a template of a root file system or an image.
@@ -61,28 +69,17 @@ pub(crate) struct Make {
     json: bool,
 }
 
-/// List templates.
-#[derive(Debug, Args)]
-pub(crate) struct List {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Remove a template that no sandbox uses.
-#[derive(Debug, Args)]
-pub(crate) struct Remove {
-    name: TemplateName,
-}
-
 impl Template {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         match self {
             Self::Build(args) => args.run(global),
             Self::Import(args) => args.run(&Local::open(global)?),
             Self::Make(args) => args.run(global),
-            Self::Ls(args) => args.run(&Local::open(global)?),
-            Self::Rm(args) => args.run(&Local::open(global)?),
+            Self::Ls { json } => list(&Local::open(global)?, json),
+            Self::Rm { name } => {
+                let local = Local::open(global)?;
+                local.templates.remove(&name, &|name| in_use(&local, name)).map_err(CliError::new)
+            }
         }
     }
 }
@@ -167,32 +164,23 @@ impl Make {
     }
 }
 
-impl List {
-    fn run(self, local: &Local) -> Result<(), CliError> {
-        let listing = local.templates.list().map_err(CliError::new)?;
-        let mut templates = vec![local.templates.host().map_err(CliError::new)?];
-        templates.extend(listing.templates);
-        for error in &listing.damaged {
-            ui::complain(&format!("{error}"));
-        }
-        let manifests: Vec<_> = templates.iter().map(|template| &template.manifest).collect();
-        ui::show(self.json, &manifests, |_| {
-            let rows: Vec<_> = templates.iter().map(row).collect();
-            ui::print_table(["TEMPLATE", "SIZE", "USER", "COMMAND"], &rows);
-        });
-        Ok(())
+fn list(local: &Local, json: bool) -> Result<(), CliError> {
+    let listing = local.templates.list().map_err(CliError::new)?;
+    let mut templates = vec![local.templates.host().map_err(CliError::new)?];
+    templates.extend(listing.templates);
+    for error in &listing.damaged {
+        ui::complain(&format!("{error}"));
     }
+    let manifests: Vec<_> = templates.iter().map(|template| &template.manifest).collect();
+    ui::show(json, &manifests, |_| {
+        let rows: Vec<_> = templates.iter().map(row).collect();
+        ui::print_table(["TEMPLATE", "SIZE", "USER", "COMMAND"], &rows);
+    });
+    Ok(())
 }
 
 fn row(template: &warren_store::Template) -> [String; 4] {
     let manifest = &template.manifest;
     let size = ByteSize(manifest.size_bytes).to_string();
     [template.name.to_string(), size, manifest.config.user.clone(), manifest.config.command.join(" ")]
-}
-
-impl Remove {
-    fn run(self, local: &Local) -> Result<(), CliError> {
-        local.templates.remove(&self.name, &|name| in_use(local, name)).map_err(CliError::new)?;
-        Ok(())
-    }
 }

@@ -34,9 +34,8 @@ pub(crate) struct Init {
 
 impl Tls {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
-        match self {
-            Self::Init(args) => args.run(global),
-        }
+        let Self::Init(args) = self;
+        args.run(global)
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Export {
     /// The format [default: patch for *.patch and *.diff, history for *.history, else tar]
     #[arg(long, short, value_name = "FORMAT")]
     format: Option<Format>,
-    /// Of a patch: the state it starts from [default: the snapshot's parent]
+    /// The state that a patch starts from [default: the snapshot's parent]
     #[arg(long, value_name = "SNAP|SBX")]
     since: Option<String>,
     /// Only what is below this directory
@@ -157,7 +157,7 @@ pub(crate) struct Import {
     /// Its format [default: told by its content]
     #[arg(long, short, value_name = "FORMAT")]
     format: Option<ArchiveFormat>,
-    /// Of a tar file: the template below it [default: host]
+    /// The template below a tar file [default: host]
     #[arg(long, value_name = "NAME")]
     template: Option<TemplateName>,
     /// A name for the newest snapshot

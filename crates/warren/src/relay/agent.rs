@@ -59,19 +59,19 @@ impl Outbound for CallSender<UnixStream> {
 }
 
 impl Inbound for Connection<UnixStream> {
-    fn next_seen(&mut self) -> Result<Option<Seen>, CliError> {
+    fn next_seen(&mut self) -> Result<Seen, CliError> {
         loop {
             let frame = match self.next_frame() {
                 Ok(Some(frame)) => frame,
                 // The sandbox was ended from outside, or its agent was killed.
-                Ok(None) | Err(_) => return Ok(None),
+                Ok(None) | Err(_) => return Ok(Seen::Ended),
             };
             match frame.kind {
-                FrameKind::Stdout => return Ok(Some(Seen::Stdout(frame.payload))),
-                FrameKind::Stderr => return Ok(Some(Seen::Stderr(frame.payload))),
+                FrameKind::Stdout => return Ok(Seen::Stdout(frame.payload)),
+                FrameKind::Stderr => return Ok(Seen::Stderr(frame.payload)),
                 FrameKind::Message => match parse_reply(&frame.payload)? {
-                    Reply::Exited(exit) => return Ok(Some(Seen::Exited(exit))),
-                    Reply::Missed { .. } => return Ok(Some(Seen::Missed)),
+                    Reply::Exited(exit) => return Ok(Seen::Exited(exit)),
+                    Reply::Missed { .. } => return Ok(Seen::Missed),
                     _ => {}
                 },
                 FrameKind::Data | FrameKind::End => {}

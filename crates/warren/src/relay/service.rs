@@ -38,14 +38,14 @@ pub(crate) fn follow_service(
     relay(Some(Arc::new(Mutex::new(input))), &mut follower, streams, on_terminal)
 }
 
-/// As [`follow_service`] with output passed through, for a command that is only watched.
+/// Starts a command without input through the server and passes its output on until it ends.
 pub(crate) fn watch_service(
     client: &Client,
     sandbox: &str,
     start: StartProcess,
 ) -> Result<Outcome, CliError> {
     let mut follower = Follower::start(client, sandbox, start)?;
-    // Over a stream a command's input is open, whatever was asked for.
+    // Over a stream a command's input is always open at first.
     follower.line.send(|writer| writer.send_command(&StreamCommand::StdinClose))?;
     relay(None, &mut follower, Streams::PassThrough, false)
 }
@@ -120,7 +120,7 @@ struct Follower<'a> {
 }
 
 impl Inbound for Follower<'_> {
-    fn next_seen(&mut self) -> Result<Option<Seen>, CliError> {
+    fn next_seen(&mut self) -> Result<Seen, CliError> {
         loop {
             let seen = match self.reader.next_seen() {
                 Ok(Some(seen)) => seen,
@@ -133,11 +133,11 @@ impl Inbound for Follower<'_> {
             match seen {
                 ClientSeen::Stdout(bytes) => {
                     self.position += bytes.len() as u64;
-                    return Ok(Some(Seen::Stdout(bytes)));
+                    return Ok(Seen::Stdout(bytes));
                 }
                 ClientSeen::Stderr(bytes) => {
                     self.position += bytes.len() as u64;
-                    return Ok(Some(Seen::Stderr(bytes)));
+                    return Ok(Seen::Stderr(bytes));
                 }
                 ClientSeen::Notice(notice) => {
                     if let Some(seen) = self.noticed(notice)? {
@@ -156,8 +156,8 @@ impl<'a> Follower<'a> {
         Ok(Self { client, sandbox, reader, line, process: None, position: 0 })
     }
 
-    /// Reads a notice. `Some(None)` is the end of the sandbox.
-    fn noticed(&mut self, notice: StreamNotice) -> Result<Option<Option<Seen>>, CliError> {
+    /// Takes note of the server's notice, and answers it if the command's user is to see it.
+    fn noticed(&mut self, notice: StreamNotice) -> Result<Option<Seen>, CliError> {
         match notice {
             StreamNotice::Started { process_id, position, .. } => {
                 self.process = Some(process_id);
@@ -166,7 +166,7 @@ impl<'a> Follower<'a> {
             }
             StreamNotice::Missed { position, .. } => {
                 self.position = position;
-                Ok(Some(Some(Seen::Missed)))
+                Ok(Some(Seen::Missed))
             }
             StreamNotice::Exited { exit_code, cause, signal, duration_ms } => {
                 let cause = match cause {
@@ -175,11 +175,11 @@ impl<'a> Follower<'a> {
                     WireCause::TimedOut => ExitCause::TimedOut,
                 };
                 let exit = Exit { code: exit_code, cause, duration_ms, output_bytes: self.position };
-                Ok(Some(Some(Seen::Exited(exit))))
+                Ok(Some(Seen::Exited(exit)))
             }
             StreamNotice::Error { code, detail } if code == ErrorCode::SandboxEnded.as_str() => {
                 ui::complain(&detail);
-                Ok(Some(None))
+                Ok(Some(Seen::Ended))
             }
             // The server is ending: the next one is asked.
             StreamNotice::Error { code, .. }

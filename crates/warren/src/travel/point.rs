@@ -47,7 +47,7 @@ pub(crate) fn snapshot_of(client: &Client, sandbox: &SandboxId, word: &str) -> R
     choose(word, &snapshots(client, Some(sandbox.as_str()))?, &in_sandbox(sandbox))
 }
 
-/// As [`snapshot_of`]; a number is that of a journal's entry, and means the state that it left.
+/// As [`snapshot_of`], but a number means the state after that entry of the journal.
 pub(crate) fn state_of(client: &Client, sandbox: &SandboxId, word: &str) -> Result<SnapshotId, CliError> {
     if let Ok(id) = word.parse() {
         return Ok(id);

@@ -48,9 +48,9 @@ def race(lap):
 
 
 def commands():
-    inhabited = {url: make(url) for url in (ours, nothing)}
-    times = race(lambda url: timed(lambda: inhabited[url].commands.run("true"))[0])
-    for sandbox in inhabited.values():
+    live = {url: make(url) for url in (ours, nothing)}
+    times = race(lambda url: timed(lambda: live[url].commands.run("true"))[0])
+    for sandbox in live.values():
         sandbox.kill()
     return times
 

@@ -8,13 +8,13 @@ pub(super) enum Coding {
     Gzip,
 }
 
-/// What a client says of one coding: how much it wants it, in thousandths.
+/// One coding, with the client's weight for it in thousandths.
 type Weighed<'a> = (&'a str, u32);
 
 impl Coding {
-    /// What the client wants; `None` if nothing that is spoken here will do. Several codings in a list are what libraries send
-    /// unasked, and packing costs more time than it saves on most ways to a sandbox: gzip is for whoever asks for it alone, or
-    /// wants it more than the plain bytes.
+    /// The coding that the client wants; `None` if it takes neither of ours. Libraries send a list
+    /// of several codings unasked, and packing costs more time than it saves on most ways to a
+    /// sandbox: gzip is for clients that ask for it alone, or want it more than the plain bytes.
     pub(super) fn wanted(headers: &HeaderMap) -> Option<Self> {
         let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
         let listed: Vec<Weighed<'_>> =

@@ -60,7 +60,8 @@ fn named(visitor: &Visitor, field: &str, path: &str) -> Result<ByteString, Refus
     }
 }
 
-/// Nothing is begun that is known not to end well: every source is a file, and none of them is what they become.
+/// Nothing is begun that is known not to end well: every source is a file, and none of them is what
+/// they become.
 async fn check(visitor: &Visitor, sources: &[ByteString], target: &ByteString) -> Result<(), Refusal> {
     if sources.is_empty() || sources.len() > MOST_SOURCES {
         return Err(Refusal::bad_request(format!("`source_paths` has 1 to {MOST_SOURCES} paths")));
@@ -86,7 +87,8 @@ async fn check(visitor: &Visitor, sources: &[ByteString], target: &ByteString) -
     Ok(())
 }
 
-/// What two names of one file have in common. Numbers alone are the same on different file systems.
+/// The identity of a file, the same under all its names. Inode numbers alone repeat on different
+/// file systems.
 fn mark(entry: &FileEntry) -> (u64, u64, i64) {
     (entry.inode, entry.size, entry.modified_ns)
 }

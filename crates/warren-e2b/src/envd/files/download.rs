@@ -25,7 +25,7 @@ use crate::envd::Visitor;
 use crate::envd::path::name_of;
 use crate::envd::refusal::Refusal;
 
-/// What a file's name in a header is not written out for.
+/// Characters that a file's name in a header has as they are.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Sends a file, or the part of it that is asked for, at the pace at which it is taken.
@@ -93,7 +93,7 @@ fn coding(headers: &HeaderMap) -> Result<Coding, Refusal> {
     })
 }
 
-/// Whether the client has the file as it is: what it says is what it was told.
+/// True if the client has the file as it is now.
 fn is_known(headers: &HeaderMap, entry: &FileEntry) -> bool {
     let since = headers.get(IF_MODIFIED_SINCE).filter(|_| !headers.contains_key(IF_NONE_MATCH));
     since.is_some_and(|since| since.as_bytes() == modified(entry).as_bytes())
@@ -123,7 +123,8 @@ fn file_headers(entry: &FileEntry) -> HeaderMap {
     ])
 }
 
-/// The same bytes, packed as they pass. There is never an empty piece, which some clients count as an attack.
+/// The same bytes, packed as they pass. There is never an empty piece, which some clients count as
+/// an attack.
 fn packed(body: Body) -> Body {
     let begun = (body.into_data_stream(), Some(GzEncoder::new(Vec::new(), Compression::fast())));
     Body::from_stream(stream::try_unfold(begun, |(mut pieces, encoder)| async move {

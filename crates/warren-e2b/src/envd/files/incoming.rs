@@ -14,7 +14,7 @@ use warren_face::body::broken_body;
 
 use crate::envd::refusal::Refusal;
 
-/// What is unpacked at once. It may become a thousand times as much.
+/// Bytes that are unpacked at once. They may become a thousand times as many.
 const MOUTHFUL: usize = 4096;
 
 /// Pieces of a body, or why there are no more.
@@ -47,7 +47,7 @@ impl From<BodyError> for Refusal {
     }
 }
 
-/// Whether a body is packed.
+/// True if the body is packed.
 pub(super) fn is_packed(headers: &HeaderMap) -> Result<bool, Refusal> {
     let value = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?"));
     match value.map(|value| value.trim().to_ascii_lowercase()).as_deref() {

@@ -6,18 +6,18 @@ use warren_wire::guest::{Attribute, FileEntry};
 use crate::envd::refusal::Refusal;
 use crate::envd::visitor::METADATA_PREFIX;
 
-/// What a client notes with a file.
+/// The notes of a client about a file.
 pub(in crate::envd) type Metadata = BTreeMap<String, String>;
 
 const HEADER_PREFIX: &str = "x-metadata-";
 
-/// What the kernel allows for the name of an attribute, without the prefix.
+/// The longest name of an attribute that the kernel allows, without the prefix.
 const LONGEST_KEY: usize = 246;
 
 /// Keys and values together.
 const MOST_BYTES: usize = 4096;
 
-/// What a request says of the files that it brings.
+/// The notes of a request about the files that it brings.
 pub(super) fn read(headers: &HeaderMap) -> Result<Metadata, Refusal> {
     let mut metadata = Metadata::new();
     for name in headers.keys() {
@@ -41,7 +41,7 @@ pub(super) fn read(headers: &HeaderMap) -> Result<Metadata, Refusal> {
     Ok(metadata)
 }
 
-/// What is noted with a file, whoever noted it. What is no text is left out.
+/// All notes about a file, from any client. Values that are no text are left out.
 pub(in crate::envd) fn of(entry: &FileEntry) -> Metadata {
     let noted = entry.attributes.iter().flatten().filter_map(|Attribute { name, value }| {
         let key = name.as_bytes().strip_prefix(METADATA_PREFIX.as_bytes())?;

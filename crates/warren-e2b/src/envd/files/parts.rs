@@ -18,7 +18,7 @@ use crate::envd::refusal::Refusal;
 /// Files of one request.
 const MOST_FILES: usize = 10_000;
 
-/// What may be read before the next part, or the next bytes of one, come out of it.
+/// Bytes that may be read before the next part, or the next bytes of one, come out of them.
 const MOST_UNSEEN: usize = 8 << 20;
 
 /// The only parts that are files.
@@ -30,7 +30,8 @@ pub(super) struct Form {
     pub(super) boundary: String,
 }
 
-/// Counts what was read and has not come out again, so that nobody makes the reader keep a head that does not end.
+/// Counts what was read and has not come out again, so that nobody makes the reader keep a head
+/// that does not end.
 #[derive(Debug, Clone, Default)]
 struct Unseen(Arc<AtomicUsize>);
 
@@ -45,7 +46,8 @@ impl Unseen {
     }
 }
 
-/// Stores every file of a form: at `given` if the request named a path, else where each says for itself.
+/// Stores every file of a form: at `given` if the request named a path, else where each says for
+/// itself.
 pub(super) async fn store(
     visitor: &Visitor,
     given: Option<ByteString>,

@@ -14,7 +14,7 @@ use crate::envd::visitor::METADATA_PREFIX;
 /// Permission bits of a new file.
 const PERMISSIONS: u32 = 0o644;
 
-/// Smaller pieces are gathered: whoever watches the file sees a small one written at once.
+/// Smaller pieces are gathered, so that a watcher sees a small file written at once.
 const GATHERED: usize = 64 << 10;
 
 /// A file that was stored, as clients are told.

@@ -27,7 +27,8 @@ pub(super) async fn stat(visitor: &Visitor, request: StatRequest) -> Result<Stat
     Ok(StatResponse { entry: Some(found(visitor, path).await?) })
 }
 
-/// Makes a directory and what it lies in. One that is there already is told from one that was made, whoever else makes it.
+/// Makes a directory and what it lies in. One that is there already is told from one that was made,
+/// whoever else makes it.
 pub(super) async fn make_dir(
     visitor: &Visitor,
     request: MakeDirRequest,
@@ -69,7 +70,7 @@ pub(super) async fn rename(visitor: &Visitor, request: MoveRequest) -> Result<Mo
     Ok(MoveResponse { entry: Some(found(visitor, to).await?) })
 }
 
-/// Removes what is there, and all that is in it. Nothing there is as good as removed.
+/// Removes a file, or a directory with everything in it. A path that does not exist is no error.
 pub(super) async fn remove(visitor: &Visitor, request: RemoveRequest) -> Result<RemoveResponse, RpcError> {
     let path = place(visitor, &request.path)?;
     let work = visitor.begin(FileDeed::Remove, &path, None).await.map_err(|error| fault(visitor, error))?;
@@ -83,7 +84,7 @@ pub(super) async fn remove(visitor: &Visitor, request: RemoveRequest) -> Result<
     }
 }
 
-/// What is in a directory, as deep as is wanted. Links that lead nowhere are left out.
+/// Lists a directory, as deep as is wanted. Links that lead nowhere are left out.
 pub(super) async fn list_dir(
     visitor: &Visitor,
     request: ListDirRequest,
@@ -122,7 +123,7 @@ async fn make(
     visitor.change(work, FileOperation::MakeDirectory { path, permissions, parents }).await
 }
 
-/// What is in a new directory's place.
+/// The error for a new directory whose place is taken.
 async fn taken(visitor: &Visitor, path: ByteString) -> RpcError {
     let name = path.to_text().into_owned();
     match visitor.stat(path, true).await {
@@ -134,7 +135,7 @@ async fn taken(visitor: &Visitor, path: ByteString) -> RpcError {
     }
 }
 
-/// Whether the sandbox's kernel refused for such a reason.
+/// True if the sandbox's kernel refused for this reason.
 fn is(error: &EngineError, code: FailureCode) -> bool {
     matches!(error, EngineError::Refused(failure) if failure.code == code && failure.errno.is_some())
 }

@@ -1,4 +1,4 @@
-//! What changes in a directory, as these clients are told.
+//! Changes in a directory, as these clients are told.
 
 use std::collections::HashMap;
 
@@ -20,14 +20,14 @@ use crate::rpc::Code;
 pub(super) struct Watched {
     pub(super) visitor: Visitor,
     pub(super) root: ByteString,
-    /// Whether what changed is described, as far as it is still there.
+    /// Changes come with a description of the file, if it is still there.
     pub(super) describe: bool,
 }
 
-/// What is told of some changes.
+/// Some changes, as clients are told.
 pub(super) struct Told {
     pub(super) events: Vec<FilesystemEvent>,
-    /// Whether others were lost.
+    /// Others were lost.
     pub(super) lost: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn lost() -> RpcError {
     RpcError::new(Code::DataLoss, "more changed than could be told: list the directory, and watch it again")
 }
 
-/// Whether the directory itself is gone: a watch ends with it.
+/// True if the directory itself is gone: a watch ends with it.
 pub(super) fn is_over(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused(failure) if failure.code == FailureCode::NotFound)
 }
@@ -78,7 +78,7 @@ impl Watched {
         watched.map_err(|error| fault(&self.visitor, error))
     }
 
-    /// What clients are told of changes.
+    /// Turns changes into the form that clients are told.
     pub(super) async fn tell(&self, changes: Vec<guest::WatchEvent>) -> Told {
         let lost = changes.iter().any(|change| change.kind == WatchKind::Overflowed);
         let mut events: Vec<FilesystemEvent> = changes.iter().flat_map(events).collect();
@@ -107,7 +107,8 @@ impl Watched {
     }
 }
 
-/// One change, in the words of these clients. What moves within the directory is gone from one place and new in another.
+/// One change, in the words of these clients. What moves within the directory is gone from one
+/// place and new in another.
 fn events(change: &guest::WatchEvent) -> Vec<FilesystemEvent> {
     let event = |path: &ByteString, kind: EventType| FilesystemEvent {
         name: path.to_text().into_owned(),

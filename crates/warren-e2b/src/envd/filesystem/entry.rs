@@ -33,7 +33,7 @@ pub(super) fn info(entry: FileEntry) -> EntryInfo {
     }
 }
 
-/// Whether it is a link that leads nowhere.
+/// True for a link that leads nowhere.
 pub(super) fn leads_nowhere(entry: &FileEntry) -> bool {
     entry.resolved.as_ref().is_some_and(|resolved| resolved.kind.is_none())
 }
@@ -53,8 +53,8 @@ fn name_or_number(name: Option<&ByteString>, number: u32) -> String {
     name.map_or_else(|| number.to_string(), |name| name.to_text().into_owned())
 }
 
-/// Kind, special bits and rights in letters, as these clients know them: much like `ls`, but a link is an `L`, and what `ls` writes into
-/// the rights stands before them.
+/// Kind, special bits and rights in letters, as these clients know them: much like `ls`, but a link
+/// is an `L`, and what `ls` writes into the rights stands before them.
 fn permissions(kind: EntryKind, bits: u32) -> String {
     let mut text = String::from(match kind {
         EntryKind::File => "",

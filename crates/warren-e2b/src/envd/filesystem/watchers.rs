@@ -1,5 +1,6 @@
-//! Watches whose clients come and ask what happened. Each has a task of its own, which takes what the sandbox tells and keeps it until
-//! it is asked for; asking also fetches what has happened until that moment. A watcher ends with its sandbox, or when it is told to.
+//! Watches whose clients come and ask what happened. Each has a task of its own, which takes what
+//! the sandbox tells and keeps it until it is asked for; asking also fetches what has happened
+//! until that moment. A watcher ends with its sandbox, or when it is told to.
 
 use std::collections::HashMap;
 
@@ -24,11 +25,11 @@ use crate::rpc::Code;
 /// Watchers of one sandbox.
 const MOST_WATCHERS: usize = 256;
 
-/// What is kept for a client that does not ask.
+/// The events that are kept for a client that does not ask.
 const MOST_KEPT: usize = 1 << 16;
 const MOST_KEPT_BYTES: usize = 8 << 20;
 
-/// Who asks what happened.
+/// A client that waits for events.
 type Asker = oneshot::Sender<Result<Vec<guest::WatchEvent>, RpcError>>;
 
 /// Every watcher, by its sandbox and its name.
@@ -73,7 +74,7 @@ impl Watchers {
     }
 }
 
-/// What was told and not asked for yet.
+/// Events that nobody has asked for yet.
 #[derive(Default)]
 struct Kept {
     events: Vec<guest::WatchEvent>,
@@ -96,7 +97,8 @@ impl Kept {
         }
     }
 
-    /// All of it. That something was lost is told once, and what is kept beside it is of no use then.
+    /// All of it. That something was lost is told once, and what is kept beside it is of no use
+    /// then.
     fn take(&mut self) -> Result<Vec<guest::WatchEvent>, RpcError> {
         let Self { events, lost: is_lost, .. } = std::mem::take(self);
         if is_lost { Err(lost()) } else { Ok(events) }
@@ -122,7 +124,7 @@ pub(super) async fn create(
     Ok(CreateWatcherResponse { watcher_id })
 }
 
-/// What happened since it was last asked, up to now.
+/// The events since the client last asked, up to now.
 pub(super) async fn events(
     visitor: &Visitor,
     request: GetWatcherEventsRequest,

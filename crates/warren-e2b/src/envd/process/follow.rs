@@ -9,7 +9,7 @@ use warren_wire::guest::{Exit, ExitCause, Failure, FailureCode, ProcessSelector,
 use super::super::Visitor;
 use super::super::rpc::RpcError;
 use super::super::visitor::is_unknown_user;
-use super::order::Surroundings;
+use super::order::ProcessDefaults;
 use super::{about, exit, find, missing, order, selected};
 use crate::process::{
     ConnectRequest, ConnectResponse, DataEvent, Event, Output, ProcessEvent, StartEvent, StartRequest,
@@ -17,7 +17,8 @@ use crate::process::{
 };
 use crate::rpc::Code;
 
-/// How long after its time a process may take to end before its follower is told that the time is over all the same.
+/// How long after its time a process may take to end before its follower is told that the time is
+/// over all the same.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// How long it can be asked how a process ended.
@@ -26,10 +27,10 @@ const REMEMBERED_MS: u64 = 30_000;
 /// Bytes of a terminal that are told at once.
 const TERMINAL_PIECE: usize = 16 * 1024;
 
-/// The kernel's numbers for a directory that is not there, and for one that is none.
+/// The kernel's error numbers for a path that does not exist, and for one that is no directory.
 const NO_DIRECTORY: [i32; 2] = [2, 20];
 
-/// The position of what a process writes from now on.
+/// The position from which only new output is read.
 const NOW: u64 = u64::MAX;
 
 /// Starts a process and follows it. When its client goes it runs on.
@@ -39,12 +40,11 @@ pub(super) async fn start(
     timeout: Option<Duration>,
 ) -> Result<impl Stream<Item = Result<StartResponse, RpcError>> + use<>, RpcError> {
     let cwd = ask.process.as_ref().and_then(|process| process.cwd.clone());
-    let order = order::order(ask, Surroundings::of(visitor), timeout)?;
+    let order = order::order(ask, ProcessDefaults::of(visitor), timeout)?;
     let terminal = order.terminal.is_some();
     let started = visitor.sandbox.start(order).await;
     let handle = started.map_err(|error| not_started(visitor, cwd, error))?;
-    let respond = |event| StartResponse { event: Some(event) };
-    Ok(Follower::new(handle, terminal, Part::Starter).into_stream(respond))
+    Ok(Follower::new(handle, terminal, Part::Starter).into_stream())
 }
 
 /// Follows a process that was started before. One that has just ended still tells how.
@@ -60,8 +60,7 @@ pub(super) async fn connect(
     let id = ProcessSelector::Id(found.process);
     let handle = visitor.sandbox.processes().follow(id, NOW, Reader::Holds).await;
     let handle = handle.map_err(|error| about(&process, error))?;
-    let respond = |event| ConnectResponse { event: Some(event) };
-    Ok(Follower::new(handle, found.terminal, Part::Onlooker).into_stream(respond))
+    Ok(Follower::new(handle, found.terminal, Part::Onlooker).into_stream())
 }
 
 fn is_forgotten(process: &Process) -> bool {
@@ -69,7 +68,7 @@ fn is_forgotten(process: &Process) -> bool {
     ended.is_some_and(|ended_ms_ago| ended_ms_ago > REMEMBERED_MS)
 }
 
-/// What clients are told of the agent's refusals to start something.
+/// The answer to a client whose process the agent refused to start.
 fn not_started(visitor: &Visitor, cwd: Option<String>, error: EngineError) -> RpcError {
     if is_unknown_user(&error) {
         let message = format!("invalid username: '{}'", visitor.user_name());
@@ -91,7 +90,7 @@ fn is_missing_directory(failure: &Failure) -> bool {
     failure.code == FailureCode::Invalid && failure.errno.is_some_and(|errno| NO_DIRECTORY.contains(&errno))
 }
 
-/// Whether a follower started the process, and so learns that its own time was over.
+/// The part of a follower. Only the one that started the process learns that its time was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Starter,
@@ -115,10 +114,11 @@ impl Follower {
         Self { reader, terminal, part, ready, over: false }
     }
 
-    fn into_stream<A>(self, respond: fn(ProcessEvent) -> A) -> impl Stream<Item = Result<A, RpcError>> {
+    fn into_stream(self) -> impl Stream<Item = Result<StartResponse, RpcError>> {
         stream::unfold(self, move |mut this| async move {
             let next = this.next().await.transpose()?;
-            Some((next.map(|event| respond(ProcessEvent { event: Some(event) })), this))
+            let respond = |event| StartResponse { event: Some(ProcessEvent { event: Some(event) }) };
+            Some((next.map(respond), this))
         })
     }
 

@@ -8,27 +8,27 @@ use warren_wire::guest::{ByteString, Reader, Stdin, TerminalSize};
 use super::super::Visitor;
 use super::super::path::Named;
 use super::super::rpc::RpcError;
+use crate::annotation::Annotation;
 use crate::process::{ProcessConfig, PtySize, StartRequest};
-use crate::traits::Traits;
 
-/// Variables by which a process learns where it runs. What a request says of them is passed over.
-pub(super) type Whereabouts = [(&'static str, String); 3];
+/// Variables by which a process learns where it runs. Values in a request are ignored.
+pub(super) type OwnEnv = [(&'static str, String); 3];
 
-/// What a process has without asking for it.
-pub(super) struct Surroundings {
+/// The variables, user and directory that every process of a sandbox begins with.
+pub(super) struct ProcessDefaults {
     /// Absent: the sandbox's default user.
     user: Option<ByteString>,
-    whereabouts: Whereabouts,
-    /// Where the sandbox was told to work. Absent: at the home of whoever asks, whatever the template says.
+    own_env: OwnEnv,
+    /// Where the sandbox was told to work. Absent: the user's home, whatever the template says.
     workdir: Option<ByteString>,
 }
 
-impl Surroundings {
+impl ProcessDefaults {
     pub(super) fn of(visitor: &Visitor) -> Self {
         let workdir = visitor.record.spec.workdir.as_ref();
         Self {
             user: visitor.user.clone(),
-            whereabouts: Traits::own_env(&visitor.record),
+            own_env: Annotation::own_env(&visitor.record),
             workdir: workdir.map(|path| ByteString::from(path.as_path())),
         }
     }
@@ -40,13 +40,13 @@ const HOME: &str = ".";
 /// The size of a terminal that is given none.
 const USUAL_SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
-/// What the agent is asked for. The process ends in its time whether or not anybody follows it by then.
+/// The agent's request. The process ends in its time, with or without followers.
 pub(super) fn order(
     ask: StartRequest,
-    around: Surroundings,
+    defaults: ProcessDefaults,
     timeout: Option<Duration>,
 ) -> Result<ProcessSpec, RpcError> {
-    let Surroundings { user, whereabouts, workdir } = around;
+    let ProcessDefaults { user, own_env, workdir } = defaults;
     let StartRequest { process, pty, tag, stdin } = ask;
     let ProcessConfig { cmd, args, mut envs, cwd } = process
         .filter(|process| !process.cmd.is_empty())
@@ -59,7 +59,7 @@ pub(super) fn order(
         Some(pty) => Some(pty.size.map_or(Ok(USUAL_SIZE), terminal_size)?),
         None => None,
     };
-    envs.extend(whereabouts.map(|(name, value)| (name.to_owned(), value)));
+    envs.extend(own_env.map(|(name, value)| (name.to_owned(), value)));
     let piped = terminal.is_some() || stdin.unwrap_or(true);
     Ok(ProcessSpec {
         argv: argv.into_iter().map(ByteString::from).collect(),
@@ -100,7 +100,7 @@ pub(super) fn terminal_size(size: PtySize) -> Result<TerminalSize, RpcError> {
 }
 
 /// How a process was asked for, as far as it is known.
-pub(super) fn shown(process: &Process, whereabouts: &Whereabouts) -> ProcessConfig {
+pub(super) fn shown(process: &Process, own_env: &OwnEnv) -> ProcessConfig {
     let mut words = process.argv.iter().map(|word| word.to_text().into_owned());
     let cmd = words.next().unwrap_or_default();
     let variables = process.env.iter().map(ByteString::to_text);
@@ -108,7 +108,7 @@ pub(super) fn shown(process: &Process, whereabouts: &Whereabouts) -> ProcessConf
         variable.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
     };
     let mut envs: BTreeMap<_, _> = variables.filter_map(split).collect();
-    envs.retain(|name, _| whereabouts.iter().all(|(known, _)| known != name));
+    envs.retain(|name, _| own_env.iter().all(|(known, _)| known != name));
     let cwd = process.cwd.to_text();
     let cwd = cwd.strip_suffix("/.").unwrap_or(&cwd).to_owned();
     ProcessConfig { cmd, args: words.collect(), envs, cwd: Some(cwd) }
@@ -129,7 +129,7 @@ mod tests {
         ProcessConfig { cmd: cmd.to_owned(), ..ProcessConfig::default() }
     }
 
-    fn whereabouts() -> Whereabouts {
+    fn own_env() -> OwnEnv {
         [("E2B_SANDBOX", "true"), ("E2B_SANDBOX_ID", "sbx1"), ("E2B_TEMPLATE_ID", "base")]
             .map(|(name, value)| (name, value.to_owned()))
     }
@@ -140,7 +140,7 @@ mod tests {
 
     fn spec_at(ask: StartRequest, workdir: Option<&str>) -> Result<ProcessSpec, Code> {
         let workdir = workdir.map(ByteString::from);
-        order(ask, Surroundings { user: None, whereabouts: whereabouts(), workdir }, None)
+        order(ask, ProcessDefaults { user: None, own_env: own_env(), workdir }, None)
             .map_err(|error| error.into_body().code)
     }
 
@@ -220,7 +220,7 @@ mod tests {
             cwd: "/home/user/.".into(),
             env: vec!["A=b=c".into(), "E2B_SANDBOX_ID=sbx1".into()],
         };
-        let config = shown(&process, &whereabouts());
+        let config = shown(&process, &own_env());
         assert_eq!(
             (config.cmd.as_str(), config.args),
             ("/bin/bash", vec!["-c".to_owned(), "true".to_owned()])

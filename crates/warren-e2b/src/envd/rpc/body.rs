@@ -16,7 +16,8 @@ use crate::rpc::{Codec, Message, write_end, write_envelope};
 /// Messages that are there already go out together, up to about this many bytes.
 const TOGETHER: usize = 64 * 1024;
 
-/// A row of messages on its way to a client. It is asked for more only when the connection takes more.
+/// A row of messages on its way to a client. It is asked for more only when the connection takes
+/// more.
 pub(super) struct StreamBody<S> {
     codec: Codec,
     messages: Pin<Box<S>>,
@@ -128,7 +129,8 @@ where
         }
     }
 
-    /// So that the last message is the last frame, and no empty one follows: some clients count those.
+    /// So that the last message is the last frame, and no empty one follows: some clients count
+    /// those.
     fn is_end_stream(&self) -> bool {
         self.state == State::Over
     }

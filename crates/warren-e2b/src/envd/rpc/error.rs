@@ -35,7 +35,7 @@ impl RpcError {
         Self::new(Code::Unavailable, "the server is shutting down")
     }
 
-    /// The same for those who read it.
+    /// The same, as its readers see it.
     pub(crate) fn into_body(self) -> ErrorBody {
         match self {
             Self::Told { code, message } => ErrorBody { code, message },
@@ -55,7 +55,8 @@ impl RpcError {
 
 impl From<EngineError> for RpcError {
     fn from(error: EngineError) -> Self {
-        // A sandbox that stands still is as one that is not there; one between two states is there in a moment.
+        // A sandbox that stands still is as one that is not there; one between two states is there
+        // in a moment.
         if let EngineError::Denied {
             reason: DenyReason::Paused | DenyReason::Stopping | DenyReason::Stopped | DenyReason::Failed,
             ..

@@ -8,7 +8,8 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use super::{MOST_MESSAGE, RpcError};
 use crate::rpc::{Code, Codec, Envelopes, Message};
 
-/// How long a client that streams may say nothing. Clients send something now and then to show that they live.
+/// How long a client that streams may say nothing. Clients send something now and then to show that
+/// they live.
 pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(600);
 
 /// The messages of a request, read as they arrive.

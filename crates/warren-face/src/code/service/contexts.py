@@ -210,7 +210,7 @@ class Contexts:
         if not is_available(language):
             raise Refusal(400, str(Unavailable(language)))
         if cwd is not None and not os.path.isdir(cwd):
-            raise Refusal(400, f"cwd: {cwd} is not a directory")
+            raise Refusal(400, f"{cwd} is not a directory", "cwd")
         context = Context(language, cwd or _home())
         self._all[context.id] = context
         return context
@@ -240,8 +240,8 @@ def checked_env(env):
     if env is None:
         return {}
     if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
-        raise Refusal(400, "env_vars: not an object of texts")
+        raise Refusal(400, "not an object of texts", "env_vars")
     for name, value in env.items():
         if not VARIABLE.fullmatch(name) or "\0" in value:
-            raise Refusal(400, f"env_vars: {name!r} cannot be a variable")
+            raise Refusal(400, f"{name!r} cannot be a variable", "env_vars")
     return env

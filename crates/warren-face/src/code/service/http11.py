@@ -15,12 +15,19 @@ REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not All
 
 
 class Refusal(Exception):
-    """An answer that is not what was asked for."""
+    """An answer that is not what was asked for. `field` is the one of the request that is wrong."""
 
-    def __init__(self, status, message):
+    def __init__(self, status, message, field=None):
         super().__init__(message)
         self.status = status
-        self.message = message
+        self.message = message if field is None else f"{field}: {message}"
+        self.field = field
+
+    def answer(self):
+        answer = Answer(self.message, self.status)
+        if self.field is not None:
+            answer.headers = f"x-warren-field: {self.field}\r\n"
+        return answer
 
 
 class Request:
@@ -44,6 +51,8 @@ class Request:
 
 
 class Answer:
+    headers = ""
+
     def __init__(self, value=None, status=200):
         self.status = status
         is_text = isinstance(value, str)
@@ -82,7 +91,7 @@ class Connection:
             answer = await self._answer(request)
         except Refusal as refusal:
             # What follows a request that was not understood is not understood either.
-            await self._send(Answer(refusal.message, refusal.status), "close")
+            await self._send(refusal.answer(), "close")
             return False
         if isinstance(answer, Lines):
             return await self._stream(answer)
@@ -94,7 +103,7 @@ class Connection:
         try:
             return await self.handle(request)
         except Refusal as refusal:
-            return Answer(refusal.message, refusal.status)
+            return refusal.answer()
         except Exception as error:
             return Answer(f"{type(error).__name__}: {error}", 500)
 
@@ -151,7 +160,7 @@ class Connection:
     async def _send(self, answer, connection):
         head = (
             f"HTTP/1.1 {answer.status} {REASONS.get(answer.status, 'Error')}\r\n"
-            f"content-type: {answer.kind}\r\ncontent-length: {len(answer.body)}\r\nconnection: {connection}\r\n\r\n"
+            f"content-type: {answer.kind}\r\ncontent-length: {len(answer.body)}\r\nconnection: {connection}\r\n{answer.headers}\r\n"
         )
         self.writer.write(head.encode() + answer.body)
         await self.writer.drain()

@@ -74,12 +74,12 @@ class Service:
 
         code, name, language = fields.get("code"), _text(fields, "context_id"), _text(fields, "language")
         if not isinstance(code, str):
-            raise Refusal(400, "code: not a text")
+            raise Refusal(400, "not a text", "code")
         if name is not None and language is not None:
             raise Refusal(400, "Only one of context_id or language can be provided")
         patience = fields.get("timeout_s")
         if patience is not None and not (isinstance(patience, (int, float)) and patience > 0):
-            raise Refusal(400, "timeout_s: not a number of seconds")
+            raise Refusal(400, "not a number of seconds", "timeout_s")
         env = checked_env(fields.get("env_vars"))
         context = self.contexts.find(name) if name else self.contexts.default(language_of(language))
         execution = Execution(code, env, patience)
@@ -107,5 +107,5 @@ def _text(fields, name):
     """A text that may be absent, null or empty."""
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        raise Refusal(400, f"{name}: not a text")
+        raise Refusal(400, "not a text", name)
     return value or None

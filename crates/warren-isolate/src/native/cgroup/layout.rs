@@ -1,4 +1,4 @@
-//! Which hierarchy does which job on this host.
+//! The host's hierarchies, and the choice of one for each job.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -57,15 +57,16 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// What v1 counts apart from memory, and only once it is limited: buffers of sockets, not only TCP's. On v2 they are memory.
+/// Limit of socket buffers, not only TCP's, which v1 counts apart from memory and only once they
+/// are limited. On v2 they are memory.
 const SOCKET_BUFFERS: &str = "memory.kmem.tcp.limit_in_bytes";
 /// A quarter of the memory, but enough for a few connections at their largest.
 const LEAST_BUFFERS: u64 = 4 << 20;
 
-/// How often the processor share is settled: the kernel's own default, in microseconds.
+/// Period of the processor quota in microseconds, as the kernel's default.
 const PERIOD_US: u64 = 100_000;
 
-/// How a hierarchy freezes.
+/// Files and values by which a hierarchy freezes.
 #[derive(Debug)]
 pub(super) struct FreezeControl {
     pub(super) file: &'static str,
@@ -91,7 +92,7 @@ const V1_FREEZER: FreezeControl = FreezeControl {
     frozen_line: "FROZEN",
 };
 
-/// See the module's documentation.
+/// The hierarchies in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     v2: Option<PathBuf>,
@@ -99,7 +100,7 @@ pub(crate) struct Layout {
     v1: BTreeMap<Controller, PathBuf>,
     v1_freezer: Option<PathBuf>,
     v1_accounting: Option<PathBuf>,
-    /// Where bytes read from and written to devices are counted, if anywhere.
+    /// The hierarchy that counts bytes read from and written to devices, if any does.
     io: Option<IoCounter>,
 }
 
@@ -113,7 +114,8 @@ pub(super) enum IoCounter {
 const V1_IO_COUNTERS: &str = "blkio.throttle.io_service_bytes";
 
 impl IoCounter {
-    /// Recent kernels count on v1 only for a device that is throttled, so that even the machine as a whole has no line.
+    /// False on recent kernels with v1, which count only for throttled devices. Then even the root
+    /// group has no line.
     fn counts(&self) -> bool {
         match self {
             Self::V1(root) => {
@@ -166,7 +168,7 @@ impl Layout {
         Ok(Self { v2, v1, v1_freezer, v1_accounting, io })
     }
 
-    /// In words, for `doctor`.
+    /// A description for `doctor`.
     pub(crate) fn describe(&self) -> &'static str {
         match (&self.v2, self.v1.is_empty()) {
             (Some(_), true) => "v2",
@@ -208,7 +210,7 @@ impl Layout {
         })
     }
 
-    /// The hierarchy that limits memory, and whether it is v1.
+    /// The hierarchy that limits memory; true if it is v1.
     pub(super) fn memory(&self) -> (Option<&Path>, bool) {
         self.holder(Controller::Memory)
     }
@@ -224,7 +226,7 @@ impl Layout {
         [memory.map(|root| (root, used)), memory.map(|root| (root, "memory.stat")), cpu]
     }
 
-    /// Whether buffers of sockets are held to a limit.
+    /// True if socket buffers are limited.
     pub(crate) fn counts_buffers(&self) -> bool {
         match self.memory() {
             (Some(root), true) => root.join(SOCKET_BUFFERS).exists(),
@@ -256,7 +258,7 @@ impl Layout {
             path.iter().try_for_each(|part| write(&root.join(part).join("cgroup.subtree_control"), wanted))
         };
         if let Some(IoCounter::V2(_)) = self.io {
-            // Only counts, so a host that keeps it to itself has sandboxes all the same.
+            // It only counts, so sandboxes work on a host that refuses it.
             drop(hand("+io"));
         }
         if wanted.is_empty() { Ok(()) } else { hand(&wanted.join(" ")) }
@@ -278,7 +280,8 @@ impl Layout {
         settings
     }
 
-    /// The files that limit memory and processes. A host without swap accounting has no file for the swap limit.
+    /// The files that limit memory and processes. A host without swap accounting has no file for
+    /// the swap limit.
     pub(super) fn totals(&self, memory: u64, pids: u64) -> Vec<Setting<'_>> {
         let mut settings = Vec::new();
         match self.holder(Controller::Memory) {
@@ -300,7 +303,7 @@ impl Layout {
         settings
     }
 
-    /// The file that says what a group weighs against its neighbours; 100 is usual.
+    /// The file with a group's share of busy processors; 100 is the default.
     pub(super) fn weight(&self, weight: u32) -> Vec<Setting<'_>> {
         match self.holder(Controller::Cpu) {
             (Some(root), true) => {

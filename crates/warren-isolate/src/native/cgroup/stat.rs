@@ -1,4 +1,4 @@
-//! Reading what a group used. A figure that cannot be read counts as zero: statistics never fail a call.
+//! Reading a group's usage. A figure that cannot be read is zero: statistics never fail a call.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,8 @@ pub(super) fn pulse(layout: &Layout, group: impl Fn(&Path) -> PathBuf) -> Pulse 
     Pulse { cpu_ns, io_bytes, connections: 0 }
 }
 
-/// Bytes read and written, over all devices. v1 has lines `8:0 Read 4096`, v2 `8:0 rbytes=4096 wbytes=0 rios=1 …`.
+/// Bytes read and written, over all devices. v1 has lines `8:0 Read 4096`, v2 `8:0 rbytes=4096
+/// wbytes=0 rios=1 …`.
 fn io_bytes(text: &str) -> u64 {
     let words = |line: &str| -> u64 {
         let mut words = line.split_whitespace().skip(1);

@@ -2,11 +2,11 @@ use std::fmt::Write;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// `/proc/cpuinfo` of a machine with so many processors of the host's kind.
+/// `/proc/cpuinfo` of a machine with this many of the host's processors.
 pub(super) fn of_host(cpus: u32) -> String {
     let Ok(file) = File::open("/proc/cpuinfo") else { return trim([], cpus) };
     let mut lines = BufReader::new(file).lines().map_while(Result::ok);
-    // Read block by block and no further than needed: the kernel makes up the text as it is read, and hosts are large.
+    // Read no further than needed: the kernel makes the text as it is read, and hosts are large.
     let blocks = std::iter::from_fn(|| {
         let block: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
         (!block.is_empty()).then_some(block)
@@ -14,8 +14,8 @@ pub(super) fn of_host(cpus: u32) -> String {
     trim(blocks, cpus)
 }
 
-/// The first `cpus` processors of the blocks, numbered from zero, as the cores of one socket. Should there be fewer, the last
-/// one stands in for those that are missing.
+/// The first `cpus` processors of the blocks, numbered from zero, as the cores of one socket. If
+/// there are fewer, the last one is repeated.
 fn trim(blocks: impl IntoIterator<Item = Vec<String>>, cpus: u32) -> String {
     let is_processor = |block: &Vec<String>| block.iter().any(|line| name_of(line) == "processor");
     let mut processors = blocks.into_iter().filter(is_processor);

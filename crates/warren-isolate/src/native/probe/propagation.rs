@@ -1,5 +1,6 @@
-//! Whether what is mounted for a sandbox stays out of other mount tables. Where a mount is shared, as systemd has `/`, what is
-//! attached to it or to a clone of it appears wherever else it is known; so this is tried as a sandbox's layers are mounted.
+//! Checks that mounts made for a sandbox stay out of other mount tables. Where a mount is shared,
+//! as `/` is under systemd, a mount on it or on a clone of it appears in every other table that has
+//! it. The trial mounts something the way a sandbox's layers are mounted.
 
 use std::fs;
 use std::io;
@@ -10,18 +11,17 @@ use std::thread;
 
 use rustix::fs::CWD;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
-    fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, unmount,
+    MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount, unmount,
 };
 use warren_core::Check;
 
 use super::storage::existing;
 use super::{failed, ok};
-use crate::native::layers::clone_mount;
+use crate::native::layers::{clone_mount, mount_new};
 use crate::native::seal::sys::unshare_mounts;
 use crate::native::sys;
 
-/// Whether the trial is made in a mount table that tells others nothing, as sandboxes are.
+/// The mount table of the trial: one that passes nothing on, as sandboxes have, or a shared one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Table {
     Apart,
@@ -47,7 +47,7 @@ pub(super) fn propagation(data_dir: &Path) -> Check {
     }
 }
 
-/// Where a trial that went wrong would hide the least.
+/// The directory where a mount left by a failed trial would hide the least.
 fn place(data_dir: &Path) -> PathBuf {
     let trash = data_dir.join("trash");
     if trash.is_dir() { trash } else { existing(data_dir) }
@@ -88,7 +88,8 @@ impl Line {
     }
 }
 
-/// Mounts something for a moment as a sandbox's layers are mounted, and says where the table of this thread has it too.
+/// Mounts something for a moment as a sandbox's layers are mounted, and returns where it appears in
+/// this thread's mount table.
 fn escaped(place: &Path, table: Table) -> io::Result<Vec<String>> {
     let token = &format!("warren-trial-{:016x}", getrandom::u64().map_err(io::Error::other)?);
     let (say, said) = mpsc::channel();
@@ -113,7 +114,8 @@ fn escaped(place: &Path, table: Table) -> io::Result<Vec<String>> {
     })
 }
 
-/// A file system of our own, on it a clone of what the place is on, and on that one more, as overlays stand on layers.
+/// Mounts a file system of our own, on it a clone of the place's mount, and on that another one, as
+/// overlays stand on layers.
 fn attach(place: &Path, table: Table, token: &str, mounts: &mut usize) -> io::Result<()> {
     unshare_mounts()?;
     if table == Table::Apart {
@@ -128,14 +130,10 @@ fn attach(place: &Path, table: Table, token: &str, mounts: &mut usize) -> io::Re
     Ok(())
 }
 
-/// A small file system that mount tables have under this name.
+/// A small file system that mount tables list under this name.
 fn marked(token: &str) -> io::Result<rustix::fd::OwnedFd> {
-    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, value) in [("source", token), ("size", "4k"), ("nr_inodes", "2")] {
-        fsconfig_set_string(&context, key, value)?;
-    }
-    fsconfig_create(&context)?;
-    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
+    let options = [("source", token), ("size", "4k"), ("nr_inodes", "2")];
+    Ok(mount_new("tmpfs", options, MountAttrFlags::empty())?)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What the data directory's file system, and the kernel's others, can do. The kernel is asked: what is not in its lists yet may be
-//! a module that it loads by itself.
+//! Checks of the data directory's file system, and of others the backend needs. Each is tried, as a
+//! file system missing from the kernel's list may be a module that it loads on demand.
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -14,7 +14,7 @@ use crate::native::layers::{clone_mount, small_tmpfs};
 use crate::native::quota::{FORMATTER, Quotas};
 use crate::native::{sys, userns};
 
-/// Whether the kernel has a file system, if need be after loading its module.
+/// Fails if the kernel lacks a file system, and cannot load a module for it either.
 fn knows(name: &str) -> Result<(), Errno> {
     fsopen(name, FsOpenFlags::FSOPEN_CLOEXEC).map(drop)
 }
@@ -34,7 +34,7 @@ pub(super) fn overlay() -> Check {
     }
 }
 
-/// Tried on the data directory's own file system, or on that of the nearest directory above that exists.
+/// Tries the data directory's file system, or that of the nearest existing directory above it.
 pub(super) fn id_mapping(data_dir: &Path) -> Check {
     let name = "id-mapped layers";
     let place = existing(data_dir);
@@ -58,8 +58,8 @@ fn try_mapping(place: &Path) -> Result<(), String> {
     })
 }
 
-/// What a data directory may be on with this kernel. The first three take id mappings on every kernel that is new enough, tmpfs
-/// from Linux 6.3 on.
+/// The file systems that a data directory may be on with this kernel. tmpfs takes id mappings from
+/// Linux 6.3 on.
 fn fit_file_systems() -> &'static str {
     let tmpfs = || {
         let namespace = userns::make(TRIAL, TRIAL).ok()?;
@@ -94,7 +94,7 @@ pub(super) fn disk_quota(data_dir: &Path) -> Check {
     }
 }
 
-/// Whether an image with a file system in it could be mounted.
+/// Fails if no disk image could be mounted.
 fn images() -> Result<(), String> {
     let control = fs::OpenOptions::new().read(true).write(true).open("/dev/loop-control");
     control.map_err(|error| format!("there are no loop devices: {error}"))?;
@@ -115,12 +115,13 @@ pub(super) fn disk_space(data_dir: &Path) -> Check {
     }
 }
 
-/// The directory, or the nearest above it that is there.
+/// The directory, or the nearest one above it that exists.
 pub(super) fn existing(path: &Path) -> PathBuf {
     path.ancestors().find(|path| path.exists()).unwrap_or_else(|| Path::new("/")).to_owned()
 }
 
-/// The name of a directory's file system, as the table of mounts has it. Of several on one directory the last is seen.
+/// The type of a directory's file system by the mount table. Of several mounts on one directory the
+/// last is visible.
 fn file_system(place: &Path) -> String {
     let place = place.canonicalize().unwrap_or_else(|_| place.to_owned());
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the whole machine has one of, and every sandbox takes from.
+//! Checks of tables and memory that all sandboxes of the machine share.
 
 use std::fs;
 
@@ -7,12 +7,12 @@ use warren_core::Check;
 use super::super::cgroup::Layout;
 use super::{ok, warning};
 
-/// A filter of ours takes a page, on kernels that do not pack them; others need room too.
+/// A sandbox's filter takes a page on kernels that do not pack filters.
 const FILTER_BYTES: u64 = 4096;
-/// So many sandboxes are room enough for anybody's machine.
+/// Room for this many sandboxes is enough on any machine.
 const MANY: u64 = 8192;
 
-/// Compiled filters: each sandbox has one, and a machine that is out of memory for them makes none.
+/// Memory for compiled filters. Each sandbox has one, and cannot start without it.
 pub(super) fn filters() -> Check {
     judge_filters(number("/proc/sys/net/core/bpf_jit_limit"))
 }
@@ -46,7 +46,7 @@ pub(super) fn socket_buffers() -> Check {
     }
 }
 
-/// What kernel objects take is counted unless somebody has switched it off.
+/// Memory of kernel objects is counted unless the command line switches that off.
 pub(super) fn kernel_memory() -> Check {
     let name = "kernel memory";
     let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
@@ -60,7 +60,7 @@ pub(super) fn kernel_memory() -> Check {
     ok(name, "counted as each sandbox's memory")
 }
 
-/// Pages that are merged tell by the time a write takes that somebody else has the same.
+/// A write to a merged page takes longer, which tells that another process has the same content.
 pub(super) fn merged_pages() -> Check {
     let name = "merged pages";
     match number("/sys/kernel/mm/ksm/run") {

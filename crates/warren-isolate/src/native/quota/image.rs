@@ -1,4 +1,4 @@
-//! A file system image of the size asked for.
+//! A disk limit by a file system image of that size.
 
 use std::fs;
 use std::io;
@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
-};
+use rustix::mount::MountAttrFlags;
 use warren_core::Limits;
 
 use super::{Area, QuotaError, QuotaKind, place};
+use crate::native::layers::mount_new;
 use crate::native::sys;
 
 pub(crate) const FORMATTER: &str = "mkfs.ext4";
@@ -26,10 +25,10 @@ pub(super) fn file(directory: &Path) -> PathBuf {
     directory.join("disk.img")
 }
 
-/// How long the kernel may take to let go of an image that is no longer mounted.
+/// How long the kernel may take to release an image that is no longer mounted.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Only the system's own directories: the program runs as the host's root.
+/// The formatter in the system's own directories: it runs as the host's root.
 pub(super) fn formatter() -> Option<PathBuf> {
     program(FORMATTER)
 }
@@ -45,7 +44,7 @@ pub(super) fn prepare(directory: &Path, limits: &Limits) -> Result<Area, QuotaEr
     open(&image)
 }
 
-/// Opens an image that was used before. It has no journal, so after a power cut it has to be put in order first.
+/// Opens an image that was used before. It has no journal, so it is checked and repaired first.
 pub(super) fn reopen(directory: &Path) -> Result<Area, QuotaError> {
     let image = file(directory);
     wait_for_release(&image).map_err(place("wait for the release of", &image))?;
@@ -53,7 +52,7 @@ pub(super) fn reopen(directory: &Path) -> Result<Area, QuotaError> {
     open(&image)
 }
 
-/// Another mount of an image, whether or not a sandbox has it mounted.
+/// Another mount of an image, which a sandbox may have mounted too.
 pub(super) fn view(directory: &Path) -> Result<OwnedFd, QuotaError> {
     let image = file(directory);
     match attached(&image).map_err(place("find the loop device of", &image))? {
@@ -69,7 +68,8 @@ fn open(image: &Path) -> Result<Area, QuotaError> {
     Ok(Area::detached(mount, QuotaKind::Image))
 }
 
-/// Two devices on one image would destroy it, and a device clears itself only some time after its last use.
+/// Two devices on one image would destroy it, and a device clears itself some time after its last
+/// use.
 fn wait_for_release(image: &Path) -> io::Result<()> {
     let deadline = Instant::now() + RELEASE_PATIENCE;
     while attached(image)?.is_some() {
@@ -94,7 +94,7 @@ fn attached(image: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// A file system that was unmounted in order is left alone at once.
+/// Repairs an image. One that was unmounted properly is left as it is.
 fn check(image: &Path) -> Result<(), QuotaError> {
     let program = program(CHECKER).ok_or(QuotaError::NoFormatter)?;
     let mut command = Command::new(program);
@@ -102,13 +102,13 @@ fn check(image: &Path) -> Result<(), QuotaError> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let output = command.output().map_err(place("check", image))?;
     match output.status.code() {
-        // Beyond that, it was not put in order.
+        // Higher codes mean that errors are left.
         Some(0..=3) => Ok(()),
         _ => Err(QuotaError::Check(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
     }
 }
 
-/// The limit is what the sandbox may fill; the file system's own tables come on top.
+/// Formats an image. The limit is the sandbox's own; the file system's tables come on top.
 fn format(image: &Path, limits: &Limits) -> Result<(), QuotaError> {
     let program = formatter().ok_or(QuotaError::NoFormatter)?;
     let inodes = limits.inodes.min(limits.disk.0 / BLOCK).max(64);
@@ -129,7 +129,7 @@ fn format(image: &Path, limits: &Limits) -> Result<(), QuotaError> {
     Err(QuotaError::Format(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// Finds a free loop device and binds it to the image. It clears itself when nothing uses it any more, so a crash at any
+/// Binds a free loop device to the image. It clears itself after its last use, so a crash at any
 /// moment leaks none.
 fn attach(backing: &fs::File) -> io::Result<(OwnedFd, PathBuf)> {
     let control = fs::OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
@@ -148,9 +148,6 @@ fn attach(backing: &fs::File) -> io::Result<(OwnedFd, PathBuf)> {
 }
 
 fn mount(device: &Path) -> io::Result<OwnedFd> {
-    let context = fsopen("ext4", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(&context, "source", device)?;
-    fsconfig_create(&context)?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+    Ok(mount_new("ext4", [("source", device)], flags)?)
 }

@@ -10,7 +10,7 @@ use warren_core::Limits;
 
 use crate::native::sys::{self, ProjectLimit};
 
-/// Whether limits on projects are enforced where the data directory is. Accounting alone does not count.
+/// True if the data directory's file system enforces project limits, not only counts.
 pub(super) fn is_enforced(data_dir: &Path) -> bool {
     let place = data_dir.ancestors().find_map(|path| fs::metadata(path).ok());
     let Some(device) = place.map(|found| found.dev()) else { return false };
@@ -31,13 +31,13 @@ pub(super) fn mark(directory: &Path, project: u32) -> io::Result<()> {
     Ok(sys::set_project(fs::File::open(directory)?.as_fd(), project)?)
 }
 
-/// Limits what a project may hold.
+/// Limits the bytes and inodes of a project.
 pub(super) fn limit(directory: &Path, project: u32, limits: &Limits) -> io::Result<()> {
     let limit = ProjectLimit { bytes: limits.disk.0, inodes: limits.inodes };
     Ok(sys::limit_project(fs::File::open(directory)?.as_fd(), project, limit)?)
 }
 
-/// Zero is no limit, which is right for a project that no longer has files.
+/// Removes the limit: zero means none.
 pub(super) fn clear(directory: &Path, project: u32) {
     if let Ok(directory) = fs::File::open(directory) {
         let _ = sys::limit_project(directory.as_fd(), project, ProjectLimit { bytes: 0, inodes: 0 });

@@ -1,11 +1,12 @@
-//! Whether a sandbox can be sealed: nothing but its agent runs, and the agent holds nothing of the root.
+//! Checks that a sandbox can be sealed: only its agent runs, and the agent has nothing open on the
+//! root.
 
 use std::fs;
 use std::io;
 
 use super::mounts::{MountId, Mounts};
 
-/// Says which processes are in the way, for people; `None` if none but the agent is there.
+/// A text about the processes in the way; `None` if only the agent runs.
 pub(super) fn processes(agent: u32, all: &[u32]) -> Option<String> {
     match all.iter().filter(|pid| **pid != agent).count() {
         0 => None,
@@ -14,10 +15,11 @@ pub(super) fn processes(agent: u32, all: &[u32]) -> Option<String> {
     }
 }
 
-/// Says what the agent holds, for people; `None` if nothing. The sandbox stands still while this looks.
+/// A text about what the agent has open on the root; `None` if nothing. The sandbox is frozen
+/// meanwhile.
 pub(super) fn agent(agent: u32, mounts: &Mounts) -> io::Result<Option<String>> {
     for entry in fs::read_dir(format!("/proc/{agent}/task"))? {
-        // The exchange of roots moves those whose working directory is the root itself.
+        // The exchange of roots moves threads whose working directory is the root itself.
         let directory = fs::read_link(entry?.path().join("cwd"))?;
         if directory.as_os_str() != "/" {
             return Ok(Some("its agent works in a directory".to_owned()));

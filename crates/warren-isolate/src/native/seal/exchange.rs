@@ -1,8 +1,8 @@
-//! Exchanging the root of a running sandbox while it stands still.
+//! Exchanging the root of a running sandbox while it is frozen.
 //!
-//! Two threads, because a thread that has entered a sandbox's mount namespace sees nothing of the host any more: one mounts
-//! the new overlays in a copy of this process's namespace and is gone before the sandbox stops; the other waits inside the
-//! sandbox for the word to go.
+//! Two threads do it, because a thread in a sandbox's mount namespace no longer sees the host. One
+//! mounts the new overlays in a copy of this process's namespace and ends before the sandbox is
+//! frozen; the other waits inside the sandbox for the word to go.
 
 use std::fs;
 use std::io;
@@ -21,20 +21,20 @@ use warren_wire::guest::{overlay_options, shown_options};
 
 use super::mounts::{Cover, Mounts};
 use super::sys;
-use crate::native::layers::ShownLayers;
+use crate::native::layers::{ShownLayers, mount_new};
 use crate::native::step::{CrashPoint, Steps};
 
 /// Far more than crashes in a row could leave.
 const MOST_COVERS: usize = 16;
 
-/// An overlay to be.
+/// An overlay that is to be mounted.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Absolute, as seen inside.
     pub(super) at: PathBuf,
     /// The topmost first.
     pub(super) lowers: Vec<OwnedFd>,
-    /// What of the machine itself lies below them.
+    /// The host's own directory below them, if it is shown.
     pub(super) shown: Option<ShownLayers>,
     /// Below the sandbox's area.
     pub(super) upper: String,
@@ -52,7 +52,7 @@ pub(super) struct Tree {
 pub(super) fn mount_trees(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> io::Result<Vec<Tree>> {
     let (answer, trees) = channel();
     std::thread::Builder::new().name("warren-overlay".to_owned()).spawn(move || {
-        // Whoever asked does not wait for the end of this thread, with which its namespace goes.
+        // The caller does not wait for the end of this thread and its namespace.
         drop(answer.send(mount_here(plans, area, id_base).map_err(io::Error::from)));
     })?;
     trees.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that mounts ended")))
@@ -61,10 +61,10 @@ pub(super) fn mount_trees(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> io::
 fn mount_here(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> Result<Vec<Tree>, Errno> {
     sys::unshare_mounts()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // Names relative to it are short, and say nothing to those who read the sandbox's mount table.
+    // Names relative to it are short, and tell nothing in the sandbox's mount table.
     rustix::process::chdir("/proc/self/fd")?;
     sys::assume_file_ids(id_base)?;
-    // Linux before 6.15 takes only attached mounts as layers. All of these leave with the namespace.
+    // Linux before 6.15 takes only attached mounts as layers. They go with the namespace.
     let shown = plans.iter().filter_map(|plan| plan.shown.as_ref());
     let shown = shown.flat_map(|layers| [&layers.hidden, &layers.machine]);
     for layer in plans.iter().flat_map(|plan| &plan.lowers).chain(shown).chain([&area]) {
@@ -76,7 +76,7 @@ fn mount_here(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> Result<Vec<Tree>
         .collect()
 }
 
-/// As the agent does it at the start, see [`warren_wire::guest::ShownMount`].
+/// Mounts a tree as the agent does at the start, see [`warren_wire::guest::ShownMount`].
 fn mount_tree(plan: &Plan, area: &OwnedFd, id_base: u32) -> Result<OwnedFd, Errno> {
     let Some(shown) = &plan.shown else { return mount_overlay(plan, &[], area) };
     let guarded = || {
@@ -85,23 +85,19 @@ fn mount_tree(plan: &Plan, area: &OwnedFd, id_base: u32) -> Result<OwnedFd, Errn
         mount_overlay(plan, &[&overlay], area)
     };
     match guarded() {
-        // Overlays cannot be stacked any higher. Root inside has no right over files of ids that are not mapped.
+        // Overlays cannot be stacked any higher. Without id mapping root inside has no rights to
+        // these files anyway.
         Err(Errno::INVAL) if !shown.mapped => mount_overlay(plan, &[&shown.hidden, &shown.machine], area),
         answer => answer,
     }
 }
 
 fn mount_shown(shown: &ShownLayers) -> Result<OwnedFd, Errno> {
-    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     let name = |layer: &OwnedFd| layer.as_raw_fd().to_string();
-    for (key, value) in shown_options(&name(&shown.hidden), &name(&shown.machine)) {
-        fsconfig_set_string(&context, key, value)?;
-    }
-    fsconfig_create(&context)?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_RDONLY;
-    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+    mount_new("overlay", shown_options(&name(&shown.hidden), &name(&shown.machine)), flags)
 }
 
 /// `lowest` are below the tree's own layers.
@@ -120,7 +116,8 @@ fn mount_overlay(plan: &Plan, lowest: &[&OwnedFd], area: &OwnedFd) -> Result<Own
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
 }
 
-/// A thread that waits inside the sandbox. Dropped without the word to go, it leaves without having done anything.
+/// A thread that waits inside the sandbox. If this is dropped, it ends without having done
+/// anything.
 #[derive(Debug)]
 pub(super) struct Mover {
     go: SyncSender<Vec<PathBuf>>,
@@ -145,7 +142,8 @@ impl Mover {
         Ok(mover)
     }
 
-    /// Puts the new trees in place of the old ones, with all that stands on those. On an error all is as it was.
+    /// Puts the new trees in place of the old ones, with all mounts on those. After an error
+    /// everything is as it was.
     pub(super) fn go(self, standing: Vec<PathBuf>) -> io::Result<()> {
         self.go.send(standing).map_err(|_| io::Error::other("the thread in the sandbox ended"))?;
         self.answer()
@@ -169,12 +167,12 @@ fn wait_and_move(
             Err(errno) => (Err(errno), None),
         };
         let _ = answer.send(done);
-        // With the last hold on it the kernel forgets all it knew of the old root's files, which takes as long as there are many.
+        // Closing the old root makes the kernel forget its cached files, which can take long.
         drop(old);
     }
 }
 
-/// Answers a hold on the old root.
+/// Returns a descriptor of the old root.
 fn exchange(trees: &[Tree], standing: &[PathBuf], steps: Steps) -> Result<OwnedFd, Errno> {
     let Some((new, others)) = trees.split_first() else { return Err(Errno::INVAL) };
     let old = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -188,7 +186,7 @@ fn exchange(trees: &[Tree], standing: &[PathBuf], steps: Steps) -> Result<OwnedF
     });
     if let Err(errno) = done {
         for path in moved.into_iter().rev() {
-            // There is nothing better to be done if one cannot go back.
+            // Nothing can be done if one cannot go back.
             let _ = move_one(&new.mount, &old, path);
         }
         let _ = rustix::process::fchdir(&new.mount).and_then(|()| unmount(".", UnmountFlags::DETACH));
@@ -217,10 +215,11 @@ fn move_all<'a>(
     Ok(())
 }
 
-/// Takes away whatever covers the root of a sandbox's first process, which an exchange that was broken off left there: the new
-/// root if that came to nothing, the old one if it was as good as done. What was moved to the cover goes back.
+/// Removes a mount that covers the root of a sandbox's first process. An interrupted exchange
+/// leaves one: the new root if it failed, the old root if it was nearly done. Mounts that were
+/// moved to it go back.
 pub(super) fn uncover(pid: u32) -> io::Result<()> {
-    // Each that is broken off leaves one.
+    // Each interrupted exchange leaves one.
     for _ in 0..MOST_COVERS {
         let Some(cover) = Mounts::of(pid)?.cover() else { return Ok(()) };
         let namespace = OwnedFd::from(fs::File::open(format!("/proc/{pid}/ns/mnt"))?);
@@ -255,7 +254,7 @@ fn move_one(from: &OwnedFd, to: &OwnedFd, path: &Path) -> Result<(), Errno> {
     attach(&mount, place, "")
 }
 
-/// The path is one that the kernel told, and no link is in it.
+/// Opens a path from the kernel's mount table, which has no links in it.
 fn open_inside(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)

@@ -1,4 +1,4 @@
-//! What a seal is about to do, written down first. Whoever finds it knows whether to finish or to undo.
+//! The plan of a seal, written to disk first. After a crash it tells whether to finish or to undo.
 
 use std::fs;
 use std::io;
@@ -15,27 +15,28 @@ use crate::native::remove;
 use crate::native::step::{CrashPoint, Steps};
 
 const FILE: &str = "sealing.json";
-/// Holds the writable layers to come, and then those work directories that are no longer used.
+/// Holds the next writable layers, and later the work directories that are no longer used.
 const NEXT: &str = "next";
-/// Where those are on their way out.
+/// Holds old work directories that are being removed.
 const SPENT: &str = "spent";
 
-/// See the module's documentation.
+/// The plan of a seal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Intent {
     into: PathBuf,
     /// The numbers of the trees to be sealed.
     trees: Vec<usize>,
-    /// What the sandbox stands on afterwards.
+    /// The sandbox's root afterwards.
     root: Vec<RootTree>,
-    /// The device of a running sandbox's root before: another one afterwards says that it was exchanged.
+    /// The device of a running sandbox's root before. If it has another one, the root was
+    /// exchanged.
     device: Option<u64>,
-    /// It stood still before, and is left so.
+    /// It was frozen before, and stays so.
     pub(super) frozen: bool,
 }
 
 impl Intent {
-    /// `device` and `frozen` are those of a running sandbox.
+    /// `device` and `frozen` are of a running sandbox.
     pub(super) fn new(
         into: &Path,
         trees: Vec<usize>,
@@ -52,7 +53,8 @@ impl Intent {
         Self { into: into.to_owned(), trees, root, device, frozen }
     }
 
-    /// Put in place in one step. No power cut matters to it: that ends the sandbox, and then only what was renamed counts.
+    /// Puts the plan in place in one step. It is not synced: a power cut ends the sandbox, and then
+    /// only the renames count.
     pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
         record::place(self, directory, FILE, |_| Ok(()))
     }
@@ -64,7 +66,7 @@ impl Intent {
         }
     }
 
-    /// Whether the point was passed from which on it can only be finished.
+    /// True if the seal can only be finished, no longer undone.
     pub(super) fn is_decided(&self, record: &Record, directory: &Path) -> bool {
         let moved = self.trees.iter().any(|number| self.into.join(upper(*number)).exists());
         moved
@@ -72,14 +74,15 @@ impl Intent {
             || record.is_alive() && self.device.is_some_and(|before| root_device(record) != Some(before))
     }
 
-    /// Whether the sandbox has written to the next layers: then it stood on them, even if it has ended since.
+    /// True if the sandbox has written to the next layers. Then it ran on them, even if it has
+    /// ended since.
     fn is_written(&self, directory: &Path) -> bool {
         let has_content = |upper: PathBuf| fs::read_dir(upper).is_ok_and(|mut found| found.next().is_some());
         self.trees.iter().any(|number| has_content(directory.join(NEXT).join(upper(*number))))
     }
 
-    /// Makes the directories that the next writable layers will be in. Their roots are like those of the sealed ones: a
-    /// merged directory takes what describes it from the topmost.
+    /// Makes the directories of the next writable layers. Their roots look like those of the sealed
+    /// ones, because a merged directory takes its mode and owner from the topmost layer.
     pub(super) fn prepare(&self, directory: &Path) -> io::Result<()> {
         let next = directory.join(NEXT);
         remove_all(&next)?;
@@ -93,7 +96,8 @@ impl Intent {
         make(&self.into, 0o700)
     }
 
-    /// The trees to be sealed, by number, as they will be: the layer on top is still where the sandbox writes it.
+    /// The trees to be sealed, by number, as they will be. The layer on top is still at its old
+    /// place.
     pub(super) fn trees_now(&self, directory: &Path) -> Vec<(usize, RootTree)> {
         let mut root = self.root.clone();
         let mut trees = Vec::new();
@@ -106,13 +110,13 @@ impl Intent {
         trees
     }
 
-    /// Where, below the sandbox's directory, the next layer and its work directory are.
+    /// Places of the next layer and its work directory below the sandbox's directory.
     pub(super) fn places(number: usize) -> (String, String) {
         (format!("{NEXT}/{}", upper(number)), format!("{NEXT}/{}", work(number)))
     }
 
-    /// Gives everything its final place. May be repeated after a crash at any point: what is renamed last says whether all is
-    /// done.
+    /// Moves everything to its final place. May be repeated after a crash at any point: the last
+    /// rename of a tree tells that it is done.
     pub(super) fn finish(&self, record: &Record, directory: &Path, steps: Steps) -> io::Result<Record> {
         let next = directory.join(NEXT);
         for &number in &self.trees {
@@ -135,10 +139,10 @@ impl Intent {
         Ok(record)
     }
 
-    /// All is done, and the sandbox goes on.
+    /// Removes the plan of a seal that is done.
     pub(super) fn forget(directory: &Path) -> io::Result<()> {
         absent_is_fine(fs::remove_file(directory.join(FILE)))?;
-        // Nothing rests on what is left of the work directories, and nobody has to wait for their end.
+        // Old work directories are of no use, and nobody has to wait for their removal.
         let (next, spent) = (directory.join(NEXT), directory.join(SPENT));
         if fs::rename(&next, &spent).is_ok() {
             let removal = move || drop(remove_all(&spent));
@@ -149,12 +153,12 @@ impl Intent {
         Ok(())
     }
 
-    /// Whether a record says that the sandbox stands on what was sealed.
+    /// True if a record says that the sandbox is on the sealed root.
     pub(super) fn is_said_by(&self, record: &Record) -> bool {
         record.root == self.root
     }
 
-    /// Leaves the files as they were.
+    /// Removes what was prepared.
     pub(super) fn undo(&self, directory: &Path) -> io::Result<()> {
         remove_all(&directory.join(NEXT))?;
         remove_all(&self.into)
@@ -166,7 +170,7 @@ pub(super) fn writable(root: &mut [RootTree]) -> impl Iterator<Item = &mut RootT
     root.iter_mut().filter(|tree| tree.access == warren_core::MountAccess::ReadWrite)
 }
 
-/// The device of the root that a running sandbox's first process has.
+/// The device of a running sandbox's root.
 pub(super) fn root_device(record: &Record) -> Option<u64> {
     fs::metadata(format!("/proc/{}/root/", record.pid)).ok().map(|found| found.dev())
 }

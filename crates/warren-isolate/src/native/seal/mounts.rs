@@ -1,4 +1,4 @@
-//! The mounts of a sandbox, as its own table tells them.
+//! The mounts of a sandbox, read from its own mount table.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,16 +21,16 @@ pub(super) struct Mount {
 #[derive(Debug)]
 pub(super) struct Mounts(Vec<Mount>);
 
-/// A mount on top of the root, of which whose root that is sees nothing.
+/// A mount on top of the root that the sandbox's processes do not see.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cover {
     pub(super) id: MountId,
-    /// What stands on the cover and nowhere on the root, outer ones first.
+    /// Mounts on the cover that are missing on the root, outer ones first.
     pub(super) moved: Vec<PathBuf>,
 }
 
 impl Mounts {
-    /// The table of a process. It is at rest while the sandbox is: nobody but this backend mounts anything there.
+    /// The table of a process. Only this backend mounts anything there.
     pub(super) fn of(pid: u32) -> io::Result<Self> {
         let text = fs::read(format!("/proc/{pid}/mountinfo"))?;
         parse(&text)
@@ -42,7 +42,7 @@ impl Mounts {
         self.0.iter().any(|mount| mount.id == id && mount.overlay)
     }
 
-    /// What covers the root, the topmost first of several. Only an exchange of roots that was broken off leaves one.
+    /// The topmost mount that covers the root. Only an interrupted exchange of roots leaves one.
     pub(super) fn cover(&self) -> Option<Cover> {
         let root = self.0.iter().find(|mount| {
             mount.at == Path::new("/") && !self.0.iter().any(|other| other.id == mount.parent)
@@ -73,8 +73,8 @@ impl Mounts {
         found
     }
 
-    /// What has to be moved when the trees at these places are exchanged, outer ones first: mounts that stand directly on one
-    /// of them and are none of them.
+    /// The mounts that move when the trees at these places are exchanged, outer ones first: those
+    /// directly on one of the trees.
     pub(super) fn standing_on(&self, exchanged: &[PathBuf]) -> Vec<&Path> {
         let is_exchanged = |mount: &Mount| mount.overlay && exchanged.contains(&mount.at);
         let trees: Vec<MountId> = self.0.iter().filter(|m| is_exchanged(m)).map(|mount| mount.id).collect();

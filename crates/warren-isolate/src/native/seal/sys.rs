@@ -14,9 +14,11 @@ pub(super) fn unshare_directories() -> Result<(), Errno> {
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }
 }
 
-/// Moves this thread, with a root and working directory of its own, into a copy of its mount namespace.
+/// Moves this thread, with a root and working directory of its own, into a copy of its mount
+/// namespace.
 pub(in crate::native) fn unshare_mounts() -> Result<(), Errno> {
-    // SAFETY: only where paths lead changes, and only for this thread; no descriptor and no memory is touched.
+    // SAFETY: only where paths lead changes, and only for this thread; no descriptor and no memory
+    // is touched.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS | UnshareFlags::NEWNS) }
 }
 
@@ -25,8 +27,8 @@ pub(super) fn enter_mounts(namespace: &OwnedFd) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
 }
 
-/// Makes this thread act on files as a sandbox's root does, with all capabilities kept but the one that ignores quotas: an
-/// overlay acts with the rights of whoever mounts it.
+/// Makes this thread act on files as a sandbox's root, with all capabilities but the one that
+/// ignores quotas: an overlay acts with the rights of the thread that mounts it.
 pub(super) fn assume_file_ids(base: u32) -> Result<(), Errno> {
     rustix::thread::set_capabilities_secure_bits(CapabilitiesSecureBits::NO_SETUID_FIXUP)?;
     let mut sets = rustix::thread::capabilities(None)?;
@@ -35,8 +37,9 @@ pub(super) fn assume_file_ids(base: u32) -> Result<(), Errno> {
     set_file_ids(base)
 }
 
-/// Mounts something with the rights of one who owns nothing, is in no group and may overrule nothing. Afterwards this thread acts
-/// as before, as the root of the sandbox whose ids begin at `base`.
+/// Mounts something with the rights of a user that owns nothing, is in no group and has no
+/// privileges. Afterwards this thread acts again as the root of the sandbox whose ids begin at
+/// `base`.
 pub(super) fn as_a_stranger<T>(base: u32, mount: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let sets = rustix::thread::capabilities(None)?;
     rustix::thread::set_thread_groups(&[])?;
@@ -51,8 +54,8 @@ pub(super) fn as_a_stranger<T>(base: u32, mount: impl FnOnce() -> Result<T, Errn
 
 fn set_file_ids(id: u32) -> Result<(), Errno> {
     for call in [libc::SYS_setfsgid, libc::SYS_setfsuid] {
-        // SAFETY: takes a number and touches no memory. The call answers the previous id and never an error, so a second
-        // call with an impossible id reads back what holds.
+        // SAFETY: takes a number and touches no memory. The call answers the previous id and never
+        // an error, so a second call with an impossible id reads back what holds.
         let held = unsafe {
             libc::syscall(call, id);
             libc::syscall(call, u32::MAX)
@@ -80,7 +83,8 @@ pub(in crate::native) fn make_subvolume(parent: BorrowedFd<'_>, name: &str) -> R
     let place =
         arguments.name.get_mut(..name.len()).filter(|_| name.len() < 256).ok_or(Errno::NAMETOOLONG)?;
     place.copy_from_slice(name.as_bytes());
-    // SAFETY: the struct has the kernel's layout and size, holds a terminated name, and lives across the call.
+    // SAFETY: the struct has the kernel's layout and size, holds a terminated name, and lives
+    // across the call.
     let answer = unsafe { libc::ioctl(parent.as_raw_fd(), BTRFS_IOC_SUBVOL_CREATE, &raw const arguments) };
     if answer == 0 {
         return Ok(());

@@ -1,10 +1,12 @@
-//! The calls with thousands of meanings, `setsockopt`, `prctl`, `ioctl` and `fcntl`: what of them is refused, and why.
+//! The refused commands of `setsockopt`, `prctl`, `ioctl` and `fcntl`, which have thousands of
+//! meanings.
 //!
-//! All four go by lists of what is refused: programs try new commands all the time, and take a strange error for a fault
-//! of theirs. What is not listed is confined by the kernel itself, by the sandbox's own namespaces and by the rights it
-//! lacks; `docs/kernel-surface.md` says of each that matters who needs it and what confines it.
+//! All four have lists of refused commands, not of allowed ones: programs try new commands all the
+//! time, and fail on unexpected errors. Other commands are confined by the kernel, by the sandbox's
+//! namespaces and by its missing rights; `docs/kernel-surface.md` says who needs each and what
+//! confines it.
 //!
-//! Each refusal is what a kernel built without the part answers, so that callers go on.
+//! Each refusal answers as a kernel built without that part, so that callers go on.
 
 use super::policy::{Rule, Word};
 
@@ -80,8 +82,8 @@ const OF_TCP: Rule = when!(2 in TCP_OPTIONS.values, NO_OPTION, else ALLOW);
 const OF_UDP: Rule = when!(2 in UDP_OPTIONS.values, NO_OPTION, else ALLOW);
 const OF_IPV6: Rule = when!(2 in IPV6_OPTIONS.values, NO_OPTION, else ALLOW);
 
-/// A filter of a program's own, by either call. Each process could hold thousands of instructions, compiled into memory
-/// that the whole machine shares and that no control group counts.
+/// A filter of a program's own, by either call. Each process could hold thousands of instructions,
+/// compiled into memory that the whole machine shares and no control group counts.
 pub(super) const SECCOMP: Rule = when!(0 in SECCOMP_OPERATIONS.values, NO_COMMAND, else ALLOW);
 pub(super) const SECCOMP_OPERATIONS: Refused = refused! {
     SECCOMP_SET_MODE_FILTER = 1: "compiled into memory that the whole machine shares (`net.core.bpf_jit_limit`); Landlock works";
@@ -101,8 +103,8 @@ pub(super) const SECCOMP_MODES: Refused = refused! {
     SECCOMP_MODE_FILTER = 2: "as `SECCOMP_SET_MODE_FILTER`";
 };
 
-/// First what types into a terminal that others read, or chooses its discipline; then what file systems and sockets do
-/// that concerns the host.
+/// First the commands that type into a terminal or choose its discipline, then those of file
+/// systems and sockets that concern the host.
 pub(super) const IOCTL: Rule = when!(1 in TERMINAL_COMMANDS.values, DENIED, else &HOST_COMMAND);
 const HOST_COMMAND: Rule = when!(1 in HOST_COMMANDS.values, NO_IOCTL, else ALLOW);
 

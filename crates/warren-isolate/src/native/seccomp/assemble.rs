@@ -1,4 +1,5 @@
-//! A tiny assembler for classic BPF: forward jumps to labels, and the few instructions the filter needs.
+//! A tiny assembler for classic BPF: forward jumps to labels, and the few instructions the filter
+//! needs.
 
 /// One `struct sock_filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(super) const AND: u16 = 0x54;
 /// `BPF_RET | BPF_K`.
 pub(super) const RETURN: u16 = 0x06;
 
-/// What a conditional jump asks about the loaded word.
+/// The condition of a jump, on the loaded word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     Equal,
@@ -89,8 +90,9 @@ impl Assembler {
 
     /// Resolves the labels.
     ///
-    /// A jump is one byte, so this holds for programs of up to 256 instructions. The program depends on the policy's
-    /// tables only, which the tests compile for every profile; longer ones would be too slow to load anyway.
+    /// A jump is one byte, so this holds for programs of up to 256 instructions. The program
+    /// depends on the policy's tables only, which the tests compile for every profile; longer ones
+    /// would be too slow to load anyway.
     pub(super) fn finish(&self) -> Vec<Instruction> {
         self.lines.iter().enumerate().map(|(index, line)| self.resolve(index, *line)).collect()
     }

@@ -1,8 +1,9 @@
 //! From a rule for each system call to a program.
 //!
-//! Neighbouring numbers with one rule form a run. A run of one number amid another rule's costs a single comparison
-//! for equality, where a wider one costs two comparisons of order; so runs are first joined into chunks of one usual
-//! rule with single exceptions, then a balanced tree finds the chunk.
+//! Neighbouring numbers with one rule form a run. A run of one number amid another rule's costs a
+//! single comparison for equality, where a wider one costs two comparisons of order; so runs are
+//! first joined into chunks of one usual rule with single exceptions, then a balanced tree finds
+//! the chunk.
 
 use std::slice;
 
@@ -56,7 +57,7 @@ fn chunks(rules: &[&'static Rule]) -> Vec<Chunk> {
     chunks
 }
 
-/// What the accumulator holds: a word and the mask it went through.
+/// The accumulator's content: a word and the mask applied to it.
 type Held = Option<(Word, u32)>;
 
 #[derive(Debug, Default)]
@@ -70,7 +71,7 @@ struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// Kills what speaks another system call interface: its numbers mean other calls.
+    /// Kills callers of another system call interface, whose numbers mean other calls.
     fn architecture(&mut self) {
         let ours = self.assembler.label();
         let foreign = self.exit(libc::SECCOMP_RET_KILL_PROCESS);
@@ -138,7 +139,7 @@ impl<'a> Compiler<'a> {
         self.assembler.jump(Test::Equal, last.0, last.1, otherwise);
     }
 
-    /// Where the search among `chunks` is, or will be.
+    /// The label of the search among `chunks`.
     fn tree(&mut self, chunks: &'a [Chunk]) -> Label {
         match chunks {
             [chunk] if chunk.exceptions.is_empty() => self.rule(chunk.usual, None),
@@ -150,7 +151,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Where `rule` is, or will be, applied.
+    /// The label of the code that applies `rule`.
     fn rule(&mut self, rule: &'static Rule, held: Held) -> Label {
         match rule {
             Rule::Allow => self.exit(libc::SECCOMP_RET_ALLOW),

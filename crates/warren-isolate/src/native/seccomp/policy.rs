@@ -1,7 +1,8 @@
-//! What each system call may do, as data. The base is Docker's default profile, without what it gives to privileged
-//! containers.
+//! The rule for each system call, as data. The base is Docker's default profile, without its
+//! exceptions for privileged containers.
 //!
-//! Every call of x86_64 that exists is in exactly one table, so that a refusal is a decision and not an oversight.
+//! Every call of x86_64 that exists is in exactly one table, so that a refusal is a decision and
+//! not an oversight.
 
 use libc::c_long;
 use warren_core::Profile;
@@ -13,8 +14,8 @@ use super::arguments;
 pub(super) enum Word {
     Number,
     Architecture,
-    /// The lower half of an argument: all there is of an `int` or a flags word. The kernel ignores the upper half of
-    /// those, so a rule must too.
+    /// The lower half of an argument: all there is of an `int` or a flags word. The kernel ignores
+    /// the upper half of those, so a rule must too.
     Low(u32),
     /// The upper half, which a pointer also has.
     High(u32),
@@ -31,13 +32,13 @@ impl Word {
     }
 }
 
-/// What becomes of a call.
+/// The rule for a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Allow,
     /// Is not made, and answers this `errno`; 0 looks like success.
     Refuse(i32),
-    /// Whether `word & mask` is one of `values`.
+    /// Decides by whether `word & mask` is one of `values`.
     If {
         word: Word,
         mask: u32,
@@ -47,8 +48,8 @@ pub(super) enum Rule {
     },
 }
 
-/// The rule of every number no table names: newer than this list, or of the x32 interface (bit 30). Callers take it
-/// for an older kernel and fall back.
+/// The rule of every number no table names: newer than this list, or of the x32 interface (bit 30).
+/// Callers take it for an older kernel and fall back.
 pub(super) const UNKNOWN: &Rule = &Rule::Refuse(libc::ENOSYS);
 
 const DENIED: &Rule = &Rule::Refuse(libc::EPERM);
@@ -120,8 +121,8 @@ const ATTRIBUTES: &[Call] = calls![
     SYS_getxattrat=464 SYS_listxattrat=465 SYS_removexattrat=466
 ];
 
-/// Waiting for descriptors, and asynchronous I/O of the older kind. The two `_old` calls never existed: the
-/// kernel says so itself, and listing them keeps a run of numbers whole.
+/// Waiting for descriptors, and asynchronous I/O of the older kind. The two `_old` calls never
+/// existed: the kernel says so itself, and listing them keeps a run of numbers whole.
 const WAITING: &[Call] = calls![
     SYS_poll SYS_select SYS_io_destroy SYS_io_getevents SYS_io_submit SYS_io_cancel
     SYS_epoll_create SYS_epoll_ctl_old SYS_epoll_wait_old SYS_epoll_wait SYS_epoll_ctl SYS_inotify_init
@@ -191,11 +192,12 @@ const IPC: &[Call] = calls![
     SYS_mq_notify SYS_mq_getsetattr
 ];
 
-/// Entered by the kernel's own trampolines: refused, a host that traces would crash the sandbox's programs.
+/// Entered by the kernel's own trampolines. If they were refused, a host that traces would crash
+/// the sandbox's programs.
 const PROBES: &[Call] = calls![SYS_uretprobe=335 SYS_uprobe=336];
 
-/// Allowed in the standard profile only. Debuggers need `ptrace` and its like, which the process namespace bounds;
-/// many tools use `splice`, although bugs of the page cache have used it too.
+/// Allowed in the standard profile only. Debuggers need `ptrace` and its like, which the process
+/// namespace bounds; many tools use `splice`, although bugs of the page cache have used it too.
 pub(super) const STANDARD_ONLY: &[Call] = calls![
     SYS_ptrace SYS_modify_ldt SYS_splice SYS_tee SYS_vmsplice SYS_process_vm_readv SYS_process_vm_writev
 ];
@@ -224,7 +226,8 @@ const SURFACE: &[Call] = calls![
 /// Ways into other processes, or to files by handle.
 const OTHERS: &[Call] = calls![SYS_open_by_handle_at SYS_kcmp SYS_pidfd_getfd SYS_process_madvise];
 
-/// Placement on memory nodes, which would tell about and disturb the neighbours. Allocators carry on without.
+/// Placement on memory nodes, which would tell about and disturb the neighbours. Allocators carry
+/// on without.
 const PLACEMENT: &[Call] = calls![
     SYS_mbind SYS_set_mempolicy SYS_migrate_pages SYS_move_pages SYS_set_mempolicy_home_node
 ];
@@ -235,9 +238,9 @@ const OBSOLETE: &[Call] = calls![
     SYS_tuxcall SYS_security SYS_vserver
 ];
 
-/// Said not to exist, so that callers use the older way: `clone3` hides its flags behind a pointer, where no
-/// filter can look, and libc falls back to `clone`; `io_setup` draws on a stock that the whole machine shares; the
-/// others tell about mounts or have an `ioctl` twin.
+/// Answered as if they did not exist, so that callers use the older way: `clone3` hides its flags
+/// behind a pointer that no filter can read, and libc falls back to `clone`; `io_setup` uses up a
+/// limit of the whole machine; the others tell about mounts or have an `ioctl` twin.
 pub(super) const ABSENT: &[Call] = calls![
     SYS_clone3 SYS_io_setup SYS_statmount=457 SYS_listmount=458 SYS_file_getattr=468 SYS_file_setattr=469
 ];
@@ -267,7 +270,8 @@ pub(super) const CHECKED: &[(Call, Rule)] = &[
     (calls!(@call SYS_prlimit64), LIMIT),
 ];
 
-/// Families that network namespaces do not confine, or that bring in modules of the host, do not exist here.
+/// Families that network namespaces do not confine, or that bring in modules of the host, do not
+/// exist here.
 const SOCKET: Rule = Rule::If {
     word: Word::Low(0),
     mask: u32::MAX,
@@ -288,7 +292,8 @@ const SOCKET: Rule = Rule::If {
     },
 };
 
-/// Streams and datagrams: no raw socket, nor `SOCK_PACKET`, which the kernel turns into another family.
+/// Streams and datagrams: no raw socket, nor `SOCK_PACKET`, which the kernel turns into another
+/// family.
 const INTERNET_SOCKET: Rule = Rule::If {
     word: Word::Low(1),
     // `SOCK_TYPE_MASK`: the rest are flags.
@@ -298,8 +303,8 @@ const INTERNET_SOCKET: Rule = Rule::If {
     otherwise: DENIED,
 };
 
-/// The default, TCP, UDP and ping. Any other may load a module into the host (SCTP, DCCP, L2TP), or is a refused
-/// family by another name (`IPPROTO_SMC`).
+/// The default, TCP, UDP and ping. Any other may load a module into the host (SCTP, DCCP, L2TP), or
+/// is a refused family by another name (`IPPROTO_SMC`).
 const INTERNET_PROTOCOL: Rule = Rule::If {
     word: Word::Low(2),
     mask: u32::MAX,
@@ -314,8 +319,8 @@ const INTERNET_PROTOCOL: Rule = Rule::If {
     otherwise: &Rule::Refuse(libc::EPROTONOSUPPORT),
 };
 
-/// Addresses and routes, which resolvers and `ip` read. The error is what a kernel without the protocol answers:
-/// programs that would report to the audit system, such as `useradd`, go on.
+/// Addresses and routes, which resolvers and `ip` read. The error is what a kernel without the
+/// protocol answers: programs that would report to the audit system, such as `useradd`, go on.
 const NETLINK_SOCKET: Rule = Rule::If {
     word: Word::Low(2),
     mask: u32::MAX,
@@ -332,13 +337,13 @@ const SOCKET_PAIR: Rule = Rule::If {
     otherwise: &Rule::Refuse(libc::EAFNOSUPPORT),
 };
 
-/// No new namespace of any kind (`CLONE_NEW*`). `CLONE_NEWTIME` shares its bit with the exit signal and means a
-/// namespace in `clone3` and `unshare` only.
+/// No new namespace of any kind (`CLONE_NEW*`). `CLONE_NEWTIME` shares its bit with the exit signal
+/// and means a namespace in `clone3` and `unshare` only.
 const CLONE: Rule =
     Rule::If { word: Word::Low(0), mask: 0x7E02_0000, values: &[0], then: &Rule::Allow, otherwise: DENIED };
 
-/// No devices. The kernel asks no capability for the character device 0:0, which hides a file of the layers below.
-/// Of the types only devices (and links, which cannot be made so) have this bit.
+/// No devices. The kernel asks no capability for the character device 0:0, which hides a file of
+/// the layers below. Of the types only devices (and links, which cannot be made so) have this bit.
 const fn make_node(mode: u32) -> Rule {
     Rule::If {
         word: Word::Low(mode),
@@ -349,8 +354,8 @@ const fn make_node(mode: u32) -> Rule {
     }
 }
 
-/// The values Docker allows: plain, a 32-bit machine to `uname`, release 2.6 to `uname`, both, and asking. Others
-/// undo protections such as random addresses.
+/// The values Docker allows: plain, a 32-bit machine to `uname`, release 2.6 to `uname`, both, and
+/// asking. Others undo protections such as random addresses.
 const PERSONALITY: Rule = Rule::If {
     word: Word::Low(0),
     mask: u32::MAX,
@@ -362,9 +367,10 @@ const PERSONALITY: Rule = Rule::If {
 /// `RLIMIT_CORE`, whose type differs between C libraries.
 const CORE: u32 = 4;
 
-/// The limit on core files stays what the agent set it to: 1, the one value that keeps a host's piped core handler
-/// from running. No filter can see the new limit, so every change is ignored, and is said to have worked: what careful
-/// programs ask for, no core file, already holds, and some of them (`gpg`, `ssh-agent`) end on an error.
+/// The limit on core files stays at 1, the one value that keeps a host's piped core handler from
+/// running. No filter can see the new limit, so every change is ignored and reported as done.
+/// Careful programs ask for no core file, which already holds, and some of them (`gpg`,
+/// `ssh-agent`) end on an error.
 const CORE_LIMIT: &Rule = &Rule::Refuse(0);
 
 const SET_LIMIT: Rule = Rule::If {
@@ -375,7 +381,8 @@ const SET_LIMIT: Rule = Rule::If {
     otherwise: &Rule::Allow,
 };
 
-/// As [`SET_LIMIT`], unless the call only asks: the pointer to the new limit is null, in both halves.
+/// As [`SET_LIMIT`], unless the call only asks: the pointer to the new limit is null, in both
+/// halves.
 const LIMIT: Rule = Rule::If {
     word: Word::Low(1),
     mask: u32::MAX,

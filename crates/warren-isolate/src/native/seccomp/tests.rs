@@ -1,4 +1,8 @@
-//! The program against the tables, and the rules against a plain restatement of what they are for.
+//! Tests of the program against the tables, and of the rules against a plain restatement of their
+//! purpose.
+
+mod interpret;
+mod surface;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -9,18 +13,18 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use warren_core::Profile;
 
+use self::interpret::{Request, all_calls, all_steps, dump, interpret};
 use super::assemble::Instruction;
 use super::compile::{ARCHITECTURE, compile};
-use super::interpret::{Request, all_calls, all_steps, dump, interpret};
 use super::policy::{ALLOWED, CHECKED, Call, REFUSED, STANDARD_ONLY, rules};
 use super::program;
 
-pub(super) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 const PROFILES: [(Profile, &str); 2] = [(Profile::Standard, "standard"), (Profile::Strict, "strict")];
 const X32: u32 = 1 << 30;
 
-pub(super) fn errno(number: i32) -> u32 {
+fn errno(number: i32) -> u32 {
     libc::SECCOMP_RET_ERRNO | number.unsigned_abs()
 }
 
@@ -32,7 +36,7 @@ fn compiled(profile: Profile) -> Vec<Instruction> {
     compile(&rules(profile))
 }
 
-pub(super) fn run(program: &[Instruction], number: u32, arguments: [u64; 6]) -> u32 {
+fn run(program: &[Instruction], number: u32, arguments: [u64; 6]) -> u32 {
     interpret(program, Request { number, architecture: ARCHITECTURE, arguments }, &mut BTreeSet::new())
 }
 
@@ -40,7 +44,7 @@ fn number(call: libc::c_long) -> u32 {
     u32::try_from(call).expect("a small number")
 }
 
-/// What a rule is for, said again without the tables. `None`: the arguments do not matter.
+/// The purpose of a rule, stated without the tables. `None`: the arguments do not matter.
 fn restated(call: u32, arguments: [u64; 6]) -> Option<u32> {
     let [first, second, third, ..] = arguments;
     let low = |argument: u64| argument & 0xFFFF_FFFF;
@@ -95,7 +99,7 @@ fn socket(family: u64, kind: u64, protocol: u64) -> u32 {
     }
 }
 
-/// What the tables say of a call with these arguments.
+/// The tables' action for a call with these arguments.
 fn expected(profile: Profile, call: u32, arguments: [u64; 6]) -> u32 {
     let among = |calls: &[Call]| calls.iter().any(|known| known.number == i64::from(call));
     if let Some(answer) = restated(call, arguments) {

@@ -15,7 +15,7 @@ use crate::book::{Book, Guest};
 use crate::dns::exchange::framed;
 use crate::dns::question::Carrier;
 use crate::dns::{Names, Servers, Upstream};
-use crate::egress::Reporter;
+use crate::report::Reporter;
 
 /// A name server on loopback that says what the test wants, and remembers what it was asked.
 #[derive(Debug)]

@@ -1,7 +1,5 @@
-use axum::extract::State;
 use http::StatusCode;
-use warren_core::SandboxId;
-use warren_face::auth::Caller;
+use warren_engine::Sandbox;
 use warren_face::error::ApiError;
 use warren_wire::api;
 use warren_wire::guest::{FileCall, FileOperation};
@@ -9,24 +7,16 @@ use warren_wire::guest::{FileCall, FileOperation};
 use super::{call, named};
 use crate::convert;
 use crate::extract::{Json, Params, SandboxPath};
-use crate::state::AppState;
 
 type Answer = Result<StatusCode, ApiError>;
 
-pub(crate) async fn remove(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-    params: Params,
-) -> Answer {
+pub(crate) async fn remove(SandboxPath(sandbox): SandboxPath, params: Params) -> Answer {
     let (path, recursive) = (named(&params, "path")?, params.flag("recursive")?);
-    make(&state, &caller, &id, call(&params, FileOperation::Remove { path, recursive })?).await
+    make(&sandbox, call(&params, FileOperation::Remove { path, recursive })?).await
 }
 
 pub(crate) async fn make_directory(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     Json(body): Json<api::MakeDirectory>,
 ) -> Answer {
     let operation = FileOperation::MakeDirectory {
@@ -34,61 +24,41 @@ pub(crate) async fn make_directory(
         permissions: body.mode.as_deref().map(convert::mode).transpose()?,
         parents: body.parents,
     };
-    make_as(&state, &caller, &id, body.user, operation).await
+    make_as(&sandbox, body.user, operation).await
 }
 
-pub(crate) async fn rename(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-    Json(body): Json<api::MoveFile>,
-) -> Answer {
+pub(crate) async fn rename(SandboxPath(sandbox): SandboxPath, Json(body): Json<api::MoveFile>) -> Answer {
     let (from, to) = (convert::path("from", &body.from)?, convert::path("to", &body.to)?);
-    make_as(&state, &caller, &id, body.user, FileOperation::Rename { from, to }).await
+    make_as(&sandbox, body.user, FileOperation::Rename { from, to }).await
 }
 
-pub(crate) async fn set_mode(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-    Json(body): Json<api::ChangeMode>,
-) -> Answer {
+pub(crate) async fn set_mode(SandboxPath(sandbox): SandboxPath, Json(body): Json<api::ChangeMode>) -> Answer {
     let (path, permissions) = (convert::path("path", &body.path)?, convert::mode(&body.mode)?);
-    make_as(&state, &caller, &id, body.user, FileOperation::SetPermissions { path, permissions }).await
+    make_as(&sandbox, body.user, FileOperation::SetPermissions { path, permissions }).await
 }
 
 pub(crate) async fn set_owner(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     Json(body): Json<api::ChangeOwner>,
 ) -> Answer {
     let (path, owner) = (convert::path("path", &body.path)?, convert::name("owner", &body.owner)?);
-    make_as(&state, &caller, &id, body.user, FileOperation::SetOwner { path, owner }).await
+    make_as(&sandbox, body.user, FileOperation::SetOwner { path, owner }).await
 }
 
 pub(crate) async fn make_symlink(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     Json(body): Json<api::MakeSymlink>,
 ) -> Answer {
     let (path, target) = (convert::path("path", &body.path)?, convert::path("target", &body.target)?);
-    make_as(&state, &caller, &id, body.user, FileOperation::MakeSymlink { path, target }).await
+    make_as(&sandbox, body.user, FileOperation::MakeSymlink { path, target }).await
 }
 
-async fn make_as(
-    state: &AppState,
-    caller: &Caller,
-    id: &SandboxId,
-    user: Option<String>,
-    operation: FileOperation,
-) -> Answer {
+async fn make_as(sandbox: &Sandbox, user: Option<String>, operation: FileOperation) -> Answer {
     let user = convert::user(user.as_deref())?;
-    make(state, caller, id, FileCall { user, operation, as_root: None }).await
+    make(sandbox, FileCall { user, operation, as_root: None }).await
 }
 
-async fn make(state: &AppState, caller: &Caller, id: &SandboxId, call: FileCall) -> Answer {
-    state.engine.as_(caller).sandbox(id).files().call(call).await?;
+async fn make(sandbox: &Sandbox, call: FileCall) -> Answer {
+    sandbox.files().call(call).await?;
     Ok(StatusCode::NO_CONTENT)
 }

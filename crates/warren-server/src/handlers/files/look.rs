@@ -1,5 +1,4 @@
 use axum::body::Body;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt as _, stream};
 use warren_engine::{Listing, Matches, Place, Watch};
@@ -13,7 +12,6 @@ use warren_wire::guest::{FileEntry, FileOperation, GrepQuery};
 use super::{call, named};
 use crate::convert;
 use crate::extract::{Json, Params, SandboxPath};
-use crate::state::AppState;
 
 /// Entries of a list, and matches of a search.
 pub(crate) const USUAL_LIMIT: u64 = 1000;
@@ -23,49 +21,32 @@ const MOST_BYTES: usize = 4 << 20;
 pub(crate) const MOST_DEPTH: u64 = 64;
 
 pub(crate) async fn stat(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     params: Params,
 ) -> Result<Json<api::FileInfo>, ApiError> {
     let operation =
         FileOperation::Stat { path: named(&params, "path")?, follow: params.flag("follow")?, detail: None };
-    let entry = state.engine.as_(&caller).sandbox(&id).files().stat(call(&params, operation)?).await?;
+    let entry = sandbox.files().stat(call(&params, operation)?).await?;
     Ok(Json(convert::file_info(entry)))
 }
 
-pub(crate) async fn list(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-    params: Params,
-) -> Result<Response, ApiError> {
+pub(crate) async fn list(SandboxPath(sandbox): SandboxPath, params: Params) -> Result<Response, ApiError> {
     let depth = params.number("depth", 1, MOST_DEPTH)?.unwrap_or(1);
     let depth = u32::try_from(depth).unwrap_or(u32::MAX);
     let operation = FileOperation::List { path: named(&params, "path")?, depth, detail: None };
-    let listing = state.engine.as_(&caller).sandbox(&id).files().entries(call(&params, operation)?).await?;
+    let listing = sandbox.files().entries(call(&params, operation)?).await?;
     collect(listing, limit(&params)?).await
 }
 
-pub(crate) async fn glob(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-    params: Params,
-) -> Result<Response, ApiError> {
+pub(crate) async fn glob(SandboxPath(sandbox): SandboxPath, params: Params) -> Result<Response, ApiError> {
     let most = limit(&params)?;
     let (root, pattern) = (named(&params, "root")?, named(&params, "pattern")?);
     let operation = FileOperation::Glob { root, pattern, limit: one_more(most) };
-    let listing = state.engine.as_(&caller).sandbox(&id).files().entries(call(&params, operation)?).await?;
+    let listing = sandbox.files().entries(call(&params, operation)?).await?;
     collect(listing, most).await
 }
 
-pub(crate) async fn grep(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-    params: Params,
-) -> Result<Response, ApiError> {
+pub(crate) async fn grep(SandboxPath(sandbox): SandboxPath, params: Params) -> Result<Response, ApiError> {
     let most = limit(&params)?;
     let query = GrepQuery {
         root: named(&params, "root")?,
@@ -75,21 +56,20 @@ pub(crate) async fn grep(
         limit: one_more(most),
     };
     let call = call(&params, FileOperation::Grep(query))?;
-    let Matches { items, more, place } = state.engine.as_(&caller).sandbox(&id).files().grep(call).await?;
+    let Matches { items, more, place } = sandbox.files().grep(call).await?;
     let truncated = more || items.len() > most;
     let items = items.into_iter().take(most).map(convert::grep_line).collect();
     Ok(held(Json(api::GrepResult { items, truncated }), place))
 }
 
 pub(crate) async fn watch(
-    State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     params: Params,
 ) -> Result<Response, ApiError> {
     let (path, recursive) = (named(&params, "path")?, params.flag("recursive")?);
     let call = call(&params, FileOperation::Watch { path, recursive })?;
-    let watch = state.engine.as_(&caller).sandbox(&id).files().watch(call).await?;
+    let watch = sandbox.files().watch(call).await?;
     Ok(sse::answer(&caller, changes(watch)))
 }
 
@@ -98,7 +78,7 @@ fn limit(params: &Params) -> Result<usize, ApiError> {
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// What is asked of the agent, so that it shows whether there is more.
+/// One more than is shown, so that the agent's answer tells if there is more.
 fn one_more(most: usize) -> u32 {
     u32::try_from(most).unwrap_or(u32::MAX).saturating_add(1)
 }

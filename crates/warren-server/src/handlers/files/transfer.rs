@@ -5,8 +5,7 @@ use futures_util::StreamExt as _;
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
-use warren_core::SandboxId;
-use warren_face::auth::Caller;
+use warren_engine::Sandbox;
 use warren_face::body::broken_body;
 use warren_face::error::{ApiError, Code};
 use warren_face::files::{Outgoing, Wanted};
@@ -20,15 +19,13 @@ use crate::state::AppState;
 
 /// Sends a file, or the part of it that is asked for, at the pace at which it is taken.
 pub(crate) async fn read(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
     let path = named(&params, "path")?;
     let wanted = match Wanted::of(&headers) {
-        Wanted::Last(count) => last(&state, &caller, &id, &params, count).await?,
+        Wanted::Last(count) => last(&sandbox, &params, count).await?,
         wanted => wanted,
     };
     let (offset, length) = match wanted {
@@ -36,7 +33,7 @@ pub(crate) async fn read(
         Wanted::All | Wanted::Last(_) => (0, None),
     };
     let operation = FileOperation::Read { path, offset, length };
-    let reader = state.engine.as_(&caller).sandbox(&id).files().read(call(&params, operation)?).await?;
+    let reader = sandbox.files().read(call(&params, operation)?).await?;
     let size = reader.entry.size;
     let Some((first, promised)) = wanted.within(size) else { return Ok(outside(size)) };
     let outgoing = Outgoing::open(reader).await?;
@@ -51,15 +48,9 @@ pub(crate) async fn read(
 }
 
 /// The end of a file is found by its size.
-async fn last(
-    state: &AppState,
-    caller: &Caller,
-    id: &SandboxId,
-    params: &Params,
-    count: u64,
-) -> Result<Wanted, ApiError> {
+async fn last(sandbox: &Sandbox, params: &Params, count: u64) -> Result<Wanted, ApiError> {
     let operation = FileOperation::Stat { path: named(params, "path")?, follow: true, detail: None };
-    let entry = state.engine.as_(caller).sandbox(id).files().stat(call(params, operation)?).await?;
+    let entry = sandbox.files().stat(call(params, operation)?).await?;
     let range = Wanted::Last(count).within(entry.size);
     Ok(range.map_or(Wanted::Last(count), |(first, length)| Wanted::From(first, Some(first + length - 1))))
 }
@@ -80,25 +71,20 @@ fn file_headers() -> [(http::HeaderName, &'static str); 3] {
 }
 
 /// As a read would begin.
-pub(crate) async fn head(
-    State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
-    params: Params,
-) -> Result<Response, ApiError> {
+pub(crate) async fn head(SandboxPath(sandbox): SandboxPath, params: Params) -> Result<Response, ApiError> {
     let operation = FileOperation::Stat { path: named(&params, "path")?, follow: true, detail: None };
-    let entry = state.engine.as_(&caller).sandbox(&id).files().stat(call(&params, operation)?).await?;
+    let entry = sandbox.files().stat(call(&params, operation)?).await?;
     if entry.kind != EntryKind::File {
         return Err(ApiError::new(Code::WrongKind, "it is not a regular file"));
     }
     Ok(([(CONTENT_LENGTH, entry.size.to_string())], file_headers()).into_response())
 }
 
-/// Writes a file as it arrives. One that is replaced keeps its content until all has arrived, whatever happens on the way.
+/// Writes a file as it arrives. One that is replaced keeps its content until all has arrived,
+/// whatever happens on the way.
 pub(crate) async fn write(
     State(state): State<AppState>,
-    caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     params: Params,
     body: Body,
 ) -> Result<Json<api::Written>, ApiError> {
@@ -112,7 +98,7 @@ pub(crate) async fn write(
         permissions: params.text("mode").map(convert::mode).transpose()?,
         parents: params.flag("parents")?,
     };
-    let mut file = state.engine.as_(&caller).sandbox(&id).files().write(call(&params, operation)?).await?;
+    let mut file = sandbox.files().write(call(&params, operation)?).await?;
     let (mut pieces, mut left) = (body.into_data_stream(), most);
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|error| broken_body(&error))?;

@@ -20,22 +20,22 @@ use crate::convert;
 use crate::extract::{Json, Params, SandboxPath};
 use crate::state::AppState;
 
-/// What is read of a file at a time.
+/// Bytes that are read of a file at a time.
 const PIECE: usize = 256 << 10;
 
-/// Unpacks a tar file below a directory as it arrives. It is one thing to the journal, and one undo.
+/// Unpacks a tar file below a directory as it arrives. It is one thing to the journal, and one
+/// undo.
 pub(crate) async fn unpack(
     State(state): State<AppState>,
     caller: Caller,
-    SandboxPath(id): SandboxPath,
+    SandboxPath(sandbox): SandboxPath,
     params: Params,
     body: Body,
 ) -> Result<Json<api::Unpacked>, ApiError> {
     let (target, user) = (named(&params, "path")?, convert::user(params.text("user"))?);
     let engine = state.engine.clone();
     let place = engine.as_(&caller).place_for(WorkKind::Transfer).await?;
-    let work =
-        engine.as_(&caller).sandbox(&id).files().begin(FileDeed::Unpack, &target.to_text(), None).await?;
+    let work = sandbox.files().begin(FileDeed::Unpack, &target.to_text(), None).await?;
     let most = state.config.http.max_upload.0;
     let (source, outcome) = Incoming::new(transfer::reader(body), most, move || engine.check_disk());
     let unpacking = Unpacking { work, runtime: Handle::current(), target, user };
@@ -148,7 +148,8 @@ impl Unpacking {
             let mut piece = Vec::with_capacity(PIECE);
             content.by_ref().take(PIECE as u64).read_to_end(&mut piece)?;
             if piece.is_empty() && left > 0 {
-                // The archive's reader would only notice at the next file, and this one is not whole.
+                // The archive's reader would only notice at the next file, and this one is not
+                // whole.
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
             left = left.saturating_sub(piece.len() as u64);

@@ -1,4 +1,4 @@
-//! What a client of one sandbox sends, and how it reads streams.
+//! A client of one sandbox: its requests, and how it reads streams.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -81,7 +81,7 @@ pub(crate) fn binary_envelope<M: Message>(message: &M) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// What comes next in a stream.
+/// The next item of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Next {
     Message(Value),

@@ -5,7 +5,7 @@ use crate::support::{Answer, Call, TestServer};
 /// A sandbox that a client of E2B made, one of several on a server.
 pub(crate) struct Made {
     pub(crate) id: String,
-    /// What opens its in-sandbox protocol.
+    /// The token of its in-sandbox protocol.
     pub(crate) token: String,
 }
 

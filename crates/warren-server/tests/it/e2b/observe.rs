@@ -1,4 +1,4 @@
-//! What sandboxes used and what happened in them.
+//! Figures and logs of sandboxes.
 
 use serde_json::{Value, json};
 use warren_core::{SandboxId, Scope};

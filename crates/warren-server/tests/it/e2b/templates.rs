@@ -52,7 +52,7 @@ impl World {
         self.get(&format!("/templates/{}/builds/{}/status", begun.template, begun.build))
     }
 
-    /// What became of a build.
+    /// The state of a build.
     fn outcome(&self, begun: &Begun) -> Value {
         let began = Instant::now();
         loop {
@@ -81,7 +81,7 @@ impl World {
         self.sandbox(template).expect(201).json()["sandboxID"].as_str().unwrap().to_owned()
     }
 
-    /// What a command in a sandbox writes.
+    /// The output of a command in a sandbox.
     fn run(&self, sandbox: &str, command: &[&str]) -> String {
         let call = self.server.stranger("POST", &format!("/v1/sandboxes/{sandbox}/exec")).key(&self.key);
         let answer = call.json(&json!({"command": command})).send().expect(200).json();

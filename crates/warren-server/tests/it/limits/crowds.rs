@@ -1,4 +1,5 @@
-//! Many connections of somebody who means no good, all of them from the client's own address, which is the worst case.
+//! Many connections of somebody who means no good, all of them from the client's own address, which
+//! is the worst case.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -21,7 +22,8 @@ fn allow_descriptors() {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
-/// How long somebody with a key and somebody without wait for their answers, each on a new connection.
+/// How long somebody with a key and somebody without wait for their answers, each on a new
+/// connection.
 fn waited(server: &TestServer) -> Duration {
     let began = Instant::now();
     server.call("GET", "/v1/sandboxes").send().expect(200);
@@ -31,7 +33,8 @@ fn waited(server: &TestServer) -> Duration {
     keyed.max(began.elapsed())
 }
 
-/// Opens so many connections, says something on each, and asks in between whether others are served.
+/// Opens so many connections, says something on each, and asks in between whether others are
+/// served.
 fn crowd(server: &TestServer, count: usize, say: impl Fn(&mut TcpStream)) -> (Vec<TcpStream>, Duration) {
     let (mut open, mut longest) = (Vec::new(), Duration::ZERO);
     for number in 0..count {
@@ -86,7 +89,8 @@ fn over_a_thousand_connections_without_a_key_keep_nobody_out() {
 fn answers_that_nobody_takes_keep_nobody_out() {
     allow_descriptors();
     let server = TestServer::with(patient);
-    // The document is longer than what fits on the way, so each of these is under way until it is cut.
+    // The document is longer than what fits on the way, so each of these is under way until it is
+    // cut.
     let (greedy, longest) = crowd(&server, 600, |stream| {
         let ask = b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20);
         drop(stream.write_all(&ask));

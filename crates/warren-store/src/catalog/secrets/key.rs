@@ -12,7 +12,8 @@ use crate::catalog::identity::sync_directory;
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 
-/// `secrets.key` of a data directory. It is read for every use, so that one that is taken away is missed at once.
+/// `secrets.key` of a data directory. It is read for every use, so that its loss is noticed at
+/// once.
 #[derive(Debug)]
 pub(in crate::catalog) struct KeyFile {
     path: PathBuf,
@@ -20,7 +21,7 @@ pub(in crate::catalog) struct KeyFile {
 
 pub(super) struct Key(XChaCha20Poly1305);
 
-/// Why a value could not be sealed or opened.
+/// The reason why a value could not be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::catalog) enum KeyError {
     #[error(
@@ -64,7 +65,7 @@ impl KeyFile {
         cipher.map(Key).map_err(|_| KeyError::NotAKey { path: path() })
     }
 
-    /// For when nothing is sealed yet.
+    /// Used while nothing is sealed yet.
     pub(super) fn read_or_make(&self) -> Result<Key, KeyError> {
         if !self.path.exists() {
             let mut bytes = [0; KEY_BYTES];
@@ -74,7 +75,7 @@ impl KeyFile {
         self.read()
     }
 
-    /// It appears whole, readable by its owner alone, and is on the disk when this returns.
+    /// Writes the file whole, readable by its owner alone, and syncs it to the disk.
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         let draft = self.path.with_extension("key.new");
         match fs::remove_file(&draft) {
@@ -90,7 +91,7 @@ impl KeyFile {
 }
 
 impl Key {
-    /// A fresh nonce, then what was sealed. It opens only together with the same words.
+    /// Returns a fresh nonce and the sealed message. It opens only with the same `bound` words.
     pub(super) fn seal(&self, message: &[u8], bound: &[u8]) -> Result<Vec<u8>, KeyError> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(KeyError::Random)?;

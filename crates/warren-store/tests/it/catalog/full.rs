@@ -12,7 +12,8 @@ use super::{insert, new};
 
 const CHILD: &str = "WARREN_TEST_FULL_DISK";
 
-/// The test starts itself in a mount namespace of its own, where the data directory is a small disk.
+/// The test starts itself in a mount namespace of its own, where the data directory is a small
+/// disk.
 #[test]
 fn a_full_disk_loses_nothing_and_is_over_when_there_is_room() {
     if let Some(data) = env::var_os(CHILD) {

@@ -1,8 +1,10 @@
-//! Catalogs as earlier builds left them, with every kind of record, and all that the ports read in each once it is migrated.
+//! Catalogs of earlier builds with every kind of record, and what the ports read from each after
+//! its migration.
 //!
-//! `golden/schema-N.sql` is a dump of a catalog of schema N, written by the build that had it; `golden/schema-N.json` is what this
-//! build reads in it. Whoever adds a migration runs `WARREN_BLESS=1 cargo test -p warren-store golden` once: it writes the dump of the
-//! new schema and the readings anew. The diff of the readings has to show what the migration is meant to change, and nothing else.
+//! `golden/schema-N.sql` is a dump of a catalog of schema N, written by the build that had it;
+//! `golden/schema-N.json` is what this build reads from it. After adding a migration, run
+//! `WARREN_BLESS=1 cargo test -p warren-store golden` once: it writes the dump of the new schema
+//! and all readings again. The diff of the readings must show only the intended changes.
 
 mod dump;
 mod fill;
@@ -16,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use warren_store::SqliteCatalog;
 
-/// What the secrets of all dumps are sealed with.
+/// The key that the secrets of all dumps are sealed with.
 const SECRETS_KEY: [u8; 32] = *b"a key that only tests have to do";
 
 fn directory() -> PathBuf {
@@ -87,7 +89,7 @@ fn every_earlier_catalog_is_read_whole_once_it_is_migrated() {
     }
 }
 
-/// The next migration finds the dump that it has to be tested with.
+/// The next migration needs the dump for its test.
 #[test]
 fn the_schema_of_this_build_has_its_dump() {
     let data = empty();

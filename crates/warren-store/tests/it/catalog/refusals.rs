@@ -28,7 +28,8 @@ fn alter(data: &Path, sql: &str) {
     Connection::open(data.join("catalog.db")).unwrap().execute_batch(sql).unwrap();
 }
 
-/// A start that was refused must not have changed anything: with the right file in place all is as it was.
+/// A start that was refused must not have changed anything: with the right file in place all is as
+/// it was.
 fn assert_whole(data: &Path) {
     let catalog = SqliteCatalog::open(data).unwrap();
     assert_eq!(catalog.unfinished_sandboxes(&sample_node()).unwrap().len(), 100);
@@ -164,7 +165,7 @@ fn a_log_that_is_gone_after_a_kill_is_refused() {
     let data = tempfile::tempdir().unwrap();
     let catalog = SqliteCatalog::open(data.path()).unwrap();
     insert(&catalog, 1);
-    // What a server that is killed now leaves behind.
+    // The files that a server killed now leaves behind.
     let left = tempfile::tempdir().unwrap();
     for name in ["catalog.db", "catalog.db-wal", "catalog.json", "catalog.lock"] {
         fs::copy(data.path().join(name), left.path().join(name)).unwrap();

@@ -95,7 +95,8 @@ fn with_no_secret_left_a_new_key_may_come() {
     assert_eq!(catalog.secret(&Owner::first(), &name("token")).unwrap(), Some(secret("token")));
 }
 
-/// Who can write to the database but has no key must not be able to have a secret sent elsewhere, or to somebody else's sandboxes.
+/// An attacker who can write to the database but has no key must not be able to have a secret sent
+/// elsewhere, or to somebody else's sandboxes.
 #[test]
 fn a_value_opens_only_with_its_owner_name_and_hosts() {
     let changes = [

@@ -18,12 +18,16 @@ use super::new;
 
 const VERSION_1: &str = include_str!("../../../src/catalog/migrations/0001-records.sql");
 
+/// How many events the catalog of [`first_version`] had. The last ones were forgotten.
+pub(super) const FIRST_VERSION_EVENTS: u64 = 5;
+
 /// A catalog as the first version left it, with some sandboxes and a session of each.
-fn first_version(data: &Path, count: u32) {
-    let connection = Connection::open(data.join("catalog.db")).unwrap();
+pub(super) fn first_version(data: &Path, count: u32) {
+    let mut connection = Connection::open(data.join("catalog.db")).unwrap();
     connection.execute_batch(VERSION_1).unwrap();
     connection.execute_batch("PRAGMA user_version = 1; PRAGMA journal_mode = WAL").unwrap();
     connection.execute("INSERT INTO identity (one, instance) VALUES (1, ?1)", ["0".repeat(32)]).unwrap();
+    let connection = connection.transaction().unwrap();
     for number in 1..=count {
         let new = new(number);
         let mut sandbox = serde_json::to_value(&new.sandbox).unwrap();
@@ -57,6 +61,12 @@ fn first_version(data: &Path, count: u32) {
             .unwrap();
     }
     connection.execute("INSERT INTO settings (name, value) VALUES ('name', 'value')", []).unwrap();
+    let event = "INSERT INTO events (at, owner, event) VALUES (1, 'ann', '{}')";
+    for _ in 0..FIRST_VERSION_EVENTS {
+        connection.execute(event, []).unwrap();
+    }
+    connection.execute("DELETE FROM events WHERE number > 2", []).unwrap();
+    connection.commit().unwrap();
 }
 
 #[test]
@@ -91,8 +101,8 @@ const VERSION_4: [&str; 4] = [
     include_str!("../../../src/catalog/migrations/0004-nodes.sql"),
 ];
 
-/// A catalog as version 4 left it, with what E2B's face remembered: a book of templates, the snapshots
-/// of it, and annotations of a sandbox.
+/// A catalog as version 4 left it, with what E2B's face remembered: a book of templates, the
+/// snapshots of it, and annotations of a sandbox.
 fn fourth_version(data: &Path, book: &str) {
     let connection = Connection::open(data.join("catalog.db")).unwrap();
     connection.execute_batch(&VERSION_4.concat()).unwrap();

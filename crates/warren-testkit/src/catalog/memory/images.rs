@@ -104,7 +104,7 @@ impl Records {
         stored.ok_or_else(|| failure(CatalogErrorKind::NotFound, &record.id))
     }
 
-    /// Whether another image of the owner has the name.
+    /// True if another image of the owner has the name.
     fn has_named_image(&self, record: &ImageRecord) -> bool {
         let same = |known: &ImageRecord| {
             known.owner == record.owner && known.id != record.id && known.name == record.name

@@ -80,7 +80,7 @@ impl JournalCatalog for MemoryCatalog {
     fn finish_call(&self, sandbox: &SandboxId, call: &str, answer: Option<&str>) -> Result<(), CatalogError> {
         let mut records = self.enter("finish_call")?;
         let key = (sandbox.clone(), call.to_owned());
-        // Perhaps the sandbox was forgotten meanwhile.
+        // The sandbox may have been forgotten meanwhile.
         let Some(stored) = records.calls.get_mut(&key) else { return Ok(()) };
         assert_eq!(stored.answer, None, "an answer never changes");
         match answer {

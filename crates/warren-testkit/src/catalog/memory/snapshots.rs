@@ -134,7 +134,7 @@ fn has_the_name_of(known: &SnapshotRecord, record: &SnapshotRecord) -> bool {
     known.sandbox == record.sandbox && known.name.is_some() && known.name == record.name
 }
 
-/// No file system is mounted on itself.
+/// A layer may be in a stack only once.
 fn check_stack(record: &SnapshotRecord) {
     let layers: HashSet<&LayerId> = record.stack.0.iter().collect();
     assert_eq!(layers.len(), record.stack.depth(), "{} stands on a layer twice", record.id);

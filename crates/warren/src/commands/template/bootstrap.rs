@@ -1,6 +1,5 @@
 //! Runs the program that makes a root file system of packages, and reads what it makes.
 
-use std::cell::RefCell;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -27,19 +26,13 @@ pub(super) struct Bootstrap {
     pub(super) hooks: Vec<&'static str>,
 }
 
-/// A root file system that is being made. Dropping it ends the making.
+/// A root file system that is being made: an archive to be read as it grows. Dropping it ends the
+/// program.
 #[derive(Debug)]
 pub(super) struct Made {
-    child: RefCell<Child>,
-    root: RefCell<Option<ChildStdout>>,
-    told: RefCell<Option<JoinHandle<Vec<String>>>>,
-}
-
-/// The archive as it grows.
-#[derive(Debug)]
-pub(super) struct Root<'a> {
-    made: &'a Made,
+    child: Child,
     archive: Option<ChildStdout>,
+    complaints: Option<JoinHandle<Vec<String>>>,
 }
 
 impl Bootstrap {
@@ -67,27 +60,24 @@ impl Bootstrap {
                 .hint(format!("install it: apt install {PROGRAM}")),
             _ => CliError::new(error),
         })?;
-        let root = child.stdout.take();
-        let told = child.stderr.take().map(|stream| thread::spawn(|| follow(stream)));
-        Ok(Made { child: RefCell::new(child), root: RefCell::new(root), told: RefCell::new(told) })
+        let archive = child.stdout.take();
+        let complaints = child.stderr.take().map(|stream| thread::spawn(|| follow(stream)));
+        Ok(Made { child, archive, complaints })
     }
 }
 
 impl Made {
-    /// The archive, to be read once.
-    pub(super) fn root(&self) -> Root<'_> {
-        Root { made: self, archive: self.root.borrow_mut().take() }
-    }
-
     /// Tells whether the program has failed.
-    pub(super) fn has_failed(&self) -> bool {
-        matches!(self.child.borrow_mut().try_wait(), Ok(Some(status)) if !status.success())
+    pub(super) fn has_failed(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(status)) if !status.success())
     }
 
     /// Waits for the end of the program, and fails with its complaints if it failed.
-    pub(super) fn finish(&self) -> Result<(), CliError> {
-        let status = self.child.borrow_mut().wait().map_err(CliError::new)?;
-        let complaints = self.told.borrow_mut().take().and_then(|told| told.join().ok()).unwrap_or_default();
+    pub(super) fn finish(&mut self) -> Result<(), CliError> {
+        // A program that is still writing must not wait for a reader that has left.
+        self.archive = None;
+        let status = self.child.wait().map_err(CliError::new)?;
+        let complaints = self.complaints.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         if status.success() {
             return Ok(());
         }
@@ -99,12 +89,12 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         // It has ended before, unless its archive could not be used.
-        self.child.borrow_mut().kill().ok();
-        self.child.borrow_mut().wait().ok();
+        self.child.kill().ok();
+        self.child.wait().ok();
     }
 }
 
-impl Read for Root<'_> {
+impl Read for Made {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(archive) = &mut self.archive else { return Ok(0) };
         let count = archive.read(buffer)?;
@@ -113,7 +103,7 @@ impl Read for Root<'_> {
         }
         self.archive = None;
         // An archive is whole only if its maker says so.
-        if self.made.child.borrow_mut().wait()?.success() {
+        if self.child.wait()?.success() {
             return Ok(0);
         }
         Err(io::Error::other(format!("{PROGRAM} failed")))

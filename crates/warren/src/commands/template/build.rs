@@ -163,11 +163,10 @@ impl Build {
         let bootstrap = self.bootstrap()?;
         let suite = &bootstrap.suite;
         ui::say(&format!("building {name} of Debian {suite} for {place}: this takes a few minutes"));
-        let made = bootstrap.begin()?;
-        let mut root = made.root();
+        let mut made = bootstrap.begin()?;
         let config = serde_json::to_string(&config()).map_err(CliError::new)?;
-        let sent = first_of(&mut root).map_err(CliError::new).and_then(|first| {
-            Ok(client.import_template(name.as_str(), Some(config), &mut first.as_slice().chain(&mut root))?)
+        let sent = first_of(&mut made).map_err(CliError::new).and_then(|first| {
+            Ok(client.import_template(name.as_str(), Some(config), &mut first.as_slice().chain(&mut made))?)
         });
         if sent.is_ok() || made.has_failed() {
             // The builder's message explains more than an archive that is none.
@@ -188,8 +187,8 @@ impl Build {
         }
         let bootstrap = self.bootstrap()?;
         ui::say(&format!("building {name} of Debian {}: this takes a few minutes", bootstrap.suite));
-        let made = bootstrap.begin()?;
-        let source = ImportSource::Root(Box::new(made.root()), config());
+        let mut made = bootstrap.begin()?;
+        let source = ImportSource::Root(Box::new(&mut made), config());
         let imported = import(local, name, source, self.replace);
         // The builder's message explains more than an archive that is none.
         made.finish()?;

@@ -8,7 +8,7 @@ pub(super) fn version(connection: &Connection) -> i64 {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
 }
 
-/// What makes the tables and indexes, tables first.
+/// The statements that make the tables and indexes, tables first.
 pub(super) fn statements(connection: &Connection) -> Vec<String> {
     texts(
         connection,
@@ -24,6 +24,10 @@ pub(super) fn of(connection: &Connection) -> String {
     let tables =
         "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name = 'sqlite_sequence', name";
     for table in texts(connection, tables) {
+        if table == "sqlite_sequence" {
+            // The rows before made entries of their own.
+            writeln!(dump, "DELETE FROM {table};").unwrap();
+        }
         let columns = texts(connection, &format!("SELECT name FROM pragma_table_info('{table}')"));
         let values: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
         let rows = format!("SELECT {} FROM {table} ORDER BY 1", values.join(" || ', ' || "));

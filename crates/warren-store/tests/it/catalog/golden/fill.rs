@@ -286,7 +286,7 @@ fn events(catalog: &SqliteCatalog) {
     assert_eq!(catalog.forget_events(2_000).unwrap(), 2);
 }
 
-/// What the node, the engine and the server keep beside the records.
+/// Notes of the node, the engine and the server beside the records.
 fn notes(catalog: &SqliteCatalog) {
     let one = sandbox(1);
     catalog
@@ -306,8 +306,8 @@ fn notes(catalog: &SqliteCatalog) {
     images(catalog);
 }
 
-/// An image with a build that is ready, one that failed and one that has begun, and the state after a
-/// step.
+/// An image with a build that is ready, one that failed and one that has begun, and the state after
+/// a step.
 fn images(catalog: &SqliteCatalog) {
     let (id, name) = ("t1".parse().unwrap(), Some("web".to_owned()));
     let mut image = ImageRecord::new(id, ann(), name, ImageOrigin::Steps, 1);

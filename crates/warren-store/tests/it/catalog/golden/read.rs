@@ -1,4 +1,4 @@
-//! All that the ports tell of a catalog, as one text.
+//! Everything that the ports read from a catalog, as one text.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ fn of_owner(catalog: &SqliteCatalog, owner: &Owner) -> Value {
     })
 }
 
-/// What the engine looks for when it starts, and to collect garbage.
+/// Answers to the engine's queries at its start and for garbage collection.
 fn at_start(catalog: &SqliteCatalog) -> Value {
     let layers: BTreeSet<LayerId> =
         catalog.layers_of_snapshots(catalog.node()).unwrap().into_iter().collect();
@@ -90,7 +90,7 @@ fn at_start(catalog: &SqliteCatalog) -> Value {
     })
 }
 
-/// What the node, the engine and the server keep beside the records.
+/// Notes of the node, the engine and the server beside the records.
 fn notes(catalog: &SqliteCatalog) -> Value {
     let ports: Vec<_> = catalog
         .ports()

@@ -253,6 +253,7 @@ INSERT INTO snapshots (number, id, owner, sandbox, session, parent, name, templa
 INSERT INTO snapshots (number, id, owner, sandbox, session, parent, name, template, created, durable, damaged, record, node) VALUES (5, 'snap-00000000-0000-4000-8000-000000000005', 'bob', 'sbxaaaaaaaaaaaaaaaaaaaaaaaaaj', NULL, NULL, NULL, 'python', 5000, 1, 0, '{"id":"snap-00000000-0000-4000-8000-000000000005","owner":"bob","node":"6512117ceb5531d6e3c40ef5c086b5b5","sandbox":"sbxaaaaaaaaaaaaaaaaaaaaaaaaaj","session":null,"parent":null,"name":null,"reason":"request","turn":null,"created_unix_ms":5000,"method":"sealed","stack":["layer-00000000-0000-4000-8000-000000000005"],"space":null,"durable":true,"damaged":false,"spec":{"template":"python","limits":{"memory":4294967296,"cpus":2000,"pids":1024,"disk":10737418240,"inodes":1000000,"open_files":4096,"lifetime_s":14400},"env":{},"labels":{},"user":null,"workdir":null,"hostname":null,"network":{"mode":"none"},"mounts":[],"profile":"standard"},"kind":"terminal","disk_limit_required":false,"backend":"fake"}', '6512117ceb5531d6e3c40ef5c086b5b5');
 INSERT INTO tool_calls (sandbox, call, owner, fingerprint, at, answer) VALUES ('sbxaaaaaaaaaaaaaaaaaaaaaaaaab', 'call-1', 'ann', 'c3d4', 6000, '{"done":"it''s"}');
 INSERT INTO tool_calls (sandbox, call, owner, fingerprint, at, answer) VALUES ('sbxaaaaaaaaaaaaaaaaaaaaaaaaab', 'call-2', 'ann', 'c3d4', 6000, NULL);
+DELETE FROM sqlite_sequence;
 INSERT INTO sqlite_sequence (name, seq) VALUES ('events', 10);
 COMMIT;
 PRAGMA user_version = 5;

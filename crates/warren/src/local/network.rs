@@ -25,7 +25,7 @@ const REPORTS: Duration = Duration::from_millis(300);
 
 /// The network of one sandbox, or none.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct LocalNetwork {
     link: Option<Arc<dyn Networks>>,
     policy: NetworkPolicy,
     watcher: Arc<Watcher>,
@@ -33,29 +33,33 @@ pub(crate) struct Outlet {
     pub(crate) missing: Option<String>,
 }
 
-/// Says on standard error which network there is and what it refuses, or does not.
+/// A verbose network says on standard error what it refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aloud {
-    Yes,
-    No,
+pub(crate) enum Verbosity {
+    Verbose,
+    Quiet,
 }
 
 /// Hears of the sandbox's connections.
 #[derive(Debug, Default)]
 struct Watcher {
-    aloud: bool,
+    verbose: bool,
     reached: Mutex<BTreeSet<String>>,
 }
 
-impl Outlet {
+impl LocalNetwork {
     /// Opens the network that was asked for, or else the one of the settings if the machine can
     /// have it.
-    pub(crate) fn open(local: &Local, wish: Option<NetworkPolicy>, aloud: Aloud) -> Result<Self, CliError> {
-        if wish.as_ref().is_some_and(NetworkPolicy::is_none) {
+    pub(crate) fn open(
+        local: &Local,
+        choice: Option<NetworkPolicy>,
+        verbosity: Verbosity,
+    ) -> Result<Self, CliError> {
+        if choice.as_ref().is_some_and(NetworkPolicy::is_none) {
             return Ok(Self::closed());
         }
         let config = local.assembly.config();
-        let policy = match &wish {
+        let policy = match &choice {
             Some(policy) => policy.clone(),
             None => config.network.policy(true),
         };
@@ -65,10 +69,10 @@ impl Outlet {
         }
         let networks = local.assembly.networks();
         match networks.unavailable() {
-            None => Ok(Self::over(networks, policy, aloud)),
+            None => Ok(Self::over(networks, policy, verbosity)),
             // Nobody named a network, so a sandbox without one is as good.
-            Some(reason) if wish.is_none() && config.network.default == DefaultNetwork::Auto => {
-                if aloud == Aloud::Yes {
+            Some(reason) if choice.is_none() && config.network.default == DefaultNetwork::Auto => {
+                if verbosity == Verbosity::Verbose {
                     ui::say(&format!("warren: the sandbox has no network: {reason}"));
                 }
                 Ok(Self { missing: Some(reason), ..Self::closed() })
@@ -83,8 +87,8 @@ impl Outlet {
         Self { link: None, policy: NetworkPolicy::none(), watcher: Arc::default(), missing: None }
     }
 
-    fn over(networks: Arc<dyn Networks>, policy: NetworkPolicy, aloud: Aloud) -> Self {
-        let watcher = Arc::new(Watcher { aloud: aloud == Aloud::Yes, ..Watcher::default() });
+    fn over(networks: Arc<dyn Networks>, policy: NetworkPolicy, verbosity: Verbosity) -> Self {
+        let watcher = Arc::new(Watcher { verbose: verbosity == Verbosity::Verbose, ..Watcher::default() });
         networks.observe(Arc::clone(&watcher) as Arc<dyn NetworkObserver>);
         Self { link: Some(networks), policy, watcher, missing: None }
     }
@@ -117,7 +121,7 @@ impl Outlet {
 
     /// Waits for the last report on the sandbox's connections, if anybody listens.
     pub(crate) fn settle(&self) {
-        if self.link.is_some() && (self.watcher.aloud || self.mode() == NetworkMode::Learn) {
+        if self.link.is_some() && (self.watcher.verbose || self.mode() == NetworkMode::Learn) {
             std::thread::sleep(REPORTS);
         }
     }
@@ -161,7 +165,7 @@ impl NetworkObserver for Watcher {
     fn saw(&self, _: &SandboxId, entry: NetworkEntry) {
         match entry.verdict {
             NetworkVerdict::Allowed => self.remember(&entry),
-            NetworkVerdict::Denied if self.aloud => ui::complain(&refusal(&entry)),
+            NetworkVerdict::Denied if self.verbose => ui::complain(&refusal(&entry)),
             NetworkVerdict::Denied | NetworkVerdict::Asked => {}
         }
     }
@@ -210,7 +214,8 @@ mod tests {
 
     #[test]
     fn what_was_reached_is_told_as_flags() {
-        let outlet = Outlet { policy: NetworkPolicy::of(NetworkMode::Learn), ..Outlet::closed() };
+        let network =
+            LocalNetwork { policy: NetworkPolicy::of(NetworkMode::Learn), ..LocalNetwork::closed() };
         let id = SandboxId::from_random([0; 16]);
         for (host, protocol) in [
             (Some("b.example"), Protocol::Tcp),
@@ -219,12 +224,12 @@ mod tests {
             (Some("c.example"), Protocol::Dns),
             (None, Protocol::Udp),
         ] {
-            outlet.watcher.saw(&id, entry(NetworkVerdict::Allowed, host, protocol));
+            network.watcher.saw(&id, entry(NetworkVerdict::Allowed, host, protocol));
         }
-        outlet.watcher.saw(&id, entry(NetworkVerdict::Denied, Some("d.example"), Protocol::Tcp));
-        let learned = outlet.learned().unwrap();
+        network.watcher.saw(&id, entry(NetworkVerdict::Denied, Some("d.example"), Protocol::Tcp));
+        let learned = network.learned().unwrap();
         assert_eq!(learned, "--net allow --allow 192.0.2.7:443 --allow a.example:443 --allow b.example:443");
-        assert_eq!(Outlet::closed().learned(), None);
+        assert_eq!(LocalNetwork::closed().learned(), None);
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Runs a program as the kernel would, and writes it down for people. For tests only.
+//! Runs a program as the kernel would, and prints it readably.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::assemble::{AND, Instruction, LOAD, RETURN, Test};
-use super::policy::{ABSENT, ALLOWED, CHECKED, Call, REFUSED, STANDARD_ONLY, Word};
+use super::super::assemble::{AND, Instruction, LOAD, RETURN, Test};
+use super::super::policy::{ABSENT, ALLOWED, CHECKED, Call, REFUSED, STANDARD_ONLY, Word};
 
-/// What the kernel shows a filter of one call: `struct seccomp_data`.
+/// The kernel's data of one call for a filter: `struct seccomp_data`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub(super) number: u32,
@@ -15,7 +15,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The structure's words. The instruction pointer, which no rule may look at, is a value none expects.
+    /// The structure's words. The instruction pointer, which no rule may look at, is a value none
+    /// expects.
     fn words(self) -> [u32; 16] {
         let mut words = [0xDEAD_BEEF; 16];
         words[0] = self.number;
@@ -31,8 +32,8 @@ impl Request {
 /// A way through the program: an instruction, and for a jump whether it was taken.
 pub(super) type Step = (usize, Option<bool>);
 
-/// Runs the program and answers the action. Panics on what the kernel would reject, and on any instruction that keeps
-/// it from evaluating a program in advance.
+/// Runs the program and returns the action. Panics if the kernel would reject it, and on any
+/// instruction that keeps the kernel from evaluating a program in advance.
 pub(super) fn interpret(program: &[Instruction], request: Request, steps: &mut BTreeSet<Step>) -> u32 {
     let words = request.words();
     let mut accumulator = 0;
@@ -71,7 +72,8 @@ pub(super) fn all_steps(program: &[Instruction]) -> BTreeSet<Step> {
         .collect()
 }
 
-/// One line for each instruction, with absolute targets and the names of the numbers that are compared.
+/// One line for each instruction, with absolute targets and the names of the numbers that are
+/// compared.
 pub(super) fn dump(program: &[Instruction]) -> String {
     let mut text = String::new();
     let mut comparing_numbers = false;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use warren_wire::guest::{Failure, FailureCode, Frame, FrameKind, Reply};
 
-use crate::connection::{Cargo, Connection, Fate, Phase};
+use super::{Cargo, Connection, Fate, Phase};
 use crate::failure::{kernel, kernel_as};
 use crate::outbox::{Outbox, Sent};
 use crate::poll::{Poller, Token, Watched};

@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
+use super::survey::boot;
+use super::{BOOT, HostError, is_of_boot, publish};
 use crate::digest::Digest;
-use crate::host::{self, HostError};
 use crate::staging::{NamesLock, Staging};
 use crate::tree::{Attributes, TreePath, TreeWriter};
 
@@ -93,7 +94,7 @@ impl Given {
     /// do. `None` where the root has no place for them: its `/etc` is not a directory.
     pub(crate) fn layer(&self, root: &Path) -> Result<Option<PathBuf>, HostError> {
         let Some(looks) = Looks::of(root)? else { return Ok(None) };
-        let boot = host::boot()?;
+        let boot = boot()?;
         let mut hash = Sha256::new();
         self.add_to(&mut hash);
         for attributes in [&looks.root, &looks.etc] {
@@ -102,7 +103,7 @@ impl Given {
                 .for_each(|number| hash.update(number.to_le_bytes()));
         }
         let directory = self.layers.join(Digest::finish(hash).hex());
-        if !host::is_of_boot(&directory, &boot) {
+        if !is_of_boot(&directory, &boot) {
             self.build(&directory, &boot, &looks)?;
         }
         Ok(Some(directory.join("root")))
@@ -112,18 +113,11 @@ impl Given {
         let staging = Staging::create(&self.layers).map_err(HostError::Stage)?;
         let root = staging.path().join("root");
         fs::create_dir(&root)
-            .and_then(|()| fs::write(staging.path().join(host::BOOT), boot))
+            .and_then(|()| fs::write(staging.path().join(BOOT), boot))
             .map_err(|source| HostError::Survey { path: root.clone(), source })?;
         self.write(&root, looks)?;
         let _names = NamesLock::acquire(&self.layers).map_err(HostError::Stage)?;
-        if host::is_of_boot(directory, boot) {
-            // Another process made the same one meanwhile; ours goes.
-            Ok(())
-        } else if directory.exists() {
-            staging.exchange(directory).map_err(HostError::Stage)
-        } else {
-            staging.publish(directory).map_err(HostError::Stage)
-        }
+        publish(staging, directory, boot)
     }
 
     fn write(&self, root: &Path, looks: &Looks) -> Result<(), HostError> {

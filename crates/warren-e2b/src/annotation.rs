@@ -3,15 +3,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use warren_core::SandboxRecord;
 
-/// Under which name they are in a sandbox's record.
+/// Its name in a sandbox's record.
 const ANNOTATION: &str = "e2b";
 
-/// What E2B knows of a sandbox and the engine does not. The default is what a sandbox has that was made in another way: its owner may
-/// use it by E2B too.
+/// Facts about a sandbox that only E2B knows, kept as an annotation. The default serves sandboxes
+/// that were made in another way: their owner may use them by E2B too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Traits {
-    /// What its client called the template.
+pub struct Annotation {
+    /// The template's name, as the client wrote it.
     pub template: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
@@ -23,20 +23,20 @@ pub struct Traits {
     pub network: Option<serde_json::Value>,
 }
 
-impl Traits {
-    /// Those of a sandbox.
+impl Annotation {
     pub fn of(record: &SandboxRecord) -> Self {
         let written = record.annotations.get(ANNOTATION);
         // Of what cannot be read nothing is open.
         written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// Whether the sandbox was made through E2B, and so is known by its rules.
-    pub fn are_written(record: &SandboxRecord) -> bool {
+    /// True if the sandbox was made through E2B, and so follows its rules.
+    pub fn is_written(record: &SandboxRecord) -> bool {
         record.annotations.contains_key(ANNOTATION)
     }
 
-    /// Variables that tell the processes of a sandbox where they run. They are not in its spec: a fork has another id.
+    /// Variables that tell the processes of a sandbox where they run. They are not in its spec: a
+    /// fork has another id.
     pub fn own_env(record: &SandboxRecord) -> [(&'static str, String); 3] {
         let template = Self::of(record).template_of(record);
         [
@@ -48,7 +48,7 @@ impl Traits {
 
     /// The same for a sandbox that was made through E2B; none for others.
     pub fn env_if_written(record: &SandboxRecord) -> Vec<(&'static str, String)> {
-        if Self::are_written(record) { Self::own_env(record).into() } else { Vec::new() }
+        if Self::is_written(record) { Self::own_env(record).into() } else { Vec::new() }
     }
 
     /// All variables that every process of a sandbox has.
@@ -57,7 +57,8 @@ impl Traits {
         record.spec.env.clone().into_iter().chain(own).collect()
     }
 
-    /// As the sandbox's client called the template; of a sandbox that was made in another way, the template's name.
+    /// As the sandbox's client called the template; of a sandbox that was made in another way, the
+    /// template's name.
     pub fn template_of(&self, record: &SandboxRecord) -> String {
         if self.template.is_empty() { record.spec.template.to_string() } else { self.template.clone() }
     }
@@ -81,7 +82,7 @@ mod tests {
     fn processes_are_told_where_they_run_whatever_the_spec_says() {
         let mut record = sample_sandbox(&"ann".parse::<Owner>().unwrap(), 1);
         record.spec.env = [("A", "1"), ("E2B_SANDBOX_ID", "other")].map(|(k, v)| (k.into(), v.into())).into();
-        let env = Traits::env(&record);
+        let env = Annotation::env(&record);
         assert_eq!((env["A"].as_str(), env["E2B_SANDBOX"].as_str()), ("1", "true"));
         assert_eq!(env["E2B_SANDBOX_ID"], record.id.as_str());
         assert_eq!(env["E2B_TEMPLATE_ID"], record.spec.template.as_str());
@@ -90,10 +91,10 @@ mod tests {
     #[test]
     fn traits_are_read_as_they_were_written() {
         let network = Some(serde_json::json!({"allowOut": ["a.example"]}));
-        let traits = Traits { template: "base".to_owned(), network, ..Traits::default() };
-        let annotations = traits.written_to(BTreeMap::new());
+        let annotation = Annotation { template: "base".to_owned(), network, ..Annotation::default() };
+        let annotations = annotation.written_to(BTreeMap::new());
         let text = annotations.get(ANNOTATION).unwrap();
-        assert_eq!(serde_json::from_str::<Traits>(text).unwrap(), traits);
-        assert_eq!(serde_json::from_str::<Traits>("{}").unwrap(), Traits::default());
+        assert_eq!(serde_json::from_str::<Annotation>(text).unwrap(), annotation);
+        assert_eq!(serde_json::from_str::<Annotation>("{}").unwrap(), Annotation::default());
     }
 }

@@ -1,4 +1,4 @@
-//! `docs/kernel-surface.md`, made from the lists themselves, so that it cannot say anything else than what is loaded.
+//! Makes `docs/kernel-surface.md` from the lists themselves, so that it always agrees with them.
 
 use std::env;
 use std::fmt::Write as _;
@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 use warren_core::Profile;
 
-use super::arguments::{
+use super::super::arguments::{
     FILE_COMMANDS, HOST_COMMANDS, IPV6_OPTIONS, PROCESS_COMMANDS, Refused, SECCOMP_MODES, SECCOMP_OPERATIONS,
     SOCKET_OPTIONS, TCP_OPTIONS, TERMINAL_COMMANDS, UDP_OPTIONS,
 };
-use super::compile::compile;
-use super::policy::rules;
-use super::tests::{ALLOW, errno, run};
+use super::super::compile::compile;
+use super::super::policy::rules;
+use super::{ALLOW, errno, run};
 
 /// A call, and where in it a list's commands stand.
 struct Place {

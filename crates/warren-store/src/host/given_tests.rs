@@ -103,7 +103,7 @@ fn a_root_whose_etc_is_elsewhere_stays_as_it_is() {
 fn a_layer_of_an_earlier_boot_is_made_anew() {
     let world = World::new();
     let layer = world.layer().unwrap();
-    fs::write(layer.parent().unwrap().join(host::BOOT), "earlier").unwrap();
+    fs::write(layer.parent().unwrap().join(BOOT), "earlier").unwrap();
     fs::remove_file(layer.join("etc/resolv.conf")).unwrap();
     assert_eq!(world.layer().unwrap(), layer);
     assert!(layer.join("etc/resolv.conf").is_file());
