@@ -318,6 +318,7 @@ async fn a_backend_that_does_not_answer_fails_the_start_instead_of_holding_it_up
     let error = Engine::open(world.parts(|_| {}), world.settings.clone()).await.unwrap_err();
     let OpenError::Backend(error) = error else { panic!("{error:?}") };
     assert!(error.to_string().contains("within 60 s"), "{error}");
+    tokio::time::resume();
     drop(held);
     world.open().await;
 }
