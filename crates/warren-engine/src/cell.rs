@@ -70,7 +70,7 @@ pub(crate) enum Closing {
 /// Keeps everybody else out of a sandbox that goes back to an earlier state, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Exclusive {
-    cell: Arc<Cell>,
+    pub(crate) cell: Arc<Cell>,
 }
 
 /// The time between one start of a sandbox and its end.
@@ -323,11 +323,6 @@ impl Life {
         self.inside().saturating_sub(self.onlookers.load(Ordering::Acquire))
     }
 
-    /// Waits until nobody is at work.
-    pub(crate) async fn until_at_rest(&self) {
-        self.until_at_most(0).await;
-    }
-
     /// Waits until no more than this many are at work.
     pub(crate) async fn until_at_most(&self, few: u32) {
         loop {
@@ -366,12 +361,6 @@ impl Life {
             Ok(detail) => detail.clone().unwrap_or_default(),
             Err(_) => "its driver ended".into(),
         }
-    }
-}
-
-impl Exclusive {
-    pub(crate) fn cell(&self) -> &Arc<Cell> {
-        &self.cell
     }
 }
 

@@ -71,7 +71,7 @@ const LETTER_PATIENCE: Duration = Duration::from_secs(1);
 /// A driver's first task.
 #[derive(Debug)]
 pub(crate) enum First {
-    /// Somebody is about to write: its life is over, but something is to be done with what it left.
+    /// A letter is about to come, for a sandbox whose life is over.
     Letter,
     Make(Box<Making>),
     /// It was found alive.
@@ -126,10 +126,10 @@ impl Driver {
         }
         let link = match first {
             First::Letter | First::Make(_) | First::Adopt { .. } => Link::None,
-            // Whatever is left of one is taken away with the rest.
+            // If a link is left, it is removed with the rest.
             First::Settle(_) => Link::Doomed,
         };
-        if !engine.shared.registry.enrol(&cell) {
+        if !engine.shared.registry.add(&cell) {
             return None;
         }
         let driver = Self {
@@ -153,7 +153,7 @@ impl Driver {
     async fn run(mut self, first: First) {
         let _registration = Registration { engine: self.engine.inner(), cell: Arc::clone(&self.cell) };
         let mut closing = self.engine.shared.closing.subscribe();
-        // Boxed, so that a driver that waits holds no room for what it may have to do.
+        // Boxed, so that a driver that waits takes little memory.
         if Box::pin(self.begin(first)).await.is_break() {
             return;
         }
@@ -174,7 +174,7 @@ impl Driver {
         }
     }
 
-    /// Breaks off if there is no sandbox, and no record of one.
+    /// Breaks if the sandbox could not even be written down.
     async fn begin(&mut self, first: First) -> ControlFlow<()> {
         match first {
             First::Letter => {
@@ -256,8 +256,9 @@ impl Driver {
         if self.record.status != Status::Ready {
             return Vec::new();
         }
-        let (id, life) = (self.record.id.clone(), self.cell.life());
-        let guest = Guest::unobserved(Door { id, cell: Arc::clone(&self.cell), life });
+        // It would be the one to say how the sandbox ended.
+        let door = Door { end_patience: Duration::ZERO, ..Door::of(&self.cell, self.cell.life()) };
+        let guest = Guest::unobserved(door);
         let mut processes = guest.processes().await.unwrap_or_default();
         processes.retain(|process| process.exit.is_none());
         processes
@@ -307,6 +308,6 @@ struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.engine.shared.registry.strike(&self.cell);
+        self.engine.shared.registry.remove(&self.cell);
     }
 }

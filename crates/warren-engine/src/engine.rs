@@ -3,7 +3,6 @@
 mod access;
 mod records;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -30,6 +29,7 @@ pub struct Engine {
 }
 
 /// Ends the engine's tasks when the last engine handle is gone.
+#[derive(Debug)]
 struct Handle {
     closing: watch::Sender<bool>,
 }
@@ -150,11 +150,5 @@ pub(crate) async fn closed(closing: &mut watch::Receiver<bool>) {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.closing.send_replace(true);
-    }
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").finish_non_exhaustive()
     }
 }

@@ -20,9 +20,9 @@ use crate::{Engine, EngineError, Sandbox};
 /// for idleness, and what must not overlap with work is denied.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    engine: Engine,
+    pub(crate) engine: Engine,
     caller: Arc<Caller>,
-    door: Door,
+    pub(crate) door: Door,
     _place: Place,
     onlooker: AtomicBool,
     /// It may change files as long as it exists.
@@ -65,7 +65,7 @@ impl Sandbox {
                     return Ok(Entry {
                         engine: self.engine.inner(),
                         caller: Arc::clone(&self.caller),
-                        door: Door { id: self.id.clone(), cell, life },
+                        door: Door::of(&cell, life),
                         _place: place,
                         onlooker: AtomicBool::new(false),
                         changes: AtomicBool::new(false),
@@ -99,17 +99,9 @@ pub(crate) fn denied_at_the_end(record: &SandboxRecord, request: Request) -> Eng
 }
 
 impl Entry {
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    /// The sandbox's agent, for the work that this is the leave for.
+    /// The sandbox's agent, for the work under this entry.
     pub(crate) fn guest(self: &Arc<Self>) -> Guest {
         Guest::new(self.door.clone(), Arc::<Self>::clone(self))
-    }
-
-    pub(crate) fn door(&self) -> &Door {
-        &self.door
     }
 
     /// Writes down what is about to be done, with the state before it. It is closed by
@@ -121,7 +113,7 @@ impl Entry {
         *self.journal.lock() = open;
     }
 
-    /// As [`Entry::begin`], of what changes nothing.
+    /// As [`Entry::begin`], for an action that changes nothing.
     pub(crate) async fn begin_look(&self, action: Action, session: Option<SessionId>) {
         let known = !self.door.cell.is_changed();
         let before = known.then(|| head_or_start(&self.door.cell.record()));
@@ -138,7 +130,7 @@ impl Entry {
         }
     }
 
-    /// So many files were written, and so many bytes.
+    /// Notes how many files and bytes were written.
     pub(crate) fn wrote(&self, files: u64, bytes: u64) {
         if let Some(open) = self.journal.lock().as_mut() {
             open.wrote(files, bytes);

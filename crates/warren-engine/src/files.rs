@@ -1,14 +1,13 @@
 //! Files inside sandboxes. Everything streams: no file, listing or upload is ever held as a whole.
 
-mod change;
 mod listing;
 mod transfer;
 mod work;
 
 use warren_core::Request;
-use warren_wire::guest::{FileCall, FileEntry};
+use warren_wire::guest::{FileCall, FileEntry, FileOperation, Reply, Request as Call};
 
-use crate::guest::Guest;
+use crate::guest::{ANSWER, Guest, WORK};
 use crate::ports::finished;
 use crate::work_kind::WorkKind;
 use crate::{EngineError, Sandbox};
@@ -52,13 +51,17 @@ impl Files {
 
     pub async fn write(&self, call: FileCall) -> Result<FileWriter, EngineError> {
         let work = self.begin_change(&call).await?;
-        Ok(work.write(call).await?.alone(work))
+        let mut writer = work.write(call).await?;
+        writer.whole = Some(work);
+        Ok(writer)
     }
 
     /// For `List` and `Glob`.
     pub async fn entries(&self, call: FileCall) -> Result<Listing, EngineError> {
         let place = self.sandbox.engine.place_for(self.sandbox.owner(), WorkKind::Listing).await?;
-        Ok(self.guest().await?.entries(call).await?.at(place))
+        let mut listing = self.guest().await?.entries(call).await?;
+        listing.place = Some(place);
+        Ok(listing)
     }
 
     /// All matches, as far as the query and the size of an answer allow.
@@ -74,6 +77,23 @@ impl Files {
 
     async fn guest(&self) -> Result<Guest, EngineError> {
         self.sandbox.guest(Request::ReadFiles).await
+    }
+}
+
+impl Guest {
+    pub(crate) async fn change(&self, call: FileCall) -> Result<(), EngineError> {
+        let patience = match call.operation {
+            FileOperation::Remove { recursive: true, .. } => WORK,
+            _ => ANSWER,
+        };
+        self.tell(&Call::File(call), patience).await
+    }
+
+    pub(crate) async fn stat(&self, call: FileCall) -> Result<FileEntry, EngineError> {
+        match self.ask(&Call::File(call), ANSWER).await? {
+            Reply::Entry(entry) => Ok(entry),
+            _ => Err(self.unexpected("something other than a file's description")),
+        }
     }
 }
 

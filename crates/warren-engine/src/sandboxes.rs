@@ -81,7 +81,7 @@ impl Sandbox {
             let drain = drain.min(Duration::from_millis(MOST_PATIENCE_MS));
             let drained = async {
                 tokio::select! {
-                    () = life.until_at_rest() => {}
+                    () = life.until_at_most(0) => {}
                     _ = life.until_end() => {}
                 }
             };

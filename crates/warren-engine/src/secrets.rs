@@ -54,7 +54,7 @@ impl Secrets {
         });
         let kept = kept.await?.into_iter().find(|record| record.name == name);
         let record = kept.ok_or_else(|| missing(&name))?;
-        self.access.engine.emit(self.access.owner(), None, None, Event::SecretChanged { secret: name });
+        self.access.events().add(Event::SecretChanged { secret: name });
         Ok(record)
     }
 
@@ -80,12 +80,7 @@ impl Secrets {
         if !self.access.engine.catalog(move |catalog| catalog.remove_secret(&whose, &which)).await? {
             return Err(missing(name));
         }
-        self.access.engine.emit(
-            self.access.owner(),
-            None,
-            None,
-            Event::SecretRemoved { secret: name.clone() },
-        );
+        self.access.events().add(Event::SecretRemoved { secret: name.clone() });
         Ok(())
     }
 }

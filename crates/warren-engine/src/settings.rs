@@ -34,8 +34,8 @@ pub struct Settings {
     pub run_limits: RunLimits,
     /// Run limits of classes of customers, by name.
     pub tiers: TierLimits,
-    /// Which template each kind of sandbox starts from.
-    pub templates: BTreeMap<SandboxKindName, TemplateName>,
+    /// Which template each kind of sandbox starts from, by the name of the kind.
+    pub templates: BTreeMap<String, TemplateName>,
     pub disk: DiskThresholds,
     /// How often expired things are looked for.
     pub sweep_s: u64,
@@ -78,8 +78,6 @@ pub struct NetworkSettings {
 
 /// Run limits by tier.
 pub type TierLimits = BTreeMap<String, RunLimits>;
-
-type SandboxKindName = String;
 
 /// Free space at which health warns, and below which new work is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

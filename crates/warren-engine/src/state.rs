@@ -37,7 +37,7 @@ pub(crate) use self::events::{After, Events};
 pub(crate) use self::figures::Figures;
 pub(crate) use self::journal::{Job, Journal, Unwatched, lost};
 pub(crate) use self::keyed::{Held, Keyed};
-pub(crate) use self::layers::{Keep, Pin, all_snapshots, restacked, stands_on};
+pub(crate) use self::layers::{Keep, Pin, all_pages, all_snapshots, restacked, stands_on};
 pub(crate) use self::leases::Leases;
 pub(crate) use self::registry::Registry;
 pub(crate) use self::sightings::{KEPT, Known, MOST_REACHED, Moment, Sightings, is_open};

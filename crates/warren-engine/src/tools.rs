@@ -21,11 +21,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use warren_core::{Action, OwnerBond, Request, SandboxRecord, SessionId, SnapshotId};
+use warren_core::{Action, OwnerBond, Request, SandboxRecord, SessionId, SnapshotId, SnapshotReason};
 use warren_wire::guest::{ByteString, FileCall, FileOperation};
 
 use self::answer::{Answer, ToolError};
 use self::offer::{Order, Tool};
+use crate::cell::CaptureOrder;
 use crate::error::{Field, Wording, sentence};
 use crate::guest::Guest;
 use crate::ports::{blocking, finished};
@@ -171,7 +172,9 @@ impl Sandbox {
         let Answer { mut content, exit_code, is_error } = outcome?;
         let mut snapshot = None;
         if call.snapshot {
-            match self.engine.take_after_tool(self.owner(), &self.id, call.session.clone()).await {
+            let asked = CaptureOrder::asked(SnapshotReason::Tool);
+            let order = CaptureOrder { session: call.session.clone(), ..asked };
+            match self.engine.take(self.owner(), &self.id, order).await {
                 Ok(taken) => snapshot = Some(taken.snapshot.id),
                 Err(error) => {
                     // The tool has done its work, and calling it again would do it twice.

@@ -28,9 +28,17 @@ pub(crate) struct Door {
     pub(crate) id: SandboxId,
     pub(crate) cell: Arc<Cell>,
     pub(crate) life: Arc<Life>,
+    /// How long the driver's word is waited for when a connection fails: a driver does not wait for
+    /// itself.
+    pub(crate) end_patience: Duration,
 }
 
 impl Door {
+    /// The way into this life of a sandbox.
+    pub(crate) fn of(cell: &Arc<Cell>, life: Arc<Life>) -> Self {
+        Self { id: cell.id.clone(), cell: Arc::clone(cell), life, end_patience: END_PATIENCE }
+    }
+
     /// A socket in the sandbox's own network, if the backend makes them.
     pub(crate) async fn socket(&self, v6: bool) -> Result<Option<OwnedFd>, EngineError> {
         match self.ask(move |port, id| port.socket(id, v6)).await {
@@ -57,7 +65,7 @@ impl Door {
     async fn explain(&self, error: IsolationError) -> EngineError {
         let ended = matches!(error.kind, IsolationErrorKind::NotFound | IsolationErrorKind::Ended);
         let error = EngineError::Backend(error);
-        if ended { timeout(END_PATIENCE, self.end()).await.unwrap_or(error) } else { error }
+        if ended { timeout(self.end_patience, self.end()).await.unwrap_or(error) } else { error }
     }
 }
 

@@ -96,12 +96,12 @@ impl Driver {
                 Ok(Capture::Same(head))
             }
             Ok(Outcome::NotKept(why)) => Ok(Capture::NotKept(why)),
-            Err(failure) => Err(self.bear(failure, pin).await),
+            Err(failure) => Err(self.clean_up(failure, pin).await),
         }
     }
 
     /// Puts right what a failed capture left, now or later.
-    async fn bear(&mut self, failure: Failure, pin: Pin) -> EngineError {
+    async fn clean_up(&mut self, failure: Failure, pin: Pin) -> EngineError {
         if failure.frozen {
             self.undo(Undo::Thaw).await;
         }
@@ -118,7 +118,7 @@ impl Driver {
     fn tell_of(&self, snapshot: &SnapshotRecord) {
         let (reason, method) = (snapshot.reason, snapshot.method);
         self.emit(Event::SnapshotTaken { snapshot: snapshot.id.clone(), reason, method });
-        self.engine.tend(&self.record, snapshot);
+        self.engine.after_snapshot(&self.record, snapshot);
     }
 }
 

@@ -32,7 +32,7 @@ impl Driver {
                 let evidence = self.evidence().await;
                 self.end(ending, evidence).await?;
             }
-            // An earlier try did not get through.
+            // An earlier attempt failed.
             _ if self.record.status == Status::Stopping => self.finish().await?,
             _ => self.check(Request::Stop)?,
         }
@@ -55,7 +55,7 @@ impl Driver {
         };
         if let Err(error) = ended {
             self.engine.fault();
-            tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot bury a sandbox that died");
+            tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down the end of a sandbox that died");
         }
     }
 
@@ -79,7 +79,7 @@ impl Driver {
         self.finish().await
     }
 
-    /// Brings about the end that the record tells of.
+    /// Carries out the end that the record names.
     pub(super) async fn finish(&mut self) -> Result<(), EngineError> {
         self.watch = None;
         let keep = self.record.files_kept();
@@ -90,7 +90,7 @@ impl Driver {
             Err(error) if error.kind == IsolationErrorKind::NotFound => false,
             Err(error) => {
                 self.engine.fault();
-                // Whatever of it still runs is to end, and reaches nobody until then.
+                // Processes that still run must not reach anybody until they end.
                 self.unlink().await;
                 return Err(EngineError::Backend(error));
             }
@@ -113,8 +113,7 @@ impl Driver {
         self.conclude(last, written).await
     }
 
-    /// The sandbox goes for good, and its unnamed snapshots with it. What cannot be removed is no
-    /// reason to keep the rest.
+    /// Removes the unnamed snapshots of a sandbox that is removed. A failure is only logged.
     async fn forget_history(&self, last: &mut SandboxRecord) {
         if last.history.head.is_none() {
             return;
@@ -144,7 +143,7 @@ impl Driver {
         self.must_write(Unwritten { record: last, end: Some(written), layer }).await
     }
 
-    pub(super) fn tell_the_end(&self) {
+    pub(super) fn announce_end(&self) {
         let Some(death) = &self.record.death else { return };
         let (cause, detail, files_kept) = (death.cause.clone(), death.detail.clone(), death.files_kept);
         tracing::info!(sandbox.id = %self.record.id, cause = cause.word(), detail, files_kept, "a sandbox ended");

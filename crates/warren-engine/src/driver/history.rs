@@ -1,4 +1,4 @@
-//! Changes of where a sandbox stands in its history that leave its files as they are.
+//! Changes of a sandbox's history that leave its files as they are.
 
 use warren_core::catalog::Durability;
 use warren_core::{LayerId, SnapshotId, Stack};
@@ -8,7 +8,7 @@ use crate::EngineError;
 use crate::state::{restacked, stands_on};
 
 impl Driver {
-    /// Its history no longer names a snapshot that goes. What it wrote since stays.
+    /// Removes a snapshot from its history. Its files stay as they are.
     pub(super) async fn forget(
         &mut self,
         snapshot: &SnapshotId,

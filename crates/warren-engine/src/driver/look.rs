@@ -65,7 +65,7 @@ impl Driver {
         }
     }
 
-    /// True if something did not get through and is to be tried again.
+    /// True if something failed and is to be tried again.
     fn is_behind(&self) -> bool {
         let unended = self.record.status == Status::Stopping;
         let unlinked = matches!(self.link, Link::Behind | Link::Doomed);
@@ -106,7 +106,7 @@ impl Driver {
         self.record.paused.as_ref().is_some_and(|paused| paused.by == PausedBy::Request)
     }
 
-    /// Why it ends now because it was paused for long, if it does.
+    /// The ending of a sandbox that was paused for too long.
     fn paused_too_long(&self) -> Option<Ending> {
         if !self.record.is_live() {
             return None;

@@ -26,7 +26,7 @@ pub(super) enum Link {
     Held,
     /// It is tighter than the record says, because a change failed.
     Behind,
-    /// It is to go, and may be there yet.
+    /// It is to be removed, and may still be there.
     Doomed,
 }
 
@@ -36,7 +36,8 @@ pub(crate) enum Adopted {
     /// It has none, and should have none.
     NoLink,
     Linked(Vec<IpAddr>),
-    /// It could not be taken over, for this reason. It is gone: nobody would hold it to its policy.
+    /// It could not be taken over, for this reason, and was removed: nothing would enforce its
+    /// policy.
     Lost(String),
 }
 
@@ -147,7 +148,7 @@ impl Driver {
         }
     }
 
-    /// Brings the link to what the record says, or away. What does not get through is tried again.
+    /// Makes the link obey the record, or removes it. A failure is tried again later.
     pub(super) async fn straighten_link(&mut self) {
         match self.link {
             Link::None | Link::Held => {}
@@ -165,7 +166,7 @@ impl Driver {
         }
     }
 
-    /// Takes the link away. What does not get through is tried again.
+    /// Removes the link. A failure is tried again later.
     pub(super) async fn unlink(&mut self) {
         if self.link == Link::None {
             return;
@@ -196,7 +197,7 @@ impl Driver {
 
     /// Takes over what was found of an adopted sandbox's link. Returns the addresses if the record
     /// has to be corrected.
-    pub(super) fn hear_of_link(&mut self, adopted: Adopted) -> Option<Vec<IpAddr>> {
+    pub(super) fn take_over_link(&mut self, adopted: Adopted) -> Option<Vec<IpAddr>> {
         let addresses = match adopted {
             Adopted::NoLink => Vec::new(),
             Adopted::Linked(addresses) => {

@@ -26,7 +26,7 @@ impl Driver {
         }
     }
 
-    /// Goes on, or begins another life.
+    /// Thaws it, or begins another life.
     pub(super) async fn resume(&mut self) -> Result<(), EngineError> {
         self.straighten().await?;
         match self.decide(Request::Resume) {

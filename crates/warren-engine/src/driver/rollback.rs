@@ -188,7 +188,7 @@ impl Driver {
         Ok(Some(saved))
     }
 
-    /// It stands where it began, and that is to be a point to come back to.
+    /// Writes down the snapshot of its beginning, so that an undo can lead there.
     async fn write_beginning(&mut self) -> Result<SnapshotRecord, EngineError> {
         let start = plain_row(&self.record, self.record.history.began.clone());
         let mut record = self.record.clone();

@@ -1,6 +1,5 @@
 //! A sandbox that a start of the engine found: it is adopted, or a change is finished or undone.
 
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use warren_core::catalog::Durability;
@@ -37,21 +36,16 @@ impl Driver {
     pub(super) async fn adopt(&mut self, watch: OwnedFd, frozen: bool, link: Adopted) {
         self.watch_over(watch);
         self.emit(Event::SandboxAdopted);
-        let addresses = self.hear_of_link(link);
-        let recorded = match self.record_what_is(frozen).await {
-            Ok(()) => self.record_addresses(addresses).await,
-            Err(error) => Err(error),
+        let addresses = self.take_over_link(link);
+        let recorded = match (self.record_what_is(frozen).await, addresses) {
+            (Ok(()), Some(addresses)) => {
+                self.write(Durability::Process, |record| record.addresses = addresses).await
+            }
+            (recorded, _) => recorded,
         };
         if let Err(error) = recorded {
             self.engine.fault();
             tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down how a sandbox was found");
-        }
-    }
-
-    async fn record_addresses(&mut self, addresses: Option<Vec<IpAddr>>) -> Result<(), EngineError> {
-        match addresses {
-            Some(addresses) => self.write(Durability::Process, |record| record.addresses = addresses).await,
-            None => Ok(()),
         }
     }
 
@@ -70,14 +64,14 @@ impl Driver {
         }
     }
 
-    /// Finishes or undoes what was found. What does not get through is tried again.
+    /// Finishes or undoes what was found. A failure is tried again later.
     pub(super) async fn settle(&mut self, remains: Remains) -> Result<(), EngineError> {
         self.cell.close(Closing::End);
         let settled = match remains {
             Remains::HalfMade => self.undo_make().await,
             Remains::HalfResumed => self.undo_resume().await,
             Remains::HalfEnded => self.finish().await,
-            Remains::Dead | Remains::SwitchedOff | Remains::Gone => self.bury(remains).await,
+            Remains::Dead | Remains::SwitchedOff | Remains::Gone => self.record_death(remains).await,
         };
         if settled.is_err() {
             self.engine.fault();
@@ -113,7 +107,7 @@ impl Driver {
         Ok(())
     }
 
-    async fn bury(&mut self, remains: Remains) -> Result<(), EngineError> {
+    async fn record_death(&mut self, remains: Remains) -> Result<(), EngineError> {
         let usage = self.isolate(|backend, id| backend.usage(id)).await.ok();
         let (cause, detail) = match remains {
             Remains::Dead => match cause_of_exit(usage.as_ref()) {

@@ -99,7 +99,7 @@ impl Driver {
         self.write_unwritten().await
     }
 
-    /// Tries again to tell the catalog, and then everybody, of a record that must be written.
+    /// Writes the record that must be written, if there is one, and then shows it to everybody.
     pub(super) async fn write_unwritten(&mut self) -> Result<(), EngineError> {
         let Some(Unwritten { record, end, layer }) = self.unfinished.unwritten().cloned() else {
             return Ok(());
@@ -127,7 +127,7 @@ impl Driver {
         if let Some(step) = end {
             self.passed(step);
             self.engine.sightings_end(&self.record.owner, &self.record.id);
-            self.tell_the_end();
+            self.announce_end();
             self.engine.sandbox_ended(&self.record).await;
         }
         Ok(())

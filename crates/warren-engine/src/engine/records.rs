@@ -41,7 +41,7 @@ impl Engine {
         owner: &Owner,
         id: &SnapshotId,
     ) -> Result<(SnapshotRecord, Pin), EngineError> {
-        let _learning = self.shared.keep.learn();
+        let _learning = self.shared.keep.collecting.read();
         let found = self.shared.parts.catalog.snapshot(owner, id)?;
         let snapshot = found.ok_or_else(|| EngineError::snapshot_not_found(id))?;
         self.check_node(id, &snapshot.node)?;
@@ -61,7 +61,7 @@ impl Engine {
         durability: Durability,
         change: impl FnOnce(&mut SnapshotRecord) -> bool,
     ) -> Result<Option<SnapshotRecord>, CatalogError> {
-        let _alone = self.shared.keep.one_row();
+        let _alone = self.shared.keep.rows.lock();
         let catalog = &self.shared.parts.catalog;
         let Some(mut snapshot) = catalog.snapshot(owner, id)? else { return Ok(None) };
         if change(&mut snapshot) {

@@ -16,7 +16,7 @@ pub struct Listing {
     /// were no entries at all.
     first: Option<Vec<FileEntry>>,
     over: bool,
-    place: Option<Place>,
+    pub(super) place: Option<Place>,
 }
 
 /// The result of a search.
@@ -48,11 +48,6 @@ pub struct Watch {
 }
 
 impl Listing {
-    /// The same, with a place that it holds.
-    pub(crate) fn at(self, place: Place) -> Self {
-        Self { place: Some(place), ..self }
-    }
-
     /// The place that was held, for who needs it until the answer has been sent.
     pub fn leave(self) -> Option<Place> {
         self.place

@@ -23,9 +23,9 @@ pub struct FileReader {
 pub struct FileWriter {
     call: Call,
     /// The count that it belongs to, if it is part of a larger change.
-    tally: Option<Arc<Tally>>,
+    pub(super) tally: Option<Arc<Tally>>,
     /// The change that it is, if it is not part of a larger one.
-    whole: Option<FileWork>,
+    pub(super) whole: Option<FileWork>,
 }
 
 impl FileReader {
@@ -46,18 +46,6 @@ impl FileReader {
 }
 
 impl FileWriter {
-    /// It is a part of what is counted here.
-    pub(super) fn counted(mut self, tally: Arc<Tally>) -> Self {
-        self.tally = Some(tally);
-        self
-    }
-
-    /// It is all there is to this.
-    pub(super) fn alone(mut self, whole: FileWork) -> Self {
-        self.whole = Some(whole);
-        self
-    }
-
     /// Sends bytes of the file. Waits when the sandbox's disk is slower.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), EngineError> {
         let sent = self.send(bytes).await;

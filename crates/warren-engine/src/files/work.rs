@@ -64,8 +64,9 @@ impl FileWork {
     }
 
     pub async fn write(&self, call: FileCall) -> Result<FileWriter, EngineError> {
-        let writer = self.tally.noting(self.guest.write(call).await)?;
-        Ok(writer.counted(Arc::clone(&self.tally)))
+        let mut writer = self.tally.noting(self.guest.write(call).await)?;
+        writer.tally = Some(Arc::clone(&self.tally));
+        Ok(writer)
     }
 
     /// All is done that was to be done; calls that failed on the way were part of it.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
 use tokio::net::unix::OwnedWriteHalf;
-use warren_wire::guest::{CHUNK, CallError, Control, Frame, FrameKind, HEADER_BYTES, MAX_PAYLOAD, Request};
+use warren_wire::guest::{CHUNK, CallError, Frame, FrameKind, HEADER_BYTES, MAX_PAYLOAD};
 
 /// Sends frames to the agent, without copying their payloads. A send that is given up half-way is
 /// finished by the next one, so the stream is never cut in the middle of a frame.
@@ -23,14 +23,8 @@ impl Sender {
         Self { stream, header: [0; HEADER_BYTES], header_sent: HEADER_BYTES, payload: Bytes::new() }
     }
 
-    pub(crate) async fn message(&mut self, request: &Request) -> Result<(), CallError> {
-        let payload = minicbor::to_vec(request)
-            .map_err(|_| CallError::Unexpected("a request that cannot be encoded"))?;
-        self.send(FrameKind::Message, payload.into()).await
-    }
-
-    pub(crate) async fn control(&mut self, control: &Control) -> Result<(), CallError> {
-        let payload = minicbor::to_vec(control)
+    pub(crate) async fn message(&mut self, message: &impl minicbor::Encode<()>) -> Result<(), CallError> {
+        let payload = minicbor::to_vec(message)
             .map_err(|_| CallError::Unexpected("a request that cannot be encoded"))?;
         self.send(FrameKind::Message, payload.into()).await
     }

@@ -66,7 +66,7 @@ impl Engine {
                 return;
             }
         };
-        let door = Door { id: cell.id.clone(), cell: Arc::clone(cell), life: cell.life() };
+        let door = Door::of(cell, cell.life());
         for entry in open.into_iter().filter(|entry| entry.ended_unix_ms.is_none()) {
             if self.shared.journal.goes_on(&entry) {
                 continue;

@@ -13,7 +13,7 @@ impl SandboxNetwork {
     pub async fn asks(&self) -> Result<Vec<NetworkAsk>, EngineError> {
         self.sandbox.record().await?;
         let now = Moment::now(self.sandbox.engine.shared.parts.clock.as_ref());
-        let asks = self.sandbox.engine.shared.sightings.of(&self.sandbox.id, |known| {
+        let asks = self.known(|known| {
             known.asks.expire(now);
             known.asks.all()
         });
@@ -31,13 +31,7 @@ impl SandboxNetwork {
     ) -> Result<NetworkView, EngineError> {
         self.sandbox.engine.may_change()?;
         self.sandbox.record().await?;
-        let taken = self
-            .sandbox
-            .engine
-            .shared
-            .sightings
-            .of(&self.sandbox.id, |known| known.asks.waiting.remove(&number))
-            .flatten();
+        let taken = self.known(|known| known.asks.waiting.remove(&number)).flatten();
         let ask = taken
             .ok_or_else(|| EngineError::NotFound { what: Missing::NetworkAsk, id: number.to_string() })?;
         let until_unix_ms = self.sandbox.engine.until(for_ms);
@@ -49,11 +43,7 @@ impl SandboxNetwork {
         }];
         let answered = self.change(NetworkChange::Grant(grants)).await;
         if answered.is_err() {
-            self.sandbox
-                .engine
-                .shared
-                .sightings
-                .of(&self.sandbox.id, |known| known.asks.waiting.insert(number, ask));
+            self.known(|known| known.asks.waiting.insert(number, ask));
         }
         answered
     }

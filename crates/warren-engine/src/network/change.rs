@@ -7,6 +7,7 @@ use super::NetworkView;
 use crate::cell::{NetworkChange, Task};
 use crate::error::Field;
 use crate::ports::blocking;
+use crate::state::Known;
 use crate::{Engine, EngineError, Sandbox};
 
 /// Longest that a grant for a while lasts.
@@ -29,6 +30,11 @@ impl SandboxNetwork {
     pub async fn view(&self) -> Result<NetworkView, EngineError> {
         let record = self.sandbox.record().await?;
         Ok(self.sandbox.engine.view_network(record).await)
+    }
+
+    /// Looks at what the sandbox was seen to do, if anything is known.
+    pub(super) fn known<R>(&self, look: impl FnOnce(&mut Known) -> R) -> Option<R> {
+        self.sandbox.engine.shared.sightings.of(&self.sandbox.id, look)
     }
 
     /// Replaces the policy; what was granted is forgotten. What stays allowed goes on, what does

@@ -20,13 +20,7 @@ impl SandboxNetwork {
     pub async fn log(&self, after: u64, limit: u32) -> Result<Vec<NetworkSighting>, EngineError> {
         self.sandbox.record().await?;
         let most = usize::try_from(limit.max(1)).unwrap_or(usize::MAX);
-        Ok(self
-            .sandbox
-            .engine
-            .shared
-            .sightings
-            .of(&self.sandbox.id, |known| known.log.after(after, most))
-            .unwrap_or_default())
+        Ok(self.known(|known| known.log.after(after, most)).unwrap_or_default())
     }
 
     /// The same, then every new entry. Without a number, new ones only.

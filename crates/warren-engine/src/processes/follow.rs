@@ -288,7 +288,7 @@ impl ProcessWriter {
     }
 
     async fn send_control(&mut self, control: &Control) -> bool {
-        self.channel == Channel::Following && self.sender.control(control).await.is_ok()
+        self.channel == Channel::Following && self.sender.message(control).await.is_ok()
     }
 
     async fn dial_again(&mut self, error: CallError) -> Result<(), EngineError> {

@@ -73,8 +73,8 @@ impl Visit {
     /// that rests does not keep the sandbox from resting too. In a sandbox that traffic has just
     /// woken, a port that nobody listens on yet is waited for.
     pub async fn connect(&self, port: u16) -> Result<PortStream, EngineError> {
-        let door = self.entry.door();
-        let (woken, mut rest) = (&self.entry.engine().shared.woken, FIRST_LOOK);
+        let door = &self.entry.door;
+        let (woken, mut rest) = (&self.entry.engine.shared.woken, FIRST_LOOK);
         loop {
             let fresh = woken.is_fresh(&door.id);
             match door.reach(port).await {
@@ -89,7 +89,7 @@ impl Visit {
 
     /// As [`Visit::connect`], without waiting.
     pub async fn connect_now(&self, port: u16) -> Result<PortStream, EngineError> {
-        self.entry.door().reach(port).await
+        self.entry.door.reach(port).await
     }
 
     /// Begins a journal entry, for traffic that changes files. It ends with [`Visit::done`], or
@@ -106,7 +106,7 @@ impl Visit {
 
     /// Which life of the sandbox it is.
     pub fn life(&self) -> LifeMark {
-        LifeMark(Arc::downgrade(&self.entry.door().life))
+        LifeMark(Arc::downgrade(&self.entry.door.life))
     }
 }
 

@@ -4,10 +4,11 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use warren_core::catalog::{Catalog, CatalogError, SessionFilter};
 use warren_core::{
-    Clock, DeathCause, Event, OnExpiry, PageRequest, Provision, SandboxId, SandboxRecord, SessionRecord,
-    SessionRequest, SessionState,
+    Clock, DeathCause, Event, OnExpiry, Provision, SandboxId, SandboxRecord, SessionRecord, SessionRequest,
+    SessionState,
 };
 
+use crate::state::all_pages;
 use crate::{Engine, EngineError, StoppedFiles};
 
 /// How many sandboxes are stopped at once.
@@ -270,16 +271,7 @@ fn all_sessions(
     sandbox: &SandboxId,
 ) -> Result<Vec<SessionRecord>, CatalogError> {
     let filter = SessionFilter { sandbox: Some(sandbox.clone()), client: None, ended: true };
-    let mut request = PageRequest { limit: PageRequest::MOST, after: None };
-    let mut sessions = Vec::new();
-    loop {
-        let page = catalog.sessions(owner, &filter, &request)?;
-        sessions.extend(page.items);
-        match page.next {
-            Some(next) => request.after = Some(next),
-            None => return Ok(sessions),
-        }
-    }
+    all_pages(|request| catalog.sessions(owner, &filter, request))
 }
 
 type Swept = (Vec<SessionRecord>, Vec<(SessionRecord, Due)>);

@@ -17,7 +17,7 @@ const THIN_AFTER: u32 = 50;
 
 impl Engine {
     /// A snapshot was taken: what that makes necessary is done in the background.
-    pub(crate) fn tend(&self, record: &SandboxRecord, snapshot: &SnapshotRecord) {
+    pub(crate) fn after_snapshot(&self, record: &SandboxRecord, snapshot: &SnapshotRecord) {
         self.squash_if_deep(record);
         if self.shared.keep.count_taken(&snapshot.sandbox) >= THIN_AFTER {
             self.shared.keep.thinned(&snapshot.sandbox);
@@ -95,7 +95,7 @@ impl Engine {
         if unused.is_empty() {
             return Ok(0);
         }
-        let _alone = self.shared.keep.collect();
+        let _alone = self.shared.keep.collecting.write();
         let mut keep = |layers: &[LayerId]| {
             for layer in layers {
                 unused.remove(layer);

@@ -58,7 +58,7 @@ impl Engine {
         let parts = &self.shared.parts;
         let mut pin = self.shared.keep.pin(&[]);
         let mut rows = Vec::new();
-        let learning = self.shared.keep.learn();
+        let learning = self.shared.keep.collecting.read();
         for (owner, id) in waiting {
             let row = parts.catalog.snapshot(owner, id)?.filter(|row| !row.durable && !row.damaged);
             row.iter().flat_map(|row| &row.stack.0).for_each(|layer| pin.add(layer.clone()));
@@ -114,7 +114,8 @@ impl Engine {
     }
 }
 
-fn layers_of(rows: &[SnapshotRecord]) -> Vec<LayerId> {
+/// Every layer of these snapshots, once.
+pub(super) fn layers_of(rows: &[SnapshotRecord]) -> Vec<LayerId> {
     let mut layers: Vec<LayerId> = rows.iter().flat_map(|row| row.stack.0.iter().cloned()).collect();
     layers.sort();
     layers.dedup();

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use warren_core::{Owner, SandboxId, SnapshotId};
 
 use crate::admit::check_range;
@@ -54,7 +56,7 @@ impl Engine {
         goal: Goal,
         force: bool,
     ) -> Option<Result<RolledBack, EngineError>> {
-        let cell = exclusive.cell().clone();
+        let cell = Arc::clone(&exclusive.cell);
         let order = Box::new(RollbackOrder { goal, force, exclusive });
         let answer = cell.send(|reply| Mail::RollBack(order, reply)).await?;
         Some(answer.map(|rolled| *rolled))

@@ -37,17 +37,6 @@ impl SandboxHistory {
 }
 
 impl Engine {
-    /// As [`SandboxHistory::take`], because a tool call asked for it.
-    pub(crate) async fn take_after_tool(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        session: Option<SessionId>,
-    ) -> Result<Taken, EngineError> {
-        let order = CaptureOrder { session, ..CaptureOrder::asked(SnapshotReason::Tool) };
-        self.take(owner, id, order).await
-    }
-
     pub(crate) async fn take(
         &self,
         owner: &Owner,

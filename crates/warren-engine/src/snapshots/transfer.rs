@@ -10,6 +10,7 @@ use warren_core::{
 };
 
 use super::compare::{State, ancestry, same_template};
+use super::flush::layers_of;
 use super::records::check_name;
 use super::{ExportOrder, Point, Snapshots};
 use crate::bounds::heavy;
@@ -129,7 +130,7 @@ impl Engine {
 
     /// All that came before a snapshot, the oldest first, with their layers held. Blocks.
     fn line_of(&self, owner: &Owner, id: &SnapshotId) -> Result<(Vec<SnapshotRecord>, Pin), EngineError> {
-        let _learning = self.shared.keep.learn();
+        let _learning = self.shared.keep.collecting.read();
         let mut line = ancestry(self.shared.parts.catalog.as_ref(), owner, id)?;
         if line.is_empty() {
             return Err(EngineError::snapshot_not_found(id));
@@ -189,10 +190,7 @@ impl Engine {
             });
         }
         settle_names(&mut rows, name);
-        let mut layers: Vec<_> = rows.iter().flat_map(|row| row.stack.0.iter().cloned()).collect();
-        layers.sort();
-        layers.dedup();
-        parts.layers.sync(&layers)?;
+        parts.layers.sync(&layers_of(&rows))?;
         parts.catalog.insert_snapshots(&rows, Durability::Disk)?;
         Ok(rows)
     }

@@ -1,10 +1,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use warren_core::catalog::{Catalog, CatalogError, SnapshotFilter};
-use warren_core::{LayerId, Owner, PageRequest, SandboxId, SnapshotId, SnapshotRecord, Stack};
+use warren_core::{LayerId, Owner, Page, PageRequest, SandboxId, SnapshotId, SnapshotRecord, Stack};
 
 /// The engine's knowledge of snapshots and layers beside the catalog; all of it can be lost.
 #[derive(Debug, Default)]
@@ -12,9 +12,9 @@ pub(crate) struct Keep {
     pins: Arc<Pins>,
     /// Held for reading from the look at a record to the pin of its layers, and for writing while
     /// layers that nothing names are removed.
-    collecting: RwLock<()>,
+    pub(crate) collecting: RwLock<()>,
     /// Held while a record of a snapshot is read, changed and written.
-    rows: Mutex<()>,
+    pub(crate) rows: Mutex<()>,
     /// Snapshots that are not on disk yet.
     unsynced: Mutex<Vec<(Owner, SnapshotId)>>,
     pub(crate) to_sync: Notify,
@@ -42,19 +42,6 @@ impl Keep {
 
     pub(crate) fn pinned(&self) -> Vec<LayerId> {
         self.pins.lock().keys().cloned().collect()
-    }
-
-    /// Held while a record of a snapshot is read, changed and written.
-    pub(crate) fn one_row(&self) -> MutexGuard<'_, ()> {
-        self.rows.lock()
-    }
-
-    pub(crate) fn learn(&self) -> RwLockReadGuard<'_, ()> {
-        self.collecting.read()
-    }
-
-    pub(crate) fn collect(&self) -> RwLockWriteGuard<'_, ()> {
-        self.collecting.write()
     }
 
     /// A snapshot is to be put on disk soon.
@@ -113,14 +100,21 @@ pub(crate) fn all_snapshots(
     sandbox: &SandboxId,
 ) -> Result<Vec<SnapshotRecord>, CatalogError> {
     let filter = SnapshotFilter { sandbox: Some(sandbox.clone()), ..SnapshotFilter::default() };
+    all_pages(|request| catalog.snapshots(owner, &filter, request))
+}
+
+/// The items of all pages.
+pub(crate) fn all_pages<T>(
+    mut read: impl FnMut(&PageRequest) -> Result<Page<T>, CatalogError>,
+) -> Result<Vec<T>, CatalogError> {
     let mut request = PageRequest { limit: PageRequest::MOST, after: None };
-    let mut snapshots = Vec::new();
+    let mut items = Vec::new();
     loop {
-        let page = catalog.snapshots(owner, &filter, &request)?;
-        snapshots.extend(page.items);
+        let page = read(&request)?;
+        items.extend(page.items);
         match page.next {
             Some(next) => request.after = Some(next),
-            None => return Ok(snapshots),
+            None => return Ok(items),
         }
     }
 }

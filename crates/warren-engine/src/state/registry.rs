@@ -48,7 +48,7 @@ impl Registry {
     }
 
     /// Takes a sandbox in, unless it has a driver already.
-    pub(crate) fn enrol(&self, cell: &Arc<Cell>) -> bool {
+    pub(crate) fn add(&self, cell: &Arc<Cell>) -> bool {
         match self.cells.lock().entry(cell.id.clone()) {
             Entry::Occupied(_) => false,
             Entry::Vacant(place) => {
@@ -59,7 +59,7 @@ impl Registry {
     }
 
     /// Takes a driver's sandbox out, unless another driver has taken its place.
-    pub(crate) fn strike(&self, cell: &Arc<Cell>) {
+    pub(crate) fn remove(&self, cell: &Arc<Cell>) {
         let mut cells = self.cells.lock();
         if cells.get(&cell.id).is_some_and(|found| Arc::ptr_eq(found, cell)) {
             cells.remove(&cell.id);

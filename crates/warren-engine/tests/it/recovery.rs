@@ -310,3 +310,15 @@ async fn an_idempotency_key_is_remembered_over_a_restart() {
     assert!(again.repeated);
     assert_eq!((again.sandbox.id, again.session.id), (made.sandbox.id, made.session.id));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_does_not_answer_fails_the_start_instead_of_holding_it_up() {
+    let world = World::new();
+    let held = world.isolation.hold(Call::List);
+    let error = Engine::open(world.parts(|_| {}), world.settings.clone()).await.unwrap_err();
+    let OpenError::Backend(error) = error else { panic!("{error:?}") };
+    assert!(error.to_string().contains("within 60 s"), "{error}");
+    tokio::time::resume();
+    drop(held);
+    world.open().await;
+}

@@ -102,52 +102,21 @@ pub struct Answer {
 /// The errors that any request with a key may get.
 const USUAL_ERRORS: [u16; 9] = [400, 401, 403, 408, 422, 429, 500, 503, 504];
 
+/// A constructor for each method, with the handler that serves it.
+macro_rules! verbs {
+    ($($method:ident $verb:ident),*) => {$(
+        pub fn $verb<T: 'static>(
+            path: &'static str,
+            operation: &'static str,
+            handler: impl Handler<T, S>,
+        ) -> Self {
+            Self::new(Method::$method, path, operation, routing::$verb(handler))
+        }
+    )*};
+}
+
 impl<S: Clone + Send + Sync + 'static> Route<MethodRouter<S>> {
-    pub fn get<T: 'static>(path: &'static str, operation: &'static str, handler: impl Handler<T, S>) -> Self {
-        let handler = routing::get(handler);
-        Self::new(Method::GET, path, operation, handler)
-    }
-
-    pub fn post<T: 'static>(
-        path: &'static str,
-        operation: &'static str,
-        handler: impl Handler<T, S>,
-    ) -> Self {
-        let handler = routing::post(handler);
-        Self::new(Method::POST, path, operation, handler)
-    }
-
-    pub fn put<T: 'static>(path: &'static str, operation: &'static str, handler: impl Handler<T, S>) -> Self {
-        let handler = routing::put(handler);
-        Self::new(Method::PUT, path, operation, handler)
-    }
-
-    pub fn patch<T: 'static>(
-        path: &'static str,
-        operation: &'static str,
-        handler: impl Handler<T, S>,
-    ) -> Self {
-        let handler = routing::patch(handler);
-        Self::new(Method::PATCH, path, operation, handler)
-    }
-
-    pub fn delete<T: 'static>(
-        path: &'static str,
-        operation: &'static str,
-        handler: impl Handler<T, S>,
-    ) -> Self {
-        let handler = routing::delete(handler);
-        Self::new(Method::DELETE, path, operation, handler)
-    }
-
-    pub fn head<T: 'static>(
-        path: &'static str,
-        operation: &'static str,
-        handler: impl Handler<T, S>,
-    ) -> Self {
-        let handler = routing::head(handler);
-        Self::new(Method::HEAD, path, operation, handler)
-    }
+    verbs! { GET get, POST post, PUT put, PATCH patch, DELETE delete, HEAD head }
 }
 
 impl<H> Route<H> {

@@ -3,7 +3,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use warren_core::Status;
 use warren_core::catalog::SandboxFilter;
-use warren_engine::{Acquire, Requirements, StoppedFiles};
+use warren_engine::{Acquire, StoppedFiles};
 use warren_face::auth::Caller;
 use warren_face::error::{ApiError, Code};
 use warren_wire::api;
@@ -27,20 +27,13 @@ pub(crate) async fn create(
     let idempotency = key.expected(&body)?;
     settle_template(&state, &caller, &mut body, "").await?;
     let parts = convert::new_sandbox(body, "", &state.settings)?;
+    let client = parts.client.unwrap_or_else(|| caller.name.clone());
     let request = Acquire {
-        client: parts.client.unwrap_or_else(|| caller.name.clone()),
-        sandbox: parts.sandbox,
-        preferred: None,
         fresh: true,
-        required: Requirements::default(),
         backend: parts.backend,
         timeouts: parts.timeouts,
-        limits: None,
-        tier: None,
-        labels: Default::default(),
-        metadata: Default::default(),
-        background: false,
         idempotency,
+        ..Acquire::new(client, parts.sandbox)
     };
     let acquired = state.engine.as_(&caller).sessions().acquire(request).await?;
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::created(&acquired)).into_response()))

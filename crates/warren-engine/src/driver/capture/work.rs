@@ -44,7 +44,7 @@ pub(super) struct Work {
 }
 
 /// The result on the machine, before the catalog knows.
-enum Seized {
+enum CapturedFiles {
     Layer {
         method: SnapshotMethod,
         stack: Stack,
@@ -80,8 +80,8 @@ impl From<EngineError> for Failure {
 impl Work {
     pub(super) fn run(mut self) -> Result<Outcome, Failure> {
         self.check()?;
-        let seized = match self.engine.root_of(&self.record) {
-            Ok(below) => self.seize(&below)?,
+        let captured = match self.engine.root_of(&self.record) {
+            Ok(below) => self.capture_files(&below)?,
             // A power cut may have left it so, and there must be a way back to what is whole.
             Err(EngineError::Layers(error)) if self.is_last_resort(&error) => {
                 self.broken = true;
@@ -89,10 +89,10 @@ impl Work {
             }
             Err(error) => return Err(error.into()),
         };
-        match seized {
-            Seized::Layer { method, stack, frozen } => self.record_layer(method, &stack, frozen),
-            Seized::Unchanged(stack) => Ok(self.record_unchanged(&stack)?),
-            Seized::NotKept(why) => Ok(Outcome::NotKept(why)),
+        match captured {
+            CapturedFiles::Layer { method, stack, frozen } => self.record_layer(method, &stack, frozen),
+            CapturedFiles::Unchanged(stack) => Ok(self.record_unchanged(&stack)?),
+            CapturedFiles::NotKept(why) => Ok(Outcome::NotKept(why)),
         }
     }
 
@@ -123,15 +123,15 @@ impl Work {
         EngineError::SnapshotNameTaken { sandbox: self.record.id.clone(), name }
     }
 
-    fn seize(&self, below: &[RootTree]) -> Result<Seized, Failure> {
+    fn capture_files(&self, below: &[RootTree]) -> Result<CapturedFiles, Failure> {
         let parts = &self.engine.shared.parts;
         let own = &self.record.history.stack;
         if self.record.history.moved {
-            return Ok(Seized::Unchanged(own.clone()));
+            return Ok(CapturedFiles::Unchanged(own.clone()));
         }
         let last = self.last_copy()?;
         if last.depth() > own.depth() && self.is_as_copied(below, &last)? {
-            return Ok(Seized::Unchanged(last));
+            return Ok(CapturedFiles::Unchanged(last));
         }
         if parts.layers.driver() == LayerDriver::Overlay {
             let place = parts.layers.place(&self.layer);
@@ -140,14 +140,14 @@ impl Work {
                 Sealed::Done { frozen } => {
                     (parts.passed)(EngineStep::SnapshotSealed);
                     let stack = own.with(self.layer.clone());
-                    return Ok(Seized::Layer { method: SnapshotMethod::Sealed, stack, frozen });
+                    return Ok(CapturedFiles::Layer { method: SnapshotMethod::Sealed, stack, frozen });
                 }
-                Sealed::Unchanged => return Ok(Seized::Unchanged(own.clone())),
+                Sealed::Unchanged => return Ok(CapturedFiles::Unchanged(own.clone())),
                 Sealed::Busy { .. } | Sealed::Unmovable => {}
             }
         }
         if self.order.copying == Copying::CatchUp && self.copied_bytes()? > self.record.spec.limits.disk.0 {
-            return Ok(Seized::NotKept("copies of its files hold as much as its disk may".to_owned()));
+            return Ok(CapturedFiles::NotKept("copies of its files hold as much as its disk may".to_owned()));
         }
         self.copy(below, &last)
     }
@@ -215,20 +215,20 @@ impl Work {
     }
 
     /// Copies what the sandbox wrote, for the last part while it stands still.
-    fn copy(&self, below: &[RootTree], last: &Stack) -> Result<Seized, Failure> {
+    fn copy(&self, below: &[RootTree], last: &Stack) -> Result<CapturedFiles, Failure> {
         let writable =
             self.cell.backend.layered()?.writable(&self.record.id).map_err(EngineError::Backend)?;
         let order = self.copy_order(below, last);
         let draft = self.engine.shared.parts.layers.begin_copy(writable.as_fd(), &order);
         let mut draft = match draft.map_err(EngineError::Layers)? {
-            Draft::Unchanged => return Ok(Seized::Unchanged(last.clone())),
-            Draft::TooMuch(too_much) => return Ok(Seized::NotKept(too_much.to_string())),
+            Draft::Unchanged => return Ok(CapturedFiles::Unchanged(last.clone())),
+            Draft::TooMuch(too_much) => return Ok(CapturedFiles::NotKept(too_much.to_string())),
             Draft::Begun(draft) => draft,
         };
         let (settled, frozen) = self.while_still(|| draft.settle())?;
         match settled {
-            Settled::Unchanged => Ok(Seized::Unchanged(last.clone())),
-            Settled::TooMuch(too_much) => Ok(Seized::NotKept(too_much.to_string())),
+            Settled::Unchanged => Ok(CapturedFiles::Unchanged(last.clone())),
+            Settled::TooMuch(too_much) => Ok(CapturedFiles::NotKept(too_much.to_string())),
             Settled::Done => {
                 let Copied { data, on_last } = draft.place().map_err(EngineError::Layers)?;
                 let base = if on_last { last } else { &self.record.history.stack };
@@ -236,7 +236,7 @@ impl Work {
                     CopiedData::Shared => SnapshotMethod::Cloned,
                     CopiedData::Bytes => SnapshotMethod::Copied,
                 };
-                Ok(Seized::Layer { method, stack: base.with(self.layer.clone()), frozen })
+                Ok(CapturedFiles::Layer { method, stack: base.with(self.layer.clone()), frozen })
             }
         }
     }
