@@ -1,6 +1,6 @@
 //! Secrets that belong to policies. They are kept before the policy that names them is, and go when
 //! none does any more: with the sandbox that they were made for, unless another was forked from it.
-//! Whatever ends the process in between, the sweep finds what is left.
+//! If the process ends in between, the sweep finds the rest.
 
 use std::collections::HashSet;
 

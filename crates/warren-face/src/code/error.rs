@@ -67,3 +67,19 @@ fn invalid(field: &str, said: &str) -> ApiError {
         None => ApiError::new(Code::Unsupported, said),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(field: Option<&str>) -> ApiError {
+        let said = "cwd: /nowhere is not a directory".to_owned();
+        CodeError::Refused { status: 400, field: field.map(str::to_owned), said }.into()
+    }
+
+    #[test]
+    fn a_service_of_before_names_no_field() {
+        assert_eq!(refused(Some("cwd")).code(), Code::InvalidValue);
+        assert_eq!(refused(None).code(), Code::Unsupported);
+    }
+}

@@ -28,7 +28,8 @@ const LOOKS_INTO_WORDS: [&str; 8] = [
     ".to_string().starts_with(",
 ];
 
-/// Agents from before there were reasons are understood by their words, and logs are searched for some.
+/// Agents from before there were reasons are understood by their words, and logs are searched for
+/// some.
 const MAY_LOOK: [&str; 2] = ["warren-wire/src/guest/request.rs", "/logs.rs"];
 
 /// The code of all sources that are not tests, by path.

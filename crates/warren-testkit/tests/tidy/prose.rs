@@ -1,7 +1,5 @@
 //! Rules about the prose in sources.
 
-use std::path::Path;
-
 use crate::lexer::Source;
 use crate::tree::{complain, files, read};
 
@@ -10,22 +8,6 @@ const MOST_COLUMNS: usize = 100;
 /// Words that make a doc comment a riddle: it says what a thing is only when read to its end.
 const POOR_BEGINNINGS: [&str; 8] =
     ["What", "Who", "Whether", "Those", "Whoever", "Whatever", "Whose", "Whom"];
-
-/// Directories whose prose is clean, and parts of them that are not yet.
-const CLEAN: [&str; 6] = [
-    "crates/warren-guest",
-    "crates/warren-network",
-    "crates/warren-store",
-    "crates/warren-wire",
-    "fuzz",
-    "tests/e2e",
-];
-const NOT_YET: [&str; 4] = [
-    "crates/warren-store/src/catalog",
-    "crates/warren-store/src/catalog.rs",
-    "crates/warren-store/tests/it/catalog",
-    "crates/warren-store/tests/it/catalog.rs",
-];
 
 #[test]
 fn comments_are_no_wider_than_a_page() {
@@ -56,9 +38,7 @@ fn doc(line: &str) -> Option<&str> {
 /// Asks of every line that is a comment, and the line before it, what is wrong with it.
 fn comments(wrong: impl Fn(&str, &str) -> Option<String>) -> Vec<String> {
     let mut complaints = Vec::new();
-    let is_in = |path: &Path, list: &[&str]| list.iter().any(|it| path.starts_with(it));
-    let sources = files(&["rs"]).into_iter().filter(|path| is_in(path, &CLEAN) && !is_in(path, &NOT_YET));
-    for path in sources {
+    for path in files(&["rs"]) {
         let comments = Source::of(&read(&path)).comments;
         let mut before = "";
         for (index, line) in comments.lines().enumerate() {
