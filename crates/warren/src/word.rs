@@ -15,7 +15,11 @@ pub(crate) fn word(value: &impl Serialize) -> String {
 
 /// The value that a word of the command line names; the error lists the words there are.
 pub(crate) fn parse_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(Value::from(text)).map_err(|error| error.to_string())
+    serde_json::from_value(Value::from(text)).map_err(|error| {
+        // The command line itself repeats the wrong word.
+        let told = error.to_string();
+        told.split_once(", ").map_or(told.clone(), |(_, expected)| expected.to_owned())
+    })
 }
 
 #[cfg(test)]
@@ -30,6 +34,6 @@ mod tests {
         assert_eq!(parse_word("admin"), Ok(Scope::Admin));
         assert_eq!(word(&[1, 2]), "[1,2]");
         let error = parse_word::<Scope>("root").unwrap_err();
-        assert!(error.contains("`read`, `use`, `admin`"), "{error}");
+        assert_eq!(error, "expected one of `read`, `use`, `admin`");
     }
 }

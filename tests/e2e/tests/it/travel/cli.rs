@@ -276,7 +276,7 @@ fn words_that_mean_no_state_are_answered_with_what_does() {
     server.warren(["diff", "same"]).ended(125);
     server.warren(["snapshots", "rm", &id]).ended(125).says("is a sandbox");
     server.warren(["create", "--from", UNKNOWN]).ended(125);
-    server.warren(["create", "--history", "sometimes"]).ended(2).says("commands, turns or off");
+    server.warren(["create", "--history", "sometimes"]).ended(2).says("`commands`, `turns`, `off`");
     for word in ["..", "%2f", "/etc", &"x".repeat(4000)] {
         let answer = server.ask("GET", &format!("/v1/snapshots/{word}"), None);
         assert!([400, 404].contains(&answer.status), "{word}: {}", answer.status);
