@@ -18,7 +18,7 @@ pub(crate) fn parse_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(Value::from(text)).map_err(|error| {
         // The command line itself repeats the wrong word.
         let told = error.to_string();
-        told.split_once(", ").map_or(told.clone(), |(_, expected)| expected.to_owned())
+        told.split_once(", ").map_or_else(|| told.clone(), |(_, expected)| expected.to_owned())
     })
 }
 
