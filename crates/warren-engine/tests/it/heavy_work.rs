@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use warren_core::{DiffOptions, Owner, SnapshotId};
 use warren_engine::{Engine, EngineError, HeavyWorkLimits, Point, Share, WorkKind};
 
@@ -83,18 +84,28 @@ async fn diff(
     engine.of(owner).snapshots().diff(&from, &to, DiffOptions::default()).await.map(|diff| diff.changes.len())
 }
 
+/// Begins diffs of one owner, and waits until two of them are at work.
+async fn begin_diffs(
+    count: usize,
+    engine: &Engine,
+    states: &(SnapshotId, SnapshotId),
+    door: &Arc<Door>,
+) -> Vec<JoinHandle<Result<usize, EngineError>>> {
+    let begin = |_| {
+        let (engine, states) = (engine.clone(), states.clone());
+        tokio::spawn(async move { diff(&engine, &owner(), states).await })
+    };
+    let diffs = (0..count).map(begin).collect();
+    let watched = Arc::clone(door);
+    tokio::task::spawn_blocking(move || watched.until_inside(2)).await.unwrap();
+    diffs
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_diffs_of_one_owner_take_two_places_and_the_rest_is_refused_at_once() {
     let (_, engine, door) = world(two_of_three()).await;
     let states = states(&engine).await;
-    let diffs: Vec<_> = (0..100)
-        .map(|_| {
-            let (engine, states) = (engine.clone(), states.clone());
-            tokio::spawn(async move { diff(&engine, &owner(), states).await })
-        })
-        .collect();
-    let watched = Arc::clone(&door);
-    tokio::task::spawn_blocking(move || watched.until_inside(2)).await.unwrap();
+    let diffs = begin_diffs(100, &engine, &states, &door).await;
     // Two work and four wait: all others have their answer while those still do.
     let waited = async {
         while diffs.iter().filter(|diff| diff.is_finished()).count() < 94 {
@@ -122,14 +133,7 @@ async fn a_hundred_diffs_of_one_owner_take_two_places_and_the_rest_is_refused_at
 async fn another_owner_finds_a_place() {
     let (_, engine, door) = world(two_of_three()).await;
     let states = states(&engine).await;
-    let held: Vec<_> = (0..6)
-        .map(|_| {
-            let (engine, states) = (engine.clone(), states.clone());
-            tokio::spawn(async move { diff(&engine, &owner(), states).await })
-        })
-        .collect();
-    let watched = Arc::clone(&door);
-    tokio::task::spawn_blocking(move || watched.until_inside(2)).await.unwrap();
+    let held = begin_diffs(6, &engine, &states, &door).await;
     let place = tokio::time::timeout(PATIENCE, engine.of(&stranger()).place_for(WorkKind::Comparison)).await;
     assert!(place.expect("it is not waited for").is_ok());
     door.open();
