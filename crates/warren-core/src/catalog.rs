@@ -20,7 +20,7 @@ mod snapshots;
 
 use crate::failure::Failure;
 
-pub use events::EventLog;
+pub use events::{EventFilter, EventLog};
 pub use images::{ImageCatalog, ImageRoom};
 pub use journal::JournalCatalog;
 pub use keys::KeyCatalog;
@@ -84,6 +84,8 @@ pub enum CatalogErrorKind {
     Stale,
     /// A record of that id exists.
     AlreadyExists,
+    /// Another sandbox of the owner has the name.
+    NameTaken,
     /// No record of that id.
     NotFound,
     /// Somebody holds the database for too long; the same call may work in a moment.

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ignore::LeaveOut;
 use crate::stack::Stack;
 
 /// The differences between two states.
@@ -118,6 +119,8 @@ pub struct MergeOrder<'a> {
     pub ours: &'a Stack,
     pub theirs: &'a Stack,
     pub conflicts: Conflicts,
+    /// Changes that are not taken.
+    pub leave_out: &'a LeaveOut,
 }
 
 /// The treatment of paths that both sides changed.

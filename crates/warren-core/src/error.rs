@@ -118,6 +118,9 @@ codes! {
     SandboxNotFound "sandbox_not_found" NotFound never
         "There is no such sandbox"
         "`warren ls` lists the sandboxes there are, `warren ls --all` those that ended too";
+    AmbiguousPrefix "ambiguous_prefix" Conflict never
+        "The id of several sandboxes begins so"
+        "write more of the id; `warren ls` lists the sandboxes there are";
     SessionNotFound "session_not_found" NotFound never
         "There is no such session"
         "`warren sessions` lists the sessions there are";
@@ -150,7 +153,7 @@ codes! {
         "check the path, which is one inside the sandbox";
     NoDefaultSandbox "no_default_sandbox" NotFound never
         "No default sandbox is set"
-        "name a sandbox, or set the default one first";
+        "name a sandbox, or choose the default one: `warren default ID`";
     NotDead "not_dead" NotFound never
         "The sandbox lives"
         "ask for its death certificate when it has ended";
@@ -181,6 +184,9 @@ codes! {
     RunDenied "run_denied" Conflict never
         "The session may not run"
         "look at the session's limits and state, or begin another session";
+    SandboxNameTaken "sandbox_name_taken" Conflict never
+        "Another sandbox has the name"
+        "choose another name, or give the other sandbox another one: `warren rename ID NAME`";
     IdempotencyMismatch "idempotency_mismatch" Conflict never
         "The idempotency key belongs to another request"
         "use a new idempotency key for a new request";
@@ -232,6 +238,9 @@ codes! {
     InvalidValue "invalid_value" Invalid never
         "A value cannot be used"
         "correct the value that the error names";
+    CommandTooLarge "command_too_large" Invalid never
+        "The command is too large"
+        "write what is long to a file in the sandbox first, or send it to the command's standard input";
     Unsupported "unsupported" Unsupported never
         "This is not supported here"
         "do without it, or use a template or a machine that has it: `warren doctor` tells what there is";

@@ -29,6 +29,7 @@ macro_rules! fields {
 
 fields! {
     Template "template",
+    SandboxName "name",
     Memory "memory",
     Cpus "cpus",
     Pids "pids",
@@ -105,6 +106,7 @@ impl Field {
         matches!(
             self,
             Self::Template
+                | Self::SandboxName
                 | Self::Memory
                 | Self::Cpus
                 | Self::Pids

@@ -32,6 +32,12 @@ impl SandboxId {
         }
         Self(text)
     }
+
+    /// True for a text that is shorter than an id and may be the beginning of one.
+    pub(crate) fn may_begin_with(text: &str) -> bool {
+        let digits = text.strip_prefix(ID_PREFIX).unwrap_or_default().as_bytes();
+        (1..ID_DIGITS).contains(&digits.len()) && digits.iter().all(|digit| BASE32.contains(digit))
+    }
 }
 
 impl FromStr for SandboxId {

@@ -63,6 +63,12 @@ pub trait Isolation: Send + Sync {
     /// [`IsolationErrorKind::Busy`].
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
+    /// Dialing is a few system calls that wait for nobody, not even for a disk or a daemon, so that
+    /// a thread which serves requests may do it.
+    fn dials_at_once(&self) -> bool {
+        false
+    }
+
     /// A TCP socket in the sandbox's own network, not connected yet; of version 6 if asked for.
     /// `None` from a backend that cannot: its agent connects then.
     fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {

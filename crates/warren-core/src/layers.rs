@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::diff::{Change, Diff, DiffOptions, Differences, Merge, MergeOrder};
 use crate::failure::Failure;
 use crate::id::{SandboxId, TemplateName};
+use crate::ignore::LeaveOut;
 use crate::root::RootTree;
 use crate::snapshot::SnapshotRecord;
 use crate::stack::{Space, Stack};
@@ -280,7 +281,7 @@ pub enum Export<'a> {
     /// All files of a state below a directory, as a POSIX tar file.
     Tar { stack: &'a Stack, below: PathBuf },
     /// The changes between two states below a directory, as `git apply` takes them.
-    Patch { from: &'a Stack, to: &'a Stack, below: PathBuf },
+    Patch { from: &'a Stack, to: &'a Stack, below: PathBuf, leave_out: &'a LeaveOut },
     /// Snapshots with their layers and their manifest, for another Warren. Parents come before
     /// their children.
     History { template: &'a TemplateName, snapshots: &'a [SnapshotRecord] },

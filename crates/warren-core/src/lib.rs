@@ -16,6 +16,7 @@ mod event;
 mod failure;
 mod field;
 mod id;
+mod ignore;
 mod image;
 mod isolation;
 mod journal;
@@ -32,6 +33,7 @@ mod quantity;
 mod root;
 mod run;
 mod sandbox;
+mod sandbox_word;
 mod session;
 mod snapshot;
 mod spec;
@@ -58,6 +60,7 @@ pub use event::{Event, EventRecord};
 pub use failure::Failure;
 pub use field::{Field, NetworkLimit, PolicyField};
 pub use id::{SandboxId, SandboxIdError, TemplateName, TemplateNameError};
+pub use ignore::{IgnoreError, Ignored, LeaveOut, MOST_IGNORE_BYTES};
 pub use image::{
     BuildFailure, BuildFiles, BuildOutcome, BuildRecord, BuildStep, BuildStepError, Built, CopyFiles,
     DEFAULT_TAG, FilesHash, FilesHashError, ImageContext, ImageDenied, ImageId, ImageOrigin, ImageRecord,
@@ -89,6 +92,7 @@ pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
 pub use root::{Root, RootKind, RootState, RootTree, Shown};
 pub use run::{NewRun, RunDenied, RunRecord, RunStatus, can_run, record_run};
 pub use sandbox::{OnExpiry, PauseKeeps, Paused, PausedBy, SandboxRecord};
+pub use sandbox_word::{SandboxName, SandboxNameError, SandboxWord, SandboxWordError};
 pub use session::{
     Provision, RunLimits, RunTotals, SessionRecord, SessionRequest, SessionState, SessionVerdict, Timeouts,
     decide_session,

@@ -9,6 +9,7 @@ use crate::image::StartCommands;
 use crate::lifecycle::Status;
 use crate::node::NodeId;
 use crate::owner::Owner;
+use crate::sandbox_word::SandboxName;
 use crate::session::Timeouts;
 use crate::snapshot::History;
 use crate::spec::{SandboxKind, SandboxSpec};
@@ -21,6 +22,9 @@ use crate::world::Deadline;
 pub struct SandboxRecord {
     pub id: SandboxId,
     pub owner: Owner,
+    /// Unique among the owner's sandboxes that are not over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<SandboxName>,
     /// The node that holds its files and runs its processes. No other node touches it.
     pub node: NodeId,
     /// Counts the changes of this record; a writer must know the last one.

@@ -1,6 +1,22 @@
 use super::CatalogError;
 use crate::event::EventRecord;
+use crate::id::SandboxId;
 use crate::owner::Owner;
+use crate::unique::SessionId;
+
+/// Which events are wanted. The default is all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    pub sandbox: Option<SandboxId>,
+    pub session: Option<SessionId>,
+}
+
+impl EventFilter {
+    pub fn includes(&self, event: &EventRecord) -> bool {
+        self.sandbox.as_ref().is_none_or(|id| event.sandbox.as_ref() == Some(id))
+            && self.session.as_ref().is_none_or(|id| event.session.as_ref() == Some(id))
+    }
+}
 
 /// The log of events. Appended in the background, so the last moments before a crash may be
 /// missing.
@@ -11,8 +27,15 @@ pub trait EventLog: Send + Sync {
     /// with [`super::Durability::Process`].
     fn append_events(&self, events: &[EventRecord]) -> Result<Vec<u64>, CatalogError>;
 
-    /// One owner's events after a number, at most `limit`, the oldest first.
-    fn events(&self, owner: &Owner, after: u64, limit: u32) -> Result<Vec<EventRecord>, CatalogError>;
+    /// One owner's events after a number that the filter lets through, at most `limit`, the oldest
+    /// first.
+    fn events(
+        &self,
+        owner: &Owner,
+        filter: &EventFilter,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<EventRecord>, CatalogError>;
 
     /// The greatest number ever given; zero when there is none.
     fn last_event(&self) -> Result<u64, CatalogError>;

@@ -7,16 +7,19 @@ use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::page::{Page, PageRequest};
 use crate::sandbox::SandboxRecord;
+use crate::sandbox_word::SandboxName;
 use crate::session::SessionRecord;
 
 /// Records of sandboxes.
 pub trait SandboxCatalog: Send + Sync {
     /// Writes down what is about to be made: the sandbox, its first session and the caller's
-    /// idempotency key, all or none. Acknowledged with [`Durability::Process`].
+    /// idempotency key, all or none. A name that another sandbox of the owner has is
+    /// [`super::CatalogErrorKind::NameTaken`]. Acknowledged with [`Durability::Process`].
     fn insert(&self, new: NewRecords) -> Result<(), InsertError>;
 
     /// Replaces a record. The stored generation must be one less than the record's, else
-    /// [`super::CatalogErrorKind::Stale`]; owner, id and creation time never change.
+    /// [`super::CatalogErrorKind::Stale`]; owner, id and creation time never change. The name is
+    /// checked as by [`SandboxCatalog::insert`].
     fn update_sandbox(&self, record: &SandboxRecord, durability: Durability) -> Result<(), CatalogError>;
 
     fn sandbox(&self, owner: &Owner, id: &SandboxId) -> Result<Option<SandboxRecord>, CatalogError>;
@@ -27,6 +30,21 @@ pub trait SandboxCatalog: Send + Sync {
         filter: &SandboxFilter,
         page: &PageRequest,
     ) -> Result<Page<SandboxRecord>, CatalogError>;
+
+    /// The owner's sandbox of that name that is not over.
+    fn sandbox_named(&self, owner: &Owner, name: &SandboxName) -> Result<Option<SandboxId>, CatalogError>;
+
+    /// The owner's sandboxes whose ids begin so, at most this many: those that are not over, else
+    /// those that are.
+    fn sandboxes_beginning(
+        &self,
+        owner: &Owner,
+        beginning: &str,
+        most: usize,
+    ) -> Result<Vec<SandboxId>, CatalogError>;
+
+    /// The owner's sandbox that was made last, of those that are not over and not for a build.
+    fn last_sandbox(&self, owner: &Owner) -> Result<Option<SandboxId>, CatalogError>;
 
     /// All owners' sandboxes of a node that are not over: live ones, and ended ones whose files are
     /// kept.
@@ -83,6 +101,8 @@ pub enum InsertError {
 pub struct SandboxFilter {
     /// Empty: every status.
     pub statuses: Vec<Status>,
+    /// Only the one of this name; of those that are over, any that had it.
+    pub name: Option<SandboxName>,
     /// Every one of these labels, in the spec.
     pub labels: BTreeMap<String, String>,
     /// Every one of these entries of the metadata.

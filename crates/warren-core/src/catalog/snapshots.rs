@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{CatalogError, Durability};
 use crate::id::{SandboxId, TemplateName};
@@ -41,6 +41,13 @@ pub trait SnapshotCatalog: Send + Sync {
         filter: &SnapshotFilter,
         page: &PageRequest,
     ) -> Result<Page<SnapshotRecord>, CatalogError>;
+
+    /// How many snapshots each of these sandboxes has; one that has none is left out.
+    fn count_snapshots(
+        &self,
+        owner: &Owner,
+        sandboxes: &[SandboxId],
+    ) -> Result<HashMap<SandboxId, u64>, CatalogError>;
 
     /// Removes records, all or none. Children go on with the parent of what was removed. Says how
     /// many there were.

@@ -71,6 +71,7 @@ impl CatalogErrorKind {
         match self {
             Self::Busy | Self::Stale => ErrorCode::Busy,
             Self::Full => ErrorCode::DiskLow,
+            Self::NameTaken => ErrorCode::SandboxNameTaken,
             Self::AlreadyExists | Self::NotFound | Self::Damaged | Self::WrongKey | Self::Host => {
                 ErrorCode::Internal
             }
