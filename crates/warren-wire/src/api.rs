@@ -30,14 +30,14 @@ mod template;
 mod tool;
 
 pub use code::{
-    CodeContext, CodeContextList, CodeEnd, CodeError, CodeOutput, CodeResult, CodeText, NewCodeContext,
-    RunCode,
+    CodeContext, CodeContextList, CodeEnd, CodeError, CodeOutput, CodeResult, CodeStarted, CodeText,
+    NewCodeContext, RunCode,
 };
 pub use diff::{Conflict, Diff, DiffKind, FileDiff, FileState};
 pub use event::{Event, EventPage};
 pub use file::{
     ChangeMode, ChangeOwner, FileChange, FileChangeKind, FileInfo, FileList, FileType, GrepLine, GrepResult,
-    MakeDirectory, MakeSymlink, MoveFile, Unpacked, Written,
+    MakeDirectory, MakeSymlink, MoveFile, PackFiles, Unpacked, Written,
 };
 pub use journal::{Blame, FileDeed, Journal, JournalAction, JournalEntry, PathState};
 pub use key::{CreateKey, Key, KeyList, Scope};
@@ -61,14 +61,17 @@ pub use sandbox::{
 pub use secret::{PutSecret, Secret, SecretList};
 pub use server::{DiskSpace, Health, HealthDetails, HealthStatus, Stats};
 pub use session::{
-    AcquireSession, AttachSession, MarkFailed, MarkReady, Provision, ProvisionState, ReleaseSession,
-    Requirements, Session, SessionDetails, SessionState, Thinking,
+    AcquireSession, AttachSession, Capabilities, MarkFailed, MarkReady, Provision, ProvisionState,
+    ReleaseSession, Requirements, Session, SessionDetails, SessionState, Thinking,
 };
 pub use snapshot::{
     CompleteTurn, ConflictRule, EndedProcess, EndedSession, Fork, Forks, HistoryMode, MakeTemplate,
     NameSnapshot, Promote, Promoted, Rollback, RolledBack, Snapshot, SnapshotList, SnapshotMethod,
     SnapshotReason, Steps, TakeSnapshot, Turn, WayBack, WayBackBy,
 };
-pub use stream::{OutputPiece, StreamAttach, StreamCommand, StreamNotice, StreamOpening};
+pub use stream::{
+    OutputPiece, StreamAttach, StreamCommand, StreamError, StreamMissed, StreamNotice, StreamOpening,
+    StreamStarted,
+};
 pub use template::{Template, TemplateList};
 pub use tool::{Tool, ToolCall, ToolContent, ToolList, ToolOutput, ToolResult};

@@ -6,6 +6,7 @@
 
 mod calls;
 mod code;
+mod connection;
 mod error;
 mod events;
 mod network;
@@ -13,6 +14,7 @@ mod ports;
 mod secrets;
 mod stream;
 mod travel;
+mod trust;
 
 use std::io::Read;
 use std::time::Duration;
@@ -21,13 +23,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::Agent;
-use ureq::http::{Method, Response};
+use ureq::http::{Method, Response, Uri};
+use ureq::tls::TlsConfig;
 
 pub use calls::{SandboxQuery, SessionAction, SessionQuery, WriteFile};
+pub use connection::Connection;
 pub use error::ClientError;
 pub use events::{EventReader, ServerEvent};
 pub use stream::{ProcessReader, ProcessStream, ProcessWriter, Seen};
 pub use travel::{DiffQuery, ExportQuery, ImportQuery, JournalQuery, SnapshotQuery};
+pub use trust::Trust;
 
 use crate::api::Problem;
 
@@ -43,6 +48,8 @@ pub struct Client {
     agent: Agent,
     base: String,
     key: String,
+    /// Absent for a server that speaks no TLS.
+    trust: Option<Trust>,
 }
 
 impl std::fmt::Debug for Client {
@@ -52,11 +59,26 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// `base` is a server's address such as `http://127.0.0.1:7777`. An empty key is for a server
-    /// that asks for none.
+    /// `base` is a server's address such as `http://127.0.0.1:7777`, or one with `https`, where the
+    /// authorities of this machine count. An empty key is for a server that asks for none.
     pub fn new(base: &str, key: &str) -> Result<Self, ClientError> {
+        let trust = if is_secure(base) { Some(Trust::of_machine()?) } else { None };
+        Self::make(base, key, trust)
+    }
+
+    /// As [`Client::new`], for a server whose certificate others vouch for than this machine's
+    /// authorities.
+    pub fn trusting(base: &str, key: &str, trust: Trust) -> Result<Self, ClientError> {
+        Self::make(base, key, Some(trust).filter(|_| is_secure(base)))
+    }
+
+    fn make(base: &str, key: &str, trust: Option<Trust>) -> Result<Self, ClientError> {
         let base = base.trim_end_matches('/');
-        if !base.starts_with("http://") || base.len() == "http://".len() {
+        let is_address = base.parse::<Uri>().is_ok_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(|host| !host.is_empty())
+        });
+        if !is_address {
             return Err(ClientError::Address { address: base.to_owned() });
         }
         if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -67,8 +89,9 @@ impl Client {
             .timeout_connect(Some(CONNECT_PATIENCE))
             .user_agent(concat!("warren/", env!("CARGO_PKG_VERSION")))
             .max_redirects(0)
+            .tls_config(trust.as_ref().map_or_else(TlsConfig::default, Trust::of_calls))
             .build();
-        Ok(Self { agent: config.into(), base: base.to_owned(), key: key.to_owned() })
+        Ok(Self { agent: config.into(), base: base.to_owned(), key: key.to_owned(), trust })
     }
 
     pub fn base(&self) -> &str {
@@ -151,6 +174,10 @@ impl Client {
     }
 }
 
+fn is_secure(base: &str) -> bool {
+    base.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("https"))
+}
+
 fn whole(response: Response<ureq::Body>) -> Result<Vec<u8>, ClientError> {
     let mut text = Vec::new();
     let mut reader = response.into_body().into_reader().take(MOST_ANSWER);
@@ -200,6 +227,8 @@ mod tests {
     fn addresses_and_keys_that_cannot_be_are_refused() {
         assert!(Client::new("ftp://x", "k").is_err());
         assert!(Client::new("http://", "k").is_err());
+        assert!(Client::new("http://:7777", "k").is_err());
+        assert!(Client::new("https://", "k").is_err());
         assert!(Client::new("http://127.0.0.1:1", "a\r\nb").is_err());
         let client = Client::new("http://127.0.0.1:1/", "secret").unwrap();
         assert_eq!(client.base(), "http://127.0.0.1:1");

@@ -15,7 +15,7 @@ mod request;
 mod sudo;
 
 pub use boot::{
-    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Machine, Rlimit, STRANGER,
+    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, FdNumber, Machine, Outside, Rlimit, STRANGER,
     ShownMount, ShownTree, TreeMount, overlay_options, shown_options,
 };
 pub use bytes::ByteString;
@@ -29,7 +29,9 @@ pub use process::{
     Attach, Control, Exit, ExitCause, LOGIN_SHELL, ProcessId, ProcessInfo, ProcessSelector, Reader,
     SignalCall, Start, Started, Stdin, TerminalSize,
 };
-pub use request::{Failure, FailureCode, FailureReason, GuestUsage, Pong, Reply, Request};
+pub use request::{
+    Failure, FailureCode, FailureReason, GuestUsage, MOST_COMMAND_BYTES, Pong, Reply, Request,
+};
 pub use sudo::{Elevate, Runs, SUDO_SOCKET};
 
 /// The newest protocol generation this build speaks.

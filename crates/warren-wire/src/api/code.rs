@@ -74,21 +74,21 @@ pub struct CodeOutput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latex: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, Value>))]
     pub json: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub javascript: Option<String>,
     /// A table, by columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, Value>))]
     pub data: Option<Value>,
     /// The content of a figure: its kind, labels and points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, Value>))]
     pub chart: Option<Value>,
     /// Other forms, by their MIME types.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, Value>))]
     pub extra: BTreeMap<String, Value>,
     /// It is the value of the cell's last expression.
     #[serde(rename = "is_main_result", default)]
@@ -135,6 +135,14 @@ pub struct NewCodeContext {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4096))]
     pub cwd: Option<String>,
+}
+
+/// The first word of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CodeStarted {
+    /// How many the context has run, with this one.
+    pub execution_count: u64,
 }
 
 /// A piece of output in a stream.

@@ -74,6 +74,23 @@ pub struct Unpacked {
     pub left_out: u64,
 }
 
+/// Asks for some files of a directory, as a tar file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct PackFiles {
+    /// The directory. A relative path starts at the user's home.
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4095))]
+    pub path: String,
+    /// Paths below it. Those that do not exist are left out.
+    #[cfg_attr(feature = "schema", schema(max_items = 10_000))]
+    pub files: Vec<String>,
+    /// The user whose rights count. Left out: the sandbox's own user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 255))]
+    pub user: Option<String>,
+}
+
 /// Lines that match a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -173,6 +173,10 @@ pub struct Process {
     pub status: ProcessStatus,
     /// Present once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exited: Option<ProcessExit>,
+    /// The same as `exited`, for clients that know it by this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(deprecated))]
     pub exit: Option<ProcessExit>,
     /// Milliseconds since it was started.
     pub age_ms: u64,
@@ -181,7 +185,7 @@ pub struct Process {
     /// Where it listens, for one that was started with a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The port as the outside reaches it.
+    /// The URL at which the port is reached from outside, by those whom the port lets in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{HistoryMode, Network, NetworkRequest, NetworkUsage};
 
@@ -10,6 +10,11 @@ use super::{HistoryMode, Network, NetworkRequest, NetworkUsage};
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(example = json!({"template": "host", "memory_mib": 512, "cpus": 1.5, "ttl_s": 3600, "labels": {"team": "search"}})))]
 pub struct CreateSandbox {
+    /// A name to call it by instead of its id, unique among the owner's sandboxes that are not
+    /// removed. It does not begin with `sbx` or `snap-`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(pattern = "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$", example = "web"))]
+    pub name: Option<String>,
     /// The template its files start from. Left out: the one of its type, or of the snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[a-z0-9][a-z0-9._-]{0,62}$", example = "host"))]
@@ -75,9 +80,13 @@ pub struct CreateSandbox {
         schema(pattern = "^[A-Za-z0-9_.$][A-Za-z0-9_.$-]{0,63}(:[A-Za-z0-9_.$][A-Za-z0-9_.$-]{0,63})?$")
     )]
     pub user: Option<String>,
-    /// Where processes start, absolute.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(pattern = "^/", max_length = 4095, example = "/home/user"))]
+    /// Where processes start, absolute. It was called `workdir`, which is still understood.
+    // Sent by its old name, which older servers know.
+    #[serde(alias = "cwd", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schema(rename = "cwd", pattern = "^/", max_length = 4095, example = "/home/user")
+    )]
     pub workdir: Option<String>,
     /// The name that the sandbox calls itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,6 +132,9 @@ pub struct CreateSandbox {
 pub struct Sandbox {
     #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
     pub sandbox_id: String,
+    /// Its name, unique among the owner's sandboxes that are not removed. Absent: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The session that was made with it. Only in the answer to a create.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -141,8 +153,12 @@ pub struct Sandbox {
     /// Absent: the template's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Absent: the template's.
+    /// Where processes start. Absent: the template's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The same as `cwd`, for clients that know it by this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(deprecated))]
     pub workdir: Option<String>,
     /// Absent: the template's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,6 +218,13 @@ pub struct PauseSandbox {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(example = json!({"labels": {"team": "search"}, "ttl_s": 7200})))]
 pub struct PatchSandbox {
+    /// The name from now on. Null takes the name away.
+    #[serde(deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schema(value_type = Option<String>, pattern = "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$", example = "web")
+    )]
+    pub name: Option<Option<String>>,
     /// The labels from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(schema_with = super::schema::words_or_null))]
@@ -217,6 +240,11 @@ pub struct PatchSandbox {
     /// The treatment of its files when its time is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<OnExpiry>,
+}
+
+/// A value that may be null, which is not the same as left out.
+fn nullable<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(reader).map(Some)
 }
 
 /// Where a sandbox stands.
@@ -410,7 +438,7 @@ pub struct Usage {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SetDefaultSandbox {
-    /// One of the owner's sandboxes.
-    #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
+    /// One of the owner's sandboxes: its id, the beginning of it, its name or `@last`.
+    #[cfg_attr(feature = "schema", schema(pattern = "^(@last|@default|[a-z][a-z0-9-]{0,62})$"))]
     pub sandbox_id: String,
 }

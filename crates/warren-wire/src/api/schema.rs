@@ -9,7 +9,8 @@ use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{
-    Command, Health, HealthDetails, HealthStatus, NetworkLimitsRequest, NetworkMode, NetworkRequest, Signal,
+    Command, Health, HealthDetails, HealthStatus, NetworkLimitsRequest, NetworkMode, NetworkRequest,
+    ProcessExit, Signal, StreamError, StreamMissed, StreamNotice, StreamStarted,
 };
 
 const NO_CONTROLS: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
@@ -141,6 +142,43 @@ impl ToSchema for NetworkRequest {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         schemas.push((NetworkMode::name().into_owned(), NetworkMode::schema()));
         schemas.push((NetworkLimitsRequest::name().into_owned(), NetworkLimitsRequest::schema()));
+    }
+}
+
+/// The fields of a type, and beside them the word that says which it is.
+fn tagged<T: PartialSchema>(word: &str) -> RefOr<Schema> {
+    let mut schema = T::schema();
+    if let RefOr::T(Schema::Object(object)) = &mut schema {
+        let kind = text().enum_values(Some([word])).build();
+        object.properties.insert("type".to_owned(), kind.into());
+        object.required.push("type".to_owned());
+    }
+    schema
+}
+
+/// Each kind is written out: not every generator of clients understands a type beside a field.
+impl PartialSchema for StreamNotice {
+    fn schema() -> RefOr<Schema> {
+        let about = "A text message of the server. Binary ones are output: one byte for the stream (1 standard output, 2 standard \
+                     error), then the bytes.";
+        let notice = OneOfBuilder::new()
+            .item(tagged::<StreamStarted>("started"))
+            .item(tagged::<StreamMissed>("missed"))
+            .item(tagged::<ProcessExit>("exited"))
+            .item(tagged::<StreamError>("error"))
+            .description(Some(about))
+            .build();
+        RefOr::T(Schema::OneOf(notice))
+    }
+}
+
+impl ToSchema for StreamNotice {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("StreamNotice")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        ProcessExit::schemas(schemas);
     }
 }
 

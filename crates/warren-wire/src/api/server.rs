@@ -47,6 +47,9 @@ pub struct HealthDetails {
     pub max_sandboxes: u64,
     /// Open ones, all owners together.
     pub sessions: u64,
+    /// Commands, calls of tools and calls on files that somebody waits for, all owners together.
+    #[serde(default)]
+    pub active_tools: u64,
     pub uptime_s: u64,
     /// Errors of the server's own making since it started.
     pub errors: u64,

@@ -3,7 +3,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::sandbox::TimeoutsRequest;
-use super::{CreateSandbox, Run, RunLimits, RunLimitsRequest, RunTotals, Sandbox, SandboxType, Timeouts};
+use super::{
+    CreateSandbox, Limits, Profile, Run, RunLimits, RunLimitsRequest, RunTotals, Sandbox, SandboxType,
+    Timeouts,
+};
 
 /// A request for a session with a sandbox: the preferred one if it exists and fits, else a fresh
 /// one.
@@ -26,9 +29,9 @@ pub struct AcquireSession {
     /// The sandbox to make, if a fresh one is needed.
     #[serde(default)]
     pub sandbox: CreateSandbox,
-    /// Attach to this one if it exists and fits.
+    /// Attach to this one if it exists and fits. Any word for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
+    #[cfg_attr(feature = "schema", schema(pattern = "^(@last|@default|[a-z][a-z0-9-]{0,62})$"))]
     pub preferred_sandbox_id: Option<String>,
     /// Make a fresh one whatever exists.
     #[serde(default)]
@@ -91,8 +94,8 @@ pub struct Requirements {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(example = json!({"sandbox_id": "sbxh7777777777777777777777777", "client": "agent-7"})))]
 pub struct AttachSession {
-    /// Which one.
-    #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
+    /// Which one: its id, the beginning of it, its name, `@last` or `@default`.
+    #[cfg_attr(feature = "schema", schema(pattern = "^(@last|@default|[a-z][a-z0-9-]{0,62})$"))]
     pub sandbox_id: String,
     /// The name of the caller, in its own words.
     #[cfg_attr(
@@ -156,9 +159,43 @@ pub struct Session {
     /// Its sandbox. Left out of lists, and once the sandbox is forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+    /// How many snapshots its sandbox has. Left out of answers to changes of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_count: Option<u64>,
     /// The sandbox was made for this request. Only in answers to acquire and attach.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh: Option<bool>,
+    /// The abilities of the sandbox. Only in answers to acquire and attach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+}
+
+/// The abilities of a sandbox, as far as its client has to know them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Capabilities {
+    /// Which backend isolates it.
+    pub backend: String,
+    pub profile: Profile,
+    pub limits: Limits,
+    /// It can reach something beyond itself.
+    pub has_network: bool,
+    /// Rules of what it may reach, less what its policy denies; `*` is everything public.
+    pub allowed_destinations: Vec<String>,
+    pub can_write_filesystem: bool,
+    /// Where its root, its mounts and its system directories begin. All of them can be read, as far
+    /// as the rights of its user go.
+    pub readable_paths: Vec<String>,
+    /// The ones that can also be written. The deepest one that holds a path decides.
+    pub writable_paths: Vec<String>,
+    /// System calls that no program needs are refused.
+    pub syscall_filter_active: bool,
+    /// Its files stay when its time is over.
+    pub is_persistent: bool,
+    #[cfg_attr(feature = "schema", schema(format = "date-time"))]
+    pub created_at: String,
+    /// Until its time to live ends.
+    pub time_remaining_ms: u64,
 }
 
 /// Where a session stands.

@@ -273,6 +273,10 @@ pub struct Fork {
     /// How many.
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 100, default = 1))]
     pub count: u32,
+    /// A name to call it by, for a single one. The original's name stays the original's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(pattern = "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"))]
+    pub name: Option<String>,
     /// The name of their user, in the caller's own words. Left out: the name of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
@@ -305,6 +309,7 @@ impl Default for Fork {
     fn default() -> Self {
         Self {
             count: 1,
+            name: None,
             client: None,
             ttl_s: None,
             on_expiry: None,
@@ -328,9 +333,9 @@ pub struct Forks {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(example = json!({"apply": true, "conflicts": "refuse"})))]
 pub struct Promote {
-    /// Which one. Left out: the sandbox that it is a fork of.
+    /// Which one, by any word for it. Left out: the sandbox that it is a fork of.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(pattern = "^sbx[a-z2-7]{26}$"))]
+    #[cfg_attr(feature = "schema", schema(pattern = "^(@last|@default|[a-z][a-z0-9-]{0,62})$"))]
     pub into: Option<String>,
     /// Do it. Otherwise the answer only tells what it would come to.
     pub apply: bool,
@@ -338,6 +343,12 @@ pub struct Promote {
     pub conflicts: ConflictRule,
     /// Also if somebody waits for a command in the other sandbox; the command ends.
     pub force: bool,
+    /// Do not take what the `.gitignore` files of the fork name.
+    pub leave_ignored: bool,
+    /// Do not take what matches one of these, each as a line of a `.gitignore` in the root.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(max_items = 256))]
+    pub exclude: Vec<String>,
 }
 
 /// The treatment of paths that both sides changed: with `refuse` nothing is merged, `ours` keeps

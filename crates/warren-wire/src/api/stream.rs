@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::process::{ExitCause, Signal, StartProcess};
+use super::process::{ProcessExit, Signal, StartProcess};
 
 /// The first message of a client on a process's WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,22 +46,44 @@ pub enum StreamCommand {
 /// and the rest its data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum StreamNotice {
-    /// The first message; `position` is that of the first byte of output that follows.
-    Started { process_id: u64, pid: u32, position: u64 },
-    /// Output was lost; what follows starts at `position`.
-    Missed { bytes: u64, position: u64 },
+    /// The first message.
+    Started(StreamStarted),
+    /// Output was lost.
+    Missed(StreamMissed),
     /// The last message: how the process ended.
-    Exited {
-        exit_code: i32,
-        cause: ExitCause,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        signal: Option<i32>,
-        duration_ms: u64,
-    },
-    /// Why the stream ends early, as a problem's code and detail.
-    Error { code: String, detail: String },
+    Exited(ProcessExit),
+    /// Why the stream ends early.
+    Error(StreamError),
+}
+
+/// A process that is followed from here on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct StreamStarted {
+    /// Never used again while the sandbox lives, unlike the pid.
+    pub process_id: u64,
+    pub pid: u32,
+    /// Where the first byte of output stands that follows.
+    pub position: u64,
+}
+
+/// Output that was lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct StreamMissed {
+    /// How much of it.
+    pub bytes: u64,
+    /// Where the output that follows begins.
+    pub position: u64,
+}
+
+/// Why a stream ends early, as a problem's code and detail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct StreamError {
+    pub code: String,
+    pub detail: String,
 }
 
 /// The data of a server-sent event with output; its name says of which stream.

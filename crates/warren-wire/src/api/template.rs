@@ -16,6 +16,10 @@ pub struct Template {
     /// The user of processes that ask for none.
     pub user: String,
     /// Where processes start that ask for no other place.
+    #[serde(default)]
+    pub cwd: String,
+    /// The same as `cwd`, for clients that know it by this name.
+    #[cfg_attr(feature = "schema", schema(deprecated))]
     pub workdir: String,
     /// Why it cannot be used. Absent when it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,7 +22,7 @@ pub struct Tool {
     #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 2))]
     pub tier: u8,
     /// A JSON schema of its parameters.
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, Value>))]
     pub parameters: Value,
 }
 
@@ -37,7 +37,7 @@ pub struct ToolCall {
     #[cfg_attr(feature = "schema", schema(pattern = "^[!-~]{1,255}$"))]
     pub call_id: Option<String>,
     /// Parameters, as the tool's own schema says.
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, Value>))]
     pub params: BTreeMap<String, Value>,
     /// After so many milliseconds it is ended.
     #[serde(skip_serializing_if = "Option::is_none")]

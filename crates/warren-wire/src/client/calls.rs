@@ -7,8 +7,9 @@ use ureq::http::Method;
 use super::{Client, ClientError, EventReader, query, quoted};
 use crate::api::{
     CanRun, CreateKey, CreateSandbox, Death, EventPage, Exec, ExecResult, FileInfo, FileList, Health, Key,
-    KeyList, MakeDirectory, NewRun, Page, PatchSandbox, Process, ProcessList, Run, RunList, Sandbox,
-    SendSignal, Session, SessionDetails, Signal, StartProcess, Stats, Unpacked, Usage, Written,
+    KeyList, MakeDirectory, NewRun, PackFiles, Page, PatchSandbox, Process, ProcessList, Run, RunList,
+    Sandbox, SendSignal, Session, SessionDetails, SetDefaultSandbox, Signal, StartProcess, Stats, Unpacked,
+    Usage, Written,
 };
 
 /// Which sandboxes a list shows.
@@ -100,6 +101,19 @@ impl Client {
 
     pub fn patch_sandbox(&self, id: &str, body: &PatchSandbox) -> Result<Sandbox, ClientError> {
         self.ask(Method::PATCH, &sandbox(id, ""), Some(body), &[])
+    }
+
+    pub fn default_sandbox(&self) -> Result<Sandbox, ClientError> {
+        self.get("/v1/default-sandbox")
+    }
+
+    pub fn set_default_sandbox(&self, id: &str) -> Result<Sandbox, ClientError> {
+        let body = SetDefaultSandbox { sandbox_id: id.to_owned() };
+        self.ask(Method::PUT, "/v1/default-sandbox", Some(&body), &[])
+    }
+
+    pub fn unset_default_sandbox(&self) -> Result<(), ClientError> {
+        self.delete("/v1/default-sandbox")
     }
 
     /// Ends it, with its files.
@@ -199,6 +213,35 @@ impl Client {
         serde_json::from_slice(&super::whole(response)?).map_err(ClientError::Decode)
     }
 
+    /// A directory as a tar file. An error while reading means that what was read is not all.
+    pub fn pack_files(
+        &self,
+        id: &str,
+        path: &str,
+        user: Option<&str>,
+    ) -> Result<impl Read + use<>, ClientError> {
+        let query = query(&[("path", Some(path.to_owned())), ("user", user.map(str::to_owned))]);
+        let path = sandbox(id, &format!("/files/archive{query}"));
+        Ok(self.send(Method::GET, &path, &[], ureq::SendBody::none())?.into_body().into_reader())
+    }
+
+    /// As [`Client::pack_files`], of the files that are named alone.
+    pub fn pack_some_files(&self, id: &str, body: &PackFiles) -> Result<impl Read + use<>, ClientError> {
+        let body = serde_json::to_vec(body).map_err(ClientError::Encode)?;
+        let length = body.len().to_string();
+        let headers = [("content-type", "application/json"), ("content-length", length.as_str())];
+        let path = sandbox(id, "/files/archive");
+        let body = &mut body.as_slice();
+        let response = self.send(Method::POST, &path, &headers, ureq::SendBody::from_reader(body))?;
+        Ok(response.into_body().into_reader())
+    }
+
+    /// Removes a file, or an empty directory.
+    pub fn remove_file(&self, id: &str, path: &str, user: Option<&str>) -> Result<(), ClientError> {
+        let query = query(&[("path", Some(path.to_owned())), ("user", user.map(str::to_owned))]);
+        self.delete(&sandbox(id, &format!("/files{query}")))
+    }
+
     pub fn stat(&self, id: &str, path: &str, user: Option<&str>) -> Result<FileInfo, ClientError> {
         let query = query(&[("path", Some(path.to_owned())), ("user", user.map(str::to_owned))]);
         self.get(&sandbox(id, &format!("/files/stat{query}")))
@@ -214,6 +257,7 @@ impl Client {
         let query = query(&[
             ("path", Some(path.to_owned())),
             ("depth", Some(depth.to_string())),
+            ("limit", Some("10000".to_owned())),
             ("user", user.map(str::to_owned)),
         ]);
         self.get(&sandbox(id, &format!("/files/list{query}")))

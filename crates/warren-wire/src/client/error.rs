@@ -5,10 +5,13 @@ use crate::api::Problem;
 /// Why a call to a server did not work.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("`{address}` is not a server's address: write http://HOST:PORT")]
+    #[error("`{address}` is not a server's address: write http://HOST:PORT or https://HOST:PORT")]
     Address { address: String },
     #[error("the API key has characters that no key has")]
     Key,
+    /// The authorities that vouch for servers cannot be used.
+    #[error("{0}")]
+    Trust(String),
     #[error("make the request")]
     Request(#[source] ureq::http::Error),
     #[error("write the request")]
@@ -45,7 +48,30 @@ impl ClientError {
         }
     }
 
+    /// Tells whether nobody who is trusted vouches for the server.
+    pub fn is_untrusted(&self) -> bool {
+        let of_io = |error: &io::Error| {
+            error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some_and(is_refusal)
+        };
+        match self {
+            Self::Connect { source, .. } => match source.as_ref() {
+                ureq::Error::Io(error) => of_io(error),
+                ureq::Error::Rustls(error) => is_refusal(error),
+                _ => false,
+            },
+            Self::Stream { source, .. } => match source.as_ref() {
+                tungstenite::Error::Io(error) => of_io(error),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused(problem) if problem.status == 404)
     }
+}
+
+fn is_refusal(error: &rustls::Error) -> bool {
+    matches!(error, rustls::Error::InvalidCertificate(_))
 }

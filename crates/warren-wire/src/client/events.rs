@@ -1,6 +1,7 @@
 use std::io::{BufRead, BufReader, Read};
 
 use super::ClientError;
+use crate::api::StreamError;
 
 /// A line of a stream of server-sent events is never longer.
 const MOST_LINE: u64 = 16 << 20;
@@ -53,13 +54,8 @@ impl EventReader {
 }
 
 fn cut(event: &ServerEvent) -> ClientError {
-    #[derive(serde::Deserialize)]
-    struct Farewell {
-        code: String,
-        detail: String,
-    }
     match serde_json::from_str(&event.data) {
-        Ok(Farewell { code, detail }) => ClientError::Cut { code, detail },
+        Ok(StreamError { code, detail }) => ClientError::Cut { code, detail },
         Err(error) => ClientError::Decode(error),
     }
 }

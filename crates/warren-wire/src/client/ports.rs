@@ -1,11 +1,10 @@
 use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use ureq::http::Method;
 
 use super::calls::sandbox;
-use super::{CONNECT_PATIENCE, Client, ClientError};
+use super::{Client, ClientError, Connection};
 use crate::api::{MakePortLink, Port, PortLink, Problem, SetPort};
 
 /// The head of an answer is never taken to be longer than this.
@@ -30,9 +29,9 @@ impl Client {
     }
 
     /// A connection with a port, byte for byte.
-    pub fn connect_port(&self, id: &str, port: u16) -> Result<TcpStream, ClientError> {
-        let authority = self.base.trim_start_matches("http://");
-        let mut stream = self.dial(authority)?;
+    pub fn connect_port(&self, id: &str, port: u16) -> Result<Connection, ClientError> {
+        let authority = self.authority();
+        let mut stream = self.dial()?;
         let path = sandbox(id, &format!("/ports/{port}/connect"));
         let key = if self.key.is_empty() {
             String::new()
@@ -52,27 +51,10 @@ impl Client {
         stream.set_read_timeout(None).map_err(ClientError::Read)?;
         Ok(stream)
     }
-
-    fn dial(&self, authority: &str) -> Result<TcpStream, ClientError> {
-        use std::net::ToSocketAddrs as _;
-        let host = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
-        let failed = |error: io::Error| ClientError::Stream {
-            address: self.base.clone(),
-            source: Box::new(tungstenite::Error::Io(error)),
-        };
-        let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in host.to_socket_addrs().map_err(failed)? {
-            match TcpStream::connect_timeout(&address, CONNECT_PATIENCE) {
-                Ok(stream) => return stream.set_nodelay(true).map(|()| stream).map_err(failed),
-                Err(error) => last = error,
-            }
-        }
-        Err(failed(last))
-    }
 }
 
 /// Reads to the end of the head and not a byte further: what follows is somebody else's.
-fn read_head(stream: &mut TcpStream) -> io::Result<String> {
+fn read_head(stream: &mut Connection) -> io::Result<String> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -85,7 +67,7 @@ fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-fn refused(stream: TcpStream, head: &str, status: u16) -> ClientError {
+fn refused(stream: Connection, head: &str, status: u16) -> ClientError {
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<u64>().ok()).flatten()

@@ -1,5 +1,4 @@
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tungstenite::client::IntoClientRequest;
@@ -9,7 +8,7 @@ use tungstenite::http::HeaderValue;
 use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket};
 
-use super::{Client, ClientError, quoted};
+use super::{Client, ClientError, Connection, quoted};
 use crate::api::{StreamCommand, StreamNotice, StreamOpening};
 
 /// Both sides cut what they send into messages no longer than this.
@@ -25,14 +24,14 @@ pub struct ProcessStream {
 /// The half that sees what the process does.
 #[derive(Debug)]
 pub struct ProcessReader {
-    socket: WebSocket<Side>,
+    socket: WebSocket<Connection>,
 }
 
 /// The half that tells the process what to do. Clones write to the same process, whole messages at
 /// a time.
 #[derive(Debug, Clone)]
 pub struct ProcessWriter {
-    socket: Arc<Mutex<WebSocket<Side>>>,
+    socket: Arc<Mutex<WebSocket<Connection>>>,
 }
 
 /// A message from the process, in order.
@@ -46,12 +45,10 @@ pub enum Seen {
 impl Client {
     /// Starts a process, or joins one that runs.
     pub fn stream(&self, sandbox: &str, opening: &StreamOpening) -> Result<ProcessStream, ClientError> {
-        let authority = self.base.trim_start_matches("http://");
         let failed = |source| ClientError::Stream { address: self.base.clone(), source: Box::new(source) };
-        let host = if authority.contains(':') { authority.to_owned() } else { format!("{authority}:80") };
-        let stream = TcpStream::connect(&host).map_err(|error| failed(error.into()))?;
-        stream.set_nodelay(true).map_err(|error| failed(error.into()))?;
-        let address = format!("ws://{authority}/v1/sandboxes/{}/stream", quoted(sandbox));
+        let side = self.dial()?;
+        // The connection is made already: only the path and the name count.
+        let address = format!("ws://{}/v1/sandboxes/{}/stream", self.authority(), quoted(sandbox));
         let mut request = address.into_client_request().map_err(failed)?;
         let headers = request.headers_mut();
         if !self.key.is_empty() {
@@ -59,7 +56,6 @@ impl Client {
             headers.insert("authorization", HeaderValue::from_str(&bearer).map_err(|_| ClientError::Key)?);
         }
         headers.insert("sec-websocket-protocol", HeaderValue::from_static("warren.v1"));
-        let side = Side { stream: Arc::new(stream), turn: Arc::default() };
         let config = WebSocketConfig::default().max_message_size(Some(4 << 20));
         let (socket, _) = tungstenite::client::client_with_config(request, side.clone(), Some(config))
             .map_err(|error| refused(error, &self.base))?;
@@ -130,34 +126,8 @@ impl ProcessWriter {
     }
 }
 
-/// The connection as one half sees it. The protocol's implementation hands over whole frames, and a
-/// lock keeps those of the two halves apart: the reading half answers pings.
-#[derive(Debug, Clone)]
-struct Side {
-    stream: Arc<TcpStream>,
-    turn: Arc<Mutex<()>>,
-}
-
-impl Read for Side {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        (&*self.stream).read(buffer)
-    }
-}
-
-impl Write for Side {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        (&*self.stream).write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// A refused handshake carries the same problem as any other refusal.
-fn refused(error: HandshakeError<ClientHandshake<Side>>, address: &str) -> ClientError {
+fn refused(error: HandshakeError<ClientHandshake<Connection>>, address: &str) -> ClientError {
     let source = match error {
         HandshakeError::Failure(tungstenite::Error::Http(response)) => {
             let body = response.body().as_deref().unwrap_or_default();

@@ -46,6 +46,10 @@ pub struct ExportQuery {
     pub path: Option<String>,
     /// For a patch: the snapshot or sandbox that it starts from.
     pub since: Option<String>,
+    /// For a patch: pass over what the state's `.gitignore` files name.
+    pub leave_ignored: bool,
+    /// For a patch: pass over what matches, each as a line of `.gitignore`.
+    pub exclude: Vec<String>,
 }
 
 /// The kind of an import.
@@ -167,11 +171,14 @@ impl Client {
 
     /// A snapshot's files for others. An error while reading means that what was read is not all.
     pub fn export(&self, id: &str, wanted: &ExportQuery) -> Result<impl Read + use<>, ClientError> {
-        let query = query(&[
+        let mut pairs = vec![
             ("format", wanted.format.clone()),
             ("path", wanted.path.clone()),
             ("since", wanted.since.clone()),
-        ]);
+            ("leave_ignored", yes(wanted.leave_ignored)),
+        ];
+        pairs.extend(wanted.exclude.iter().map(|pattern| ("exclude", Some(pattern.clone()))));
+        let query = query(&pairs);
         let path = snapshot(id, &format!("/export{query}"));
         Ok(self.send(Method::GET, &path, &[], ureq::SendBody::none())?.into_body().into_reader())
     }
@@ -211,6 +218,11 @@ impl Client {
         let mut content = content;
         let response = self.send(Method::PUT, &path, &headers, ureq::SendBody::from_reader(&mut content))?;
         serde_json::from_slice(&super::whole(response)?).map_err(ClientError::Decode)
+    }
+
+    /// Removes a template that nothing stands on.
+    pub fn delete_template(&self, name: &str) -> Result<(), ClientError> {
+        self.delete(&format!("/v1/templates/{}", quoted(name)))
     }
 
     pub fn tools(&self) -> Result<ToolList, ClientError> {

@@ -63,9 +63,24 @@ pub struct BootPlan {
     /// Absent: `/proc` tells of the host, and `/sys` is empty.
     #[n(17)]
     pub machine: Option<Machine>,
-    /// Directories of the machine itself that the sandbox has no writable layer on.
+    /// Directories of the machine itself that the sandbox has no writable layer on yet.
     #[cbor(n(18), default)]
     pub shown: Vec<ShownTree>,
+    /// Where to ask for a writable layer on those, once somebody inside can use one.
+    #[n(19)]
+    pub outside: Option<Outside>,
+}
+
+/// The way to the process that made the sandbox. The agent has no right to mount any more when
+/// somebody needs a layer, so it sends the sandbox's name and the writing end of a pipe, which the
+/// other side closes when the layer is there or cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Outside {
+    /// A socket that keeps messages apart, shared by all sandboxes of that process.
+    #[n(0)]
+    pub socket: FdNumber,
+    #[n(1)]
+    pub sandbox: String,
 }
 
 /// One overlay.

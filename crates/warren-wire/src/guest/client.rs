@@ -54,7 +54,7 @@ impl<W: Write> CallSender<W> {
 
     fn send(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), CallError> {
         if payload.len() > super::MAX_PAYLOAD {
-            return Err(CallError::Unexpected("a request larger than a frame"));
+            return Err(CallError::Failed(Failure::too_large(payload.len(), super::MAX_PAYLOAD)));
         }
         self.scratch.clear();
         self.scratch.extend_from_slice(&Frame::header(kind, payload.len()));

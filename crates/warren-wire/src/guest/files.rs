@@ -157,6 +157,21 @@ pub enum FileOperation {
     },
 }
 
+impl FileOperation {
+    /// False for calls that only look.
+    pub fn changes_files(&self) -> bool {
+        !matches!(
+            self,
+            Self::Stat { .. }
+                | Self::Read { .. }
+                | Self::List { .. }
+                | Self::Glob { .. }
+                | Self::Grep(_)
+                | Self::Watch { .. }
+        )
+    }
+}
+
 /// Details of an entry beyond its plain self.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Detail {

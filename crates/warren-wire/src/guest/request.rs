@@ -159,6 +159,10 @@ pub struct Failure {
     pub reason: Option<FailureReason>,
 }
 
+/// The most bytes of a command with its arguments and variables. An agent keeps them for its list
+/// of processes.
+pub const MOST_COMMAND_BYTES: usize = 512 * 1024;
+
 /// A refusal within a code that callers tell from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
@@ -166,6 +170,9 @@ pub enum FailureReason {
     /// The sandbox knows no user of that name.
     #[n(0)]
     UnknownUser,
+    /// The command, with its arguments and variables, is larger than a sandbox takes.
+    #[n(1)]
+    TooLarge,
     /// One that a newer agent has and this version does not.
     #[n(255)]
     Newer,
@@ -174,7 +181,11 @@ pub enum FailureReason {
 /// Unlike a code, a reason that is not known is no error: the code still says enough.
 impl<'b, C> Decode<'b, C> for FailureReason {
     fn decode(decoder: &mut Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
-        Ok(if decoder.u32()? == 0 { Self::UnknownUser } else { Self::Newer })
+        Ok(match decoder.u32()? {
+            0 => Self::UnknownUser,
+            1 => Self::TooLarge,
+            _ => Self::Newer,
+        })
     }
 }
 
@@ -192,6 +203,13 @@ impl Failure {
     /// The refusal of a user that the sandbox does not know.
     pub fn unknown_user(message: impl Into<String>) -> Self {
         Self { reason: Some(FailureReason::UnknownUser), ..Self::new(FailureCode::Invalid, message) }
+    }
+
+    /// The refusal of a command that has more bytes, with its arguments and variables, than fit.
+    pub fn too_large(bytes: usize, most: usize) -> Self {
+        let message =
+            format!("the command has {bytes} bytes with its arguments and variables, and {most} is the most");
+        Self { reason: Some(FailureReason::TooLarge), ..Self::new(FailureCode::Invalid, message) }
     }
 
     /// True if the sandbox knows no such user. Agents from before there were reasons, which may
