@@ -1,5 +1,5 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, EventLog};
+use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, EventFilter, EventLog};
 use warren_core::{EventRecord, Owner};
 
 use super::failure::JobError;
@@ -12,13 +12,24 @@ impl EventLog for SqliteCatalog {
         self.writer.write("append events", Durability::Process, |connection| append(connection, events))
     }
 
-    fn events(&self, owner: &Owner, after: u64, limit: u32) -> Result<Vec<EventRecord>, CatalogError> {
+    fn events(
+        &self,
+        owner: &Owner,
+        filter: &EventFilter,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<EventRecord>, CatalogError> {
         self.readers.read(&format!("list the events of `{owner}`"), |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT number, at, sandbox, session, event FROM events
-                 WHERE owner = ?1 AND number > ?2 ORDER BY number LIMIT ?3",
+                 WHERE owner = ?1 AND number > ?2
+                     AND (?4 IS NULL OR sandbox = ?4) AND (?5 IS NULL OR session = ?5)
+                 ORDER BY number LIMIT ?3",
             )?;
-            let rows = statement.query_map(params![owner.as_str(), integer(after), limit], columns)?;
+            let sandbox = filter.sandbox.as_ref().map(|id| id.as_str());
+            let session = filter.session.as_ref().map(|id| id.as_str());
+            let wanted = params![owner.as_str(), integer(after), limit, sandbox, session];
+            let rows = statement.query_map(wanted, columns)?;
             rows.map(|row| parse(owner, row?)).collect()
         })
     }

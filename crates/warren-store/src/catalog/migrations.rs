@@ -10,6 +10,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004-nodes.sql"),
     include_str!("migrations/0005-images.sql"),
     include_str!("migrations/0006-traffic.sql"),
+    include_str!("migrations/0007-names.sql"),
 ];
 
 /// The schema version of this build.

@@ -335,7 +335,12 @@ mod tests {
         let catalog = SqliteCatalog::open(data).unwrap();
         let owner: Owner = "ann".parse().unwrap();
         let numbers = |after| -> Vec<u64> {
-            catalog.events(&owner, after, 100).unwrap().into_iter().map(|event| event.number).collect()
+            catalog
+                .events(&owner, &warren_core::catalog::EventFilter::default(), after, 100)
+                .unwrap()
+                .into_iter()
+                .map(|event| event.number)
+                .collect()
         };
         assert_eq!((numbers(0), catalog.last_event().unwrap()), (vec![1, 2, 4, 5, 6, 7, 8], GIVEN));
         let event = EventRecord {

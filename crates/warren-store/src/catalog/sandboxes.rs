@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension as _, named_params, params};
+use rusqlite::{Connection, ToSql, ffi, named_params, params};
 use warren_core::catalog::{
     CatalogError, CatalogErrorKind, Durability, Idempotency, InsertError, NewRecords, SandboxCatalog,
     SandboxFilter,
 };
-use warren_core::{NodeId, Owner, Page, PageRequest, SandboxId, SandboxRecord, Status};
+use warren_core::{NodeId, Owner, Page, PageRequest, SandboxId, SandboxName, SandboxRecord, Status};
 
 use super::documents::{self, text};
 use super::failure::JobError;
@@ -47,6 +47,36 @@ impl SandboxCatalog for SqliteCatalog {
         })
     }
 
+    fn sandbox_named(&self, owner: &Owner, name: &SandboxName) -> Result<Option<SandboxId>, CatalogError> {
+        self.readers.read(&format!("look for the sandbox `{name}`"), |connection| {
+            let sql = "SELECT id FROM sandboxes WHERE owner = ?1 AND name = ?2 AND over = 0";
+            Ok(ids(connection, sql, params![owner.as_str(), name.as_str()])?.pop())
+        })
+    }
+
+    fn sandboxes_beginning(
+        &self,
+        owner: &Owner,
+        beginning: &str,
+        most: usize,
+    ) -> Result<Vec<SandboxId>, CatalogError> {
+        self.readers.read(&format!("look for sandboxes `{beginning}…`"), |connection| {
+            let (owner, most) = (owner.as_str(), i64::try_from(most).unwrap_or(i64::MAX));
+            let wanted = params![owner, beginning, most];
+            let found = ids(connection, BEGINNING_UNFINISHED, wanted)?;
+            if found.is_empty() { ids(connection, BEGINNING_OVER, wanted) } else { Ok(found) }
+        })
+    }
+
+    fn last_sandbox(&self, owner: &Owner) -> Result<Option<SandboxId>, CatalogError> {
+        self.readers.read(&format!("look for the last sandbox of `{owner}`"), |connection| {
+            let sql = "SELECT id FROM sandboxes
+                       WHERE owner = ?1 AND over = 0 AND json_extract(record, '$.build') IS NULL
+                       ORDER BY created DESC, id DESC LIMIT 1";
+            Ok(ids(connection, sql, params![owner.as_str()])?.pop())
+        })
+    }
+
     fn unfinished_sandboxes(&self, node: &NodeId) -> Result<Vec<SandboxRecord>, CatalogError> {
         self.readers.read("list the sandboxes that are not over", |connection| {
             let sql =
@@ -73,12 +103,8 @@ impl SandboxCatalog for SqliteCatalog {
 
     fn default_sandbox(&self, owner: &Owner) -> Result<Option<SandboxId>, CatalogError> {
         self.readers.read(&format!("read the default sandbox of `{owner}`"), |connection| {
-            let found = connection
-                .prepare_cached("SELECT sandbox FROM default_sandboxes WHERE owner = ?1")?
-                .query_row([owner.as_str()], text)
-                .optional()?;
-            let damaged = |_| JobError::refused(CatalogErrorKind::Damaged, "the default is no sandbox");
-            found.map(|id| id.parse().map_err(damaged)).transpose()
+            let sql = "SELECT sandbox FROM default_sandboxes WHERE owner = ?1";
+            Ok(ids(connection, sql, params![owner.as_str()])?.pop())
         })
     }
 
@@ -136,28 +162,40 @@ fn insert(connection: &Connection, record: &SandboxRecord) -> Result<(), JobErro
     let columns = Columns::of(record);
     connection
         .prepare_cached(
-            "INSERT INTO sandboxes (id, owner, node, created, generation, status, over, ended, record)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT INTO sandboxes (id, owner, node, name, created, generation, status, over, ended, record)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
             record.id.as_str(),
             record.owner.as_str(),
             record.node.as_str(),
+            record.name.as_ref().map(SandboxName::as_str),
             integer(record.created_unix_ms),
             integer(record.generation),
             columns.status,
             columns.over,
             columns.ended,
             serde_json::to_string(record)?,
-        ])?;
+        ])
+        .map_err(taken)?;
     Ok(())
+}
+
+/// The only unique thing of a sandbox beside its id is its name.
+fn taken(error: rusqlite::Error) -> JobError {
+    match error.sqlite_error().map(|failure| failure.extended_code) {
+        Some(ffi::SQLITE_CONSTRAINT_UNIQUE) => {
+            JobError::refused(CatalogErrorKind::NameTaken, "another sandbox has the name")
+        }
+        _ => error.into(),
+    }
 }
 
 pub(super) fn update(connection: &Connection, record: &SandboxRecord) -> Result<(), JobError> {
     let columns = Columns::of(record);
     let changed = connection
         .prepare_cached(
-            "UPDATE sandboxes SET node = :node, generation = :generation, status = :status, over = :over,
+            "UPDATE sandboxes SET node = :node, name = :name, generation = :generation, status = :status, over = :over,
                  ended = :ended, record = :record
              WHERE id = :id AND owner = :owner AND created = :created AND generation = :generation - 1",
         )?
@@ -165,13 +203,15 @@ pub(super) fn update(connection: &Connection, record: &SandboxRecord) -> Result<
             ":id": record.id.as_str(),
             ":owner": record.owner.as_str(),
             ":node": record.node.as_str(),
+            ":name": record.name.as_ref().map(SandboxName::as_str),
             ":created": integer(record.created_unix_ms),
             ":generation": integer(record.generation),
             ":status": columns.status,
             ":over": columns.over,
             ":ended": columns.ended,
             ":record": serde_json::to_string(record)?,
-        })?;
+        })
+        .map_err(taken)?;
     if changed == 1 {
         return Ok(());
     }
@@ -207,12 +247,38 @@ fn select(
             ":created": created,
             ":id": id,
             ":statuses": serde_json::to_string(&statuses)?,
+            ":name": filter.name.as_ref().map(SandboxName::as_str),
             ":labels": wanted(&filter.labels)?,
             ":metadata": wanted(&filter.metadata)?,
             ":limit": page::fetched(page),
         },
     )
 }
+
+/// The ids that a query finds.
+fn ids(connection: &Connection, sql: &str, wanted: &[&dyn ToSql]) -> Result<Vec<SandboxId>, JobError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_map(wanted, text)?;
+    let damaged = |_| JobError::refused(CatalogErrorKind::Damaged, "it is no sandbox's id");
+    found.map(|id| id?.parse().map_err(damaged)).collect()
+}
+
+macro_rules! beginning {
+    ($index:literal, $over:literal) => {
+        concat!(
+            "SELECT id FROM sandboxes INDEXED BY ",
+            $index,
+            " WHERE owner = ?1 AND over = ",
+            $over,
+            " AND substr(id, 1, length(?2)) = ?2 ORDER BY created DESC, id DESC LIMIT ?3"
+        )
+    };
+}
+
+/// Both read an index of the owner's sandboxes from its newest to its oldest, and never those of
+/// others, as the index of all ids would.
+const BEGINNING_UNFINISHED: &str = beginning!("sandboxes_unfinished", 0);
+const BEGINNING_OVER: &str = beginning!("sandboxes_by_owner", 1);
 
 macro_rules! select_sandboxes {
     ($which:literal) => {
@@ -222,6 +288,7 @@ macro_rules! select_sandboxes {
             $which,
             "
              AND (:statuses = '[]' OR status IN (SELECT value FROM json_each(:statuses)))
+             AND (:name IS NULL OR name = :name)
              AND (:labels = '' OR NOT EXISTS (
                  SELECT key, value FROM json_each(:labels)
                  EXCEPT SELECT key, value FROM json_each(record, '$.spec.labels')))

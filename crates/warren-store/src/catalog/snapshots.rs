@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::str::FromStr;
 
@@ -58,6 +58,24 @@ impl SnapshotCatalog for SqliteCatalog {
         self.readers.read(&format!("list the snapshots of `{owner}`"), |connection| {
             let found = select(connection, owner, filter, page)?;
             Ok(page::finish(found, page, |record| (record.created_unix_ms, record.id.to_string())))
+        })
+    }
+
+    fn count_snapshots(
+        &self,
+        owner: &Owner,
+        sandboxes: &[SandboxId],
+    ) -> Result<HashMap<SandboxId, u64>, CatalogError> {
+        self.readers.read(&format!("count the snapshots of `{owner}`"), |connection| {
+            let mut statement = connection
+                .prepare_cached("SELECT COUNT(*) FROM snapshots WHERE sandbox = ?1 AND owner = ?2")?;
+            let mut counts = HashMap::new();
+            for sandbox in sandboxes {
+                let count: i64 = statement.query_row([sandbox.as_str(), owner.as_str()], |row| row.get(0))?;
+                let count = u64::try_from(count).unwrap_or(0);
+                counts.extend((count > 0).then(|| (sandbox.clone(), count)));
+            }
+            Ok(counts)
         })
     }
 

@@ -42,6 +42,10 @@ fn what_was_acknowledged_survives_a_kill() {
             assert_eq!(recorded.len(), session.totals.runs as usize, "a sum and its parts are one change");
             let tokens: u64 = recorded.iter().map(|run| run.run.tokens).sum();
             assert_eq!(tokens, session.totals.tokens);
+            let sandbox = catalog.sandbox(&Owner::first(), &session.sandbox).unwrap().expect("both or none");
+            let name = sandbox.name.expect("it was given one");
+            let holder = catalog.sandbox_named(&Owner::first(), &name).unwrap();
+            assert_eq!(holder, Some(sandbox.id), "what was acknowledged has its name");
         }
     }
     let runs: u32 = acknowledged.values().sum();
@@ -102,6 +106,7 @@ fn write_until_killed(data: &Path) {
 fn record_runs(catalog: &SqliteCatalog, number: u32, say: &dyn Fn(&str)) {
     let mut records = new(number);
     records.session.limits = RunLimits { runs: 1000, tokens: u64::MAX, ..RunLimits::default() };
+    records.sandbox.name = format!("web-{number}").parse().ok();
     let id = records.session.id.clone();
     if catalog.session(&Owner::first(), &id).unwrap().is_some() {
         return;

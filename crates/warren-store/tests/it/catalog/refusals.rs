@@ -71,8 +71,8 @@ fn a_newer_schema_is_refused_and_both_versions_are_named() {
     let data = closed();
     alter(data.path(), "PRAGMA user_version = 77");
     let text = refusal(data.path()).to_string();
-    assert!(text.contains("has schema 77") && text.contains("knows up to 6"), "{text}");
-    alter(data.path(), "PRAGMA user_version = 6");
+    assert!(text.contains("has schema 77") && text.contains("knows up to 7"), "{text}");
+    alter(data.path(), "PRAGMA user_version = 7");
     assert_whole(data.path());
 }
 
@@ -183,7 +183,7 @@ fn a_log_that_is_gone_after_a_kill_is_refused() {
     };
     schema(77);
     assert!(matches!(refusal(left.path()), CatalogOpenError::NewerSchema { .. }));
-    schema(6);
+    schema(7);
     let catalog = SqliteCatalog::open(left.path()).expect("a start that was refused left the log");
     assert_eq!(catalog.unfinished_sandboxes(&sample_node()).unwrap().len(), 1);
 }

@@ -91,7 +91,7 @@ fn a_catalog_of_the_first_version_keeps_its_records_and_takes_new_ones() {
     }
     let connection = Connection::open(data.path().join("catalog.db")).unwrap();
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-    assert_eq!(version, 6);
+    assert_eq!(version, 7);
 }
 
 const VERSION_4: [&str; 4] = [

@@ -82,6 +82,7 @@ fn sandboxes(catalog: &SqliteCatalog) {
         catalog.update_sandbox(&next, Durability::Process).unwrap();
     };
     put(1, &ann(), &|record| {
+        record.name = Some("web".parse().unwrap());
         record.status = Status::Ready;
         record.kind = SandboxKind::Research;
         record.disk_limit_required = true;
@@ -118,6 +119,7 @@ fn sandboxes(catalog: &SqliteCatalog) {
         record.death = Some(death(DeathCause::Idle, true));
     });
     put(7, &ann(), &|record| {
+        record.name = Some("web".parse().unwrap());
         record.status = Status::Stopped;
         record.death = Some(death(DeathCause::Killed { by: "ann".to_owned() }, false));
     });

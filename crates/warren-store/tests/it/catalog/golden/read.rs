@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use warren_core::catalog::{
-    EventLog as _, ImageCatalog as _, JournalCatalog as _, KeyCatalog as _, NetworkCatalog as _,
+    EventFilter, EventLog as _, ImageCatalog as _, JournalCatalog as _, KeyCatalog as _, NetworkCatalog as _,
     NodeCatalog as _, PortCatalog as _, SandboxCatalog as _, SandboxFilter, SecretCatalog as _,
     SessionCatalog as _, SessionFilter, SnapshotCatalog as _, SnapshotFilter,
 };
@@ -63,7 +63,7 @@ fn of_owner(catalog: &SqliteCatalog, owner: &Owner) -> Value {
         "secrets": secrets,
         "images": catalog.images(owner).unwrap(),
         "kept_steps": catalog.kept_steps(owner).unwrap(),
-        "events": catalog.events(owner, 0, 1000).unwrap(),
+        "events": catalog.events(owner, &EventFilter::default(), 0, 1000).unwrap(),
     })
 }
 
